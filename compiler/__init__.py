@@ -1,0 +1,1 @@
+"""The compiler: TypedAST, HIR, analysis, schedules, backends, driver. Language frontends sit above it."""

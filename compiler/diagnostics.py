@@ -1,0 +1,174 @@
+"""Diagnostics: errors and warnings as values, and the one place that turns them into text.
+
+Everything that finds fault with a user's program makes a `Diagnostic` and either collects it (`Diagnostics.add`) or
+raises it (`ZyntaxError`). Nothing else in the project prints a message."""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from attrs import field, frozen
+
+from compiler.source import Source, Sources, Span
+
+
+class Severity(Enum):
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@frozen
+class Label:
+    """A secondary place and what stands there (`first written here`)."""
+
+    span: Span
+    text: str = ""
+
+
+@frozen
+class Diagnostic:
+    """One message. `code` is four digits (`"0301"`); `label` is the text beside the caret under `span`."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    label: str = ""
+    others: tuple[Label, ...] = field(default=(), converter=tuple)
+    notes: tuple[str, ...] = field(default=(), converter=tuple)
+    hint: str | None = None
+    severity: Severity = Severity.ERROR
+
+    @property
+    def full_code(self) -> str:
+        return f"ZYN{self.code}"
+
+    @property
+    def at_run_time(self) -> bool:
+        """Codes 08xx and 09xx are raised while a program runs (exit code 1); all others before (exit code 2)."""
+        return self.code.startswith(("08", "09"))
+
+
+class ZyntaxError(Exception):
+    """Carries one or more diagnostics up to whoever shows them."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__("; ".join(f"{d.full_code}: {d.message}" for d in diagnostics))
+        self.diagnostics = diagnostics
+
+
+class Diagnostics:
+    """Collects the diagnostics of one compilation; one per cause, shown by position."""
+
+    def __init__(self) -> None:
+        self._found: list[Diagnostic] = []
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        if diagnostic not in self._found:
+            self._found.append(diagnostic)
+
+    def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
+        for diagnostic in diagnostics:
+            self.add(diagnostic)
+
+    @property
+    def sorted(self) -> tuple[Diagnostic, ...]:
+        return tuple(sorted(self._found, key=lambda d: (d.span.path, d.span.start) if d.span else ("", -1)))
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        return tuple(d for d in self.sorted if d.severity is Severity.ERROR)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        return tuple(d for d in self.sorted if d.severity is Severity.WARNING)
+
+    def raise_errors(self) -> None:
+        """Raise all collected errors at once, or return when there is none."""
+        if self.errors:
+            raise ZyntaxError(*self.errors)
+
+
+def render(diagnostic: Diagnostic, sources: Sources) -> str:
+    """The message as plain text: head, place, source lines with carets, notes, hint. Colour is the caller's business."""
+    lines = [f"{diagnostic.severity.value}[{diagnostic.full_code}]: {diagnostic.message}"]
+    if diagnostic.span is not None:
+        lines += _excerpt(diagnostic, diagnostic.span, sources)
+    lines += [f"note: {note}" for note in diagnostic.notes]
+    if diagnostic.hint:
+        lines.append(f"hint: {diagnostic.hint}")
+    return "\n".join(lines)
+
+
+def to_json(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:
+    """The message as plain data: places as path, line, column (from 1) and offsets."""
+
+    def place(span: Span) -> dict[str, Any]:
+        found: dict[str, Any] = {"path": span.path, "start": span.start, "end": span.end}
+        source = sources.get(span.path)
+        if source is not None:
+            found["line"], found["column"] = source.line_and_column(span.start)
+            found["end_line"], found["end_column"] = source.line_and_column(span.end)
+        return found
+
+    return {
+        "code": diagnostic.full_code,
+        "severity": diagnostic.severity.value,
+        "message": diagnostic.message,
+        "place": place(diagnostic.span) if diagnostic.span else None,
+        "label": diagnostic.label,
+        "others": [{"place": place(o.span), "text": o.text} for o in diagnostic.others],
+        "notes": list(diagnostic.notes),
+        "hint": diagnostic.hint,
+    }
+
+
+def _excerpt(diagnostic: Diagnostic, span: Span, sources: Sources) -> list[str]:
+    source = sources.get(span.path)
+    if source is None:
+        return [f"  --> {span.path}"] if span.path else []
+    labels = [Label(span, diagnostic.label), *(o for o in diagnostic.others if sources.get(o.span.path) is not None)]
+    here = [label for label in labels if label.span.path == span.path]
+    elsewhere = [label for label in labels if label.span.path != span.path]
+    rows = {source.line_and_column(label.span.start)[0] for label in here}
+    gutter = len(str(max(rows)))
+    line, column = source.line_and_column(span.start)
+    out = [f"{' ' * gutter}--> {span.path}:{line}:{column}", f"{' ' * gutter} |"]
+    previous = None
+    for row in sorted(rows):
+        if previous is not None and row > previous + 1:
+            out.append(f"{' ' * gutter}...")
+        previous = row
+        text = source.line(row)
+        out.append(f"{row:>{gutter}} | {_printable(text)}")
+        for label in sorted(
+            (label for label in here if source.line_and_column(label.span.start)[0] == row),
+            key=lambda label: label.span.start,
+        ):
+            out.append(f"{' ' * gutter} | {_caret_line(source, text, label, primary=label is labels[0])}")
+    for label in elsewhere:
+        other = sources.get(label.span.path)
+        assert other is not None
+        row, column = other.line_and_column(label.span.start)
+        out.append(f"{' ' * gutter}::: {label.span.path}:{row}:{column}: {label.text}")
+    return out
+
+
+def _caret_line(source: Source, text: str, label: Label, primary: bool) -> str:
+    _, column = source.line_and_column(label.span.start)
+    length = max(1, min(label.span.end - label.span.start, len(text) - column + 1))
+    before = _printable(text[: column - 1])
+    under = _printable(text[column - 1 : column - 1 + length])
+    mark = ("^" if primary else "-") * max(1, _width(under))
+    return (" " * _width(before) + mark + (" " + label.text if label.text else "")).rstrip()
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else ("    " if c == "\t" else "\N{REPLACEMENT CHARACTER}") for c in text)
+
+
+def _width(text: str) -> int:
+    """Columns a terminal gives to the text: wide East Asian characters take two, combining ones none."""
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)

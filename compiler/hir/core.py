@@ -1,0 +1,341 @@
+"""Plain arithmetic, monoids and axes: the instructions that compute. All are pure; the axes of a result are the union of its
+operands' axes, met by name.
+
+Meaning of the numbers: ints wrap; `div` and `rem` round toward zero and must be guarded by a `check` against zero (the most
+negative number divided by -1 wraps); shifts take the amount modulo the width; `shr` keeps the sign of signed types. `min` and
+`max` give NaN when one operand is NaN. `cast` from float to int truncates toward zero, saturates, and takes NaN to 0; from int
+to a narrower int it wraps; to `i1` it asks for nonzero. Every float operation rounds to its dtype."""
+
+from collections.abc import Iterator
+
+from compiler.hir.affine import Affine
+from compiler.hir.instruction import (
+    Family,
+    Instruction,
+    Scope,
+    Value,
+    attribute,
+    instruction,
+    instruction_table,
+    operand,
+    operands,
+    optional_operand,
+)
+from compiler.hir.types import Axis, HirType, Tile, is_float
+
+BINARY = {
+    "add": "a + b",
+    "sub": "a - b",
+    "mul": "a * b",
+    "div": "a / b",
+    "rem": "the remainder, with the dividend's sign",
+    "min": "the smaller; NaN wins",
+    "max": "the larger; NaN wins",
+    "and": "bits of ints, truth of i1",
+    "or": "bits of ints, truth of i1",
+    "xor": "bits of ints, truth of i1",
+    "shl": "a shifted left by b bits",
+    "shr": "a shifted right by b bits",
+    "pow": "a to the power b",
+    "atan2": "the angle of the point (b, a)",
+}
+COMPARE = {"eq": "a == b", "ne": "a != b", "lt": "a < b", "le": "a <= b", "gt": "a > b", "ge": "a >= b"}
+UNARY = {
+    "neg": "-a",
+    "not": "every bit turned",
+    "abs": "|a|",
+    "sign": "-1, 0 or 1; NaN stays",
+    "floor": "toward minus infinity",
+    "ceil": "toward infinity",
+    "round": "to the nearest integer, halves to even",
+    "trunc": "toward zero",
+    "sqrt": "correctly rounded",
+    "rsqrt": "1 / sqrt(a)",
+    **dict.fromkeys(("exp", "exp2", "log", "log2", "erf"), "the function of that name"),
+    **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), "the function of that name, in radians"),
+    **dict.fromkeys(("sinh", "cosh", "tanh"), "the hyperbolic function of that name"),
+}
+MONOIDS = ("add", "mul", "min", "max", "and", "or", "xor", "argmin", "argmax")
+"""Names of reductions. `argmin` and `argmax` work on pairs (value, index): NaN wins, then the lower index."""
+
+
+def _strings(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(names)
+
+
+def union_axes(*values: Value) -> tuple[Axis, ...]:
+    """The axes along which any of the values varies, each once, in order of first appearance."""
+    found: dict[str, Affine] = {}
+    for value in values:
+        if isinstance(value.type, Tile):
+            for name, extent in value.type.axes:
+                found.setdefault(name, extent)
+    return tuple(found.items())
+
+
+def dtype_of(value: Value) -> str:
+    """The scalar type of a number or tile."""
+    assert isinstance(value.type, Tile), f"{value} is no number: {value.type}"
+    return value.type.dtype
+
+
+def _without(axes: tuple[Axis, ...], over: tuple[str, ...]) -> tuple[Axis, ...]:
+    return tuple(axis for axis in axes if axis[0] not in over)
+
+
+@instruction("const", Family.PLAIN)
+class Const(Instruction):
+    """A number of a type: `%z = const 0.0 : f32`. Of a tile type, every element is that number."""
+
+    value: int | float | bool = attribute()
+    type: HirType = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.type]
+
+
+@instruction_table(BINARY, Family.PLAIN)
+class Binary(Instruction):
+    """`%r = add %a, %b`. Both operands have one dtype, the result's. `flags`: of `reassoc contract afn`, the liberties granted
+    with floats."""
+
+    operator: str = attribute()
+    left: Value = operand()
+    right: Value = operand()
+    flags: tuple[str, ...] = attribute((), _strings)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile(dtype_of(self.left), union_axes(self.left, self.right))]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if dtype_of(self.left) != dtype_of(self.right):
+            yield f"operands of {dtype_of(self.left)} and {dtype_of(self.right)}"
+        if self.operator in ("and", "or", "xor", "shl", "shr") and is_float(dtype_of(self.left)):
+            yield "bits of a float"
+
+
+@instruction_table(COMPARE, Family.PLAIN)
+class Compare(Instruction):
+    """`%r = lt %a, %b : i1`. With a NaN all are false but `ne`."""
+
+    operator: str = attribute()
+    left: Value = operand()
+    right: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile("i1", union_axes(self.left, self.right))]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if dtype_of(self.left) != dtype_of(self.right):
+            yield f"operands of {dtype_of(self.left)} and {dtype_of(self.right)}"
+
+
+@instruction_table(UNARY, Family.PLAIN)
+class Unary(Instruction):
+    """`%r = exp %a`."""
+
+    operator: str = attribute()
+    value: Value = operand()
+    flags: tuple[str, ...] = attribute((), _strings)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.value.type]
+
+
+@instruction("isnan", Family.PLAIN)
+class IsNan(Instruction):
+    """1 where the value is NaN, as `i1`."""
+
+    value: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile("i1", union_axes(self.value))]
+
+
+@instruction("fma", Family.PLAIN)
+class Fma(Instruction):
+    """`%r = fma %a, %b, %c`: a * b + c, rounded once."""
+
+    a: Value = operand()
+    b: Value = operand()
+    c: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile(dtype_of(self.a), union_axes(self.a, self.b, self.c))]
+
+
+@instruction("select", Family.PLAIN)
+class Select(Instruction):
+    """`then` where `condition` (i1) holds, else `otherwise`."""
+
+    condition: Value = operand()
+    then: Value = operand()
+    otherwise: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile(dtype_of(self.then), union_axes(self.condition, self.then, self.otherwise))]
+
+
+@instruction("cast", Family.PLAIN)
+class Cast(Instruction):
+    """`%r = cast %a to=f32`: the number in another type; float to narrower float rounds to nearest even."""
+
+    value: Value = operand()
+    to: str = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile(self.to, union_axes(self.value))]
+
+
+@instruction("bitcast", Family.PLAIN)
+class Bitcast(Instruction):
+    """The same bits as another type of the same width."""
+
+    value: Value = operand()
+    to: str = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile(self.to, union_axes(self.value))]
+
+
+@instruction("index", Family.PLAIN)
+class Index(Instruction):
+    """`%r = index of=2*i+1`: an affine form as a value of type `index`, varying along the axes it names."""
+
+    of: Affine = attribute(converter=Affine.of)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile("index", scope.axes_of(self.of))]
+
+
+@instruction("inbounds", Family.PLAIN)
+class InBounds(Instruction):
+    """`%r = inbounds of=128*i0+i below=M`: whether 0 <= of < below, as `i1`."""
+
+    of: Affine = attribute(converter=Affine.of)
+    below: Affine = attribute(converter=Affine.of)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile("i1", scope.axes_of(self.of, self.below))]
+
+
+@instruction("combine", Family.MONOID)
+class Combine(Instruction):
+    """`%v, %i = combine argmin %v0, %i0, %v1, %i1`: two elements of a monoid on pairs made one: the second pair where it beats
+    the first."""
+
+    monoid: str = attribute()
+    operands_: tuple[Value, ...] = operands()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        half = len(self.operands_) // 2
+        axes = union_axes(*self.operands_)
+        return [Tile(dtype_of(value), axes) for value in self.operands_[:half]]
+
+
+@instruction("reduce", Family.MONOID)
+class Reduce(Instruction):
+    """`%s = reduce add %x over=[j]`: all elements along the axes combined, beginning with the identity. `argmin`/`argmax` take (and give) the
+    value and the index. `flags`: `reassoc` lets floats be summed in any order; without it the order is the axes', first slowest."""
+
+    monoid: str = attribute()
+    values: tuple[Value, ...] = operands()
+    over: tuple[str, ...] = attribute((), _strings)
+    flags: tuple[str, ...] = attribute((), _strings)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        axes = _without(union_axes(*self.values), self.over)
+        return [Tile(dtype_of(value), axes) for value in self.values]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if self.monoid not in MONOIDS:
+            yield f"no monoid {self.monoid}"
+        have = {name for name, _ in union_axes(*self.values)}
+        yield from (f"no operand varies along {axis}" for axis in self.over if axis not in have)
+
+
+@instruction("scan", Family.MONOID)
+class Scan(Instruction):
+    """`%p = scan add %x over=[j]`: the running combination along one axis; `exclusive` starts with the identity, `reverse` runs
+    from the end."""
+
+    monoid: str = attribute()
+    value: Value = operand()
+    over: tuple[str, ...] = attribute((), _strings)
+    exclusive: bool = attribute(False)
+    reverse: bool = attribute(False)
+    flags: tuple[str, ...] = attribute((), _strings)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.value.type]
+
+
+@instruction("contract", Family.MONOID)
+class Contract(Instruction):
+    """`%c = contract %a, %b, %acc over=[k] : tile<i, j, f32>`: acc plus the sum over the axes of a * b, in the accumulator's type
+    `to`. Axes of both operands that are not summed are batch axes."""
+
+    a: Value = operand()
+    b: Value = operand()
+    accumulator: Value | None = optional_operand()
+    over: tuple[str, ...] = attribute((), _strings)
+    to: str = attribute("f32")
+    flags: tuple[str, ...] = attribute(("reassoc", "contract"), _strings)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        values = [self.a, self.b] + ([self.accumulator] if self.accumulator else [])
+        return [Tile(self.to, _without(union_axes(*values), self.over))]
+
+
+@instruction("take", Family.AXIS)
+class Take(Instruction):
+    """`%r = take %x axis=j at=3`: one element along an axis, which the result lacks."""
+
+    value: Value = operand()
+    axis: str = attribute()
+    at: Affine = attribute(converter=Affine.of)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile(dtype_of(self.value), _without(union_axes(self.value), (self.axis,)))]
+
+
+@instruction("concat", Family.AXIS)
+class Concat(Instruction):
+    """Tiles put one behind the other along an axis."""
+
+    values: tuple[Value, ...] = operands()
+    axis: str = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        types = [value.type for value in self.values]
+        total = Affine()
+        for type_ in types:
+            assert isinstance(type_, Tile)
+            total = total + type_.extent(self.axis)
+        first = types[0]
+        assert isinstance(first, Tile)
+        return [Tile(first.dtype, tuple((n, total if n == self.axis else e) for n, e in first.axes))]
+
+
+@instruction("pack2", Family.AXIS)
+class Pack2(Instruction):
+    """Two neighbours along an axis of extent 2, of a 16-bit type, as one `u32`; the first in the low half."""
+
+    value: Value = operand()
+    over: str = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile("u32", _without(union_axes(self.value), (self.over,)))]
+
+
+@instruction("convert", Family.AXIS)
+class Convert(Instruction):
+    """The same value in another layout (the order in which its digits lie in lanes and registers) or place."""
+
+    value: Value = operand()
+    layout: str = attribute("")
+    place: str = attribute("reg")
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        assert isinstance(self.value.type, Tile)
+        return [Tile(self.value.type.dtype, self.value.type.axes, self.place)]

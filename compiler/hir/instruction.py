@@ -1,0 +1,253 @@
+"""How an instruction is declared: once, as a class whose fields say what they are. The printer, the parser, the verifier, the
+interpreter and every rewrite read the declaration.
+
+    @instruction("select", Family.PLAIN)
+    class Select(Instruction):
+        "`then` where `condition` holds, else `otherwise`."
+        condition: Value = operand()
+        then: Value = operand()
+        otherwise: Value = operand()
+
+Fields are operands (one value), operand lists, optional operands, attributes (plain data: numbers, names, affine forms) or
+regions. Names in affine attributes are uses too: `Instruction.symbols` lists them."""
+
+from collections.abc import Callable, Iterator
+from enum import Enum, Flag, auto
+from typing import Any, ClassVar, TypeVar
+
+import attrs
+from attrs import Factory, define, field
+
+from compiler.hir.affine import Affine
+from compiler.hir.types import HirType
+from compiler.source import Span
+
+
+@define(eq=False)
+class Value:
+    """A result of an instruction, a parameter of a function or of a region. Names are unique in a function."""
+
+    name: str
+    type: HirType
+    source: "Instruction | None" = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+@define(eq=False)
+class Region:
+    """A nested list of instructions; `parameters` are its own values (a loop's variable and what it carries)."""
+
+    parameters: list[Value] = Factory(list)
+    body: "list[Instruction]" = Factory(list)
+
+
+class Effect(Flag):
+    """What an instruction does besides computing its results. PURE is none of these."""
+
+    PURE = 0
+    READ = auto()
+    WRITE = auto()
+    SYNC = auto()
+    CONTROL = auto()
+    FAULT = auto()
+
+
+class Family(Enum):
+    """Families of instructions; the starred ones of the design are the seed's GPU set."""
+
+    PLAIN = "plain"
+    MONOID = "monoid"
+    AXIS = "axis"
+    MEMORY = "memory"
+    CONTROL = "control"
+    INDEX = "index"
+    SYNC = "sync"
+    SHARED = "shared"
+    ATOMIC = "atomic"
+    WARP = "warp"
+    TENSOR_CORE = "tensor core"
+    ASYNC = "async"
+    HOPPER = "hopper"
+    RING = "ring"
+    LIBRARY = "library"
+
+    @property
+    def is_gpu(self) -> bool:
+        return self in _GPU_FAMILIES
+
+
+class Role(Enum):
+    """What a field of an instruction is."""
+
+    OPERAND = "operand"
+    OPTIONAL = "optional operand"
+    OPERANDS = "operands"
+    ATTRIBUTE = "attribute"
+    REGION = "region"
+    OPTIONAL_REGION = "optional region"
+
+
+def operand() -> Any:
+    return field(metadata={"role": Role.OPERAND})
+
+
+def optional_operand() -> Any:
+    return field(default=None, metadata={"role": Role.OPTIONAL})
+
+
+def operands() -> Any:
+    return field(default=(), converter=tuple, metadata={"role": Role.OPERANDS})
+
+
+def attribute(default: Any = attrs.NOTHING, converter: Callable[[Any], Any] | None = None) -> Any:
+    return field(default=default, converter=converter, metadata={"role": Role.ATTRIBUTE})
+
+
+def region() -> Any:
+    return field(factory=Region, metadata={"role": Role.REGION})
+
+
+def optional_region() -> Any:
+    return field(default=None, metadata={"role": Role.OPTIONAL_REGION})
+
+
+@define(eq=False, kw_only=True)
+class Instruction:
+    """Base of all instructions. `results` are made by the builder from `result_types`."""
+
+    mnemonic: ClassVar[str] = ""
+    family: ClassVar[Family] = Family.PLAIN
+    effects: ClassVar[Effect] = Effect.PURE
+
+    results: list[Value] = Factory(list)
+    span: Span | None = None
+
+    def result_types(self, scope: "Scope") -> list[HirType]:
+        """Types of the results, from the operands. `scope` knows axes and the types of names in affine attributes."""
+        raise NotImplementedError(f"{self.mnemonic} declares no result types")
+
+    def check(self, scope: "Scope") -> Iterator[str]:
+        """What is wrong with this instruction, in words, one string each; beyond what the declaration already says."""
+        return iter(())
+
+    @property
+    def result(self) -> Value:
+        return self.results[0]
+
+    @property
+    def name(self) -> str:
+        """The word the text form begins with: the mnemonic, or the operator of a family declared by a table."""
+        return getattr(self, "operator", self.mnemonic)
+
+    @classmethod
+    def fields(cls, *roles: Role) -> list[str]:
+        """Names of the fields with one of these roles, in order of declaration."""
+        return [f.name for f in attrs.fields(cls) if f.metadata.get("role") in roles]
+
+    @property
+    def operand_values(self) -> list[Value]:
+        found: list[Value] = []
+        for f in attrs.fields(type(self)):
+            match f.metadata.get("role"):
+                case Role.OPERAND:
+                    found.append(getattr(self, f.name))
+                case Role.OPTIONAL:
+                    value = getattr(self, f.name)
+                    if value is not None:
+                        found.append(value)
+                case Role.OPERANDS:
+                    found.extend(getattr(self, f.name))
+                case _:
+                    pass
+        return found
+
+    @property
+    def regions(self) -> list[Region]:
+        values = [getattr(self, name) for name in self.fields(Role.REGION, Role.OPTIONAL_REGION)]
+        return [value for value in values if value is not None]
+
+    @property
+    def symbols(self) -> list[str]:
+        """Names used through affine attributes."""
+        found: list[str] = []
+        for name in self.fields(Role.ATTRIBUTE):
+            value = getattr(self, name)
+            for part in value if isinstance(value, tuple) else (value,):
+                if isinstance(part, Affine):
+                    found.extend(part.names)
+        return list(dict.fromkeys(found))
+
+    def walk(self) -> "Iterator[Instruction]":
+        """This instruction, then all inside its regions, in order."""
+        yield self
+        for inner in self.regions:
+            for nested in inner.body:
+                yield from nested.walk()
+
+
+class Scope:
+    """What result types and checks may ask: the function's axes, and the type behind a name in an affine form."""
+
+    def __init__(self, axes: dict[str, Affine], types: dict[str, HirType]) -> None:
+        self.axes = axes
+        self.types = types
+
+    def axes_of(self, *forms: Affine) -> tuple[tuple[str, Affine], ...]:
+        """Axes along which an index of these forms varies: axes named directly, and those of named tile values."""
+        found: dict[str, Affine] = {}
+        for form in forms:
+            for name in form.names:
+                if name in self.axes:
+                    found[name] = self.axes[name]
+                else:
+                    found.update(getattr(self.types.get(name), "axes", ()))
+        return tuple(found.items())
+
+
+INSTRUCTIONS: dict[str, type[Instruction]] = {}
+"""Every declared instruction by mnemonic. Import `compiler.hir.instructions` to have them all."""
+
+_I = TypeVar("_I", bound=type[Instruction])
+
+
+def instruction(mnemonic: str, family: Family, effects: Effect = Effect.PURE) -> Callable[[_I], _I]:
+    """Declare the class below as an instruction."""
+
+    def declare(cls: _I) -> _I:
+        made = define(eq=False, kw_only=True)(cls)
+        made.mnemonic, made.family, made.effects = mnemonic, family, effects
+        assert mnemonic not in INSTRUCTIONS, f"{mnemonic} is declared twice"
+        INSTRUCTIONS[mnemonic] = made
+        return made  # type: ignore[return-value]
+
+    return declare
+
+
+def instruction_table(
+    operators: dict[str, str], family: Family, effects: Effect = Effect.PURE
+) -> Callable[[_I], _I]:
+    """Declare the class below for every operator of the table (operator to meaning); its attribute `operator` tells which."""
+
+    def declare(cls: _I) -> _I:
+        made = define(eq=False, kw_only=True)(cls)
+        made.family, made.effects, made.mnemonic = family, effects, cls.__name__.lower()
+        for operator in operators:
+            assert operator not in INSTRUCTIONS, f"{operator} is declared twice"
+            INSTRUCTIONS[operator] = made
+        return made  # type: ignore[return-value]
+
+    return declare
+
+
+_GPU_FAMILIES = {
+    Family.INDEX,
+    Family.SYNC,
+    Family.SHARED,
+    Family.ATOMIC,
+    Family.WARP,
+    Family.TENSOR_CORE,
+    Family.ASYNC,
+    Family.HOPPER,
+}

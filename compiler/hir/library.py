@@ -1,0 +1,18 @@
+"""Whole-tensor instructions that have no nest to lift: sorting. Backends implement them with a library routine of their own."""
+
+from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand, operands
+from compiler.hir.types import HirType
+
+
+@instruction("sort", Family.LIBRARY, Effect.READ | Effect.WRITE)
+class Sort(Instruction):
+    """`sort %keys, %payload axis=1 descending=false`: sorts each line along `axis` of the memory `keys` in place, stable, and moves the payload
+    memories (same dims) along. NaN comes last in either direction; -0.0 and 0.0 are equal."""
+
+    keys: Value = operand()
+    payload: tuple[Value, ...] = operands()
+    axis: int = attribute(0)
+    descending: bool = attribute(False)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []

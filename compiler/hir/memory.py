@@ -1,0 +1,135 @@
+"""Memory of nests and fields: loads and stores with affine indices, slots, local arrays, and the run-time checks that guard them."""
+
+from collections.abc import Iterator
+
+from compiler.hir.affine import Affine
+from compiler.hir.core import dtype_of, union_axes
+from compiler.hir.instruction import (
+    Effect,
+    Family,
+    Instruction,
+    Scope,
+    Value,
+    attribute,
+    instruction,
+    operand,
+    operands,
+    optional_operand,
+)
+from compiler.hir.types import HirType, Mem, Slot, Tile
+
+
+def _forms(forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
+    return tuple(Affine.of(form) for form in forms)
+
+
+def mem_of(value: Value) -> Mem:
+    """The memory type of an operand that must be one."""
+    assert isinstance(value.type, Mem), f"{value} is no memory: {value.type}"
+    return value.type
+
+
+def _rank_fault(mem: Value, index: tuple[Affine, ...]) -> Iterator[str]:
+    if len(index) != mem_of(mem).rank:
+        yield f"{len(index)} indices for {mem} of rank {mem_of(mem).rank}"
+
+
+@instruction("load", Family.MEMORY, Effect.READ)
+class Load(Instruction):
+    """`%x = load %A[i, k+1] where=%p pad=0.0 : f32`: the element at affine indices. A name in an index may be an axis (the result
+    varies along it), a loop variable, a size, or any `index` value (a gather). Where `where` is false, or, with `pad` given,
+    outside the memory's bounds, the result is `pad` (0 when not given) and memory isn't touched. Otherwise an index outside is undefined: lowering puts a `check` before a load it can't prove."""
+
+    mem: Value = operand()
+    index: tuple[Affine, ...] = attribute(converter=_forms)
+    where: Value | None = optional_operand()
+    pad: float | int | bool | None = attribute(None)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        axes = dict(scope.axes_of(*self.index))
+        if self.where is not None:
+            axes.update(dict(union_axes(self.where)))
+        return [Tile(mem_of(self.mem).dtype, tuple(axes.items()))]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from _rank_fault(self.mem, self.index)
+
+
+@instruction("store", Family.MEMORY, Effect.WRITE)
+class Store(Instruction):
+    """`store %C[i, j], %v where=%p`. The index names every axis of the value."""
+
+    mem: Value = operand()
+    value: Value = operand()
+    index: tuple[Affine, ...] = attribute(converter=_forms)
+    where: Value | None = optional_operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from _rank_fault(self.mem, self.index)
+        have = {name for name, _ in scope.axes_of(*self.index)}
+        yield from (f"axis {name} of {self.value} isn't in the index" for name, _ in union_axes(self.value) if name not in have)
+        if dtype_of(self.value) != mem_of(self.mem).dtype:
+            yield f"a {dtype_of(self.value)} stored to {mem_of(self.mem)}"
+
+
+@instruction("slot", Family.MEMORY, Effect.WRITE)
+class MakeSlot(Instruction):
+    """`%s = slot %initial : slot<f32>`: a new mutable cell. Form A only."""
+
+    initial: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Slot(dtype_of(self.initial))]
+
+
+@instruction("get", Family.MEMORY, Effect.READ)
+class GetSlot(Instruction):
+    """`%v = get %s`."""
+
+    slot: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        assert isinstance(self.slot.type, Slot)
+        return [Tile(self.slot.type.dtype)]
+
+
+@instruction("set", Family.MEMORY, Effect.WRITE)
+class SetSlot(Instruction):
+    """`set %s, %v`."""
+
+    slot: Value = operand()
+    value: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if self.slot.type != Slot(dtype_of(self.value)):
+            yield f"a {dtype_of(self.value)} set to {self.slot.type}"
+
+
+@instruction("alloc", Family.MEMORY, Effect.WRITE)
+class Alloc(Instruction):
+    """`%t = alloc : mem<NxKxf32, local>`: scratch memory for the rest of the function, undefined until written; extents are sizes."""
+
+    type: Mem = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.type]
+
+
+@instruction("check", Family.MEMORY, Effect.FAULT)
+class Check(Instruction):
+    """`check %ok, %index, %extent code=0801 site=3`: when `condition` is false the kernel faults with that code, `site` (an index into the function's
+    `sites`: the span and words for the message) and the values. The first fault in the order of the nest is the one reported; results are then void."""
+
+    condition: Value = operand()
+    values: tuple[Value, ...] = operands()
+    code: str = attribute("0801")
+    site: int = attribute(0)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []

@@ -1,0 +1,188 @@
+"""Functions and modules: what holds instructions, and what is said about them."""
+
+from enum import Enum
+
+from attrs import Factory, define, field, frozen
+
+from compiler.hir.affine import Affine
+from compiler.hir.instruction import Region, Scope, Value
+from compiler.hir.types import HirType, Space
+from compiler.source import Span
+from compiler.typed_ast.kernel import KernelType
+
+
+class Form(Enum):
+    """How far a function has come down: nest, field, tile, roles, thread."""
+
+    NEST = "A"
+    FIELD = "F"
+    TILE = "B"
+    ROLES = "R"
+    THREAD = "C"
+
+
+class OptimizationLevel(Enum):
+    O0 = "0"
+    O1 = "1"
+    O2 = "2"
+    O3 = "3"
+    OS = "s"
+    OLATENCY = "latency"
+
+
+class ArchFamily(Enum):
+    SM = "sm"
+    GFX = "gfx"
+    PTX = "ptx"
+
+
+@frozen
+class GpuArch:
+    """`sm_90a`: family SM, number 90, suffix "a"."""
+
+    family: ArchFamily
+    number: int
+    suffix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.family.value}_{self.number}{self.suffix}"
+
+
+@frozen
+class LaunchBounds:
+    max_threads_per_block: int
+    min_blocks_per_sm: int | None = None
+
+
+@frozen
+class HirKernelInfo:
+    is_kernel_entry: bool = True
+    kernel_type: KernelType = KernelType.CUSTOM
+    target_arch: GpuArch | None = None
+    launch_bounds: LaunchBounds | None = None
+    shared_memory_bytes: int = 0
+    max_registers: int | None = None
+    address_spaces_used: frozenset[Space] = field(default=frozenset(), converter=frozenset)
+    workgroup: tuple[int, int, int] | None = None
+
+
+@frozen
+class HirExecutionConstraints:
+    no_alloc: bool = False
+    inline_always: bool = False
+    no_bounds_check: bool = False
+    no_null_check: bool = False
+    critical_path: bool = False
+    opt_level: OptimizationLevel = OptimizationLevel.O1
+
+
+class Linkage(Enum):
+    INTERNAL = "internal"
+    EXPORTED = "exported"
+    EXTERNAL = "external"
+
+
+class CallingConvention(Enum):
+    C = "c"
+    FAST = "fast"
+    KERNEL = "kernel"
+
+
+@frozen
+class FaultSite:
+    """What a run-time `check` speaks of: the place in the program and the words of its message, with `{0}`, `{1}` for the
+    values of the check."""
+
+    code: str
+    span: Span | None
+    message: str
+    label: str = ""
+    hint: str | None = None
+
+
+@define(eq=False)
+class HirFunction:
+    """A function in one of the forms. `axes` gives every named axis's extent (forms F to C). Parameters of type `index` are its sizes."""
+
+    name: str
+    parameters: list[Value] = Factory(list)
+    body: Region = Factory(Region)
+    form: Form = Form.NEST
+    axes: dict[str, Affine] = Factory(dict)
+    results: tuple[HirType, ...] = ()
+    kernel_info: HirKernelInfo | None = None
+    constraints: HirExecutionConstraints | None = None
+    linkage: Linkage = Linkage.EXPORTED
+    calling_convention: CallingConvention = CallingConvention.C
+    attributes: tuple[str, ...] = ()
+    link_name: str | None = None
+    previous_version: str | None = None
+    sites: tuple[FaultSite, ...] = ()
+
+    @property
+    def is_external(self) -> bool:
+        return self.linkage is Linkage.EXTERNAL
+
+    def scope(self) -> Scope:
+        """Axes, and the types of all named values: parameters, loop variables and results."""
+        types: dict[str, HirType] = {p.name: p.type for p in self.parameters}
+
+        def enter(region: Region) -> None:
+            types.update((p.name, p.type) for p in region.parameters)
+            for op in region.body:
+                types.update((r.name, r.type) for r in op.results)
+                for inner in op.regions:
+                    enter(inner)
+
+        enter(self.body)
+        return Scope(self.axes, types)
+
+
+@frozen
+class HirImport:
+    name: str
+    module: str
+
+
+@frozen
+class HirExport:
+    name: str
+    function: str
+
+
+@frozen
+class GpuModuleMetadata:
+    target_archs: tuple[GpuArch, ...] = ()
+    ptx_version: tuple[int, int] = (7, 8)
+    compute_capability: tuple[int, int] = (7, 5)
+    required_features: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    kernel_entries: tuple[str, ...] = ()
+    device_functions: tuple[str, ...] = ()
+    constant_memory: tuple[str, ...] = ()
+
+
+@frozen
+class HirGlobal:
+    """A constant array of the module: literal tables that kernels only read."""
+
+    name: str
+    type: HirType
+    values: tuple[int | float, ...] = ()
+
+
+@define(eq=False)
+class HirModule:
+    name: str
+    functions: dict[str, HirFunction] = Factory(dict)
+    globals: dict[str, HirGlobal] = Factory(dict)
+    types: dict[str, HirType] = Factory(dict)
+    imports: tuple[HirImport, ...] = ()
+    exports: tuple[HirExport, ...] = ()
+    version: int = 1
+    dependencies: frozenset[str] = frozenset()
+    gpu_metadata: GpuModuleMetadata | None = None
+
+    def add(self, function: HirFunction) -> HirFunction:
+        assert function.name not in self.functions, f"two functions @{function.name}"
+        self.functions[function.name] = function
+        return function

@@ -1,0 +1,165 @@
+"""What lowering makes of a compute block, and what it is told about the block's inputs: the contract between the language
+side (checker, tier 0) and the machine side (analysis, schedule, backends, launch).
+
+A block is lowered once per *signature*: dtypes, ranks and layouts of its inputs, and those extents that are known when the
+program is compiled. Everything else stays a run-time argument. Affine forms here are over *facts of the launch*: `A.0` is
+the extent of tensor input A along axis 0, a bare name is an int scalar input or a size solved earlier in `sizes`."""
+
+from collections.abc import Mapping
+
+from attrs import field, frozen
+
+from compiler.diagnostics import Diagnostic
+from compiler.hir.affine import Affine
+from compiler.hir.module import HirFunction
+from compiler.source import Span
+from compiler.typed_ast.kernel import KernelMetadata, KernelType
+from compiler.typed_ast.nodes import Function
+from compiler.typed_ast.types import DType
+
+
+@frozen
+class TensorInput:
+    """A tensor that the block reads (or, when `mutable`, updates). `dims` holds an int where the extent is known at compile
+    time, a size name where the type declares one, else None. `contiguous`: row-major without gaps. `declared`: the span of the
+    declaration, for messages."""
+
+    name: str
+    dtype: DType
+    dims: tuple[int | str | Affine | None, ...] = field(converter=tuple)
+    contiguous: bool = True
+    mutable: bool = False
+    captured: bool = False
+    span: Span | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+
+@frozen
+class ScalarInput:
+    """A number passed by value. `value` is set when it is a constant of the compilation."""
+
+    name: str
+    dtype: DType
+    value: int | float | bool | None = None
+    captured: bool = False
+    span: Span | None = None
+
+
+@frozen
+class Signature:
+    """All that lowering knows of a block's surroundings: its inputs (declared, then captured, in order of first use), and the
+    functions that its body may call."""
+
+    tensors: tuple[TensorInput, ...] = field(default=(), converter=tuple)
+    scalars: tuple[ScalarInput, ...] = field(default=(), converter=tuple)
+    functions: Mapping[str, Function] = field(factory=dict, eq=False, hash=False)
+
+
+@frozen
+class SizeRule:
+    """`name` is `form`, computed at launch in the order of the plan. `words` tell where it comes from."""
+
+    name: str
+    form: Affine
+    words: str = ""
+
+
+@frozen
+class Equation:
+    """Must hold at launch, else the diagnostic (code 0802 unless it says otherwise), whose message may use `{left}` and `{right}`."""
+
+    left: Affine
+    right: Affine
+    relation: str
+    """"==", "<=" or ">="."""
+    diagnostic: Diagnostic
+
+
+@frozen
+class TensorArgument:
+    """Data pointer of input `name`."""
+
+    name: str
+
+
+@frozen
+class StrideArgument:
+    """Stride, in elements, of input `name` along `axis`."""
+
+    name: str
+    axis: int
+
+
+@frozen
+class SizeArgument:
+    """The value of an affine form over the launch's facts and sizes."""
+
+    form: Affine
+
+
+@frozen
+class ScalarArgument:
+    """Scalar input `name` as a `dtype`."""
+
+    name: str
+    dtype: DType
+
+
+@frozen
+class ResultArgument:
+    """Data pointer of result number `index`, freshly allocated, contiguous."""
+
+    index: int
+
+
+@frozen
+class WorkspaceArgument:
+    """Data pointer of scratch memory: `dims` elements of `dtype`, undefined at the start."""
+
+    dtype: str
+    dims: tuple[Affine, ...] = field(converter=tuple)
+
+
+KernelArgument = TensorArgument | StrideArgument | SizeArgument | ScalarArgument | ResultArgument | WorkspaceArgument
+
+
+@frozen
+class ResultPlan:
+    """One result. `scalar`: a tensor of rank 0 handed back as a number. `zeroed`: must start at 0 (elements that no write
+    covers, or custom kernels). `copy_of`: starts as a copy of this input (`d[i] = ...` without `out`). `input`: is this mutable input itself.
+    `is_index`: an int that came from argmin/argmax and is shown as such; `names` as declared in `-> (y: ..., k: ...)`."""
+
+    name: str
+    dtype: DType
+    dims: tuple[Affine, ...] = field(converter=tuple)
+    scalar: bool = False
+    zeroed: bool = False
+    copy_of: str | None = None
+    input: str | None = None
+    group: int = 0
+    """Results of one group > 0 form one tuple in the value (an index `(i, j)` beside its value)."""
+
+
+@frozen
+class LaunchPlan:
+    sizes: tuple[SizeRule, ...] = field(default=(), converter=tuple)
+    equations: tuple[Equation, ...] = field(default=(), converter=tuple)
+    arguments: tuple[KernelArgument, ...] = field(default=(), converter=tuple)
+    """One for each parameter of the function, in order."""
+    results: tuple[ResultPlan, ...] = field(default=(), converter=tuple)
+    work: Affine = Affine()
+    """Rough count of inner steps, to decide on threads and progress."""
+
+
+@frozen
+class LoweredKernel:
+    """A compute block as a function in nest form. `kind` is what `@kernel` promised, None when it is to be inferred. `warnings` are 06xx."""
+
+    function: HirFunction
+    plan: LaunchPlan
+    kind: KernelType | None
+    metadata: KernelMetadata
+    warnings: tuple[Diagnostic, ...] = field(default=(), converter=tuple)

@@ -1,0 +1,1 @@
+"""The TypedAST: what every language frontend builds and everything below starts from."""
