@@ -44,13 +44,23 @@ class TypeFault(Exception):
         self.code, self.message, self.parameter, self.label, self.hint = code, message, parameter, label, hint
 
 
+class LibraryFault(Exception):
+    """Trouble while a library function runs: a code (`"0301"`), what happened in the user's words, and perhaps a hint. The caller
+    adds the place in the program."""
+
+    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint = code, message, hint
+
+
 TypeRule = Callable[[CallTypes], Type]
 
 
 @frozen
 class LibraryFunction:
     """A function (`zeros`, `Tensor::zeros`), or a method when its first parameter is `self`. `result`: a type, or a rule over the
-    arguments' types. `implementation` gets the values in order of `parameters`."""
+    arguments' types. `implementation` gets one value for each of `parameters`, in their order, defaults filled in; a variadic
+    parameter is one tuple."""
 
     name: str
     parameters: tuple[LibraryParameter, ...] = field(converter=tuple)
