@@ -86,6 +86,12 @@ class Space(IntEnum):
     LOCAL = 5
 
 
+def _dim(form: Affine) -> str:
+    """A dim as `mem<NxKxf32>` shows it: in parentheses unless it is a plain number, or a plain name without an `x`."""
+    text = str(form)
+    return text if text.isdecimal() or (text in form.names and "x" not in text) else f"({text})"
+
+
 @frozen
 class Mem(HirType):
     """A dense array in memory. `dims` and `strides` (in elements) are affine forms of the function's sizes; `strides` None
@@ -107,7 +113,7 @@ class Mem(HirType):
         return len(self.dims)
 
     def __str__(self) -> str:
-        shape = "x".join([f"({d})" if d.terms and str(d) not in d.names else str(d) for d in self.dims] + [self.dtype])
+        shape = "x".join([*map(_dim, self.dims), self.dtype])
         facts = [shape]
         if self.strides is not None:
             facts.append(f"strides=[{', '.join(map(str, self.strides))}]")
