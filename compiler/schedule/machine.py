@@ -1,0 +1,18 @@
+"""What a CPU schedule asks of the machine, as plain numbers; the driver fills them in from detection."""
+
+from attrs import frozen
+
+from compiler.hir.types import DTYPES
+
+
+@frozen
+class CpuMachine:
+    """`vector_bits` of the widest vector worth using, and how many vector registers there are."""
+
+    vector_bits: int = 256
+    vector_registers: int = 16
+
+    def lanes(self, dtype: str) -> int:
+        """Elements of a dtype in one vector; half floats are computed in f32."""
+        bits = {"f16": 32, "bf16": 32, "i1": 32}.get(dtype, DTYPES[dtype])
+        return max(1, self.vector_bits // bits)

@@ -1,0 +1,388 @@
+"""`place`: a field becomes tiles. Each axis of the table turns into a loop over its outer digit; the static digits stay axes of
+the values. What is known about the order of computation is only what the values say:
+
+* a store, or a reduction, is a *target*; a target needs loops over all axes of what it reads;
+* targets that begin with the same loop share it, unless one needs the other's result: then it comes in a later *pass*;
+* a value is computed in the outermost loop body in which all its axes have loops;
+* a reduction over a looped axis is carried: its accumulator keeps the static digits, which are combined after the last loop
+  (by associativity; the table gives no digits to axes that must stay in order);
+* an extent that the tile doesn't divide gets a last iteration in which loads, stores and reductions are masked.
+
+This is section "place" of the HIR's design; the recursion over axes replaces its fixed pair of grid and serial axes."""
+
+from collections.abc import Iterable
+
+from attrs import Factory, define
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.clone import clone
+from compiler.hir.core import Combine, Const, Contract, Reduce, dtype_of, union_axes
+from compiler.hir.identity import identity_of
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Alloc, Load, Store
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import Mem, Tile
+from compiler.schedule.table import AxisPlan, Table
+
+Target = Store | Reduce | Contract
+
+
+class NotPlaceable(Exception):
+    """The field has something `place` doesn't know how to put in loops; the message says what."""
+
+
+@define(eq=False)
+class _Region:
+    """The body of one loop (or of the function): which axes have loops here, how they are written, which are ragged."""
+
+    builder: Builder
+    parent: "_Region | None" = None
+    axis: str | None = None
+    forms: dict[str, Affine] = Factory(dict)
+    masks: dict[str, Affine] = Factory(dict)
+    made: dict[Value, Value] = Factory(dict)
+
+    @property
+    def looped(self) -> set[str]:
+        return set(self.forms)
+
+    def find(self, value: Value) -> Value | None:
+        region: _Region | None = self
+        while region is not None:
+            if value in region.made:
+                return region.made[value]
+            region = region.parent
+        return None
+
+
+def place(field: HirFunction, table: Table) -> HirFunction:
+    """The field `field` (form F) in loops and tiles (form B) as the table says. Raises `NotPlaceable`."""
+    return _Placing(field, table).run()
+
+
+class _Placing:
+    def __init__(self, field: HirFunction, table: Table) -> None:
+        self.field = field
+        self.table = table
+        self.scope = field.scope()
+        self.out = FunctionBuilder(field.name, Form.TILE)
+        for plan in table.plans:
+            for name, extent, _ in plan.digits():
+                self.out.function.axes[name] = Affine.of(extent)
+                self.out._taken.add(name)
+        self.named = {result.name: result for op in field.body.body for result in op.results}
+        self.sources: dict[Value, Store] = {}
+
+    def run(self) -> HirFunction:
+        root = _Region(self.out.body)
+        for parameter in self.field.parameters:
+            root.made[parameter] = self.out.parameter(parameter.name, parameter.type)
+        function = self.out.function
+        function.kernel_info, function.constraints = self.field.kernel_info, self.field.constraints
+        function.sites, function.linkage = self.field.sites, self.field.linkage
+        stores: list[Target] = []
+        for op in self.field.body.body:
+            match op:
+                case Alloc():
+                    pass
+                case Store(mem=mem) if isinstance(mem.source, Alloc):
+                    self.sources[mem] = op
+                case Store():
+                    stores.append(op)
+                case _ if op.regions or not op.results:
+                    raise NotPlaceable(f"`{op.name}` in a field")
+                case _:
+                    pass
+        self.produce(stores, root, {})
+        return self.out.finish()
+
+    # ---- axes ----
+
+    def axes(self, values: Iterable[Value]) -> set[str]:
+        return {name for name, _ in union_axes(*values) if name in self.table}
+
+    def target_axes(self, target: Target) -> set[str]:
+        """Axes that need loops before the target can be computed."""
+        if isinstance(target, Store):
+            named = {name for name, _ in self.scope.axes_of(*target.index) if name in self.table}
+            return named | self.axes([target.value])
+        return self.axes(v for v in target.operand_values if not _is_accumulator(target, v))
+
+    def private_axes(self, mem: Value) -> set[str]:
+        """Axes along which a local buffer has elements of its own."""
+        return {name for name, _ in self.scope.axes_of(*self.sources[mem].index)}
+
+    # ---- targets ----
+
+    def produce(self, targets: list[Target], region: _Region, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
+        """Computes all targets inside `region`. A reduction in `state` has begun: its accumulators come in and go out; one that isn't
+        begins here, and its results are noted in the region."""
+        result = dict(state)
+        pending = list(targets)
+        while pending:
+            waits = {target: self.prerequisites(target, region) for target in pending}
+            missing = dict.fromkeys(p for needed in waits.values() for p in needed if p not in waits)
+            if missing:
+                pending = [*missing, *pending]
+                continue
+            first = next(target for target in pending if not waits[target])
+            axis = self.next_axis(first, region)
+            if axis is None:
+                pending.remove(first)
+                self.finish_target(first, region, result, begun=first in state)
+                continue
+            group = [t for t in pending if not waits[t] and self.next_axis(t, region) == axis]
+            pending = [t for t in pending if t not in group]
+            self.loop_over(axis, group, region, result, state)
+        return {t: result[t] for t in state}
+
+    def prerequisites(self, target: Target, region: _Region) -> list[Target]:
+        """Reductions and local buffers that the target reads, that don't vary along a loop still to come, and aren't there yet."""
+        found: dict[Target, None] = {}
+        seen: set[Value] = set()
+        waiting = self.reads(target)
+        while waiting:
+            value = waiting.pop()
+            op = value.source
+            if value in seen or op is None or region.find(value) is not None:
+                continue
+            seen.add(value)
+            if isinstance(op, Reduce | Contract):
+                if self.axes(op.results) <= region.looped:
+                    found.setdefault(op)
+                continue
+            if isinstance(op, Load) and op.mem in self.sources and region.find(op.mem) is None:
+                source = self.sources[op.mem]
+                if self.target_axes(source) - self.private_axes(op.mem) <= region.looped:
+                    found.setdefault(source)
+                continue
+            waiting += self.reads(op)
+        return [t for t in found if t is not target]
+
+    def reads(self, op: Instruction) -> list[Value]:
+        """Operands, and the values behind names in affine attributes."""
+        found = [v for v in op.operand_values if not (isinstance(op, Store) and v is op.mem)]
+        return found + [self.named[name] for name in op.symbols if name in self.named]
+
+    def next_axis(self, target: Target, region: _Region) -> str | None:
+        missing = self.target_axes(target) - region.looped
+        return min(missing, key=self.table.order) if missing else None
+
+    def loop_over(
+        self, axis: str, group: list[Target], region: _Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
+    ) -> None:
+        """One loop over the axis's outer digit for the whole group, and, when the tile may not divide the extent, its masked end."""
+        plan = self.table[axis]
+        begun = [t for t in group if isinstance(t, Reduce | Contract) and t not in state]
+        for target in begun:
+            result[target] = self.identity(target, region)
+        carrying = [t for t in group if isinstance(t, Reduce | Contract)]
+        extent = self.field.axes[axis]
+        for target in group:
+            if isinstance(target, Store) and target.mem in self.sources and region.find(target.mem) is None:
+                self.make_buffer(target, region)
+        known = extent.value
+        whole, rest = extent.floordiv(plan.tile), extent.ceildiv(plan.tile)
+        parts = [(Affine(), whole, False)] if known is None or known >= plan.tile else []
+        if plan.tile > 1 and (known is None or known % plan.tile):
+            parts.append((whole, rest, True))
+        for low, high, ragged in parts:
+            threaded = plan.place == "thread" and not carrying and region.parent is None and not ragged
+            self.one_loop(plan, low, high, ragged, "thread" if threaded else "time", group, carrying, region, result)
+        for target in begun:
+            assert isinstance(target, Reduce | Contract)
+            for value, final in zip(target.results, self.combine_digits(target, result.pop(target), region), strict=True):
+                region.made[value] = final
+
+    def one_loop(
+        self,
+        plan: AxisPlan,
+        low: Affine,
+        high: Affine,
+        ragged: bool,
+        where: str,
+        group: list[Target],
+        carrying: list[Target],
+        region: _Region,
+        result: dict[Target, list[Value]],
+    ) -> None:
+        carried = [value for target in carrying for value in result[target]]
+        with region.builder.loop(f"{plan.axis}0", low, high, carried=carried, place=where) as (body, loop):
+            form = plan.form(loop.variable.name)
+            inner = _Region(body, region, plan.axis, {**region.forms, plan.axis: form}, dict(region.masks))
+            if ragged:
+                inner.masks[plan.axis] = self.field.axes[plan.axis]
+            inside: dict[Target, list[Value]] = {}
+            position = 0
+            for target in carrying:
+                count = len(result[target])
+                inside[target] = loop.carried[position : position + count]
+                position += count
+            after = self.produce(group, inner, inside)
+            if carrying:
+                body.yield_(*[value for target in carrying for value in after[target]])
+        position = 0
+        for target in carrying:
+            count = len(result[target])
+            result[target] = loop.results[position : position + count]
+            position += count
+
+    def finish_target(self, target: Target, region: _Region, result: dict[Target, list[Value]], begun: bool) -> None:
+        """All loops stand: store the value, or combine it into the accumulator."""
+        if isinstance(target, Store):
+            if target.mem in self.sources and region.find(target.mem) is None:
+                self.make_buffer(target, region)
+            where = self.mask(region, [a for a, _ in self.scope.axes_of(*target.index)], target.where)
+            mem = region.find(target.mem)
+            assert mem is not None
+            region.builder.store(mem, self.value(target.value, region), self.index(target.index, target.mem, region), where)
+            return
+        accumulators = result[target] if begun else self.identity(target, region)
+        after = self.accumulate(target, accumulators, region)
+        if begun:
+            result[target] = after
+        else:
+            for value, final in zip(target.results, self.combine_digits(target, after, region), strict=True):
+                region.made[value] = final
+
+    # ---- reductions ----
+
+    def tile_axes(self, axes: Iterable[str]) -> tuple[tuple[str, int], ...]:
+        return tuple((name, extent) for axis in axes for name, extent, _ in self.table[axis].digits())
+
+    def identity(self, target: Reduce | Contract, region: _Region) -> list[Value]:
+        if isinstance(target, Contract):
+            (result,) = target.results
+            axes = sorted(self.axes([result]), key=self.table.order)
+            if target.accumulator is not None:
+                raise NotPlaceable("a contraction with an accumulator in a field")
+            return [region.builder.const(0.0 if target.to[0] in "fb" else 0, Tile(target.to, self.tile_axes(axes)))]
+        axes = sorted(self.axes(target.values), key=self.table.order)
+        return [
+            region.builder.const(number, Tile(dtype_of(value), self.tile_axes(axes)))
+            for value, number in zip(target.values, identity_of(target.monoid, [dtype_of(v) for v in target.values]), strict=True)
+        ]
+
+    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: _Region) -> list[Value]:
+        b = region.builder
+        if isinstance(target, Contract):
+            left, right = self.value(target.a, region), self.value(target.b, region)
+            if any(axis in region.masks for axis in target.over):
+                left = self.masked(left, 0.0, [a for a in target.over if a in self.axes([target.a])], region)
+            over = tuple(name for name, _ in self.tile_axes(a for a in target.over if a in self.table))
+            made = Contract(a=left, b=right, accumulator=accumulators[0], over=over, to=target.to, flags=target.flags)
+            return [b.emit(made).result]
+        numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
+        values = [
+            self.masked(self.value(v, region), number, [a for a in target.over if a in region.masks], region)
+            for v, number in zip(target.values, numbers, strict=True)
+        ]
+        if len(values) > 1:
+            return b.emit(Combine(monoid=target.monoid, operands_=(*accumulators, *values))).results
+        return [b.op(target.monoid, accumulators[0], values[0], flags=target.flags if dtype_of(values[0])[0] in "fb" else ())]
+
+    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: _Region) -> list[Value]:
+        """After the last loop: the static digits of the reduced axes combined."""
+        if isinstance(target, Contract):
+            return accumulators
+        over = [name for name, _ in self.tile_axes(a for a in target.over if a in self.table)]
+        if not over:
+            return accumulators
+        return region.builder.reduce(target.monoid, *accumulators, over=over, flags=target.flags)
+
+    # ---- values ----
+
+    def value(self, value: Value, region: _Region) -> Value:
+        """The value's tile, computed in the outermost body in which all its axes have loops."""
+        found = region.find(value)
+        if found is not None:
+            return found
+        op = value.source
+        assert op is not None, f"{value} has no source"
+        if isinstance(op, Reduce | Contract):
+            self.produce([op], region, {})
+            found = region.find(value)
+            assert found is not None
+            return found
+        needed = self.axes([value]) | {a for v in op.operand_values for a in self.axes([v])}
+        home = region
+        while home.parent is not None and home.axis not in needed and not self.reads_local(op, home):
+            home = home.parent
+        made = self.make(op, value, home)
+        home.made[value] = made
+        return made
+
+    def reads_local(self, op: Instruction, region: _Region) -> bool:
+        return isinstance(op, Load) and op.mem in region.made
+
+    def make(self, op: Instruction, value: Value, region: _Region) -> Value:
+        b = region.builder
+        if isinstance(op, Const):
+            axes = [name for name, _ in union_axes(value) if name in self.table]
+            return b.const(op.value, Tile(dtype_of(value), self.tile_axes(axes)))
+        if isinstance(op, Load):
+            where = self.mask(region, [a for a, _ in self.scope.axes_of(*op.index)], op.where)
+            mem = region.find(op.mem)
+            if mem is None:
+                raise NotPlaceable(f"{op.mem} is read before it is written")
+            return b.load(mem, self.index(op.index, op.mem, region), where, op.pad)
+        made = clone(op, lambda v: self.value(v, region), lambda form: self.form(form, region))
+        results = b.emit(made).results
+        for old, new in zip(op.results, results, strict=True):
+            region.made[old] = new
+        return region.made[value]
+
+    def symbol(self, name: str, region: _Region) -> str:
+        """The name under which a symbol of an affine form is known in the new function."""
+        return self.value(self.named[name], region).name if name in self.named else name
+
+    def form(self, form: Affine, region: _Region) -> Affine:
+        names: dict[str, Affine | str] = {name: self.symbol(name, region) for name in form.names if name not in region.forms}
+        return form.substitute({**names, **{n: f for n, f in region.forms.items() if n in form.names}})
+
+    def index(self, index: tuple[Affine, ...], mem: Value, region: _Region) -> list[Affine]:
+        if mem not in self.sources:
+            return [self.form(form, region) for form in index]
+        kept = [self.form(form, region) for form in index]
+        extra = [self.table[axis].within() for axis in self.shared_axes(mem)]
+        return extra + kept
+
+    # ---- masks ----
+
+    def mask(self, region: _Region, axes: Iterable[str], where: Value | None) -> Value | None:
+        """The condition under which an access along these axes is inside: ragged ends and the access's own condition."""
+        b = region.builder
+        conditions = [] if where is None else [self.value(where, region)]
+        for axis in dict.fromkeys(axes):
+            if axis in region.masks:
+                conditions.append(b.inbounds(region.forms[axis], region.masks[axis]))
+        result: Value | None = None
+        for condition in conditions:
+            result = condition if result is None else b.op("and", result, condition)
+        return result
+
+    def masked(self, value: Value, number: float, axes: Iterable[str], region: _Region) -> Value:
+        where = self.mask(region, [a for a in axes if a in region.masks], None)
+        if where is None:
+            return value
+        return region.builder.select(where, value, region.builder.const(number, dtype_of(value)))
+
+    # ---- local buffers ----
+
+    def shared_axes(self, mem: Value) -> list[str]:
+        """Axes whose loops stand outside the buffer but whose tile digits it must keep apart."""
+        outside = self.target_axes(self.sources[mem]) - self.private_axes(mem)
+        return [a for a in sorted(outside, key=self.table.order) if self.table[a].digits()]
+
+    def make_buffer(self, store: Store, region: _Region) -> None:
+        type = store.mem.type
+        assert isinstance(type, Mem)
+        extra = [Affine.of(self.table[axis].tile) for axis in self.shared_axes(store.mem)]
+        region.made[store.mem] = region.builder.alloc(
+            Mem(type.dtype, (*extra, *type.dims), space=type.space, align=64), store.mem.name
+        )
+
+
+def _is_accumulator(target: Target, value: Value) -> bool:
+    return isinstance(target, Contract) and value is target.accumulator

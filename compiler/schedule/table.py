@@ -1,0 +1,78 @@
+"""A schedule as data: for each axis of a field, the loop its outer digit becomes and the static digits that stay axes of tiles.
+
+An axis `j` with the digits (2, 16) is the number `j = 32*j0 + 16*j1 + simd`: `j0` is a loop, bound to a place, `j1` counts
+registers, `simd` the lanes of a vector."""
+
+from attrs import field, frozen
+
+from compiler.hir.affine import Affine
+
+SIMD = "simd"
+"""Name of the one tile axis that is a vector."""
+
+
+@frozen
+class AxisPlan:
+    """`place` of the loop over the axis's outer digit ("thread" or "time"); `registers` and `lanes` are the extents of its tile
+    digits, 1 for none."""
+
+    axis: str
+    place: str = "time"
+    registers: int = 1
+    lanes: int = 1
+
+    @property
+    def tile(self) -> int:
+        """Elements of the axis that one iteration of its loop covers."""
+        return self.registers * self.lanes
+
+    def digits(self) -> tuple[tuple[str, int, int], ...]:
+        """Tile digits as (name, extent, stride)."""
+        found = []
+        if self.registers > 1:
+            found.append((f"{self.axis}_r", self.registers, self.lanes))
+        if self.lanes > 1:
+            found.append((SIMD, self.lanes, 1))
+        return tuple(found)
+
+    def form(self, loop: str) -> Affine:
+        """The axis as an affine form of the loop variable and the digits."""
+        form = Affine.of(loop) * self.tile
+        for name, _, stride in self.digits():
+            form = form + Affine.of(name) * stride
+        return form
+
+    def within(self) -> Affine:
+        """The part of the form that the digits make: the place of an element inside a tile."""
+        form = Affine()
+        for name, _, stride in self.digits():
+            form = form + Affine.of(name) * stride
+        return form
+
+    def __str__(self) -> str:
+        words = [f"{self.axis}: {self.place}"]
+        if self.registers > 1:
+            words.append(f"registers {self.registers}")
+        if self.lanes > 1:
+            words.append(f"simd {self.lanes}")
+        return ", ".join(words)
+
+
+@frozen
+class Table:
+    """Axis plans in the order of their loops, outermost first; `reasons` say in words what was chosen and why."""
+
+    plans: tuple[AxisPlan, ...] = field(converter=tuple)
+    reasons: tuple[str, ...] = field(default=(), converter=tuple)
+
+    def __getitem__(self, axis: str) -> AxisPlan:
+        return next(plan for plan in self.plans if plan.axis == axis)
+
+    def __contains__(self, axis: str) -> bool:
+        return any(plan.axis == axis for plan in self.plans)
+
+    def order(self, axis: str) -> int:
+        return next(number for number, plan in enumerate(self.plans) if plan.axis == axis)
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.plans), *(f"  because {reason}" for reason in self.reasons)])
