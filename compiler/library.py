@@ -1,89 +1,13 @@
-"""How a language's library is declared: each function once, with its parameters, its type rule and its implementation, so
-that the checker, tier 0, completion lists and error messages all read the same entry."""
+"""The library contract under the name by which frontends and backends know it; it lives beside the checker, which reads it."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from compiler.typed_ast.library import (
+    REQUIRED,
+    CallTypes,
+    Library,
+    LibraryFunction,
+    LibraryParameter,
+    TypeFault,
+    TypeRule,
+)
 
-from attrs import Factory, define, field, frozen
-
-from compiler.typed_ast.types import UNKNOWN, Type
-
-REQUIRED = object()
-"""Default of a parameter that must be given."""
-
-
-@frozen
-class LibraryParameter:
-    """`types`: a text for messages (`tensor`, `int`, `list or tensor`). `variadic`: takes all further positional arguments.
-    `keyword_only`: must be named."""
-
-    name: str
-    default: Any = REQUIRED
-    types: str = "any"
-    variadic: bool = False
-    keyword_only: bool = False
-
-
-@frozen
-class CallTypes:
-    """What a type rule sees: the argument types by parameter name (variadic ones as a tuple), and constants where an argument
-    is a literal."""
-
-    types: Mapping[str, Any]
-    constants: Mapping[str, Any]
-
-    def __getitem__(self, name: str) -> Type:
-        return self.types.get(name, UNKNOWN)  # type: ignore[no-any-return]
-
-
-class TypeFault(Exception):
-    """A type rule's objection. `parameter` names the argument at fault, None for the whole call."""
-
-    def __init__(self, code: str, message: str, parameter: str | None = None, label: str = "", hint: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.parameter, self.label, self.hint = code, message, parameter, label, hint
-
-
-class LibraryFault(Exception):
-    """Trouble while a library function runs: a code (`"0301"`), what happened in the user's words, and perhaps a hint. The caller
-    adds the place in the program."""
-
-    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.message, self.hint = code, message, hint
-
-
-TypeRule = Callable[[CallTypes], Type]
-
-
-@frozen
-class LibraryFunction:
-    """A function (`zeros`, `Tensor::zeros`), or a method when its first parameter is `self`. `result`: a type, or a rule over the
-    arguments' types. `implementation` gets one value for each of `parameters`, in their order, defaults filled in; a variadic
-    parameter is one tuple."""
-
-    name: str
-    parameters: tuple[LibraryParameter, ...] = field(converter=tuple)
-    result: Type | TypeRule
-    implementation: Callable[..., Any] = field(eq=False)
-    doc: str = ""
-
-    @property
-    def signature(self) -> str:
-        """As a message shows it: `Tensor::full(shape, value, dtype=)`."""
-        shown = [
-            ("*" if p.variadic else "") + p.name + ("" if p.default is REQUIRED or p.variadic else "=")
-            for p in self.parameters
-            if p.name != "self"
-        ]
-        return f"{self.name}({', '.join(shown)})"
-
-
-@define
-class Library:
-    """All that a program may use without declaring it. Methods are found by the receiver's kind (`tensor`, `List`, `String`, `int`,
-    `float`, `range`, `tuple`) and name."""
-
-    functions: dict[str, LibraryFunction] = Factory(dict)
-    methods: dict[tuple[str, str], LibraryFunction] = Factory(dict)
-    constants: dict[str, tuple[Type, Any]] = Factory(dict)
+__all__ = ["REQUIRED", "CallTypes", "Library", "LibraryFunction", "LibraryParameter", "TypeFault", "TypeRule"]

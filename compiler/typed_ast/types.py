@@ -94,6 +94,14 @@ class UnknownType(Type):
 
 
 @frozen
+class ErrorType(Type):
+    """The type of an expression that is in error already: whatever is done with it raises no second message."""
+
+    def __str__(self) -> str:
+        return "error"
+
+
+@frozen
 class RangeType(Type):
     def __str__(self) -> str:
         return "range"
@@ -356,6 +364,7 @@ class WarpValue(Type):
 
 
 UNKNOWN = UnknownType()
+ERROR = ErrorType()
 UNIT = UnitType()
 NEVER = NeverType()
 STRING = StringType()

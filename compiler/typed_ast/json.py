@@ -1,0 +1,123 @@
+"""The tree as JSON and back. Every object carries the name of its class under "is"; spans are `[path, start, end]`; fields that
+have their default are left out. What is loaded equals what was saved."""
+
+import json
+import math
+from collections.abc import Callable
+from enum import Enum
+from functools import cache
+from typing import Any
+
+import attrs
+from cattrs import Converter
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+
+from compiler.source import Span
+from compiler.typed_ast import kernel, nodes, types
+
+_TAG = "is"
+_MODULES = (types, kernel, nodes)
+
+
+def to_json(node: object, indent: int | None = None) -> str:
+    """A node, type or metadata object as JSON text."""
+    return json.dumps(to_data(node), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def from_json(text: str) -> Any:
+    """What `to_json` was given. Raises ValueError on text that is no saved tree."""
+    return from_data(json.loads(text))
+
+
+def to_data(value: object) -> Any:
+    """A node, type or metadata object as plain dictionaries and lists."""
+    return _converter().unstructure(value)
+
+
+def from_data(data: Any) -> Any:
+    """What `to_data` was given."""
+    try:
+        return _any_from_data(data, object)
+    except (KeyError, TypeError, AttributeError) as fault:
+        raise ValueError(f"not a saved tree: {fault}") from fault
+
+
+@cache
+def _classes() -> dict[str, type]:
+    found = {
+        cls.__name__: cls
+        for module in _MODULES
+        for cls in vars(module).values()
+        if isinstance(cls, type) and (attrs.has(cls) or issubclass(cls, Enum)) and cls.__module__ == module.__name__
+    }
+    for cls in found.values():
+        if attrs.has(cls):
+            attrs.resolve_types(cls)
+    return found
+
+
+def _is_tree_class(cls: Any) -> bool:
+    return isinstance(cls, type) and _classes().get(cls.__name__) is cls and attrs.has(cls)
+
+
+def _plain_any(value: Any) -> Any:
+    """Values in fields without a precise type: numbers, texts, tuples, tagged objects; floats that JSON lacks by name."""
+    match value:
+        case float() if not math.isfinite(value):
+            return {_TAG: "float", "value": repr(value)}
+        case None | bool() | int() | float() | str():
+            return value
+        case tuple():
+            return [_plain_any(v) for v in value]
+    return _converter().unstructure(value)
+
+
+def _any_from_data(data: Any, _: Any) -> Any:
+    match data:
+        case list():
+            return tuple(_any_from_data(item, object) for item in data)
+        case {"is": "float", "value": str(text)}:
+            return float(text)
+        case {"is": str(name)} if name in _classes():
+            return _load(name)(data, _classes()[name])
+    if isinstance(data, dict):
+        raise ValueError(f"not a saved tree: {str(data)[:60]}")
+    return data
+
+
+@cache
+def _load(name: str) -> Callable[[Any, Any], Any]:
+    cls = _classes()[name]
+    if issubclass(cls, Enum):
+        return lambda data, _: cls(data["value"])
+    return make_dict_structure_fn(cls, _converter(), _cattrs_forbid_extra_keys=False)
+
+
+@cache
+def _save(cls: type) -> Callable[[Any], dict[str, Any]]:
+    plain = make_dict_unstructure_fn(cls, _converter(), _cattrs_omit_if_default=True)
+    return lambda value: {_TAG: cls.__name__, **plain(value)}
+
+
+@cache
+def _converter() -> Converter:
+    converter = Converter(unstruct_collection_overrides={tuple: list}, detailed_validation=False)
+    converter.register_unstructure_hook_func(_is_tree_class, lambda value: _save(type(value))(value))
+    converter.register_structure_hook_func(_is_tree_class, _any_from_data)
+    # A field typed as a union (`Expression | None`, `int | ShapeExpr`) or `object` holds values that tell their own class.
+    converter.register_structure_hook_func(_is_open, _any_from_data)
+    converter.register_unstructure_hook_func(_is_open, _plain_any)
+    converter.register_unstructure_hook(float, _plain_any)
+    converter.register_structure_hook(float, _any_from_data)
+    converter.register_unstructure_hook(Span, lambda span: [span.path, span.start, span.end])
+    converter.register_structure_hook(Span, lambda data, _: Span(*data))
+    converter.register_unstructure_hook(Enum, lambda value: {_TAG: type(value).__name__, "value": value.value})
+    converter.register_structure_hook(Enum, lambda data, cls: cls(data["value"]))
+    return converter
+
+
+def _is_open(annotation: Any) -> bool:
+    from types import UnionType
+    from typing import Union, get_origin
+
+    return annotation in (object, Any) or get_origin(annotation) in (Union, UnionType)

@@ -1,0 +1,111 @@
+"""Names in sight: variables with their types and how they may change, and functions. Scopes nest; an inner one hides an outer."""
+
+from collections.abc import Iterator
+from enum import Enum
+
+from attrs import Factory, define, field
+
+from compiler.source import Span
+from compiler.typed_ast.nodes import Function
+from compiler.typed_ast.types import Type
+
+
+class VariableKind(Enum):
+    """How a variable came to be; decides whether it can be written and what a message calls it."""
+
+    LET = "let"
+    MUTABLE = "mut"
+    PARAMETER = "parameter"
+    LOOP = "loop variable"
+    SIZE = "size"
+    PROGRAM_PARAMETER = "param"
+
+
+NO_CONSTANT = object()
+"""Constant of a variable whose value is not known when the program is compiled."""
+
+
+@define(eq=False)
+class Variable:
+    """`declared`: its type is written, so values must fit it; else the type of a mutable variable widens. `constant`: its value,
+    where it cannot change and is known. `used` tells whether anything read it."""
+
+    name: str
+    type: Type
+    span: Span
+    kind: VariableKind
+    declared: bool = False
+    constant: object = NO_CONSTANT
+    assigned: bool = True
+
+    @property
+    def mutable(self) -> bool:
+        return self.kind is VariableKind.MUTABLE or not self.assigned
+
+
+@define(eq=False)
+class UserFunction:
+    """A function of the program and the scope it was declared in."""
+
+    node: Function
+    scope: "Scope" = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+
+Entry = Variable | UserFunction
+
+
+@define(eq=False)
+class Scope:
+    """One block's names. `ended` keeps the names of inner blocks that are over, to explain why they are not found."""
+
+    parent: "Scope | None" = None
+    entries: dict[str, Entry] = Factory(dict)
+    ended: dict[str, Variable] = Factory(dict)
+
+    def find(self, name: str) -> Entry | None:
+        scope: Scope | None = self
+        while scope is not None:
+            entry = scope.entries.get(name)
+            if entry is not None:
+                return entry
+            scope = scope.parent
+        return None
+
+    def find_ended(self, name: str) -> Variable | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.ended:
+                return scope.ended[name]
+            scope = scope.parent
+        return None
+
+    def inner(self) -> "Scope":
+        return Scope(self)
+
+    def close(self) -> None:
+        """Ends this block: its variables are remembered by the block around it."""
+        if self.parent is not None:
+            for name, entry in self.entries.items():
+                if isinstance(entry, Variable):
+                    self.parent.ended.setdefault(name, entry)
+
+    def visible(self) -> Iterator[tuple[str, Entry]]:
+        """Every name in sight with what it means, innermost first."""
+        seen: set[str] = set()
+        scope: Scope | None = self
+        while scope is not None:
+            for name, entry in scope.entries.items():
+                if name not in seen:
+                    seen.add(name)
+                    yield name, entry
+            scope = scope.parent
+
+    def variables(self) -> dict[str, Type]:
+        return {name: entry.type for name, entry in self.visible() if isinstance(entry, Variable)}
+
+    def functions(self) -> dict[str, Function]:
+        return {name: entry.node for name, entry in self.visible() if isinstance(entry, UserFunction)}
