@@ -4,10 +4,11 @@ from compiler.typed_ast.library import (
     REQUIRED,
     CallTypes,
     Library,
+    LibraryFault,
     LibraryFunction,
     LibraryParameter,
     TypeFault,
     TypeRule,
 )
 
-__all__ = ["REQUIRED", "CallTypes", "Library", "LibraryFunction", "LibraryParameter", "TypeFault", "TypeRule"]
+__all__ = ["REQUIRED", "CallTypes", "Library", "LibraryFault", "LibraryFunction", "LibraryParameter", "TypeFault", "TypeRule"]

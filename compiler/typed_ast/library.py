@@ -67,6 +67,8 @@ class LibraryFunction:
     result: Type | TypeRule
     implementation: Callable[..., Any] = field(eq=False)
     doc: str = ""
+    mutates: bool = False
+    """True of a method that changes its receiver (`push`, `set`): the receiver must be `mut`."""
 
     @property
     def signature(self) -> str:
@@ -87,3 +89,5 @@ class Library:
     functions: dict[str, LibraryFunction] = Factory(dict)
     methods: dict[tuple[str, str], LibraryFunction] = Factory(dict)
     constants: dict[str, tuple[Type, Any]] = Factory(dict)
+    modules: set[str] = Factory(set)
+    """Names that `import` accepts without a file: their functions are in `functions` already."""
