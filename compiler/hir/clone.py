@@ -1,42 +1,47 @@
-"""Copies of instructions with other operands: what every rewrite that builds a function anew is made of."""
+"""Instructions made again with other operands, names and regions: what every rewrite of the HIR is built on. Decides nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
 from compiler.hir.affine import Affine
-from compiler.hir.instruction import Instruction, Role, Value
+from compiler.hir.instruction import Instruction, Region, Role, Value
 
 
-def clone(op: Instruction, value_of: Callable[[Value], Value], form_of: Callable[[Affine], Affine], **changes: Any) -> Instruction:
-    """A copy without results: operands through `value_of`, affine attributes through `form_of`, `changes` put in as they are.
-    Instructions with regions aren't copied: their regions are the caller's to rebuild."""
-    fields: dict[str, Any] = {}
-    for declared in attrs.fields(type(op)):
-        name, value = declared.name, getattr(op, declared.name)
-        match declared.metadata.get("role"):
+def map_attribute(value: Any, form: Callable[[Affine], Affine]) -> Any:
+    """An attribute with every affine form in it replaced."""
+    if isinstance(value, Affine):
+        return form(value)
+    if isinstance(value, tuple) and any(isinstance(part, Affine) for part in value):
+        return tuple(form(part) if isinstance(part, Affine) else part for part in value)
+    return value
+
+
+def rebuilt(
+    op: Instruction,
+    value_of: Callable[[Value], Value],
+    form: Callable[[Affine], Affine] = lambda form: form,
+    regions: Mapping[str, Region | None] | None = None,
+    **changes: Any,
+) -> Instruction:
+    """The instruction with each operand and affine form mapped, without results yet; `regions` gives the new regions by field
+    name, `changes` replaces attributes."""
+    made: dict[str, Any] = {}
+    for field in attrs.fields(type(op)):
+        value = getattr(op, field.name)
+        match field.metadata.get("role"):
             case Role.OPERAND:
-                fields[name] = value_of(value)
+                made[field.name] = value_of(value)
             case Role.OPTIONAL:
-                fields[name] = None if value is None else value_of(value)
+                made[field.name] = None if value is None else value_of(value)
             case Role.OPERANDS:
-                fields[name] = tuple(value_of(v) for v in value)
+                made[field.name] = tuple(value_of(part) for part in value)
             case Role.ATTRIBUTE:
-                fields[name] = _through(value, form_of)
+                made[field.name] = map_attribute(value, form)
             case Role.REGION | Role.OPTIONAL_REGION:
-                assert name in changes, f"{op.name} has regions"
+                made[field.name] = regions[field.name] if regions is not None else value
             case _:
                 pass
-    fields.update(changes)
-    made = type(op)(**fields)
-    made.span = op.span
-    return made
-
-
-def _through(value: Any, form_of: Callable[[Affine], Affine]) -> Any:
-    if isinstance(value, Affine):
-        return form_of(value)
-    if isinstance(value, tuple) and any(isinstance(part, Affine) for part in value):
-        return tuple(form_of(part) if isinstance(part, Affine) else part for part in value)
-    return value
+    made.update(changes)
+    return type(op)(span=op.span, **made)
