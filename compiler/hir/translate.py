@@ -199,7 +199,7 @@ class Translator:
             if isinstance(symbol, str):
                 text = self.symbol(symbol, axes)
             else:
-                text = f"({self.affine(symbol.numerator, axes)} // {symbol.divisor})"
+                text = f"(({self.affine(symbol.numerator, axes)}) // {symbol.divisor})"
             parts.append(text if coefficient == 1 else f"{coefficient} * {text}")
         if form.constant or not parts:
             parts.append(str(form.constant))
