@@ -1,0 +1,266 @@
+"""Facts about affine forms over boxes of iterations: bounds, signs, solutions of index equations, injectivity, and concrete
+colliding iterations for messages. It knows axes and sizes, and nothing of instructions.
+
+A *box* gives each axis its extent: the axis runs over 0 <= a < extent, where the extent names sizes only. Sizes that the caller
+lists as such are not negative; of other names nothing is assumed."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum, auto
+from itertools import product
+from math import gcd
+
+from attrs import Factory, define, field, frozen
+
+from compiler.hir.affine import Affine, FloorDiv
+
+Box = Mapping[str, Affine]
+
+
+def upper(form: Affine, box: Box) -> Affine:
+    """An upper bound of the form over the box, free of its axes (reached when the box isn't empty and there is no floor)."""
+    return _extreme(form, box, 1)
+
+
+def lower(form: Affine, box: Box) -> Affine:
+    """A lower bound of the form over the box, free of its axes."""
+    return _extreme(form, box, -1)
+
+
+def _extreme(form: Affine, box: Box, sign: int) -> Affine:
+    result = Affine((), form.constant)
+    for symbol, coefficient in form.terms:
+        up = (coefficient > 0) == (sign > 0)
+        if isinstance(symbol, FloorDiv):
+            inside = _extreme(symbol.numerator, box, 1 if up else -1)
+            result = result + inside.floordiv(symbol.divisor) * coefficient
+        elif symbol in box:
+            if up:
+                result = result + (_extreme(box[symbol], box, sign * (1 if coefficient > 0 else -1)) - 1) * coefficient
+        else:
+            result = result + Affine.of(symbol) * coefficient
+    return result
+
+
+@frozen
+class Facts:
+    """What is known of names: the box of the axes, the names that are never negative, and forms that are never negative."""
+
+    box: Mapping[str, Affine] = field(factory=dict)
+    sizes: frozenset[str] = frozenset()
+    nonnegative: tuple[Affine, ...] = ()
+
+    def proves_nonnegative(self, form: Affine, depth: int = 2) -> bool:
+        """True only when the form is never negative (for any sizes that leave the box nonempty)."""
+        if self._plainly_nonnegative(form):
+            return True
+        if depth == 0:
+            return False
+        known = [*self.nonnegative, *(self.box[a] - 1 for a in self._axes_near(form))]
+        related = [fact for fact in known if fact.terms and set(fact.names) & set(form.names)]
+        return any(self.proves_nonnegative(form - fact, depth - 1) for fact in related)
+
+    def _axes_near(self, form: Affine) -> list[str]:
+        return [axis for axis, extent in self.box.items() if extent.terms and set(extent.names) & set(form.names)]
+
+    def _plainly_nonnegative(self, form: Affine) -> bool:
+        least = lower(form, self.box)
+        total = least.constant
+        for symbol, coefficient in least.terms:
+            if isinstance(symbol, FloorDiv):
+                # floor(x/d) > x/d - 1; only a positive multiple of a nonnegative numerator is certain
+                if coefficient < 0 or not self._plainly_nonnegative(symbol.numerator):
+                    return False
+            elif coefficient < 0 or symbol not in self.sizes:
+                return False
+        return total >= 0
+
+    def proves_inside(self, form: Affine, extent: Affine) -> bool:
+        """0 <= form < extent, always."""
+        return self.proves_nonnegative(form) and self.proves_nonnegative(extent - 1 - form)
+
+    def with_constraints(self, constraints: Iterable[Affine]) -> "Facts":
+        return Facts(self.box, self.sizes, (*self.nonnegative, *constraints))
+
+
+class Outcome(Enum):
+    SOLVED = auto()
+    """Every unknown is determined, or free."""
+    NEVER = auto()
+    """The equations have no solution."""
+    UNKNOWN = auto()
+
+
+@define
+class Solution:
+    """What equations say of unknowns: `values` those that are determined, `free` those that no equation names."""
+
+    outcome: Outcome
+    values: dict[str, Affine] = Factory(dict)
+    free: list[str] = Factory(list)
+    residue: list[Affine] = Factory(list)
+    """Forms without unknowns that must be 0, and aren't always."""
+
+
+def solve(equations: Iterable[tuple[Affine, Affine]], unknowns: Box, known: Box) -> Solution:
+    """Solve `left == right` for the unknown axes on the left, in terms of the axes and sizes on the right.
+
+    One unknown at a time: an equation with one unknown left determines it; an equation with several is tried as a number of
+    mixed radix (64*b + t against 64*b' + t'), whose digits are unique when each coefficient exceeds what the smaller digits reach."""
+    found = Solution(Outcome.SOLVED)
+    open_ = list(equations)
+    while open_:
+        progress = False
+        rest: list[tuple[Affine, Affine]] = []
+        for left, right in open_:
+            difference = left.substitute(found.values) - right
+            mine = [name for name in difference.names if name in unknowns]
+            if not mine:
+                if difference.value is None:
+                    if _never_zero_by_gcd(difference):
+                        return Solution(Outcome.NEVER)
+                    found.residue.append(difference)
+                elif difference.value != 0:
+                    return Solution(Outcome.NEVER)
+                progress = True
+            elif len(mine) == 1 and difference.coefficient(mine[0]) and _only_linear(difference, mine[0]):
+                solved = _divide(-difference.without(mine[0]), difference.coefficient(mine[0]))
+                if solved is None:
+                    if _never_zero_by_gcd(difference):
+                        return Solution(Outcome.NEVER)
+                    rest.append((left, right))
+                else:
+                    found.values[mine[0]] = solved
+                    progress = True
+            else:
+                rest.append((left, right))
+        if not progress:
+            again = [pair for pair in rest if not _match_digits(pair, found, unknowns, known)]
+            if any(_never_zero_by_gcd(left.substitute(found.values) - right) for left, right in again):
+                return Solution(Outcome.NEVER)
+            if len(again) == len(rest):
+                found.outcome = Outcome.UNKNOWN
+                break
+            rest = again
+        open_ = rest
+    if found.residue:
+        found.outcome = Outcome.UNKNOWN
+    found.free = [name for name in unknowns if name not in found.values]
+    return found
+
+
+def _only_linear(form: Affine, name: str) -> bool:
+    return all(name not in symbol.numerator.names for symbol, _ in form.terms if isinstance(symbol, FloorDiv))
+
+
+def _divide(form: Affine, divisor: int) -> Affine | None:
+    """form / divisor when every coefficient is a multiple."""
+    if form.constant % divisor or any(c % divisor for _, c in form.terms):
+        return None
+    return form.floordiv(divisor)
+
+
+def _never_zero_by_gcd(form: Affine) -> bool:
+    """The common divisor of the coefficients doesn't divide the constant: no integers make the form 0."""
+    common = 0
+    for _, coefficient in form.terms:
+        common = gcd(common, coefficient)
+    return common != 0 and form.constant % common != 0
+
+
+def _match_digits(pair: tuple[Affine, Affine], found: Solution, unknowns: Box, known: Box) -> bool:
+    left = pair[0].substitute(found.values)
+    mine = [(s, c) for s, c in left.terms if isinstance(s, str) and s in unknowns]
+    if not digits_unique([(c, unknowns[s]) for s, c in mine]):
+        return False
+    right = pair[1]
+    values: dict[str, Affine] = {}
+    for name, coefficient in mine:
+        axes = [s for s, c in right.terms if c == coefficient and isinstance(s, str) and s in known]
+        partner = next((s for s in axes if known[s] == unknowns[name] and Affine.of(s) not in values.values()), None)
+        if partner is None:
+            return False
+        values[name] = Affine.of(partner)
+    if left.substitute(values) != right:
+        return False
+    found.values.update(values)
+    return True
+
+
+def digits_unique(digits: Sequence[tuple[int, Affine]]) -> bool:
+    """Whether sum(coefficient * digit) determines every digit in 0..extent: each coefficient exceeds what smaller ones reach."""
+    reach = 0
+    for position, (coefficient, extent) in enumerate(sorted(digits, key=lambda digit: abs(digit[0]))):
+        if abs(coefficient) <= reach:
+            return False
+        if extent.value is None:
+            return position == len(digits) - 1
+        reach += abs(coefficient) * max(0, extent.value - 1)
+    return True
+
+
+def injective(index: Sequence[Affine], box: Box) -> bool:
+    """Whether different points of the box have different indices, as far as can be proved."""
+    primed = {name + "'": extent for name, extent in box.items()}
+    mapping = {name: Affine.of(name + "'") for name in box}
+    found = solve([(form.substitute(mapping), form) for form in index], primed, box)
+    return found.outcome is Outcome.SOLVED and not found.free and all(found.values[n + "'"] == Affine.of(n) for n in box)
+
+
+# ---- concrete iterations for messages ----
+
+Point = dict[str, int]
+
+
+def collision(index: Sequence[Affine], box: Box, differ: Sequence[str] = ()) -> tuple[Point, Point] | None:
+    """Two different points of the box with one index (they differ in one of `differ`, or anywhere), the first ones in order;
+    None when none was found. Sizes are taken as large as the example needs."""
+    axes = list(box)
+    differ = list(differ) or axes
+    for size in (2, 3, 4, 6, 10):
+        extents = {axis: _extent_at(extent, size) for axis, extent in box.items()}
+        capped = {axis: range(min(extent, 70)) for axis, extent in extents.items()}
+        total = 1
+        for reach in capped.values():
+            total *= len(reach)
+        if not 0 < total <= 30000:
+            continue
+        seen: dict[tuple[int, ...], list[Point]] = {}
+        for values in product(*capped.values()):
+            point = dict(zip(axes, values, strict=True))
+            at = tuple(form.evaluate(lambda name, point=point, size=size: point.get(name, size)) for form in index)  # type: ignore[misc]
+            for earlier in seen.get(at, ()):
+                if any(earlier[name] != point[name] for name in differ):
+                    return earlier, point
+            seen.setdefault(at, []).append(point)
+    return _far_collision(index, box, differ)
+
+
+def _extent_at(extent: Affine, size: int) -> int:
+    return max(0, extent.evaluate(lambda name: size))
+
+
+def _far_collision(index: Sequence[Affine], box: Box, differ: Sequence[str]) -> tuple[Point, Point] | None:
+    """Two axes whose coefficients make up for each other, beyond what enumeration reaches: 1000*i + j."""
+    for first in box:
+        for second in box:
+            for form in index:
+                a, b = form.coefficient(first), form.coefficient(second)
+                if first == second or a <= 0 or b <= 0 or not {first, second} & set(differ):
+                    continue
+                common = gcd(a, b)
+                one = dict.fromkeys(box, 0) | {second: a // common}
+                two = dict.fromkeys(box, 0) | {first: b // common}
+                fits = all(box[n].value is None or max(one[n], two[n]) < (box[n].value or 0) for n in box)
+                same = all(
+                    f.evaluate(lambda n, p=one: p.get(n, 0)) == f.evaluate(lambda n, p=two: p.get(n, 0))  # type: ignore[misc]
+                    for f in index
+                )
+                if fits and same:
+                    return one, two
+    return None
+
+
+def points(box: Box, size: int = 3) -> Iterator[Point]:
+    """All points of the box with every unknown size taken as `size`."""
+    for values in product(*(range(_extent_at(extent, size)) for extent in box.values())):
+        yield dict(zip(box, values, strict=True))
