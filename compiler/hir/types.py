@@ -35,7 +35,7 @@ Axis = tuple[str, Affine]
 
 
 def _axes(axes: "tuple[tuple[str, AffineLike], ...]") -> tuple[Axis, ...]:
-    return tuple((name, Affine.of(extent)) for name, extent in axes)
+    return tuple(sorted((name, Affine.of(extent)) for name, extent in axes))
 
 
 @frozen

@@ -68,13 +68,13 @@ def _computed_dtype(field: HirFunction) -> str:
 
 
 def _contiguity(field: HirFunction) -> dict[str, int]:
-    """Votes by axis: accesses for which a step along the axis is a step to the next element, stores twice; gathers and strided
-    accesses vote against."""
+    """Votes by axis, weighted by the number of axes of the access (its traffic): for, when a step along the axis is a step to the
+    next element; against, when it is a longer one."""
     votes: dict[str, int] = dict.fromkeys(field.axes, 0)
     for op in field.body.body:
         if not isinstance(op, Load | Store):
             continue
-        weight = 3 if isinstance(op, Store) else 2
+        weight = sum(any(form.coefficient(axis) for form in op.index) for axis in field.axes)
         mem = op.mem.type
         assert isinstance(mem, Mem)
         for axis in field.axes:
@@ -83,7 +83,7 @@ def _contiguity(field: HirFunction) -> dict[str, int]:
                 continue
             unit = mem.strides is None or mem.strides[-1].value == 1
             contiguous = unit and steps[-1] == 1 and not any(steps[:-1])
-            votes[axis] += weight if contiguous else -1
+            votes[axis] += weight if contiguous else -weight
     return votes
 
 

@@ -16,7 +16,7 @@ from attrs import Factory, define
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.clone import clone
+from compiler.hir.clone import rebuilt
 from compiler.hir.core import Combine, Const, Contract, Reduce, dtype_of, union_axes
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
@@ -327,7 +327,7 @@ class _Placing:
             if mem is None:
                 raise NotPlaceable(f"{op.mem} is read before it is written")
             return b.load(mem, self.index(op.index, op.mem, region), where, op.pad)
-        made = clone(op, lambda v: self.value(v, region), lambda form: self.form(form, region))
+        made = rebuilt(op, lambda v: self.value(v, region), lambda form: self.form(form, region))
         results = b.emit(made).results
         for old, new in zip(op.results, results, strict=True):
             region.made[old] = new
