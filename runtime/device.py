@@ -23,7 +23,7 @@ class Device(str):
         return self.partition(":")[0]
 
     @property
-    def index(self) -> int:
+    def ordinal(self) -> int:
         return int(self.partition(":")[2] or 0)
 
 

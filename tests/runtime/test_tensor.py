@@ -51,7 +51,7 @@ def test_bfloat16_is_known_and_other_dtypes_are_not() -> None:
 
 def test_devices_by_name() -> None:
     assert parse_device("cuda:0") == "cuda" and parse_device("cpu:0") == CPU
-    assert parse_device("cuda:3").kind == "cuda" and Device("cuda:3").index == 3
+    assert parse_device("cuda:3").kind == "cuda" and Device("cuda:3").ordinal == 3
     for wrong in ("gpu", "cuda:", "cuda:x", "cpu:1", "", "cuda:-1"):
         with pytest.raises(ValueError, match="names no device"):
             parse_device(wrong)

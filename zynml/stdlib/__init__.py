@@ -1,0 +1,29 @@
+"""ZynML's standard library: `library()` gives the checker and tier 0 all that a program may use without declaring it."""
+
+import math
+from importlib import import_module
+
+from compiler.library import Library
+from compiler.typed_ast.types import STRING, WEAK_FLOAT, DType
+from zynml.stdlib.dtypes import ALIASES
+from zynml.stdlib.family import Family
+from zynml.stdlib.settings import StdlibSettings
+
+__all__ = ["StdlibSettings", "library"]
+
+FAMILIES = ("operators", "indexing", "printing", "creation")
+
+
+def library(settings: StdlibSettings | None = None) -> Library:
+    """A library whose functions work with these settings (a run's own; defaults otherwise)."""
+    settings = settings or StdlibSettings()
+    found = Library()
+    for name in FAMILIES:
+        family: Family = import_module(f"zynml.stdlib.{name}").family
+        family.add_to(found, settings)
+    found.constants.update({"inf": (WEAK_FLOAT, math.inf), "nan": (WEAK_FLOAT, math.nan), "pi": (WEAK_FLOAT, math.pi)})
+    for dtype in DType:
+        found.constants[dtype.value] = (STRING, dtype.value)
+    for alias, name in ALIASES.items():
+        found.constants[alias] = (STRING, name)
+    return found

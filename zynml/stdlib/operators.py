@@ -1,0 +1,508 @@
+"""The operators on numbers, tensors and text, with ZynML's promotion and its integer faults; also casts.
+
+Tier 0 calls them as `operator add` and so on. Indexing is in indexing.py, matmul in linalg.py."""
+
+import math
+import operator as python
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.types import (
+    BOOL,
+    STRING,
+    UNKNOWN,
+    CharType,
+    DType,
+    ListType,
+    OptionType,
+    RangeType,
+    Scalar,
+    StringType,
+    TensorType,
+    TupleType,
+    Type,
+    UnitType,
+)
+from runtime.tensor import Array, Tensor
+from zynml.stdlib import integers
+from zynml.stdlib.dtypes import (
+    NUMBER_TYPES,
+    combine_types,
+    combine_values,
+    dtype_of,
+    element_dtype,
+    host_scalar,
+    limits,
+    numpy_of,
+    require_dtype,
+    require_fit,
+    scalar_of,
+    type_name,
+)
+from zynml.stdlib.family import Family
+from zynml.stdlib.shapes import broadcast_dims, broadcast_shapes, dims_of, require_memory, tensor_type
+
+family = Family()
+
+IntOperation = Callable[[int, int], int]
+FloatOperation = Callable[[float, float], float]
+ArrayOperation = Callable[[Array, Array, DType], Array]
+
+I64_LOW, I64_HIGH = limits(DType.I64)
+
+
+def undefined(symbol: str, left: Any, right: Any) -> LibraryFault:
+    return LibraryFault("0208", f"`{symbol}` is not defined for {type_name(left)} and {type_name(right)}")
+
+
+def _undefined_types(symbol: str, left: Type, right: Type, hint: str | None = None) -> TypeFault:
+    return TypeFault("0208", f"`{symbol}` is not defined for {left} and {right}", hint=hint)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, NUMBER_TYPES)
+
+
+def is_operand(value: Any) -> bool:
+    return isinstance(value, Tensor) or is_number(value)
+
+
+def operand_array(value: Any, dtype: DType) -> Array:
+    """A number or tensor as an array of the dtype. A weak int that the dtype can't hold is a fault."""
+    if isinstance(value, Tensor):
+        wanted = numpy_of(dtype)
+        return value.array if value.array.dtype == wanted else value.array.astype(wanted)
+    if dtype.is_int and isinstance(value, int):
+        require_fit(int(value), dtype)
+    elif dtype.is_float and isinstance(value, int):
+        value = float(value)
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(numpy_of(dtype))
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    return value.array.shape if isinstance(value, Tensor) else ()
+
+
+def apply_arrays(symbol: str, left: Any, right: Any, operation: Callable[[Array, Array, DType], Any], result: DType | None = None) -> Any:
+    """Promotes two operands, broadcasts them and gives a tensor, or a scalar when neither was a tensor."""
+    dtype = combine_values(left, right)
+    shape = broadcast_shapes(shape_of(left), shape_of(right), symbol)
+    require_memory(shape, numpy_of(result or dtype).itemsize)
+    with np.errstate(all="ignore"):
+        found = np.asarray(operation(operand_array(left, dtype), operand_array(right, dtype), dtype))
+    return Tensor(found) if isinstance(left, Tensor) or isinstance(right, Tensor) else host_scalar(found)
+
+
+# ---- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def arithmetic_rule(symbol: str) -> Callable[[CallTypes], Type]:
+    """The type of `left symbol right` for numbers and tensors, and of text joined by `+`."""
+
+    def rule(calls: CallTypes) -> Type:
+        left, right = calls["left"], calls["right"]
+        if left is UNKNOWN or right is UNKNOWN:
+            return _unknown_beside(left, right, symbol)
+        if symbol == "+" and isinstance(left, StringType | CharType) and isinstance(right, StringType | CharType):
+            return STRING
+        if not isinstance(left, Scalar | TensorType) or not isinstance(right, Scalar | TensorType):
+            hint = 'an f-string joins text and values: f"{a}{b}"' if symbol == "+" and STRING in (left, right) else None
+            raise _undefined_types(symbol, left, right, hint)
+        dtype = combine_types(left, right)
+        if dtype is DType.BOOL:
+            raise _undefined_types(symbol, left, right, "convert with `as i64`, or use `and`, `or`")
+        return _result(left, right, dtype, symbol)
+
+    return rule
+
+
+def _unknown_beside(left: Type, right: Type, symbol: str) -> Type:
+    """An operand that isn't known yet may be a tensor, so only the rank of the other says something: nothing is certain."""
+    for known in (left, right):
+        if not isinstance(known, Scalar | TensorType | StringType | CharType) and known is not UNKNOWN:
+            raise _undefined_types(symbol, left, right)
+    return UNKNOWN
+
+
+def _result(left: Type, right: Type, dtype: DType | None, symbol: str) -> Type:
+    if isinstance(left, TensorType) and isinstance(right, TensorType):
+        return tensor_type(dtype, broadcast_dims(dims_of(left), dims_of(right), symbol))
+    for tensor in (left, right):
+        if isinstance(tensor, TensorType):
+            return tensor_type(dtype, dims_of(tensor))
+    weak = isinstance(left, Scalar) and isinstance(right, Scalar) and left.weak and right.weak
+    return UNKNOWN if dtype is None else Scalar(dtype, weak)
+
+
+def arithmetic(
+    symbol: str, ints: IntOperation, floats: FloatOperation, int_arrays: ArrayOperation, ufunc: Any
+) -> Callable[[Any, Any], Any]:
+    """One arithmetic operator: exact on Python ints, IEEE on floats, checked on integer arrays."""
+
+    def on_arrays(left: Array, right: Array, dtype: DType) -> Array:
+        return int_arrays(left, right, dtype) if dtype.is_int else np.asarray(ufunc(left, right))
+
+    def run(left: Any, right: Any) -> Any:
+        kind = type(left)
+        if kind is type(right):
+            if kind is int:
+                found = ints(left, right)
+                if I64_LOW <= found <= I64_HIGH:
+                    return found
+                raise integers.overflow(symbol, DType.I64)
+            if kind is float:
+                return floats(left, right)
+            if kind is str and symbol == "+":
+                return left + right
+        if not is_operand(left) or not is_operand(right):
+            raise undefined(symbol, left, right)
+        if dtype_of(left) is DType.BOOL and dtype_of(right) is DType.BOOL:
+            raise undefined(symbol, left, right)
+        return apply_arrays(symbol, left, right, on_arrays)
+
+    return run
+
+
+def divide_floats(left: float, right: float) -> float:
+    if right:
+        return left / right
+    if left == 0 or left != left:
+        return math.nan
+    return math.copysign(math.inf, left) * math.copysign(1.0, right)
+
+
+def remainder_floats(left: float, right: float) -> float:
+    try:
+        return math.fmod(left, right)
+    except ValueError:
+        return math.nan
+
+
+def power_floats(left: float, right: float) -> float:
+    return float(np.power(np.float64(left), np.float64(right)))
+
+
+def _quiet_power(left: float, right: float) -> float:
+    try:
+        return math.pow(left, right)
+    except (OverflowError, ValueError):
+        with np.errstate(all="ignore"):
+            return power_floats(left, right)
+
+
+ARITHMETIC = {
+    "add": ("+", python.add, python.add, integers.add, np.add),
+    "sub": ("-", python.sub, python.sub, integers.subtract, np.subtract),
+    "mul": ("*", python.mul, python.mul, integers.multiply, np.multiply),
+    "div": ("/", integers.divide_ints, divide_floats, integers.divide, np.divide),
+    "rem": ("%", integers.remainder_ints, remainder_floats, integers.remainder, np.fmod),
+    "pow": ("^", integers.power_ints, _quiet_power, integers.power, np.power),
+}
+
+
+def _named(run: Callable[[Any, Any], Any], symbol: str) -> Callable[[Any, Any], Any]:
+    run.__doc__ = f"`left {symbol} right`."
+    return run
+
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {}
+"""Implementation of each binary operator by its name."""
+
+for _name, (_symbol, *_rest) in ARITHMETIC.items():
+    BINARY[_name] = _named(arithmetic(_symbol, *_rest), _symbol)  # type: ignore[arg-type]
+    family.function(f"operator {_name}", f"tensor_{_name}", result=arithmetic_rule(_symbol))(BINARY[_name])
+
+
+# ---- bits ------------------------------------------------------------------------------------------------------------
+
+
+def bits_rule(symbol: str) -> Callable[[CallTypes], Type]:
+    inner = arithmetic_rule(symbol)
+
+    def rule(calls: CallTypes) -> Type:
+        left, right = calls["left"], calls["right"]
+        for side in (left, right):
+            dtype = element_dtype(side)
+            if dtype is not None and not dtype.is_int:
+                raise _undefined_types(symbol, left, right, "it works on ints")
+        return inner(calls)
+
+    return rule
+
+
+def bits(symbol: str, ints: IntOperation, int_arrays: ArrayOperation) -> Callable[[Any, Any], Any]:
+    general = arithmetic(symbol, ints, lambda a, b: math.nan, int_arrays, None)
+
+    def run(left: Any, right: Any) -> Any:
+        for side in (left, right):
+            dtype = dtype_of(side)
+            if dtype is None or not dtype.is_int:
+                raise undefined(symbol, left, right)
+        return general(left, right)
+
+    return run
+
+
+BITS = {
+    "shl": ("<<", integers.shift_left_ints, integers.shift_left),
+    "shr": (">>", integers.shift_right_ints, integers.shift_right),
+    "bitand": ("&", python.and_, lambda a, b, dtype: np.bitwise_and(a, b)),
+    "bitor": ("bit_or", python.or_, lambda a, b, dtype: np.bitwise_or(a, b)),
+    "bitxor": ("bit_xor", python.xor, lambda a, b, dtype: np.bitwise_xor(a, b)),
+}
+_FREE_NAMES = {"bitand": ("bit_and",), "bitor": ("bit_or",), "bitxor": ("bit_xor",)}
+
+for _name, (_symbol, _ints, _arrays) in BITS.items():
+    BINARY[_name] = _named(bits(_symbol, _ints, _arrays), _symbol)
+    family.function(f"operator {_name}", *_FREE_NAMES.get(_name, ()), result=bits_rule(_symbol))(BINARY[_name])
+
+
+# ---- comparisons -----------------------------------------------------------------------------------------------------
+
+
+def _comparable(left: Type, right: Type) -> bool:
+    text = (StringType, CharType)
+    if isinstance(left, Scalar) and isinstance(right, Scalar):
+        return (left.dtype is DType.BOOL) == (right.dtype is DType.BOOL)
+    if isinstance(left, text) or isinstance(right, text):
+        return isinstance(left, text) and isinstance(right, text)
+    return True
+
+
+def comparison_rule(symbol: str) -> Callable[[CallTypes], Type]:
+    equality = symbol in ("==", "!=")
+
+    def rule(calls: CallTypes) -> Type:
+        left, right = calls["left"], calls["right"]
+        if isinstance(left, TensorType) and isinstance(right, TensorType | Scalar):
+            return _result(left, right, DType.BOOL, symbol)
+        if isinstance(right, TensorType) and isinstance(left, Scalar):
+            return _result(left, right, DType.BOOL, symbol)
+        if left is UNKNOWN or right is UNKNOWN:
+            return UNKNOWN
+        ordered = isinstance(left, Scalar | StringType | CharType) and isinstance(right, Scalar | StringType | CharType)
+        if isinstance(left, TensorType) != isinstance(right, TensorType) or not _comparable(left, right) or not (ordered or equality):
+            raise _undefined_types(symbol, left, right)
+        if equality and not _same_kind(left, right):
+            raise _undefined_types(symbol, left, right)
+        return BOOL
+
+    return rule
+
+
+def _same_kind(left: Type, right: Type) -> bool:
+    match left, right:
+        case (Scalar(), Scalar()) | (ListType(), ListType()) | (RangeType(), RangeType()) | (UnitType(), UnitType()):
+            return True
+        case (OptionType(), OptionType()):
+            return True
+        case TupleType(elements=a), TupleType(elements=b):
+            return len(a) == len(b)
+        case ((StringType() | CharType()), (StringType() | CharType())):
+            return True
+    return type(left) is type(right)
+
+
+def comparison(symbol: str, test: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, Any], Any]:
+    equality = symbol in ("==", "!=")
+
+    def run(left: Any, right: Any) -> Any:
+        kind = type(left)
+        if kind is type(right) and (kind is int or kind is float or kind is str):
+            return test(left, right)
+        if isinstance(left, Tensor) or isinstance(right, Tensor):
+            if not is_operand(left) or not is_operand(right):
+                raise undefined(symbol, left, right)
+            return compare_arrays(symbol, left, right, ufunc)
+        if is_number(left) and is_number(right):
+            if isinstance(left, bool | np.bool_) != isinstance(right, bool | np.bool_) or (
+                isinstance(left, bool) and not equality and not isinstance(right, bool)
+            ):
+                raise undefined(symbol, left, right)
+            return compare_numbers(left, right, test)
+        if equality and (kind is type(right) or (callable(left) and callable(right))):
+            return equal(left, right) == (symbol == "==")
+        raise undefined(symbol, left, right)
+
+    return run
+
+
+def compare_numbers(left: Any, right: Any, test: Callable[[Any, Any], Any]) -> bool:
+    """Ints exactly; a weak float beside a narrower one rounds to it first, as in arithmetic."""
+    a, b = dtype_of(left), dtype_of(right)
+    assert a is not None and b is not None
+    if a.is_int and b.is_int:
+        return bool(test(int(left), int(right)))
+    dtype = combine_values(left, right)
+    return bool(test(float(scalar_of(left, dtype)), float(scalar_of(right, dtype))))
+
+
+def compare_arrays(symbol: str, left: Any, right: Any, ufunc: Any) -> Tensor:
+    for tensor, scalar in ((left, right), (right, left)):
+        dtype = dtype_of(tensor)
+        # An int that the tensor's dtype can't hold still compares, by value.
+        if isinstance(tensor, Tensor) and isinstance(scalar, int) and dtype is not None and dtype.is_int:
+            return Tensor(np.asarray(ufunc(*(side.array if isinstance(side, Tensor) else side for side in (left, right)))))
+    found: Tensor = apply_arrays(symbol, left, right, lambda a, b, dtype: ufunc(a, b), DType.BOOL)
+    return found
+
+
+def equal(left: Any, right: Any, depth: int = 0) -> bool:
+    """Whether two values are equal: containers by their elements, tensors inside them by shape and elements."""
+    if depth > 200:
+        raise LibraryFault("0108", "values nested more than 200 deep can't be compared")
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        return left is right or (left.shape == right.shape and bool(np.array_equal(left.array, right.array)))
+    if isinstance(left, list | tuple) and type(left) is type(right):
+        return len(left) == len(right) and all(equal(a, b, depth + 1) for a, b in zip(left, right, strict=True))
+    if is_number(left) and is_number(right):
+        return compare_numbers(left, right, python.eq)
+    return type(left) is type(right) and bool(left == right)
+
+
+COMPARISONS = {
+    "eq": ("==", python.eq, np.equal),
+    "ne": ("!=", python.ne, np.not_equal),
+    "lt": ("<", python.lt, np.less),
+    "le": ("<=", python.le, np.less_equal),
+    "gt": (">", python.gt, np.greater),
+    "ge": (">=", python.ge, np.greater_equal),
+}
+
+for _name, (_symbol, _test, _ufunc) in COMPARISONS.items():
+    BINARY[_name] = _named(comparison(_symbol, _test, _ufunc), _symbol)
+    family.function(f"operator {_name}", result=comparison_rule(_symbol))(BINARY[_name])
+
+
+# ---- logic -----------------------------------------------------------------------------------------------------------
+
+
+def logic_rule(symbol: str) -> Callable[[CallTypes], Type]:
+    def rule(calls: CallTypes) -> Type:
+        left, right = calls["left"], calls["right"]
+        for side in (left, right):
+            if side is not UNKNOWN and element_dtype(side) not in (DType.BOOL, None):
+                raise _undefined_types(symbol, left, right, "it works on bools; compare first: `x != 0`")
+        if UNKNOWN in (left, right):
+            return UNKNOWN
+        if not isinstance(left, Scalar | TensorType) or not isinstance(right, Scalar | TensorType):
+            raise _undefined_types(symbol, left, right, "it works on bools")
+        return _result(left, right, DType.BOOL, symbol)
+
+    return rule
+
+
+def logic(symbol: str, ufunc: Any) -> Callable[[Any, Any], Any]:
+    def run(left: Any, right: Any) -> Any:
+        if dtype_of(left) is not DType.BOOL or dtype_of(right) is not DType.BOOL:
+            raise undefined(symbol, left, right)
+        return apply_arrays(symbol, left, right, lambda a, b, dtype: ufunc(a, b))
+
+    return run
+
+
+for _name, _symbol, _ufunc in (("and", "and", np.logical_and), ("or", "or", np.logical_or)):
+    BINARY[_name] = _named(logic(_symbol, _ufunc), _symbol)
+    family.function(f"operator {_name}", result=logic_rule(_symbol))(BINARY[_name])
+
+
+def _negate_rule(calls: CallTypes) -> Type:
+    kind = calls["operand"]
+    dtype = element_dtype(kind)
+    if kind is not UNKNOWN and not isinstance(kind, Scalar | TensorType):
+        raise TypeFault("0208", f"unary `-` is not defined for {kind}")
+    if dtype is DType.BOOL or (dtype is not None and dtype.is_int and not dtype.is_signed):
+        raise TypeFault("0208", f"unary `-` is not defined for {kind}", hint="convert to a signed type with `as`")
+    return kind
+
+
+@family.function("operator neg", "tensor_neg", result=_negate_rule)
+def negate(operand: Any) -> Any:
+    """`-x`."""
+    kind = type(operand)
+    if kind is float:
+        return -operand
+    if kind is int:
+        return -operand if operand != I64_LOW else require_fit(-operand, DType.I64)
+    dtype = dtype_of(operand)
+    if dtype is None or dtype is DType.BOOL or (dtype.is_int and not dtype.is_signed):
+        raise LibraryFault("0208", f"unary `-` is not defined for {type_name(operand)}")
+    array = operand_array(operand, dtype)
+    found = integers.negate(array, dtype) if dtype.is_int else np.asarray(np.negative(array))
+    return Tensor(found) if isinstance(operand, Tensor) else host_scalar(found)
+
+
+def _not_rule(calls: CallTypes) -> Type:
+    kind = calls["operand"]
+    if kind is not UNKNOWN and not (isinstance(kind, TensorType) and kind.element is UNKNOWN) and element_dtype(kind) is not DType.BOOL:
+        raise TypeFault("0208", f"`not` is not defined for {kind}", hint="it works on bools; compare first: `x == 0`")
+    return kind
+
+
+@family.function("operator not", result=_not_rule)
+def invert(operand: Any) -> Any:
+    """`not x`."""
+    if isinstance(operand, bool):
+        return not operand
+    if dtype_of(operand) is not DType.BOOL:
+        raise LibraryFault("0208", f"`not` is not defined for {type_name(operand)}")
+    return Tensor(np.logical_not(operand.array)) if isinstance(operand, Tensor) else not operand
+
+
+# ---- casts -----------------------------------------------------------------------------------------------------------
+
+
+def _cast_rule(calls: CallTypes) -> Type:
+    kind, target = calls["value"], calls.constants.get("dtype")
+    dtype = require_dtype(target) if target is not None else None
+    if isinstance(kind, TensorType):
+        return tensor_type(dtype, dims_of(kind))
+    if isinstance(kind, Scalar):
+        return UNKNOWN if dtype is None else Scalar(dtype)
+    if kind is UNKNOWN:
+        return UNKNOWN
+    if isinstance(kind, CharType) and dtype is not None and dtype.is_int:
+        return Scalar(dtype)
+    raise TypeFault("0203", f"{kind} can't be converted to {dtype.value if dtype else 'a number'}")
+
+
+@family.function("operator as", result=_cast_rule)
+def cast(value: Any, dtype: Any) -> Any:
+    """`value as dtype`: rounds floats, cuts toward zero from float to int, stops where an int doesn't fit."""
+    target = require_dtype(dtype)
+    source = dtype_of(value)
+    if source is None:
+        raise LibraryFault("0203", f"{type_name(value)} can't be converted to {target.value}")
+    if isinstance(value, Tensor):
+        return Tensor(cast_array(value.array, source, target))
+    if target.is_int and source.is_float:
+        if value != value or value in (math.inf, -math.inf):
+            raise LibraryFault("0806", f"{float(value)} has no {target.value}")
+        return scalar_of(int(value), target)
+    if target is DType.BOOL:
+        return bool(value)
+    return scalar_of(value, target)
+
+
+def cast_array(array: Array, source: DType, target: DType) -> Array:
+    """A converted copy; 0806 where an element doesn't fit."""
+    if target.is_int and source is not DType.BOOL and array.size and target is not source:
+        low, high = limits(target)
+        if source.is_float:
+            wide = np.trunc(array.astype(np.float64))
+            # The upper limit plus one is a power of two, exact in f64, where the limit itself may round.
+            fits = np.isfinite(wide) & (wide >= low) & (wide < float(high + 1))
+            if not fits.all():
+                raise LibraryFault("0806", f"{float(wide[~fits][0])} does not fit {target.value} ({low} to {high})")
+            return wide.astype(numpy_of(target))
+        if int(array.min()) < low or int(array.max()) > high:
+            wrong = int(array.min()) if int(array.min()) < low else int(array.max())
+            raise LibraryFault("0806", f"{wrong} does not fit {target.value} ({low} to {high})")
+    if target is DType.BOOL:
+        return np.asarray(array != 0)
+    with np.errstate(all="ignore"):
+        return array.astype(numpy_of(target))

@@ -1,0 +1,42 @@
+"""What a run may set for the standard library: where files lie, the random seed, where text goes."""
+
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from attrs import define, field
+
+
+@define
+class StdlibSettings:
+    """One object a run. `base_folder`: the program's, where relative paths are looked for first. `generator`: of `rand`, made from
+    `seed` when first used."""
+
+    seed: int = 0
+    base_folder: Path | None = None
+    render_folder: Path = field(default=Path("out"), converter=Path)
+    output: TextIO | None = None
+    error_output: TextIO | None = None
+    renders: int = 0
+    generator: Any = field(default=None, repr=False)
+
+    def set_seed(self, seed: int) -> None:
+        """Starts the random numbers anew."""
+        self.seed, self.generator = seed, None
+
+    def write(self, text: str) -> None:
+        (self.output or sys.stdout).write(text)
+
+    def write_error(self, text: str) -> None:
+        stream = self.error_output or sys.stderr
+        stream.write(text)
+        stream.flush()
+
+    def find_file(self, path: str) -> Path:
+        """The file meant by a program's path: beside the program if it is there, else as the working folder sees it."""
+        given = Path(path)
+        if self.base_folder is not None and not given.is_absolute():
+            beside = self.base_folder / given
+            if beside.exists() or not given.exists():
+                return beside
+        return given
