@@ -109,9 +109,8 @@ def _list_dims(kind: Type, constant: Any, name: str) -> Dims | None:
 
 
 def _require_int_type(kind: Type, name: str) -> None:
-    if (isinstance(kind, Scalar) and not kind.dtype.is_int) or (
-        not isinstance(kind, Scalar | ListType | TupleType | TensorType) and kind is not UNKNOWN
-    ):
+    allowed = kind.dtype.is_int if isinstance(kind, Scalar) else isinstance(kind, ListType | TupleType | TensorType) or kind is UNKNOWN
+    if not allowed:
         raise TypeFault("0203", f"a shape is made of ints, not {kind}", name)
 
 

@@ -163,7 +163,8 @@ def power_ints(left: int, right: int) -> int:
         raise negative_exponent(right)
     if abs(left) > 1 and right > 64:
         raise overflow("^", DType.I64)
-    return left ** (right if abs(left) > 1 or right == 0 else 2 - right % 2)
+    exponent = right if abs(left) > 1 or right == 0 else 2 - right % 2
+    return int(left**exponent)
 
 
 def shift_left_ints(left: int, right: int) -> int:

@@ -405,9 +405,11 @@ def logic(symbol: str, ufunc: Any) -> Callable[[Any, Any], Any]:
     return run
 
 
-for _name, _symbol, _ufunc in (("and", "and", np.logical_and), ("or", "or", np.logical_or)):
-    BINARY[_name] = _named(logic(_symbol, _ufunc), _symbol)
-    family.function(f"operator {_name}", result=logic_rule(_symbol))(BINARY[_name])
+LOGIC: dict[str, Any] = {"and": np.logical_and, "or": np.logical_or}
+
+for _name, _combine in LOGIC.items():
+    BINARY[_name] = _named(logic(_name, _combine), _name)
+    family.function(f"operator {_name}", result=logic_rule(_name))(BINARY[_name])
 
 
 def _negate_rule(calls: CallTypes) -> Type:

@@ -188,10 +188,9 @@ def require_extents(shape: tuple[int, ...]) -> tuple[int, ...]:
 def require_memory(shape: tuple[int, ...], item_bytes: int) -> None:
     """Fault 0804 when a tensor of that shape can't be held: before NumPy is asked, whose answer may be the end of the process."""
     elements = math.prod(shape)
-    if elements * item_bytes < 1 << 24:
-        # The product with an empty axis is 0, but NumPy still wants each extent to be a size.
-        if all(extent < 1 << 62 for extent in shape):
-            return
+    # The product with an empty axis is 0, but NumPy still wants each extent to be a size.
+    if elements * item_bytes < 1 << 24 and all(extent < 1 << 62 for extent in shape):
+        return
     if elements * item_bytes >= 1 << 63 or any(extent >= 1 << 62 for extent in shape):
         raise LibraryFault("0804", f"a tensor of shape {shape_text(shape)} has more elements than any memory can hold")
     free = available_memory()
