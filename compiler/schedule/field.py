@@ -120,20 +120,21 @@ def _general(field: HirFunction, facts: _Facts, machine: CpuMachine) -> Table:
     vector = _vector_axis(field, facts, allowed)
     order = _in_order(facts, field, vector)
     lanes = _lanes(field, vector, machine.lanes(facts.widest)) if vector else 1
-    thread = facts.common[0] if facts.common else None
-    if thread == vector and len(facts.common) > 1:
-        thread = next(a for a in order if a in facts.common)
+    first = order[0] if order else None
+    thread = first if first in facts.common or first not in facts.ordered else None
     plans, reasons = [], []
     for axis in order:
-        place = "thread" if axis == thread and axis == order[0] else "time"
+        place = "thread" if axis == thread else "time"
         if axis == vector:
             registers = _registers(field, axis, ACCUMULATORS if axis in facts.reduced else MAP_VECTORS, lanes)
             plans.append(AxisPlan(axis, place, registers, lanes))
             reasons.append(f"memory is contiguous along {axis}")
         else:
             plans.append(AxisPlan(axis, place))
-        if place == "thread":
+        if place == "thread" and axis in facts.common:
             reasons.append(f"every result varies along {axis}")
+        elif place == "thread":
+            reasons.append(f"the reduction over {axis} may be cut in chunks")
     return Table(plans, reasons)
 
 

@@ -22,10 +22,13 @@ from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import Form, HirFunction
-from compiler.hir.types import Mem, Tile
+from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.table import AxisPlan, Table
 
 Target = Store | Reduce | Contract
+
+CHUNKS = 64
+"""Parts into which threads cut a reduction: more than any machine's cores share evenly, few enough to combine at once."""
 
 
 class NotPlaceable(Exception):
@@ -188,8 +191,11 @@ class _Placing:
         if plan.tile > 1 and (known is None or known % plan.tile):
             parts.append((whole, rest, True))
         for low, high, ragged in parts:
-            threaded = plan.place == "thread" and not carrying and region.parent is None and not ragged
-            self.one_loop(plan, low, high, ragged, "thread" if threaded else "time", group, carrying, region, result)
+            threaded = plan.place == "thread" and region.parent is None and not ragged
+            if threaded and carrying:
+                self.chunked_loop(plan, high, group, carrying, region, result)
+            else:
+                self.one_loop(plan, low, high, ragged, "thread" if threaded else "time", group, carrying, region, result)
         for target in begun:
             assert isinstance(target, Reduce | Contract)
             for value, final in zip(target.results, self.combine_digits(target, result.pop(target), region), strict=True):
@@ -222,6 +228,41 @@ class _Placing:
             after = self.produce(group, inner, inside)
             if carrying:
                 body.yield_(*[value for target in carrying for value in after[target]])
+        position = 0
+        for target in carrying:
+            count = len(result[target])
+            result[target] = loop.results[position : position + count]
+            position += count
+
+    def chunked_loop(
+        self, plan: AxisPlan, whole: Affine, group: list[Target], carrying: list[Target], region: _Region, result: dict[Target, list[Value]]
+    ) -> None:
+        """Threads that reduce: a fixed number of chunks, a partial result for each, combined in order. The chunks depend on the extent
+        alone, so the result doesn't depend on the number of threads."""
+        b = region.builder
+        share = b.index(whole.ceildiv(CHUNKS), "share")
+        total = b.index(whole, "total")
+        buffers = [b.alloc(Mem(dtype_of(v), (CHUNKS, *_extents(v)), align=64), "partial") for t in carrying for v in result[t]]
+        with b.loop("chunk", 0, CHUNKS, place="thread") as (body, loop):
+            first = body.op("min", body.op("mul", loop.variable, share), total, name="first")
+            last = body.op("min", body.add(first, share), total)
+            inner = _Region(body, region, None, dict(region.forms), dict(region.masks))
+            partial = {t: self.identity(t, inner) for t in carrying if isinstance(t, Reduce | Contract)}
+            own: dict[Target, list[Value]] = dict(partial)
+            self.one_loop(plan, Affine.of(first.name), Affine.of(last.name), False, "time", group, carrying, inner, own)
+            for buffer, value in zip(buffers, [v for t in carrying for v in own[t]], strict=True):
+                body.store(buffer, value, [loop.variable.name, *_axis_names(value)])
+        with b.loop("chunk", 0, CHUNKS, carried=[v for t in carrying for v in result[t]]) as (body, loop):
+            position, combined = 0, []
+            for target in carrying:
+                before = loop.carried[position : position + len(result[target])]
+                after = [
+                    body.load(buffer, [loop.variable.name, *_axis_names(value)])
+                    for buffer, value in zip(buffers[position:], before, strict=False)
+                ]
+                combined += self.combined(target, before, after, body)
+                position += len(before)
+            body.yield_(*combined)
         position = 0
         for target in carrying:
             count = len(result[target])
@@ -278,9 +319,15 @@ class _Placing:
             self.masked(self.value(v, region), number, [a for a in target.over if a in region.masks], region)
             for v, number in zip(target.values, numbers, strict=True)
         ]
-        if len(values) > 1:
-            return b.emit(Combine(monoid=target.monoid, operands_=(*accumulators, *values))).results
-        return [b.op(target.monoid, accumulators[0], values[0], flags=target.flags if dtype_of(values[0])[0] in "fb" else ())]
+        return self.combined(target, accumulators, values, b)
+
+    def combined(self, target: Target, left: list[Value], right: list[Value], b: Builder) -> list[Value]:
+        """Two partial results of a reduction made one."""
+        assert isinstance(target, Reduce | Contract)
+        monoid = "add" if isinstance(target, Contract) else target.monoid
+        if len(left) > 1:
+            return b.emit(Combine(monoid=monoid, operands_=(*left, *right))).results
+        return [b.op(monoid, left[0], right[0], flags=target.flags if is_float(dtype_of(left[0])) else ())]
 
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: _Region) -> list[Value]:
         """After the last loop: the static digits of the reduced axes combined."""
@@ -386,3 +433,13 @@ class _Placing:
 
 def _is_accumulator(target: Target, value: Value) -> bool:
     return isinstance(target, Contract) and value is target.accumulator
+
+
+def _extents(value: Value) -> tuple[Affine, ...]:
+    assert isinstance(value.type, Tile)
+    return tuple(extent for _, extent in value.type.axes)
+
+
+def _axis_names(value: Value) -> tuple[str, ...]:
+    assert isinstance(value.type, Tile)
+    return value.type.axis_names
