@@ -13,7 +13,7 @@ regions. Names in affine attributes are uses too: `Instruction.symbols` lists th
 
 from collections.abc import Callable, Iterator
 from enum import Enum, Flag, auto
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 from attrs import Factory, define, field
@@ -41,6 +41,9 @@ class Region:
 
     parameters: list[Value] = Factory(list)
     body: "list[Instruction]" = Factory(list)
+
+
+_C = TypeVar("_C", bound=type)
 
 
 class Effect(Flag):
@@ -113,7 +116,12 @@ def optional_region() -> Any:
     return field(default=None, metadata={"role": Role.OPTIONAL_REGION})
 
 
-@define(eq=False, kw_only=True)
+def _declared(cls: _C) -> _C:
+    """`define`, so wrapped that checkers take the `__init__` below for all classes."""
+    return define(eq=False, kw_only=True)(cls)
+
+
+@_declared
 class Instruction:
     """Base of all instructions. `results` are made by the builder from `result_types`."""
 
@@ -123,6 +131,10 @@ class Instruction:
 
     results: list[Value] = Factory(list)
     span: Span | None = None
+
+    if TYPE_CHECKING:  # each class has its own fields, which checkers can't see through the decorator
+
+        def __init__(self, **fields: Any) -> None: ...
 
     def result_types(self, scope: "Scope") -> list[HirType]:
         """Types of the results, from the operands. `scope` knows axes and the types of names in affine attributes."""

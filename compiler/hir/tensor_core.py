@@ -1,0 +1,167 @@
+"""Tensor core products of a warp: fragments loaded from memory, multiplied, stored; and the matrix moves between shared memory and
+registers that `mma.sync` is fed by. Form C."""
+
+from collections.abc import Iterator
+
+from compiler.hir.affine import Affine
+from compiler.hir.gpu import one_of
+from compiler.hir.instruction import (
+    Effect,
+    Family,
+    Instruction,
+    Scope,
+    Value,
+    attribute,
+    instruction,
+    operand,
+    operands,
+)
+from compiler.hir.memory import mem_of
+from compiler.hir.types import U32, Fragment, FragmentRole, HirType, Space
+
+LAYOUTS = ("row", "col")
+"""Order of a matrix in memory: rows or columns contiguous."""
+
+MATRIX_A_16X16_F16 = Fragment(FragmentRole.A, 16, 16, 16, "f16")
+MATRIX_B_16X16_F16 = Fragment(FragmentRole.B, 16, 16, 16, "f16")
+ACCUMULATOR_16X16_F32 = Fragment(FragmentRole.ACCUMULATOR, 16, 16, 16, "f32")
+MATRIX_A_8X8_F16 = Fragment(FragmentRole.A, 8, 8, 8, "f16")
+MATRIX_B_8X8_F16 = Fragment(FragmentRole.B, 8, 8, 8, "f16")
+ACCUMULATOR_8X8_F32 = Fragment(FragmentRole.ACCUMULATOR, 8, 8, 8, "f32")
+FRAGMENTS = (
+    MATRIX_A_16X16_F16,
+    MATRIX_B_16X16_F16,
+    ACCUMULATOR_16X16_F32,
+    MATRIX_A_8X8_F16,
+    MATRIX_B_8X8_F16,
+    ACCUMULATOR_8X8_F32,
+)
+"""The fragments that every target has. The 8x8 ones are padded with zeros to the shape that the hardware multiplies."""
+
+
+def _forms(forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
+    return tuple(Affine.of(form) for form in forms)
+
+
+def fragment_of(value: Value) -> Fragment | None:
+    return value.type if isinstance(value.type, Fragment) else None
+
+
+@instruction("mma_load", Family.TENSOR_CORE, Effect.READ | Effect.SYNC)
+class MmaLoad(Instruction):
+    """`%a = mma_load row %A[i, k] : fragment<a, 16x16x16, f16>`: the matrix whose first element is there, in the given order, spread over the
+    warp's lanes. The last two dims of the memory are the matrix's."""
+
+    layout: str = attribute()
+    mem: Value = operand()
+    index: tuple[Affine, ...] = attribute(converter=_forms)
+    type: HirType = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.type]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from one_of(self.layout, LAYOUTS, "layout")
+        yield from _matrix_fault(self.mem, self.index)
+        if not isinstance(self.type, Fragment):
+            yield f"{self.type} is no fragment"
+        elif self.type.dtype != mem_of(self.mem).dtype:
+            yield f"a fragment of {self.type.dtype} from {mem_of(self.mem)}"
+
+
+@instruction("mma", Family.TENSOR_CORE, Effect.SYNC)
+class Mma(Instruction):
+    """`%d = mma %a, %b, %c layout=row : fragment<accumulator, 16x16x16, f32>`: a * b + c; `layout` is the order in which `a` and `b` were loaded,
+    "row", "col", or one for each ("row.col")."""
+
+    a: Value = operand()
+    b: Value = operand()
+    c: Value = operand()
+    layout: str = attribute("row")
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.c.type]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from one_of(self.layout, (*LAYOUTS, "row.row", "row.col", "col.row", "col.col"), "layout")
+        roles = (FragmentRole.A, FragmentRole.B, FragmentRole.ACCUMULATOR)
+        shapes = set()
+        for value, role in zip((self.a, self.b, self.c), roles, strict=True):
+            fragment = fragment_of(value)
+            if fragment is None or fragment.role is not role:
+                yield f"{value} is {value.type}, where a fragment of role {role.value} is wanted"
+            else:
+                shapes.add((fragment.rows, fragment.columns, fragment.depth))
+        if len(shapes) > 1:
+            yield "fragments of different shapes"
+
+
+@instruction("mma_store", Family.TENSOR_CORE, Effect.WRITE | Effect.SYNC)
+class MmaStore(Instruction):
+    """`mma_store row %C[i, j], %d`: the fragment's matrix written back."""
+
+    layout: str = attribute()
+    mem: Value = operand()
+    index: tuple[Affine, ...] = attribute(converter=_forms)
+    fragment: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from one_of(self.layout, LAYOUTS, "layout")
+        yield from _matrix_fault(self.mem, self.index)
+        fragment = fragment_of(self.fragment)
+        if fragment is None:
+            yield f"{self.fragment} is no fragment"
+        elif fragment.dtype != mem_of(self.mem).dtype:
+            yield f"a fragment of {fragment.dtype} to {mem_of(self.mem)}"
+
+
+@instruction("ldmatrix", Family.TENSOR_CORE, Effect.READ | Effect.SYNC)
+class LoadMatrix(Instruction):
+    """`%r0, %r1 = ldmatrix %s[row, col] count=2 transpose=true : u32, u32`: `count` 8x8 matrices of 16-bit elements; lane 8*n + r gives the place of
+    row r of matrix n, and gets two neighbours of row lane/4 of each."""
+
+    mem: Value = operand()
+    index: tuple[Affine, ...] = attribute(converter=_forms)
+    count: int = attribute(4)
+    transpose: bool = attribute(False)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [U32] * self.count
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from _shared_16_bit(self.mem, self.index, self.count)
+
+
+@instruction("stmatrix", Family.TENSOR_CORE, Effect.WRITE | Effect.SYNC)
+class StoreMatrix(Instruction):
+    """`stmatrix %s[row, col], %r0, %r1`: the reverse of `ldmatrix`."""
+
+    mem: Value = operand()
+    index: tuple[Affine, ...] = attribute(converter=_forms)
+    values: tuple[Value, ...] = operands()
+    transpose: bool = attribute(False)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from _shared_16_bit(self.mem, self.index, len(self.values))
+        yield from (f"{value} is {value.type}, not u32" for value in self.values if value.type != U32)
+
+
+def _matrix_fault(mem: Value, index: tuple[Affine, ...]) -> Iterator[str]:
+    if mem_of(mem).rank < 2 or len(index) != mem_of(mem).rank:
+        yield f"{len(index)} indices for {mem} of rank {mem_of(mem).rank}; a matrix has two"
+
+
+def _shared_16_bit(mem: Value, index: tuple[Affine, ...], count: int) -> Iterator[str]:
+    type_ = mem_of(mem)
+    if type_.space is not Space.SHARED or type_.dtype not in ("f16", "bf16", "i16", "u16"):
+        yield f"{type_} is not shared memory of 16-bit elements"
+    if len(index) != type_.rank:
+        yield f"{len(index)} indices for {mem} of rank {type_.rank}"
+    if count not in (1, 2, 4):
+        yield f"{count} matrices: 1, 2 or 4"
