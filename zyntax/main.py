@@ -1,0 +1,68 @@
+"""The command line: verbs, and the one place where an error becomes text and an exit code.
+
+Exit codes: 0 fine; 1 the program failed while it ran (08xx, 09xx) or a test failed; 2 it doesn't compile, or wrong usage;
+130 interrupted."""
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "run": "Run a program.",
+    "check": "Report a program's errors without running it.",
+    "compile": "Compile, and show or write any stage: ast, typed-ast, hir, schedule, llvm, asm, obj.",
+    "test": "Run the tests that programs carry.",
+    "explain": "Explain an error code.",
+    "devices": "List the devices that programs can run on.",
+}
+"""Verbs and their one-line help. `zyntax/VERB.py` holds the command, imported only when it is called."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are needed, so that `--help` costs nothing."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"zyntax.{_module_of(name)}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(context, args)
+        except click.UsageError as error:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if near:
+                error.message += f" Did you mean `{near[0]}`?"
+            raise
+
+
+def _module_of(verb: str) -> str:
+    """`compile` would hide the builtin inside its own package only in name; modules are called `VERB_command`."""
+    return f"{verb}_command"
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="zyntax", prog_name="zyntax")
+def cli() -> None:
+    """Textbook loop nests in, machine-limit kernels out."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the script. Never lets a traceback out."""
+    from zyntax.report import guarded
+
+    sys.exit(guarded(lambda: cli.main(args=arguments, prog_name="zyntax", standalone_mode=False)))

@@ -1,0 +1,55 @@
+"""Options that several commands share, declared once."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from compiler.driver import DriverOptions
+
+LEVELS = ["0", "1", "2", "3", "s", "latency"]
+
+error_format = click.option(
+    "--error-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How messages are shown."
+)
+strict = click.option("--strict", is_flag=True, help="Make warnings errors.")
+level = click.option("-O", "level", type=click.Choice(LEVELS), default="3", show_default=True, help="Optimisation of native code.")
+
+
+def execution(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of commands that run programs."""
+    for option in reversed(
+        (
+            click.option("--device", help="Run every compute block there, whatever the program says (`cpu`, `auto`)."),
+            click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`."),
+            click.option("--threads", type=click.IntRange(1, 1024), help="Threads of compute blocks; default: all cores."),
+            click.option("--render-dir", default="out", show_default=True, help="Folder for rendered pictures."),
+            strict,
+            level,
+            error_format,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def driver_options(**given: Any) -> "DriverOptions":
+    """The driver's options from a command's. Raises UsageError for a malformed `--set`."""
+    from compiler.driver import DriverOptions
+    from compiler.hir.module import OptimizationLevel
+
+    settings = {}
+    for text in given.get("settings") or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--set {text}: write NAME=VALUE")
+        settings[name.strip()] = value.strip()
+    return DriverOptions(
+        device=given.get("device"),
+        strict=bool(given.get("strict")),
+        threads=given.get("threads") or 0,
+        level=OptimizationLevel(given.get("level") or "3"),
+        parameters=settings,
+        render_folder=given.get("render_dir") or "out",
+    )

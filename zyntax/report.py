@@ -1,0 +1,150 @@
+"""Shows diagnostics, in colour on a terminal, as JSON on request, and gives the exit code that goes with them."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from compiler.diagnostics import Diagnostic
+    from compiler.source import Sources
+
+INTERRUPTED = 130
+
+
+class Reporter:
+    """Where the messages of one invocation go. `form`: "text" or "json"."""
+
+    def __init__(self, form: str = "text") -> None:
+        from compiler.source import Sources
+
+        self.form = form
+        self.sources: Sources = Sources()
+
+    def show(self, diagnostics: "Iterable[Diagnostic]") -> None:
+        from compiler.diagnostics import render, to_json
+
+        found = list(diagnostics)
+        if self.form == "json":
+            for diagnostic in found:
+                _write(sys.stderr, json.dumps(to_json(diagnostic, self.sources), ensure_ascii=False) + "\n")
+            return
+        for number, diagnostic in enumerate(found):
+            text = render(diagnostic, self.sources)
+            _write(sys.stderr, ("\n" if number else "") + (_coloured(text) if wants_colour(sys.stderr) else text) + "\n")
+
+
+_current: list[Reporter] = []
+
+
+def reporter(form: str = "text") -> Reporter:
+    """The invocation's reporter; a command sets the form before it does anything that can fail."""
+    if not _current:
+        _current.append(Reporter(form))
+    _current[0].form = form
+    return _current[0]
+
+
+def guarded(action: Callable[[], Any]) -> int:
+    """Runs a command and turns whatever comes out of it into messages and an exit code."""
+    from click.exceptions import Exit
+
+    try:
+        result = action()
+        return result if isinstance(result, int) else 0
+    except Exit as leave:
+        return leave.exit_code
+    except click.ClickException as usage:
+        usage.show()
+        return usage.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return _interrupted()
+    except BrokenPipeError:
+        # The reader went away (`| head`): not an error, but the interpreter must not try to flush again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _failed(error)
+
+
+def exit_code(diagnostics: "Iterable[Diagnostic]") -> int:
+    codes = [d.code for d in diagnostics]
+    if "0809" in codes:
+        return INTERRUPTED
+    return 1 if codes and all(code.startswith(("08", "09")) for code in codes) else 2
+
+
+def _interrupted() -> int:
+    from compiler.diagnostics import Diagnostic
+
+    reporter(_current[0].form if _current else "text").show([Diagnostic("0809", "interrupted")])
+    return INTERRUPTED
+
+
+def _failed(error: Exception) -> int:
+    from compiler.diagnostics import Diagnostic, ZyntaxError
+
+    here = reporter(_current[0].form if _current else "text")
+    if isinstance(error, ZyntaxError):
+        here.show(error.diagnostics)
+        return exit_code(error.diagnostics)
+    if isinstance(error, MemoryError):
+        here.show([Diagnostic("0804", "out of memory")])
+        return 1
+    here.show([internal_fault(error)])
+    return 1
+
+
+def internal_fault(error: Exception) -> "Diagnostic":
+    """Our own fault, said so, with the innermost place in our code for the report that we ask for."""
+    import traceback
+
+    from compiler.diagnostics import Diagnostic
+
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"
+    return Diagnostic(
+        "0901",
+        f"internal fault: {type(error).__name__}: {error} ({place})",
+        hint="this is a fault of zyntax, not of your program; please report it with the program",
+    )
+
+
+def wants_colour(stream: IO[str]) -> bool:
+    """NO_COLOR (any value) wins; else colour on a terminal only."""
+    return not os.environ.get("NO_COLOR") and stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _write(stream: IO[str], text: str) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        stream.write(text.encode(stream.encoding or "ascii", "replace").decode(stream.encoding or "ascii"))
+    stream.flush()
+
+
+def _coloured(text: str) -> str:
+    bold, red, yellow, blue, reset = "\033[1m", "\033[31m", "\033[33m", "\033[34m", "\033[0m"
+    out = []
+    for line in text.split("\n"):
+        if line.startswith("error["):
+            head, _, rest = line.partition(":")
+            line = f"{bold}{red}{head}{reset}{bold}:{rest}{reset}"
+        elif line.startswith("warning["):
+            head, _, rest = line.partition(":")
+            line = f"{bold}{yellow}{head}{reset}{bold}:{rest}{reset}"
+        elif line.startswith(("hint:", "note:")):
+            line = f"{bold}{line[:5]}{reset}{line[5:]}"
+        elif (bar := line.find(" |")) >= 0 and line[:bar].strip().isdigit() | (not line[:bar].strip()):
+            rest = line[bar + 2 :]
+            stripped = rest.strip()
+            if stripped.startswith("^"):
+                rest = f"{red}{rest}{reset}"
+            elif stripped.startswith("-"):
+                rest = f"{blue}{rest}{reset}"
+            line = f"{blue}{line[: bar + 2]}{reset}{rest}"
+        out.append(line)
+    return "\n".join(out)
