@@ -1,0 +1,329 @@
+"""Who touches which memory where: every load, store and slot access of a nest with the loops around it, and indices as affine
+forms of iterations. Collects; the judgement is in `dependence` and `races`."""
+
+from collections.abc import Callable, Iterator
+
+from attrs import Factory, define, field, frozen
+
+from compiler.analysis.affine_sets import Facts
+from compiler.hir.affine import Affine
+from compiler.hir.control import For, If, While
+from compiler.hir.core import Binary, Cast, Combine, Compare, Const, InBounds, Index, Select
+from compiler.hir.instruction import Instruction, Region, Value
+from compiler.hir.memory import Alloc, GetSlot, Load, MakeSlot, SetSlot, Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem, Tile, is_float
+
+
+@frozen(eq=False)
+class Loop:
+    """A `for` with its own axis of iterations: its variable is `low + step * axis`, the axis runs over `extent`."""
+
+    op: For
+    axis: str
+    extent: Affine
+    variable: Affine
+
+    def __str__(self) -> str:
+        return self.op.variable.name
+
+
+@define(eq=False)
+class Access:
+    """One load or store: its memory, its index over the axes of `loops` (outermost first), and its place in the text order.
+    `exact` is false when the index names values that aren't affine in the iterations."""
+
+    op: Load | Store
+    mem: Value
+    index: tuple[Affine, ...]
+    loops: tuple[Loop, ...]
+    position: int
+    conditional: bool
+    exact: bool
+    accumulates: "Accumulation | None" = None
+
+    @property
+    def is_store(self) -> bool:
+        return isinstance(self.op, Store)
+
+
+@frozen(eq=False)
+class Accumulation:
+    """`M[p] = M[p] (+) e`: the monoid, the load that reads the old value, and whether its order may change."""
+
+    monoid: str
+    load: Load
+    reorders: bool
+
+
+@define(eq=False)
+class Nest:
+    """What was collected from a function."""
+
+    function: HirFunction
+    loops: list[Loop] = Factory(list)
+    around: dict[For, tuple[Loop, ...]] = Factory(dict)
+    """The loops around each loop, outermost first, itself last."""
+    accesses: list[Access] = Factory(list)
+    definitions: dict[str, Value] = Factory(dict)
+    allocated: dict[Value, tuple[Loop, ...]] = Factory(dict)
+    uses: dict[Value, list[Instruction]] = Factory(dict)
+    home: dict[Value, tuple[Loop, ...]] = Factory(dict)
+    """The loops in which each value is made."""
+
+    def of_loop(self, op: For) -> Loop:
+        return self.around[op][-1]
+
+    def box(self, loops: tuple[Loop, ...]) -> dict[str, Affine]:
+        return {loop.axis: loop.extent for loop in loops}
+
+    def facts(self, loops: tuple[Loop, ...]) -> Facts:
+        return Facts(self.box(loops), sizes_of(self.function))
+
+
+def sizes_of(function: HirFunction) -> frozenset[str]:
+    """Names that can't be negative: those that are the extent of a memory."""
+    found: set[str] = set()
+    for value in [*function.parameters, *(r for op in walk(function.body) for r in op.results)]:
+        if isinstance(value.type, Mem):
+            found.update(str(dim) for dim in value.type.dims if len(dim.terms) == 1 and str(dim) in dim.names)
+    return frozenset(found)
+
+
+def walk(region: Region) -> Iterator[Instruction]:
+    for op in region.body:
+        yield from op.walk()
+
+
+def affine_value(value: Value) -> Affine | None:
+    """The value as an affine form, when it is an integer that is one (64 bits: what an index can be)."""
+    if not isinstance(value.type, Tile) or value.type.dtype not in ("index", "i64"):
+        return None
+    match value.source:
+        case None:
+            return Affine.of(value.name) if value.type == Tile("index") else None
+        case Index(of=form):
+            return form
+        case Const(value=number):
+            return Affine.of(int(number))
+        case Cast(value=inner):
+            return affine_value(inner)
+        case Binary(operator="add" | "sub" | "mul" as operator, left=left, right=right):
+            a, b = affine_value(left), affine_value(right)
+            if a is None or b is None:
+                return None
+            if operator != "mul":
+                return a + b if operator == "add" else a - b
+            if a.value is not None or b.value is not None:
+                return b * a.value if a.value is not None else a * (b.value or 0)
+            return None
+        case _:
+            return Affine.of(value.name) if value.type == Tile("index") else None
+
+
+def constraints_of(condition: Value) -> list[Affine] | None:
+    """Forms that are all >= 0 exactly where the condition holds, for conditions that are affine."""
+    match condition.source:
+        case InBounds(of=form, below=below):
+            return [form, below - 1 - form]
+        case Compare(operator=operator, left=left, right=right):
+            a, b = affine_value(left), affine_value(right)
+            if a is None or b is None:
+                return None
+            match operator:
+                case "lt":
+                    return [b - a - 1]
+                case "le":
+                    return [b - a]
+                case "gt":
+                    return [a - b - 1]
+                case "ge":
+                    return [a - b]
+                case "eq":
+                    return [a - b, b - a]
+                case _:
+                    return None
+        case Binary(operator="and", left=left, right=right):
+            first, second = constraints_of(left), constraints_of(right)
+            return None if first is None or second is None else first + second
+        case _:
+            return None
+
+
+def collect(function: HirFunction) -> Nest:
+    """All accesses of the function in order, with their loops."""
+    return _Collector(Nest(function)).run()
+
+
+@define
+class _Collector:
+    nest: Nest
+    names: dict[str, Affine] = field(factory=dict)
+    """Loop variables and affine index values, over axes and sizes."""
+    opaque: set[str] = field(factory=set)
+    position: int = 0
+
+    def run(self) -> Nest:
+        for parameter in self.nest.function.parameters:
+            self.nest.definitions[parameter.name] = parameter
+            self.nest.home[parameter] = ()
+        self.region(self.nest.function.body, (), False)
+        for access in self.nest.accesses:
+            if isinstance(access.op, Store):
+                access.accumulates = accumulation(access.op, self.nest)
+        return self.nest
+
+    def form(self, form: Affine) -> Affine:
+        return form.substitute(self.names)
+
+    def region(self, region: Region, loops: tuple[Loop, ...], conditional: bool) -> None:
+        for op in region.body:
+            self.position += 1
+            self.instruction(op, loops, conditional)
+
+    def instruction(self, op: Instruction, loops: tuple[Loop, ...], conditional: bool) -> None:
+        nest = self.nest
+        for value in op.operand_values:
+            nest.uses.setdefault(value, []).append(op)
+        for name in op.symbols:
+            if name in nest.definitions:
+                nest.uses.setdefault(nest.definitions[name], []).append(op)
+        for result in op.results:
+            nest.definitions[result.name] = result
+            nest.home[result] = loops
+            if result.type == Tile("index"):
+                form = affine_value(result)
+                if form is None or form == Affine.of(result.name):
+                    self.opaque.add(result.name)
+                else:
+                    self.names[result.name] = self.form(form)
+        match op:
+            case For():
+                self.loop(op, loops, conditional)
+            case Load() | Store():
+                index = tuple(self.form(form) for form in op.index)
+                exact = not any(name in self.opaque for form in index for name in form.names)
+                conditional = conditional or op.where is not None
+                nest.accesses.append(Access(op, op.mem, index, loops, self.position, conditional, exact))
+            case Alloc():
+                nest.allocated[op.result] = loops
+            case If() | While():
+                for region in op.regions:
+                    for parameter in region.parameters:
+                        self.parameter(parameter, loops)
+                    self.region(region, loops, True)
+            case _:
+                for region in op.regions:
+                    self.region(region, loops, True)
+
+    def parameter(self, parameter: Value, loops: tuple[Loop, ...]) -> None:
+        self.nest.definitions[parameter.name] = parameter
+        self.nest.home[parameter] = loops
+        if parameter.type == Tile("index"):
+            self.opaque.add(parameter.name)
+
+    def loop(self, op: For, loops: tuple[Loop, ...], conditional: bool) -> None:
+        low, high = self.form(op.low), self.form(op.high)
+        span = high - low if op.step > 0 else low - high
+        name = op.variable.name
+        mine = Loop(op, name, span.ceildiv(abs(op.step)), low + Affine.of(name) * op.step)
+        self.nest.loops.append(mine)
+        self.nest.around[op] = (*loops, mine)
+        for parameter in op.body.parameters[1:]:
+            self.parameter(parameter, (*loops, mine))
+        self.nest.definitions[name] = op.variable
+        self.nest.home[op.variable] = (*loops, mine)
+        if low != Affine() or op.step != 1:
+            self.names[name] = mine.variable
+        self.region(op.body, (*loops, mine), conditional)
+
+
+EXACT = frozenset({"min", "max", "and", "or", "xor", "argmin", "argmax"})
+"""Monoids whose order never matters, whatever the dtype."""
+
+
+def reorders(monoid: str, dtype: str, flags: tuple[str, ...]) -> bool:
+    """Whether the elements may be combined in any order and grouping."""
+    return monoid in EXACT or not is_float(dtype) or "reassoc" in flags
+
+
+def accumulation(store: Store, nest: Nest) -> Accumulation | None:
+    """`store M[p], (load M[p]) (+) e` whose old value is used for nothing else."""
+    found = updates(store.value, lambda v: _is_old(v, store))
+    if found is None:
+        return None
+    monoid, old, flags = found
+    load = old.source
+    assert isinstance(load, Load)
+    if len(nest.uses.get(old, ())) != _uses_in_update(store.value, old):
+        return None
+    dtype = old.type.dtype if isinstance(old.type, Tile) else ""
+    return Accumulation(monoid, load, reorders(monoid, dtype, flags))
+
+
+def _is_old(value: Value, store: Store) -> bool:
+    load = value.source
+    return isinstance(load, Load) and load.mem is store.mem and load.index == store.index
+
+
+def _uses_in_update(value: Value, old: Value) -> int:
+    return 1 if not isinstance(value.source, Select) else 2
+
+
+COMMUTATIVE = frozenset({"add", "mul", "min", "max", "and", "or", "xor"})
+
+
+Test = Callable[[Value], bool]
+
+
+def updates(value: Value, is_old: Test) -> tuple[str, Value, tuple[str, ...]] | None:
+    """`old (+) e` with (+) a monoid and e free of old, at the top of the value (through a select that keeps the old value):
+    the monoid, the old value and the flags."""
+    match value.source:
+        case Binary(operator=operator, left=left, right=right, flags=flags) if operator in COMMUTATIVE or operator == "sub":
+            if is_old(left) and not depends(right, is_old):
+                return ("add" if operator == "sub" else operator), left, flags
+            if operator != "sub" and is_old(right) and not depends(left, is_old):
+                return operator, right, flags
+            return None
+        case Select(condition=condition, then=then, otherwise=otherwise) if not depends(condition, is_old):
+            if is_old(otherwise):
+                return updates(then, is_old)
+            if is_old(then):
+                return updates(otherwise, is_old)
+            return None
+        case Combine(monoid=monoid, operands_=operands):
+            half = len(operands) // 2
+            if is_old(operands[0]) and not any(depends(v, is_old) for v in operands[half:]):
+                return monoid, operands[0], ()
+            return None
+        case _:
+            return None
+
+
+def depends(value: Value, test: Test) -> bool:
+    """Whether any value that this one is computed from (plainly, not through loops or memory) passes the test."""
+    seen: set[int] = set()
+    stack = [value]
+    while stack:
+        current = stack.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if test(current):
+            return True
+        if current.source is not None and not current.source.regions:
+            stack.extend(v for v in current.source.operand_values if isinstance(v.type, Tile))
+    return False
+
+
+def slot_accesses(region: Region) -> Iterator[tuple[Instruction, Value]]:
+    """Every make, get and set of a slot in the region, in order."""
+    for op in walk(region):
+        match op:
+            case MakeSlot():
+                yield op, op.result
+            case GetSlot() | SetSlot():
+                yield op, op.slot
+            case _:
+                pass
