@@ -1,0 +1,292 @@
+"""Loads and stores: addresses from affine indices, masks from `where`, `pad` and failed checks, whole vectors where the simd
+axis is contiguous, gathers and scatters where it isn't; and local memory."""
+
+from collections.abc import Sequence
+
+from attrs import define
+
+from compiler.backends.cpu.bundle import Bundle, build, points, static_axes, unsupported
+from compiler.backends.cpu.frame import Frame, Memory
+from compiler.backends.llvm.arithmetic import from_memory, to_memory
+from compiler.backends.llvm.types import I8, I64, PTR, memory_type, register_type
+from compiler.backends.llvm.writer import Value, constant
+from compiler.hir.affine import Affine
+from compiler.hir.instruction import Value as HirValue
+from compiler.hir.memory import Alloc, Load, Store
+from compiler.hir.types import Mem, Tile, bytes_of
+
+
+def strides_of(frame: Frame, mem: Mem) -> list[Value]:
+    """Elements between neighbours along each dimension."""
+    if mem.strides is not None:
+        return [frame.affine(stride) for stride in mem.strides]
+    found = [constant(I64, 1)]
+    for dim in reversed(mem.dims[1:]):
+        found.insert(0, frame.w.mul(found[0], frame.affine(dim)))
+    return found[: mem.rank]
+
+
+@define
+class Address:
+    """Where an access goes at one point: a scalar address with the lanes `step` elements apart (None: all at the same place),
+    or a vector of addresses."""
+
+    pointer: Value
+    step: Value | None
+
+
+class Indexing:
+    """The indices of one load or store, taken apart: what is the same everywhere is computed once."""
+
+    def __init__(self, frame: Frame, memory: Memory, index: Sequence[Affine], simd: str | None, lanes: int) -> None:
+        self.frame, self.memory, self.index, self.simd, self.lanes = frame, memory, index, simd, lanes
+        self.element = memory_type(memory.type.dtype)
+        self.strides = strides_of(frame, memory.type)
+        w = frame.w
+        self.steps: dict[str, Value] = {}
+        self.varying: list[tuple[Affine, Value]] = []
+        base = constant(I64, 0)
+        for form, stride in zip(index, self.strides, strict=True):
+            direct = [symbol for symbol, _ in form.terms if isinstance(symbol, str) and frame.is_axis(symbol)]
+            for axis in direct:
+                step = w.mul(stride, constant(I64, form.coefficient(axis)))
+                self.steps[axis] = w.add(self.steps[axis], step) if axis in self.steps else step
+            rest = form.without(*direct)
+            if self._varies(rest):
+                self.varying.append((rest, stride))
+            else:
+                base = w.add(base, w.mul(frame.affine(rest), stride))
+        self.base = w.offset(memory.pointer, base, self.element)
+
+    def _varies(self, form: Affine) -> bool:
+        for name in form.names:
+            if self.frame.is_axis(name):
+                return True
+            bundle = self.frame.values.get(name)
+            if bundle is not None and (bundle.axes or bundle.lanes):
+                return True
+        return False
+
+    def lane_numbers(self, axis: str) -> Value:
+        assert axis == self.simd, f"{axis} isn't the vector axis of this access"
+        return self.frame.w.lane_numbers(self.lanes)
+
+    def form_at(self, number: int, point: dict[str, int]) -> Value:
+        """Index number `number` at a point, a vector where it differs between lanes."""
+        return self.frame.affine(self.index[number], point, self.lane_numbers)
+
+    def at(self, point: dict[str, int]) -> Address:
+        w = self.frame.w
+        offset = constant(I64, 0)
+        for axis, step in self.steps.items():
+            if axis != self.simd:
+                offset = w.add(offset, w.mul(step, constant(I64, point[axis])))
+        for form, stride in self.varying:
+            offset = w.add(offset, w.mul(self.frame.affine(form, point, self.lane_numbers), stride))
+        step = self.steps.get(self.simd) if self.simd else None
+        if offset.type.lanes:
+            if step is not None:
+                offset = w.add(offset, w.mul(w.lane_numbers(self.lanes), step))
+            return Address(w.offset(self.base, offset, self.element), None)
+        return Address(w.offset(self.base, offset, self.element), step)
+
+    def scattered(self, address: Address) -> Value:
+        """The address of each lane."""
+        if address.pointer.type.lanes:
+            return address.pointer
+        w = self.frame.w
+        assert address.step is not None
+        return w.offset(address.pointer, w.mul(w.lane_numbers(self.lanes), address.step), self.element)
+
+    def inside(self, point: dict[str, int]) -> Value | None:
+        """Whether all indices are in bounds; None when that is plain."""
+        w, found = self.frame.w, None
+        for number, dim in enumerate(self.memory.type.dims):
+            index = self.form_at(number, point)
+            extent = self.frame.affine(dim)
+            if index.number is not None and extent.number is not None and not index.type.lanes and 0 <= index.number < extent.number:
+                continue
+            found = w.both(found, w.compare("ult", index, extent))
+        return found
+
+
+def _at(frame: Frame, bundle: Bundle, point: dict[str, int], lanes: int) -> Value:
+    """A condition at a point of an access; along axes that the access lacks, all must hold."""
+    w = frame.w
+    missing = [name for name in bundle.names if name not in point]
+    items = list(bundle.items) if missing else [bundle.at(point)]
+    result = items[0]
+    for item in items[1:]:
+        result = w.binary("and", result, item)
+    if result.type.lanes and not lanes:
+        result = w.call(f"llvm.vector.reduce.and.{result.type.suffix}", result.type.with_lanes(0), result)
+    return result
+
+
+def _mask(frame: Frame, indexing: Indexing, point: dict[str, int], where: HirValue | None, padded: bool) -> Value | None:
+    w = frame.w
+    found: Value | None = None
+    if where is not None:
+        found = _at(frame, frame.values[where.name], point, indexing.lanes)
+    for guard in frame.guards:
+        if not guard.forms or any(form in guard.forms for form in indexing.index):
+            found = w.both(found, _at(frame, frame.values[guard.condition], point, indexing.lanes))
+    if padded:
+        found = w.both(found, indexing.inside(point))
+    return found
+
+
+def load(frame: Frame, op: Load) -> None:
+    w = frame.w
+    memory = frame.memories[op.mem.name]
+    type = op.result.type
+    assert isinstance(type, Tile)
+    _, simd, lanes = static_axes(type)
+    indexing = Indexing(frame, memory, op.index, simd, lanes)
+    dtype = memory.type.dtype
+    notes = frame.notes(memory, op.mem.name)
+    align = bytes_of(dtype)
+    pad = constant(register_type(dtype), _number(op.pad or 0, dtype))
+
+    def one(point: dict[str, int]) -> Value:
+        mask = _mask(frame, indexing, point, op.where, op.pad is not None)
+        address = indexing.at(point)
+        scalar = not lanes or (address.step is None and not address.pointer.type.lanes) or (address.step is not None and address.step.number == 0)
+        if scalar and not (mask is not None and mask.type.lanes):
+            return _load_one(frame, address.pointer, mask, dtype, pad, notes)
+        held = memory_type(dtype, lanes)
+        other = to_memory(w, w.splat(pad, lanes), dtype)
+        if address.step is not None and address.step.number == 1:
+            if mask is None:
+                return from_memory(w, w.load(held, address.pointer, align, notes), dtype)
+            text = f"call {held} @llvm.masked.load.{held.suffix}.p0(ptr align {align} {address.pointer.text}, {w.splat(mask, lanes)}, {other}){notes}"
+        else:
+            if scalar:
+                address = Address(w.splat(address.pointer, lanes), None)
+            pointers = indexing.scattered(address)
+            every = w.splat(mask if mask is not None else w.true(), lanes)
+            text = f"call {held} @llvm.masked.gather.{held.suffix}.{pointers.type.suffix}({pointers.type} align {align} {pointers.text}, {every}, {other}){notes}"
+        return from_memory(w, w.value(held, text), dtype)
+
+    frame.define(op, build(w, type, one))
+
+
+def _number(value: float | int | bool, dtype: str) -> float | int:
+    return int(value) if register_type(dtype).element.startswith("i") else float(value)
+
+
+def _load_one(frame: Frame, pointer: Value, mask: Value | None, dtype: str, pad: Value, notes: str) -> Value:
+    w = frame.w
+    align = bytes_of(dtype)
+    if mask is None:
+        return from_memory(w, w.load(memory_type(dtype), pointer, align, notes), dtype)
+    inside, after = w.label("inside"), w.label("after")
+    w.start(w.label("mask"))
+    before = w.block
+    w.branch_if(mask, inside, after)
+    w.start(inside)
+    found = from_memory(w, w.load(memory_type(dtype), pointer, align, notes), dtype)
+    end = w.block
+    w.start(after)
+    return w.phi(found.type, [(found, end), (pad, before)])
+
+
+def store(frame: Frame, op: Store) -> None:
+    w = frame.w
+    memory = frame.memories[op.mem.name]
+    type = op.value.type
+    assert isinstance(type, Tile)
+    bundle = frame.values[op.value.name]
+    axes, simd, lanes = bundle.axes, bundle.simd, bundle.lanes
+    for axis, extent in _index_axes(frame, op.index):
+        # an axis of the index that the value lacks: the value is the same along it
+        if axis not in bundle.names and axis != simd:
+            if axis.startswith("simd"):
+                simd, lanes = axis, extent
+            else:
+                axes = (*axes, (axis, extent))
+    indexing = Indexing(frame, memory, op.index, simd, lanes)
+    dtype = memory.type.dtype
+    notes = frame.notes(memory, op.mem.name)
+    align = bytes_of(dtype)
+
+    for point in points(axes):
+        mask = _mask(frame, indexing, point, op.where, False)
+        value = to_memory(w, w.splat(bundle.at(point), lanes), dtype)
+        address = indexing.at(point)
+        if not lanes:
+            if mask is None:
+                w.store(value, address.pointer, align, notes)
+            else:
+                with w.when(mask):
+                    w.store(value, address.pointer, align, notes)
+        elif address.step is not None and address.step.number == 1:
+            if mask is None:
+                w.store(value, address.pointer, align, notes)
+            else:
+                kind = f"llvm.masked.store.{value.type.suffix}.p0"
+                w.line(f"call void @{kind}({value}, ptr align {align} {address.pointer.text}, {w.splat(mask, lanes)}){notes}")
+        else:
+            pointers = indexing.scattered(address)
+            every = w.splat(mask if mask is not None else w.true(), lanes)
+            kind = f"llvm.masked.scatter.{value.type.suffix}.{pointers.type.suffix}"
+            w.line(f"call void @{kind}({value}, {pointers.type} align {align} {pointers.text}, {every}){notes}")
+
+
+def _index_axes(frame: Frame, index: Sequence[Affine]) -> list[tuple[str, int]]:
+    """Axes that an index names directly, with their extents."""
+    found: list[tuple[str, int]] = []
+    for form in index:
+        for name in form.names:
+            if frame.is_axis(name) and name not in dict(found):
+                extent = frame.kernel.function.axes[name].value
+                if extent is None:
+                    raise unsupported(f"an axis `{name}` without a fixed extent", "schedule the function first")
+                found.append((name, extent))
+    return found
+
+
+STACK_LIMIT = 16384
+"""Bytes of a local memory that may lie on the stack."""
+
+
+def alloc(frame: Frame, op: Alloc) -> None:
+    """Scratch memory: on the stack when small and of fixed size, else one heap block a function, freed where it ends."""
+    w, mem = frame.w, op.type
+    size = constant(I64, bytes_of(mem.dtype))
+    extent: Value = constant(I64, 1)
+    for position, dim in enumerate(mem.dims):
+        if mem.strides is not None:
+            reach = w.mul(w.sub(frame.affine(dim), constant(I64, 1)), frame.affine(mem.strides[position]))
+            extent = w.add(extent, reach)
+        else:
+            extent = w.mul(extent, frame.affine(dim))
+    size = w.mul(size, extent)
+    if size.number is not None and size.number <= STACK_LIMIT:
+        pointer = w.alloca(I8, max(size.number, 1), 64)
+    else:
+        pointer = heap_block(frame, size)
+    frame.memories[op.result.name] = Memory(pointer, mem, frame.kernel.aliases.get(op.result.name, ""))
+
+
+def heap_block(frame: Frame, size: Value) -> Value:
+    """A block of `size` bytes at a multiple of 64; made the first time that control comes here."""
+    w = frame.w
+    cell = w.alloca(PTR)
+    w.at_entry(f"store ptr null, {cell}")
+    frame.heap.append(cell)
+    w.module.declare("malloc", "ptr (i64)")
+    fresh = w.compare("eq", w.load(PTR, cell), Value(PTR, "null"))
+    with w.when(fresh):
+        got = w.call("malloc", PTR, w.add(size, constant(I64, 64)))
+        failed, good = w.label("failed"), w.label("good")
+        w.branch_if(w.compare("eq", got, Value(PTR, "null")), failed, good)
+        w.start(failed)
+        w.store(constant(I64, 2), frame.flag)
+        w.branch(frame.finish)
+        w.start(good)
+        w.store(got, cell)
+    above = w.offset(w.load(PTR, cell), constant(I64, 63), I8)
+    return w.value(PTR, f"call ptr @llvm.ptrmask.p0.i64({above}, i64 -64)")
+
+

@@ -1,0 +1,55 @@
+"""Taking elements along an axis, and putting tiles one behind the other."""
+
+from compiler.backends.cpu.bundle import Bundle, is_simd, points, static_axes, unsupported
+from compiler.backends.cpu.frame import Frame
+from compiler.backends.llvm.types import I32, I64
+from compiler.backends.llvm.writer import constant
+from compiler.hir.core import Concat, Take
+from compiler.hir.types import Tile
+
+
+def take(frame: Frame, op: Take) -> None:
+    w = frame.w
+    source = frame.values[op.value.name]
+    at = frame.affine(op.at)
+    if op.axis == source.simd:
+        if at.number is not None:
+            items = tuple(w.extract(item, at.number) for item in source.items)
+        else:
+            lane = w.convert("trunc", at, "i32")
+            assert lane.type == I32
+            items = tuple(w.extract(item, lane) for item in source.items)
+        frame.define(op, Bundle(source.dtype, source.axes, None, 0, items))
+        return
+    extent = dict(source.axes)[op.axis]
+    rest = tuple(axis for axis in source.axes if axis[0] != op.axis)
+    found = []
+    for point in points(rest):
+        if at.number is not None:
+            found.append(source.at({**point, op.axis: at.number}))
+            continue
+        item = source.at({**point, op.axis: 0})
+        for number in range(1, extent):
+            here = w.compare("eq", at, constant(I64, number))
+            item = w.select(here, source.at({**point, op.axis: number}), item)
+        found.append(item)
+    frame.define(op, Bundle(source.dtype, rest, source.simd, source.lanes, tuple(found)))
+
+
+def concat(frame: Frame, op: Concat) -> None:
+    if is_simd(op.axis):
+        raise unsupported("concat along a vector axis", "place the axis in registers")
+    type = op.result.type
+    assert isinstance(type, Tile)
+    axes, simd, lanes = static_axes(type)
+    parts = [frame.values[value.name] for value in op.values]
+    starts: list[tuple[int, Bundle]] = []
+    total = 0
+    for part in parts:
+        starts.append((total, part))
+        total += dict(part.axes)[op.axis]
+    items = []
+    for point in points(axes):
+        start, part = max((s for s in starts if s[0] <= point[op.axis]), key=lambda s: s[0])
+        items.append(part.at({**point, op.axis: point[op.axis] - start}))
+    frame.define(op, Bundle(type.dtype, axes, simd, lanes, tuple(items)))

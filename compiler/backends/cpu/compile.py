@@ -1,0 +1,66 @@
+"""The CPU back end's entry: a HIR function in, a native kernel out."""
+
+import time
+
+from attrs import frozen
+
+from compiler.backends.cpu.emit import emit_function, symbol_name
+from compiler.backends.cpu.frame import Mode
+from compiler.backends.cpu.native import NativeKernel
+from compiler.hir.module import HirFunction, OptimizationLevel
+from runtime.cpu import detect, load, pool
+
+
+@frozen
+class CpuOptions:
+    """`cpu` and `features` None: this machine's. `threads`: "auto" (libgomp where it loads, else a pool), "gomp", "pool" or
+    "serial". `report`: the variant that finds the first fault, in the nest's own order."""
+
+    level: OptimizationLevel = OptimizationLevel.O3
+    triple: str | None = None
+    cpu: str | None = None
+    features: str | None = None
+    threads: str = "auto"
+    report: bool = False
+
+
+def compile_function(function: HirFunction, options: CpuOptions | None = None, reference: HirFunction | None = None) -> NativeKernel:
+    """Compile one function. `reference` is the same kernel as written (form A, same parameters by name): after a fault it is
+    run to find the first one; without it the function itself is."""
+    options = options or CpuOptions()
+    started = time.perf_counter()
+    target = load.target(options.triple, options.cpu, options.features, _code_level(options.level))
+    parallel = "serial" if options.report else pool.kind() if options.threads == "auto" else options.threads
+    mode = Mode.REPORT if options.report else Mode.FAST
+    module, checks = emit_function(function, mode, parallel, attributes(target, options.level), has_half(target))
+    text = module.text()
+    timings = {"emit": time.perf_counter() - started}
+    compiled = load.CompiledModule(text, target, options.level.value, timings)
+
+    def report() -> NativeKernel:
+        chosen = reference or function
+        return compile_function(chosen, CpuOptions(OptimizationLevel.O1, options.triple, options.cpu, options.features, "serial", True))
+
+    return NativeKernel(function, symbol_name(function), compiled, tuple(checks), None if options.report else report)
+
+
+def attributes(target: "load.Target", level: OptimizationLevel) -> tuple[str, ...]:
+    """Function attributes: the machine, and how wide vectors should be."""
+    found = [f"target-cpu={target.cpu}", f"target-features={target.features}"]
+    width = detect.vector_bits(target.features)
+    if width:
+        found.append(f"prefer-vector-width={width}")
+    if level is OptimizationLevel.OS:
+        found.append("optsize")
+    return tuple(found)
+
+
+def has_half(target: "load.Target") -> bool:
+    """Whether the target converts between f16 and f32 by itself."""
+    return "+f16c" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))
+
+
+def _code_level(level: OptimizationLevel) -> int:
+    return {OptimizationLevel.O0: 0, OptimizationLevel.O1: 1, OptimizationLevel.O2: 2, OptimizationLevel.OS: 2}.get(level, 3)
+
+

@@ -1,0 +1,244 @@
+"""Loops over threads: the body becomes a function of a context and a range of iterations; a team (libgomp's, or the run time's
+pool) runs it in equal chunks, or the caller alone where there is too little work to pay for a team."""
+
+from compiler.backends.cpu.bundle import Bundle
+from compiler.backends.cpu.frame import Frame, Memory, close_frame, new_frame
+from compiler.backends.llvm.types import I8, I32, I64, PTR
+from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.hir.affine import Affine
+from compiler.hir.control import For
+from compiler.hir.instruction import Region
+from compiler.hir.memory import Alloc
+from compiler.hir.types import Mem
+
+SERIAL_WORK = 40_000
+"""Inner steps below which a loop runs on one thread: about 20 microseconds."""
+UNKNOWN_TRIPS = 16
+"""What a loop inside is taken to run when its bounds aren't known outside."""
+
+
+def thread_loop(frame: Frame, op: For) -> None:
+    w, kernel = frame.w, frame.kernel
+    assert not op.carried, "a thread loop carries nothing"
+    low, high = frame.affine(op.low), frame.affine(op.high)
+    trips = trip_count(w, low, high, op.step)
+    context = Context(frame, op)
+    context.fill(w, low)
+    body = _body(frame, op, context)
+    chunk = _chunk(frame, body, context)
+
+    alone, team, after = w.label("alone"), w.label("team"), w.label("joined")
+    w.branch_if(_too_small(frame, op, trips), alone, team)
+    w.start(alone)
+    w.call_void(body, context.block, constant(I64, 0), trips)
+    w.branch(after)
+    w.start(team)
+    count = w.intrinsic("smin", frame.threads, trips)
+    w.store(trips, w.offset(context.block, constant(I64, context.trips_at), I8))
+    if kernel.parallel == "gomp":
+        entry = _gomp_entry(frame, chunk)
+        kernel.module.declare("GOMP_parallel", "void (ptr, ptr, i32, i32)")
+        w.call_void("GOMP_parallel", Value(PTR, f"@{entry}"), context.block, w.convert("trunc", count, "i32"), constant(I32, 0))
+    else:
+        kernel.module.declare("zyntax_pool_run", "void (ptr, ptr, i64)")
+        w.call_void("zyntax_pool_run", Value(PTR, f"@{chunk}"), context.block, count)
+    w.branch(after)
+    w.start(after)
+    if kernel.has_checks or context.allocates:
+        w.store(w.binary("or", w.load(I64, frame.flag), w.load(I64, context.block, 8)), frame.flag)
+        if context.allocates:
+            going = w.label("going")
+            w.branch_if(w.compare("uge", w.load(I64, frame.flag), constant(I64, 2)), frame.finish, going)
+            w.start(going)
+
+
+def trip_count(w: FunctionWriter, low: Value, high: Value, step: int) -> Value:
+    """Iterations of a loop, 0 when it runs backwards."""
+    distance = w.sub(high, low) if step > 0 else w.sub(low, high)
+    if abs(step) != 1:
+        distance = w.add(distance, constant(I64, abs(step) - 1))
+        if distance.number is not None:
+            distance = constant(I64, distance.number // abs(step))
+        else:
+            # below zero the quotient may be off by one, and is cut off next
+            distance = w.binary("sdiv", distance, constant(I64, abs(step)))
+    if distance.number is not None:
+        return constant(I64, max(0, distance.number))
+    return w.intrinsic("smax", distance, constant(I64, 0))
+
+
+class Context:
+    """What a thread body needs from outside, laid out in one block: flag, trip count, low bound, then captured values.
+    Word 0 is the fault flag that all threads raise."""
+
+    trips_at, low_at = 8, 16
+
+    def __init__(self, frame: Frame, op: For) -> None:
+        self.frame = frame
+        self.names = _free_names(frame, op)
+        self.allocates = any(isinstance(inner, Alloc) for inner in op.walk())
+        self.places: list[tuple[str, int, int]] = []
+        size = 24
+        for name in self.names:
+            for number, item in enumerate(_parts(frame, name)):
+                bytes_ = max(8, item.type.bytes)
+                align = min(64, 1 << (bytes_ - 1).bit_length())
+                size = (size + align - 1) // align * align
+                self.places.append((name, number, size))
+                size += bytes_
+        self.threads_at = (size + 7) // 8 * 8
+        self.block = frame.w.alloca(I8, self.threads_at + 8, 64)
+
+    def fill(self, w: FunctionWriter, low: Value) -> None:
+        w.store(constant(I64, 0), self.block)
+        w.store(low, w.offset(self.block, constant(I64, self.low_at), I8))
+        w.store(self.frame.threads, w.offset(self.block, constant(I64, self.threads_at), I8))
+        for name, number, place in self.places:
+            w.store(_parts(self.frame, name)[number], w.offset(self.block, constant(I64, place), I8))
+
+    def restore(self, inner: Frame, block: Value) -> None:
+        """The captured names in the frame of the body."""
+        outer, w = self.frame, inner.w
+        got: dict[str, list[Value]] = {name: [] for name in self.names}
+        for name, number, place in self.places:
+            type = _parts(outer, name)[number].type
+            got[name].append(w.load(type, w.offset(block, constant(I64, place), I8)))
+        for name, items in got.items():
+            if name in outer.memories:
+                memory = outer.memories[name]
+                inner.memories[name] = Memory(items[0], memory.type, memory.notes)
+            elif name in outer.slots:
+                inner.slots[name] = (items[0], outer.slots[name][1])
+            else:
+                b = outer.values[name]
+                inner.values[name] = Bundle(b.dtype, b.axes, b.simd, b.lanes, tuple(items))
+
+
+def _parts(frame: Frame, name: str) -> tuple[Value, ...]:
+    if name in frame.memories:
+        return (frame.memories[name].pointer,)
+    if name in frame.slots:
+        return (frame.slots[name][0],)
+    return frame.values[name].items
+
+
+def _free_names(frame: Frame, op: For) -> list[str]:
+    """Names that the body uses and that are known outside, and what the types of its memories speak of."""
+    used: dict[str, None] = {}
+
+    def use(name: str) -> None:
+        if name in used or not (name in frame.values or name in frame.memories or name in frame.slots):
+            return
+        used[name] = None
+        if name in frame.memories:
+            memory_type(frame.memories[name].type)
+
+    def memory_type(mem: Mem) -> None:
+        for form in (*mem.dims, *(mem.strides or ())):
+            for symbol in form.names:
+                use(symbol)
+
+    for inner in op.walk():
+        for value in inner.operand_values:
+            use(value.name)
+        for symbol in inner.symbols:
+            use(symbol)
+        if isinstance(inner, Alloc):
+            memory_type(inner.type)
+    for guard in frame.guards:
+        use(guard.condition)
+    return list(used)
+
+
+def _body(frame: Frame, op: For, context: Context) -> str:
+    """`void body(context, begin, end)`: those iterations, one after the other."""
+    from compiler.backends.cpu.control import counted_loop
+
+    kernel = frame.kernel
+    name = kernel.module.unique(f"{frame.w.name}.body")
+    w = kernel.module.function(name, None, [(PTR, "context"), (I64, "begin"), (I64, "end")], "internal", "noinline")
+    block, begin, end = w.parameters
+    inner = new_frame(kernel, w, Value(I64, "1", 1), Value(PTR, "null"))
+    inner.in_threads = True
+    inner.definitions = dict(frame.definitions)
+    inner.guards = list(frame.guards)
+    context.restore(inner, block)
+    low = w.load(I64, w.offset(block, constant(I64, context.low_at), I8))
+    first = w.add(low, w.mul(begin, constant(I64, op.step)))
+    last = w.add(low, w.mul(end, constant(I64, op.step)))
+    counted_loop(inner, op, first, last)
+    close_frame(inner)
+    if kernel.has_checks or context.allocates:
+        flag = w.load(I64, inner.flag)
+        with w.when(w.compare("ne", flag, constant(I64, 0))):
+            w.line(f"%old = atomicrmw or {block}, {flag} monotonic, align 8")
+    w.ret()
+    return name
+
+
+def _chunk(frame: Frame, body: str, context: Context) -> str:
+    """`void chunk(context, number, count)`: an equal share of the iterations."""
+    name = f"{body}.chunk"
+    w = frame.kernel.module.function(name, None, [(PTR, "context"), (I64, "number"), (I64, "count")], "internal")
+    block, number, count = w.parameters
+    trips = w.load(I64, w.offset(block, constant(I64, context.trips_at), I8))
+    # quotient and rest, so that no product overflows
+    share = w.binary("udiv", trips, count)
+    rest = w.binary("urem", trips, count)
+    begin = w.add(w.mul(number, share), w.intrinsic("umin", number, rest))
+    extra = w.convert("zext", w.compare("ult", number, rest), "i64")
+    w.call_void(body, block, begin, w.add(w.add(begin, share), extra))
+    w.ret()
+    return name
+
+
+def _gomp_entry(frame: Frame, chunk: str) -> str:
+    module = frame.kernel.module
+    name = f"{chunk}.gomp"
+    w = module.function(name, None, [(PTR, "context")], "internal")
+    module.declare("omp_get_thread_num", "i32 ()")
+    module.declare("omp_get_num_threads", "i32 ()")
+    number = w.convert("zext", w.call("omp_get_thread_num", I32), "i64")
+    count = w.convert("zext", w.call("omp_get_num_threads", I32), "i64")
+    w.call_void(chunk, w.parameters[0], number, count)
+    w.ret()
+    return name
+
+
+def _too_small(frame: Frame, op: For, trips: Value) -> Value:
+    """Whether one thread should do it: only one is wanted, one iteration, or little work in all."""
+    w = frame.w
+    few = w.compare("sle", w.intrinsic("smin", frame.threads, trips), constant(I64, 1))
+    below = op.mark("serial_below")
+    if isinstance(below, int):
+        return w.binary("or", few, w.compare("slt", trips, constant(I64, below)))
+    work = op.mark("work")
+    if isinstance(work, Affine) and all(name in frame.values for name in work.names):
+        inside = frame.affine(work)
+    elif isinstance(work, int):
+        inside = constant(I64, work)
+    else:
+        inside = _work(frame, op.body)
+    wide = w.convert("sitofp", trips, "double")
+    total = w.binary("fmul", wide, w.convert("sitofp", inside, "double"))
+    return w.binary("or", few, w.compare("olt", total, constant(total.type, float(SERIAL_WORK))))
+
+
+def _work(frame: Frame, region: Region) -> Value:
+    """Inner steps of a region: a step an instruction at most, and for each loop its trips times its body's."""
+    w = frame.w
+    total = constant(I64, 1)
+    for op in region.body:
+        if isinstance(op, For):
+            known = all(name in frame.values and not frame.values[name].axes for name in (*op.low.names, *op.high.names))
+            trips = trip_count(w, frame.affine(op.low), frame.affine(op.high), op.step) if known else constant(I64, UNKNOWN_TRIPS)
+            total = w.add(total, w.mul(trips, _work(frame, op.body)))
+        else:
+            for inner in op.regions:
+                total = w.add(total, _work(frame, inner))
+            size = 1
+            for result in op.results:
+                for _, extent in getattr(result.type, "axes", ()):
+                    size *= extent.value or 1
+            total = w.add(total, constant(I64, size // 4))
+    return total

@@ -1,0 +1,77 @@
+"""From Python exceptions in a running program to diagnostics with the program's own place: the innermost generated frame of the
+traceback tells the instruction, the instruction its columns, and those the span."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.library import LibraryFault
+from compiler.source import NOWHERE, Span
+
+if TYPE_CHECKING:
+    from compiler.backends.host.positions import Positions
+
+POSITIONS = "·positions"
+"""The name in a generated module's globals by which its frames are known."""
+
+
+@contextmanager
+def translated_faults() -> Iterator[None]:
+    """Whatever a program raises leaves as a ZyntaxError. Floats follow IEEE 754 silently."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (Exception, KeyboardInterrupt) as error:
+        raise translated(error) from error
+
+
+def translated(error: BaseException) -> ZyntaxError:
+    """The diagnostic for what a running program raised."""
+    span = program_span(error.__traceback__)
+    match error:
+        case ZyntaxError():
+            found = [attrs.evolve(d, span=span) if d.span in (None, NOWHERE) else d for d in error.diagnostics]
+            return ZyntaxError(*found)
+        case LibraryFault():
+            return ZyntaxError(Diagnostic(error.code, error.message, span, hint=error.hint))
+        case RecursionError():
+            message = f"functions call each other deeper than {sys.getrecursionlimit()} levels"
+            return _error("0808", message, span, "check that the recursion ends, or use a loop")
+        case MemoryError():
+            return _error("0804", "out of memory", span)
+        case KeyboardInterrupt():
+            return _error("0809", "interrupted", span)
+        case NameError():
+            name = str(getattr(error, "name", "") or "").partition("·")[0]
+            if name:
+                return _error("0808", f"`{name}` is read before it has a value", span)
+        case OSError():
+            reason = error.strerror or str(error)
+            return _error("0807", f"{error.filename}: {reason}" if error.filename else reason, span)
+    return _error("0901", f"a fault of the compiler itself: {type(error).__name__}: {error}", span, "please report this program")
+
+
+def _error(code: str, message: str, span: Span | None, hint: str | None = None) -> ZyntaxError:
+    return ZyntaxError(Diagnostic(code, message, span, hint=hint))
+
+
+def program_span(trace: TracebackType | None) -> Span | None:
+    """The place in the program that was at work: that of the innermost generated frame."""
+    found: TracebackType | None = None
+    while trace is not None:
+        if POSITIONS in trace.tb_frame.f_globals:
+            found = trace
+        trace = trace.tb_next
+    if found is None:
+        return None
+    positions: Positions = found.tb_frame.f_globals[POSITIONS]
+    columns = next(islice(found.tb_frame.f_code.co_positions(), found.tb_lasti // 2, None), (None, None, None, None))
+    line, end_line, column, end_column = columns
+    return positions.span(line, end_line, column, end_column)

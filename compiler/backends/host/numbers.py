@@ -1,0 +1,276 @@
+"""Scalars as tier 0 holds them (i64 is a Python int, f64 a float, the others NumPy scalars) and the operators on them. Integers
+that leave their range and divisions by zero stop; floats follow IEEE 754."""
+
+import math
+import operator
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from compiler.library import LibraryFault
+from compiler.typed_ast.conversions import INT_RANGES, promote
+from compiler.typed_ast.types import DType
+
+I64_MIN, I64_MAX = -(2**63), 2**63 - 1
+
+_PLAIN: dict[type, DType] = {
+    int: DType.I64,
+    float: DType.F64,
+    bool: DType.BOOL,
+    np.float64: DType.F64,
+    np.bool_: DType.BOOL,
+    np.int64: DType.I64,
+    np.int8: DType.I8,
+    np.int16: DType.I16,
+    np.int32: DType.I32,
+    np.uint8: DType.U8,
+    np.uint16: DType.U16,
+    np.uint32: DType.U32,
+    np.uint64: DType.U64,
+    np.float16: DType.F16,
+    np.float32: DType.F32,
+    np.longlong: DType.I64,
+    np.ulonglong: DType.U64,
+}
+
+
+def dtype_of(value: object) -> DType | None:
+    """The dtype of a scalar value; None for everything else."""
+    found = _PLAIN.get(type(value))
+    if found is None and type(value).__name__ == "bfloat16":
+        return DType.BF16
+    return found
+
+
+@cache
+def scalar_class(dtype: DType) -> Callable[[Any], Any]:
+    """What makes a value of the dtype from a Python number that fits."""
+    match dtype:
+        case DType.I64:
+            return int
+        case DType.F64:
+            return float
+        case DType.BOOL:
+            return bool
+        case DType.BF16:
+            import ml_dtypes
+
+            return ml_dtypes.bfloat16
+    kind = {"i": "int", "u": "uint", "f": "float"}[dtype.value[0]]
+    return getattr(np, f"{kind}{dtype.bits}")  # type: ignore[no-any-return]
+
+
+def plain(value: Any, dtype: DType) -> Any:
+    """The same number as a Python bool, int or float (every dtype's values are exact in those)."""
+    if dtype is DType.BOOL:
+        return bool(value)
+    return float(value) if dtype.is_float else int(value)
+
+
+def shown(value: Any) -> str:
+    """A number as messages show it."""
+    dtype = dtype_of(value)
+    return str(value) if dtype is None else str(plain(value, dtype))
+
+
+def overflow(text: str, dtype: DType) -> LibraryFault:
+    low, high = INT_RANGES[dtype]
+    return LibraryFault("0806", f"{text} does not fit in {dtype.value}", f"{dtype.value} holds {low} to {high}")
+
+
+# ---- conversions -------------------------------------------------------------------------------------------------------
+
+
+def loses_nothing(have: DType, want: DType) -> bool:
+    """Whether values of one dtype become another's by themselves."""
+    if have is want:
+        return True
+    return promote(have, want) is want
+
+
+def cast_scalar(value: Any, have: DType, want: DType) -> Any:
+    """`value as want`: floats round toward zero to ints; what falls out of range stops."""
+    number = plain(value, have)
+    if want is DType.BOOL:
+        return number != 0
+    if want.is_float:
+        return float(number) if want is DType.F64 else _rounded(number, want)
+    if have.is_float:
+        if not math.isfinite(number):
+            raise overflow(f"{number} as {want.value}", want)
+        number = int(number)
+    low, high = INT_RANGES[want]
+    if not low <= number <= high:
+        raise overflow(f"{shown(value)} as {want.value}", want)
+    return scalar_class(want)(int(number))
+
+
+def _rounded(number: float, dtype: DType) -> Any:
+    return scalar_class(dtype)(float(number))
+
+
+def join(left: DType, right: DType, left_weak: bool = False, right_weak: bool = False) -> DType | None:
+    """The dtype in which two operands meet; None when they don't without a cast."""
+    if left_weak == right_weak or left is right or DType.BOOL in (left, right):
+        return promote(left, right)
+    weak, strong = (left, right) if left_weak else (right, left)
+    return DType.F64 if weak.is_float and not strong.is_float else strong
+
+
+def unified(left: Any, right: Any, left_weak: bool, right_weak: bool, symbol: str) -> tuple[Any, Any, DType] | None:
+    """Both operands as plain Python numbers of their common dtype; None when one is no number."""
+    left_type, right_type = dtype_of(left), dtype_of(right)
+    if left_type is None or right_type is None:
+        return None
+    common = join(left_type, right_type, left_weak, right_weak)
+    if common is None:
+        raise LibraryFault(
+            "0807",
+            f"`{symbol}` has no common type for {left_type.value} and {right_type.value}",
+            "convert one side with `as`",
+        )
+    return in_dtype(left, left_type, common), in_dtype(right, right_type, common), common
+
+
+def in_dtype(value: Any, have: DType, want: DType) -> Any:
+    """The number as `want` sees it, as a plain Python number."""
+    return plain(value, have) if have is want else plain(cast_scalar(value, have, want), want)
+
+
+# ---- arithmetic on plain numbers of one dtype ----------------------------------------------------------------------------
+
+
+def divide_ints(left: int, right: int, dtype: DType = DType.I64) -> int:
+    if right == 0:
+        raise LibraryFault("0806", f"{left} / 0: division by zero")
+    quotient = abs(left) // abs(right)
+    return _checked(quotient if (left < 0) == (right < 0) else -quotient, left, "/", right, dtype)
+
+
+def remainder_ints(left: int, right: int, dtype: DType = DType.I64) -> int:
+    if right == 0:
+        raise LibraryFault("0806", f"{left} % 0: division by zero")
+    found = abs(left) % abs(right)
+    return -found if left < 0 else found
+
+
+def power_ints(left: int, right: int, dtype: DType = DType.I64) -> int:
+    if right < 0:
+        raise LibraryFault("0806", f"{left} ** {right}: a negative power of an int", "raise a float instead: `x as f64`")
+    if right > 64 and left not in (-1, 0, 1):
+        raise overflow(f"{left} ** {right}", dtype)
+    return _checked(left ** (right if right <= 64 else 64 + right % 2), left, "**", right, dtype)
+
+
+def shift_left(left: int, right: int, dtype: DType = DType.I64) -> int:
+    return _checked(left << _count(left, "<<", right, dtype), left, "<<", right, dtype)
+
+
+def shift_right(left: int, right: int, dtype: DType = DType.I64) -> int:
+    return left >> _count(left, ">>", right, dtype)
+
+
+def _count(left: int, symbol: str, right: int, dtype: DType) -> int:
+    if not 0 <= right < dtype.bits:
+        raise LibraryFault("0806", f"{left} {symbol} {right}: the count is outside 0..{dtype.bits}")
+    return right
+
+
+def _checked(result: int, left: int, symbol: str, right: int, dtype: DType) -> int:
+    low, high = INT_RANGES[dtype]
+    if not low <= result <= high:
+        raise overflow(f"{left} {symbol} {right}", dtype)
+    return result
+
+
+def divide_floats(left: float, right: float) -> float:
+    try:
+        return left / right
+    except ZeroDivisionError:
+        if left == 0 or left != left:
+            return math.nan
+        return math.copysign(math.inf, left) * math.copysign(1.0, right)
+
+
+def remainder_floats(left: float, right: float) -> float:
+    try:
+        return math.fmod(left, right)
+    except ValueError:
+        return math.nan
+
+
+def power_floats(left: float, right: float) -> float:
+    try:
+        return math.pow(left, right)
+    except (OverflowError, ValueError):
+        with np.errstate(all="ignore"):
+            return float(np.power(np.float64(left), np.float64(right)))
+
+
+_INTS: dict[str, Callable[[int, int, DType], int]] = {
+    "+": lambda a, b, d: _checked(a + b, a, "+", b, d),
+    "-": lambda a, b, d: _checked(a - b, a, "-", b, d),
+    "*": lambda a, b, d: _checked(a * b, a, "*", b, d),
+    "/": divide_ints,
+    "%": remainder_ints,
+    "**": power_ints,
+    "<<": shift_left,
+    ">>": shift_right,
+    "&": lambda a, b, d: a & b,
+}
+_FLOATS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": divide_floats,
+    "%": remainder_floats,
+    "**": power_floats,
+}
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def arithmetic(symbol: str, left: Any, right: Any, left_weak: bool = False, right_weak: bool = False) -> Any:
+    """An arithmetic operator on two scalars; NotImplemented when one is none or the operator doesn't know their type."""
+    both = unified(left, right, left_weak, right_weak, symbol)
+    if both is None:
+        return NotImplemented
+    first, second, dtype = both
+    if dtype.is_int:
+        found: Any = _INTS[symbol](first, second, dtype)
+        return found if dtype is DType.I64 else scalar_class(dtype)(found)
+    if dtype is DType.BOOL or symbol not in _FLOATS:
+        return NotImplemented
+    found = _FLOATS[symbol](first, second)
+    return found if dtype is DType.F64 else _rounded(found, dtype)
+
+
+def compare(symbol: str, left: Any, right: Any, left_weak: bool = False, right_weak: bool = False) -> Any:
+    """A comparison of two scalars; NotImplemented when one is none."""
+    both = unified(left, right, left_weak, right_weak, symbol)
+    if both is None:
+        return NotImplemented
+    first, second, _ = both
+    return COMPARISONS[symbol](first, second)
+
+
+def negate(value: Any) -> Any:
+    """`-x` of a scalar; NotImplemented for everything else."""
+    dtype = dtype_of(value)
+    if dtype is None or dtype is DType.BOOL:
+        return NotImplemented
+    number = -plain(value, dtype)
+    if dtype.is_float:
+        return number if dtype is DType.F64 else _rounded(number, dtype)
+    low, high = INT_RANGES[dtype]
+    if not low <= number <= high:
+        raise overflow(f"-({shown(value)})", dtype)
+    return scalar_class(dtype)(number)

@@ -1,0 +1,282 @@
+"""Operators to Python: directly where both types are known and Python means the same, with a range check on i64; by a helper
+that looks at the values everywhere else."""
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from compiler.backends.host.emit import Emitter, is_stable, load, not_supported
+from compiler.backends.host.naming import MARK
+from compiler.backends.host.numbers import I64_MAX, I64_MIN, cast_scalar
+from compiler.backends.host.support import ARITHMETIC, COMPARISONS
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.library import LibraryFault
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.conversions import DTYPE_NAMES
+from compiler.typed_ast.types import DType, Scalar, StringType, Type
+
+_PYTHON: dict[str, Callable[[], ast.operator]] = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult}
+_COMPARE: dict[str, Callable[[], ast.cmpop]] = {
+    "==": ast.Eq,
+    "!=": ast.NotEq,
+    "<": ast.Lt,
+    "<=": ast.LtE,
+    ">": ast.Gt,
+    ">=": ast.GtE,
+}
+_DIRECT = (DType.I64, DType.F64)
+
+
+class Operators(Emitter):
+    """Literals, unary and binary operators."""
+
+    def expression(self, node: nodes.Expression) -> ast.expr:
+        raise AssertionError("defined by the generator")
+
+    # ---- literals --------------------------------------------------------------------------------------------------
+
+    def number(self, node: nodes.IntLiteral | nodes.FloatLiteral, want: DType | None = None) -> ast.expr:
+        """A literal as its suffix, or else the type that flows in, wants it."""
+        dtype = DTYPE_NAMES.get(node.suffix) if node.suffix is not None else want
+        weak = DType.I64 if isinstance(node, nodes.IntLiteral) else DType.F64
+        return self._scalar(node.value, weak, dtype or weak, node.span)
+
+    def _scalar(self, value: Any, have: DType, want: DType, span: Span) -> ast.expr:
+        try:
+            made = cast_scalar(value, have, want)
+        except LibraryFault as fault:
+            raise ZyntaxError(Diagnostic("0207", fault.message, span, hint=fault.hint)) from None
+        if isinstance(made, float) and made < 0 or (type(made) is int and made < 0):
+            return self.at(ast.UnaryOp(ast.USub(), ast.Constant(-made)), span)
+        return self.constant(made)
+
+    def weak_literal(self, node: nodes.Expression) -> tuple[Any, DType] | None:
+        """The number of an unsuffixed literal, also behind a minus and as `inf`, `nan`, `pi`."""
+        match node:
+            case nodes.IntLiteral(value=value, suffix=None):
+                return value, DType.I64
+            case nodes.FloatLiteral(value=value, suffix=None):
+                return value, DType.F64
+            case nodes.Unary(operator="-", operand=operand):
+                inner = self.weak_literal(operand)
+                return None if inner is None else (-inner[0], inner[1])
+            case nodes.Name(name=name) if self.scope.find(name) is None and name in self.library.constants:
+                type_, value = self.library.constants[name]
+                if isinstance(type_, Scalar) and type_.weak:
+                    return value, type_.dtype
+        return None
+
+    def is_weak(self, node: nodes.Expression) -> bool:
+        """Whether the value takes the other operand's type."""
+        if isinstance(node.type, Scalar):
+            return node.type.weak
+        return self.weak_literal(node) is not None
+
+    def converted(self, node: nodes.Expression, to: Type) -> ast.expr:
+        """The expression as the declared type has it."""
+        if isinstance(to, Scalar):
+            literal = self.weak_literal(node)
+            if literal is not None and to.dtype is not DType.BOOL and (to.dtype.is_float or literal[1].is_int):
+                return self._scalar(*literal, to.dtype, node.span)
+        value = self.expression(node)
+        return self.convert(value, node.type, to, node.span)
+
+    def convert(self, value: ast.expr, have: Type, to: Type, span: Span) -> ast.expr:
+        """The value as the declared type has it; itself where the types say that it already is."""
+        match to:
+            case Scalar(dtype=want):
+                if isinstance(have, Scalar):
+                    if have.dtype is want:
+                        return value
+                    if have.weak:
+                        return self.help("weak", span, value, self.constant(want))
+                return self.help("convert", span, value, self.typed(to))
+        if have == to or self.needs_no_check(to) or self.same_container(have, to):
+            return value
+        return self.help("convert", span, value, self.typed(to))
+
+    def needs_no_check(self, to: Type) -> bool:
+        from compiler.typed_ast import types
+
+        return not isinstance(to, (types.ListType, types.TupleType, types.TensorType, StringType, types.UnitType))
+
+    def same_container(self, have: Type, to: Type) -> bool:
+        from compiler.typed_ast import types
+
+        match have, to:
+            case types.TensorType(), types.TensorType(shape=types.DynamicShape(), element=types.UnknownType()):
+                return True
+            case types.ListType(element=inner), types.ListType(element=element):
+                return inner == element or isinstance(element, types.UnknownType)
+        return False
+
+    # ---- operators -------------------------------------------------------------------------------------------------
+
+    def unary(self, node: nodes.Unary) -> ast.expr:
+        literal = self.weak_literal(node)
+        if literal is not None:
+            value, dtype = literal
+            return self._scalar(value, dtype, dtype, node.span)
+        if node.operator == "await":
+            raise not_supported("`await`", node.span, "call the function and use its value")
+        if node.operator in ("not", "!"):
+            return self.made(ast.UnaryOp(ast.Not(), operand := self.condition(node.operand)), node.span, operand)
+        operand = self.expression(node.operand)
+        match node.operand.type:
+            case Scalar(dtype=DType.F64):
+                return self.made(ast.UnaryOp(ast.USub(), operand), node.span, operand)
+            case Scalar(dtype=DType.I64):
+                return self._checked(lambda a: ast.UnaryOp(ast.USub(), a), "-", [operand], node.span)
+        return self.help("negate", node.span, operand)
+
+    def condition(self, node: nodes.Expression) -> ast.expr:
+        """An expression of which only the truth matters."""
+        value = self.expression(node)
+        if isinstance(node.type, Scalar) and node.type.dtype is DType.BOOL:
+            return value
+        return self.help("truth", node.span, value)
+
+    def binary(self, node: nodes.Binary) -> ast.expr:
+        """A chain `a + b + c...` is left-deep and may have thousands of terms: a loop, no recursion."""
+        match node.operator:
+            case "and" | "or":
+                return self.logical(node)
+            case "??":
+                raise not_supported("`??`", node.span, "use `if`")
+        spine: list[nodes.Binary] = []
+        left: nodes.Expression = node
+        while isinstance(left, nodes.Binary) and left.operator not in ("and", "or", "??"):
+            spine.append(left)
+            left = left.left
+        value: ast.expr | None = None
+        for step in reversed(spine):
+            value = self._apply(step, value)
+        assert value is not None
+        return value
+
+    def _apply(self, node: nodes.Binary, left: ast.expr | None) -> ast.expr:
+        """One operator, `left` already made unless it is the first of a chain."""
+        left_to, right_to = self._operand_dtypes(node)
+        first = (lambda: left) if left is not None else lambda: self._operand(node.left, left_to)
+        values = self.in_order([first, lambda: self._operand(node.right, right_to)], node.span)  # type: ignore[list-item]
+        return self.operate(
+            node.operator,
+            *values,
+            left_to or node.left.type,
+            right_to or node.right.type,
+            self.is_weak(node.left) and left_to is None,
+            self.is_weak(node.right) and right_to is None,
+            node.span,
+        )
+
+    def _operand_dtypes(self, node: nodes.Binary) -> tuple[Scalar | None, Scalar | None]:
+        """The types that the operands' literals take from each other."""
+
+        def taken(literal: nodes.Expression, other: nodes.Expression) -> Scalar | None:
+            if not isinstance(other.type, Scalar) or other.type.weak:
+                return None
+            found = self.weak_literal(literal)
+            if found is None or other.type.dtype is DType.BOOL or (found[1].is_float and not other.type.dtype.is_float):
+                return None
+            return Scalar(other.type.dtype)
+
+        return taken(node.left, node.right), taken(node.right, node.left)
+
+    def _operand(self, node: nodes.Expression, to: Scalar | None) -> ast.expr:
+        return self.expression(node) if to is None else self.converted(node, to)
+
+    def operate(
+        self,
+        symbol: str,
+        left: ast.expr,
+        right: ast.expr,
+        left_type: Type,
+        right_type: Type,
+        left_weak: bool,
+        right_weak: bool,
+        span: Span,
+    ) -> ast.expr:
+        """`left symbol right` of two expressions that are evaluated in this order."""
+        if symbol == "in":
+            return self.help("contains", span, left, right)
+        if symbol == "@":
+            return self.help("matmul", span, left, right)
+        pair = (_dtype(left_type), _dtype(right_type))
+        if symbol in COMPARISONS:
+            same = pair[0] is pair[1] and pair[0] in _DIRECT or pair == (DType.BOOL, DType.BOOL) and symbol in ("==", "!=")
+            if same or (isinstance(left_type, StringType) and isinstance(right_type, StringType)):
+                return self.made(ast.Compare(left, [_COMPARE[symbol]()], [right]), span, left, right)
+            return self.help(COMPARISONS[symbol] + _suffix(left_weak, right_weak), span, left, right)
+        if pair == (DType.I64, DType.I64) and symbol != "&":
+            if symbol in _PYTHON:
+                return self._checked(lambda a, b: ast.BinOp(a, _PYTHON[symbol](), b), symbol, [left, right], span)
+            return self.help(f"{ARITHMETIC[symbol]}·i64", span, left, right)
+        if DType.F64 in pair and pair[0] in _DIRECT and pair[1] in _DIRECT and symbol not in ("<<", ">>", "&"):
+            if symbol in _PYTHON:
+                return self.made(ast.BinOp(left, _PYTHON[symbol](), right), span, left, right)
+            return self.help(f"{ARITHMETIC[symbol]}·f64", span, left, right)
+        if symbol == "+" and isinstance(left_type, StringType) and isinstance(right_type, StringType):
+            return self.made(ast.BinOp(left, ast.Add(), right), span, left, right)
+        return self.help(ARITHMETIC[symbol] + _suffix(left_weak, right_weak), span, left, right)
+
+    def _checked(self, make: Callable[..., ast.expr], symbol: str, operands: list[ast.expr], span: Span) -> ast.expr:
+        """An i64 operation whose result must be in range: `t if low <= (t := a + b) <= high else overflow(...)`."""
+        simple = all(is_stable(o) or isinstance(o, ast.Name) for o in operands)
+        named: list[ast.expr] = []
+        again: list[ast.expr] = []
+        for operand in operands:
+            if simple:
+                named.append(operand)
+                again.append(operand)
+            else:
+                name = self.frame.temporary()
+                named.append(self.made(ast.NamedExpr(ast.Name(name, ast.Store()), operand), span, operand))
+                again.append(load(name))
+        result = self.frame.temporary()
+        value = self.made(make(*named), span, *named)
+        bound = ast.NamedExpr(ast.Name(result, ast.Store()), value)
+        test = ast.Compare(_minimum(), [ast.LtE(), ast.LtE()], [bound, ast.Constant(I64_MAX)])
+        fault = self.at(ast.Call(load(f"{MARK}overflow"), [ast.Constant(symbol), *again], []), span)
+        return self.made(ast.IfExp(test, load(result), fault), span, value)
+
+    def logical(self, node: nodes.Binary) -> ast.expr:
+        """`and`, `or`: a chain of one operator is one list; what needs statements is evaluated only when it is its turn."""
+        terms: list[nodes.Expression] = []
+        left: nodes.Expression = node
+        while isinstance(left, nodes.Binary) and left.operator == node.operator:
+            terms.append(left.right)
+            left = left.left
+        terms.append(left)
+        terms.reverse()
+        operator = ast.And() if node.operator == "and" else ast.Or()
+        values: list[ast.expr] = [self.condition(terms[0])]
+        for term in terms[1:]:
+            with self.collected() as written:
+                value = self.condition(term)
+            if not written:
+                values.append(value)
+                continue
+            name = self.frame.temporary()
+            self.assign(name, values[0] if len(values) == 1 else self.made(ast.BoolOp(operator, values), node.span, *values), node.span)
+            with self.collected() as inner:
+                self.body.extend(written)
+                self.assign(name, value, term.span)
+            test: ast.expr = load(name) if node.operator == "and" else ast.UnaryOp(ast.Not(), load(name))
+            self.write(ast.If(test, inner, []), node.span)
+            values = [load(name)]
+        return values[0] if len(values) == 1 else self.made(ast.BoolOp(operator, values), node.span, *values)
+
+
+def _dtype(type_: Type) -> DType | None:
+    return type_.dtype if isinstance(type_, Scalar) else None
+
+
+def _suffix(left_weak: bool, right_weak: bool) -> str:
+    return "" if left_weak == right_weak else "·l" if left_weak else "·r"
+
+
+def _minimum() -> ast.expr:
+    return ast.UnaryOp(ast.USub(), ast.Constant(-I64_MIN))
+
+

@@ -1,0 +1,142 @@
+"""The door of tier 0: a typed program to a `HostProgram` that runs. The program becomes one Python module whose code object has
+the source's file name and lines, so tracebacks, debuggers and profilers speak the program's language."""
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from attrs import define, field
+
+from compiler.backends.host.emit import place_all
+from compiler.backends.host.faults import POSITIONS, translated_faults
+from compiler.backends.host.generate import Generator
+from compiler.backends.host.naming import MARK
+from compiler.backends.host.numbers import dtype_of
+from compiler.backends.host.positions import Positions
+from compiler.backends.host.support import helpers
+from compiler.backends.host.values import Bounds, weak_to
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.library import Library
+from compiler.source import Source, Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import Scalar, Type
+
+
+class HostRuntime(Protocol):
+    """What a running program asks of whoever runs it."""
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        """Functions for `extern name(...)` that are not in the library."""
+
+    def compute(self, site: int, values: dict[str, Any]) -> Any:
+        """Runs the program's `compute_sites[site]`. `values`: the inputs by name, and every outer variable that the block
+        mentions."""
+
+    def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
+        """`render value { ... }`."""
+
+    def parameter(self, name: str, default: Any, bounds: Bounds | None, span: Span) -> Any:
+        """The value of `param name`: what the user set, else the default."""
+
+    def configure(self, entries: dict[str, Any], span: Span) -> None:
+        """`config { ... }`."""
+
+    def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
+        """The program that `import a.b` means; None for a module of the library."""
+
+
+@define(eq=False)
+class HostProgram:
+    """A program ready to run. `functions` and `tests` can be called from Python; the top-level statements run once, before the
+    first of them or in `run`."""
+
+    path: str
+    compute_sites: list[nodes.Compute]
+    names: dict[str, str]
+    """What other modules can import: names of the program and their keys in `namespace`."""
+    namespace: dict[str, Any] = field(repr=False)
+    functions: dict[str, Callable[..., Any]] = field(factory=dict)
+    tests: dict[str, Callable[[], None]] = field(factory=dict)
+    code: Any = field(default=None, repr=False)
+    _started: bool = False
+
+    def run(self) -> None:
+        """The top-level statements, then `main()` if there is one."""
+        with translated_faults():
+            self.start()
+            main = self.names.get("main")
+            if main is not None and callable(self.namespace[main]):
+                self.namespace[main]()
+
+    def start(self) -> None:
+        """The top-level statements, unless they have run."""
+        if not self._started:
+            self._started = True
+            self.namespace[f"{MARK}top"]()
+
+    def value(self, name: str) -> Any:
+        """The value of a top-level variable, after the statements ran."""
+        return self.namespace[self.names[name]]
+
+
+def compile_program(program: nodes.Program, library: Library, runtime: HostRuntime, source: Source | None = None) -> HostProgram:
+    """Generates and loads the code of a program. Raises ZyntaxError for what tier 0 does not run."""
+    positions = Positions(program.path, source)
+    generator = Generator(program, library, positions, runtime)
+    module = generator.module()
+    place_all(module)
+    code = _compiled(module, program, positions)
+    namespace: dict[str, Any] = {"__builtins__": {}, "__name__": program.path, POSITIONS: positions}
+    namespace |= helpers(library) | generator.constants
+    host = HostProgram(program.path, generator.compute_sites, generator.exports(), namespace, code=code)
+    namespace[f"{MARK}compute"] = runtime.compute
+    namespace[f"{MARK}render"] = runtime.render
+    namespace[f"{MARK}parameter"] = runtime.parameter
+    namespace[f"{MARK}configure"] = runtime.configure
+    exec(code, namespace)
+    for function in generator.functions:
+        host.functions[function.name] = _entry(host, function.python, generator.parameter_types(function.node))
+    for name, python in generator.tests:
+        host.tests[name] = _entry(host, python, {})
+    return host
+
+
+def _compiled(module: ast.Module, program: nodes.Program, positions: Positions) -> Any:
+    try:
+        return compile(module, program.path or "<program>", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        span = positions.span(error.lineno, error.end_lineno, error.offset, error.end_offset)
+        if "nested blocks" in str(error):
+            raise ZyntaxError(
+                Diagnostic("0108", "more than 20 loops stand inside each other", span, hint="move the inner loops into a function")
+            ) from None
+        raise
+    except RecursionError:
+        raise ZyntaxError(Diagnostic("0108", "the program is nested too deep", None, hint="move inner parts into functions")) from None
+
+
+def _entry(host: HostProgram, python: str, types: Mapping[str, Type]) -> Callable[..., Any]:
+    """A function of the program for callers in Python, whose numbers count as unsuffixed literals."""
+    order = list(types)
+
+    def call(*values: Any, **named: Any) -> Any:
+        with translated_faults():
+            host.start()
+            given = [_from_python(v, types.get(name)) for v, name in zip(values, order, strict=False)]
+            given += values[len(given) :]
+            return host.namespace[python](*given, **{name: _from_python(v, types.get(name)) for name, v in named.items()})
+
+    call.__name__ = call.__qualname__ = python
+    return call
+
+
+def _from_python(value: Any, to: Type | None) -> Any:
+    if isinstance(to, Scalar) and type(value) in (int, float) and dtype_of(value) is not to.dtype:
+        if type(value) is float and to.dtype.is_int:
+            return value
+        return weak_to(value, to.dtype)
+    return value
+
+
+__all__ = ["Bounds", "HostProgram", "HostRuntime", "compile_program"]

@@ -1,0 +1,297 @@
+"""The helpers that generated code calls, under the generated names that stand for them: everything whose meaning depends on
+values that the types didn't tell. One table a program, bound to its library."""
+
+from collections.abc import Callable
+from typing import Any
+
+from compiler.backends.host import numbers
+from compiler.backends.host.naming import MARK
+from compiler.backends.host.numbers import dtype_of, shown
+from compiler.backends.host.values import (
+    cast,
+    convert,
+    describe,
+    invoke,
+    iterate,
+    kind_of,
+    make_range,
+    position,
+    truth,
+    unpack,
+    weak_to,
+)
+from compiler.library import REQUIRED, Library, LibraryFault, LibraryFunction
+
+Helper = Callable[..., Any]
+
+ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "**": "pow", "<<": "shl", ">>": "shr", "&": "and"}
+COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+"""Operators and how library entries spell them: `operator add`."""
+
+
+class Missing:
+    """Stands for an argument that a call leaves out."""
+
+
+MISSING = Missing()
+
+
+def helpers(library: Library) -> dict[str, Any]:
+    """All helpers by generated name."""
+    table: dict[str, Helper] = {
+        "get": lambda value, *indices: get_item(library, value, indices),
+        "set": lambda value, new, *indices: set_item(library, value, indices, new),
+        "iterate": lambda value: iterate(library, value),
+        "convert": lambda value, to: convert(library, value, to),
+        "cast": lambda value, to: cast(library, value, to),
+        "text": lambda value: value if type(value) is str else invoke(library, "to text", value),
+        "format": lambda value, spec: invoke(library, "format", value, spec),
+        "method": lambda receiver, name, *values, **named: call_method(library, receiver, name, values, named),
+        "field": get_field,
+        "contains": lambda value, container: contains(library, value, container),
+        "negate": lambda value: negate(library, value),
+        "matmul": lambda left, right: on_library(library, "@", "matmul", left, right),
+        "weak": weak_to,
+        "truth": truth,
+        "unpack": unpack,
+        "range": make_range,
+        "call": call_value,
+        "sizes": bind_sizes,
+        "div·i64": numbers.divide_ints,
+        "rem·i64": numbers.remainder_ints,
+        "pow·i64": numbers.power_ints,
+        "shl·i64": numbers.shift_left,
+        "shr·i64": numbers.shift_right,
+        "div·f64": numbers.divide_floats,
+        "rem·f64": numbers.remainder_floats,
+        "pow·f64": numbers.power_floats,
+        "overflow": raise_overflow,
+    }
+    for symbol, name in ARITHMETIC.items():
+        for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
+            table[name + suffix] = _arithmetic(library, symbol, name, left_weak, right_weak)
+    for symbol, name in COMPARISONS.items():
+        for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
+            table[name + suffix] = _comparison(library, symbol, name, left_weak, right_weak)
+    named: dict[str, Any] = {MARK + name: helper for name, helper in table.items()}
+    return {**named, MARK + "missing": MISSING, MARK + "range!": range, MARK + "float!": float, MARK + "bool!": bool}
+
+
+# ---- operators -------------------------------------------------------------------------------------------------------
+
+
+def _arithmetic(library: Library, symbol: str, name: str, left_weak: bool, right_weak: bool) -> Helper:
+    def operate(left: Any, right: Any) -> Any:
+        found = numbers.arithmetic(symbol, left, right, left_weak, right_weak)
+        if found is not NotImplemented:
+            return found
+        if symbol == "+":
+            if type(left) is str and type(right) is str:
+                return left + right
+            if type(left) is list and type(right) is list:
+                return left + right
+        return on_library(library, symbol, name, left, right)
+
+    return operate
+
+
+def _comparison(library: Library, symbol: str, name: str, left_weak: bool, right_weak: bool) -> Helper:
+    def operate(left: Any, right: Any) -> Any:
+        found = numbers.compare(symbol, left, right, left_weak, right_weak)
+        if found is not NotImplemented:
+            return found
+        if isinstance(left, str) and isinstance(right, str):
+            return numbers.COMPARISONS[symbol](left, right)
+        if symbol in ("==", "!=") and isinstance(left, (list, tuple, range)) and type(left) is type(right):
+            same = len(left) == len(right) and all(
+                truth_of_equal(library, a, b) for a, b in zip(left, right, strict=True)
+            )
+            return same == (symbol == "==")
+        if symbol in ("==", "!=") and left is None and right is None:
+            return symbol == "=="
+        return on_library(library, symbol, name, left, right)
+
+    return operate
+
+
+def truth_of_equal(library: Library, left: Any, right: Any) -> bool:
+    """Whether two elements of containers are equal; tensors are when all their elements are."""
+    found = _comparison(library, "==", "eq", False, False)(left, right)
+    return bool(found) if dtype_of(found) is not None else bool(invoke(library, "all", found))
+
+
+def on_library(library: Library, symbol: str, name: str, left: Any, right: Any) -> Any:
+    """An operator on tensors; a fault when neither side is one."""
+    if f"operator {name}" not in library.functions or "tensor" not in (kind_of(left), kind_of(right)):
+        raise LibraryFault("0807", f"`{symbol}` is not defined for {describe(left)} and {describe(right)}")
+    return invoke(library, f"operator {name}", left, right)
+
+
+def negate(library: Library, value: Any) -> Any:
+    found = numbers.negate(value)
+    if found is not NotImplemented:
+        return found
+    if kind_of(value) != "tensor" or "operator neg" not in library.functions:
+        raise LibraryFault("0807", f"`-` is not defined for {describe(value)}")
+    return invoke(library, "operator neg", value)
+
+
+def raise_overflow(symbol: str, *operands: Any) -> Any:
+    """The i64 result was out of range."""
+    text = f"-({shown(operands[0])})" if len(operands) == 1 else f"{shown(operands[0])} {symbol} {shown(operands[1])}"
+    raise numbers.overflow(text, numbers.DType.I64)
+
+
+def contains(library: Library, value: Any, container: Any) -> bool:
+    if isinstance(container, str):
+        if not isinstance(value, str):
+            raise LibraryFault("0807", f"`in` is not defined for {describe(value)} and String")
+        return value in container
+    if isinstance(container, range) and type(value) is int:
+        return value in container
+    return any(truth_of_equal(library, value, element) for element in iterate(library, container))
+
+
+# ---- parts -------------------------------------------------------------------------------------------------------------
+
+
+def get_item(library: Library, value: Any, indices: tuple[Any, ...]) -> Any:
+    """`value[indices]`: elements and slices of lists, tuples, texts and ranges here, of tensors in the library."""
+    if isinstance(value, (list, tuple, str, range)):
+        if len(indices) != 1:
+            raise LibraryFault("0801", f"a {describe(value)} takes 1 index, but {len(indices)} are given")
+        index = indices[0]
+        if isinstance(index, slice):
+            return value[plain_slice(index)]
+        return value[position(index, len(value), "a " + describe(value))]
+    if kind_of(value) != "tensor":
+        raise LibraryFault("0807", f"{describe(value)} takes no index")
+    return invoke(library, "index get", value, indices)
+
+
+def set_item(library: Library, value: Any, indices: tuple[Any, ...], new: Any) -> None:
+    if isinstance(value, list):
+        if len(indices) != 1:
+            raise LibraryFault("0801", f"a list takes 1 index, but {len(indices)} are given")
+        index = indices[0]
+        if isinstance(index, slice):
+            set_slice(value, plain_slice(index), new)
+        else:
+            value[position(index, len(value), "a list")] = new
+        return
+    if kind_of(value) != "tensor":
+        raise LibraryFault("0807", f"elements of {describe(value)} can't be set")
+    invoke(library, "index set", value, indices, new)
+
+
+def set_slice(value: list[Any], part: slice, new: Any) -> None:
+    if not isinstance(new, (list, tuple, range)):
+        raise LibraryFault("0807", f"expected a list for the slice, found {describe(new)}")
+    count = len(range(*part.indices(len(value))))
+    if len(new) != count:
+        raise LibraryFault("0801", f"the slice has {count} elements, but {len(new)} are given")
+    value[part] = new
+
+
+def plain_slice(index: slice) -> slice:
+    for part in (index.start, index.stop, index.step):
+        dtype = dtype_of(part)
+        if part is not None and (dtype is None or not dtype.is_int):
+            raise LibraryFault("0807", f"expected an int in a slice, found {describe(part)}")
+    if index.step is not None and index.step == 0:
+        raise LibraryFault("0806", "the step of a slice is 0")
+    return index
+
+
+def get_field(value: Any, name: str) -> Any:
+    """`t.0` of a tuple."""
+    if isinstance(value, tuple) and name.isdecimal():
+        if int(name) < len(value):
+            return value[int(name)]
+        raise LibraryFault("0801", f"there is no element {name} in a tuple of {len(value)}")
+    raise LibraryFault("0807", f"{describe(value)} has no field `{name}`")
+
+
+# ---- calls -------------------------------------------------------------------------------------------------------------
+
+
+def call_method(library: Library, receiver: Any, name: str, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """A method of a receiver whose type only its value tells."""
+    kind = kind_of(receiver)
+    function = library.methods.get((kind, name))
+    if function is None:
+        raise LibraryFault("0807", f"{describe(receiver)} has no method `{name}`")
+    return call_library(function, (receiver, *values), named)
+
+
+def call_library(function: LibraryFunction, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """Arguments to parameters, as `LibraryFunction` asks for them."""
+    return function.implementation(*bind_arguments(function, values, named))
+
+
+def bind_arguments(function: LibraryFunction, values: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+    """One value a parameter, in order. Serves values while a program runs, and expressions while its code is made."""
+    rest, left, bound = list(values), dict(named), []
+    for parameter in function.parameters:
+        if parameter.variadic:
+            bound.append(tuple(rest))
+            rest = []
+        elif rest and not parameter.keyword_only:
+            bound.append(rest.pop(0))
+        elif parameter.name in left:
+            bound.append(left.pop(parameter.name))
+        elif parameter.default is REQUIRED:
+            raise LibraryFault("0204", f"`{function.name}` needs `{parameter.name}`", f"its signature is {function.signature}")
+        else:
+            bound.append(parameter.default)
+    if rest or left:
+        extra = f"`{next(iter(left))}=`" if left else f"{len(values)} arguments"
+        raise LibraryFault("0204", f"`{function.name}` does not take {extra}", f"its signature is {function.signature}")
+    return bound
+
+
+def call_value(function: Any, *values: Any, **named: Any) -> Any:
+    """A call of a value that may or may not be a function."""
+    if not callable(function):
+        raise LibraryFault("0807", f"{describe(function)} is not a function")
+    try:
+        return function(*values, **named)
+    except TypeError as error:
+        trace = error.__traceback__
+        if trace is not None and trace.tb_next is None:
+            raise LibraryFault("0204", f"the function does not take {count_text(len(values) + len(named))}") from None
+        raise
+
+
+def count_text(count: int) -> str:
+    return "1 argument" if count == 1 else f"{count} arguments"
+
+
+SizeForm = tuple[tuple[tuple[str, int], ...], int]
+"""An affine form of sizes: terms and constant."""
+
+
+def bind_sizes(tensors: tuple[tuple[str, Any, tuple[SizeForm | None, ...]], ...], names: tuple[str, ...]) -> tuple[int, ...]:
+    """The sizes that a signature names, from the shapes of the arguments; each equation must hold."""
+    known: dict[str, tuple[int, str]] = {}
+    waiting: list[tuple[str, SizeForm, int]] = []
+    for parameter, tensor, dims in tensors:
+        for form, extent in zip(dims, tensor.shape, strict=True):
+            if form is not None:
+                waiting.append((parameter, form, extent))
+    waiting.sort(key=lambda item: len(item[1][0]) != 1 or item[1][0][0][1] != 1)
+    for parameter, (terms, constant), extent in waiting:
+        unknown = [(name, factor) for name, factor in terms if name not in known]
+        rest = extent - constant - sum(known[name][0] * factor for name, factor in terms if name in known)
+        if len(unknown) == 1 and rest % unknown[0][1] == 0 and rest // unknown[0][1] >= 0:
+            known[unknown[0][0]] = (rest // unknown[0][1], parameter)
+        elif not unknown and rest == 0:
+            continue
+        elif len(terms) == 1 and terms[0][1] == 1 and constant == 0:
+            name, (value, first) = terms[0][0], known[terms[0][0]]
+            raise LibraryFault("0802", f"size `{name}` is {value} by `{first}` and {extent} by `{parameter}`")
+        else:
+            raise LibraryFault("0802", f"the extent {extent} of `{parameter}` does not fit its declared type")
+    return tuple(known[name][0] for name in names)
+
+

@@ -1,0 +1,236 @@
+"""Values of a running program: what kind each is, conversion to declared types, iteration, unpacking, indices. Tensors are
+whatever is nothing else here; everything about them goes through the library's entries."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing, overflow, plain, scalar_class, shown
+from compiler.library import Library, LibraryFault
+from compiler.typed_ast.types import CharType, DType, ListType, Scalar, StringType, TensorType, TupleType, Type, UnitType
+
+
+@frozen
+class Bounds:
+    """`1..1000` behind `param n: int in`: `low` to `high`, which belongs to it when `inclusive`."""
+
+    low: Any
+    high: Any
+    inclusive: bool = False
+
+
+def kind_of(value: object) -> str:
+    """The receiver kind under which the library lists methods."""
+    dtype = dtype_of(value)
+    if dtype is not None:
+        return "bool" if dtype is DType.BOOL else "float" if dtype.is_float else "int"
+    match value:
+        case str():
+            return "String"
+        case list():
+            return "List"
+        case tuple():
+            return "tuple"
+        case range():
+            return "range"
+        case None:
+            return "()"
+    return "function" if callable(value) else "tensor"
+
+
+def kind_of_type(type_: Type) -> str | None:
+    match type_:
+        case Scalar(dtype=dtype):
+            return "bool" if dtype is DType.BOOL else "float" if dtype.is_float else "int"
+        case StringType() | CharType():
+            return "String"
+        case ListType():
+            return "List"
+        case TensorType():
+            return "tensor"
+        case TupleType():
+            return "tuple"
+    return None
+
+
+def describe(value: object) -> str:
+    """A value's type in a message's words."""
+    dtype = dtype_of(value)
+    if dtype is not None:
+        return dtype.value
+    kind = kind_of(value)
+    return {"List": "list", "()": "unit"}.get(kind, kind)
+
+
+def misfit(wanted: str, value: object) -> LibraryFault:
+    return LibraryFault("0807", f"expected {wanted}, found {describe(value)}")
+
+
+def invoke(library: Library, name: str, *arguments: Any) -> Any:
+    """A library function by name, its remaining parameters at their defaults."""
+    function = library.functions[name]
+    rest = [() if p.variadic else p.default for p in function.parameters[len(arguments) :]]
+    return function.implementation(*arguments, *rest)
+
+
+# ---- conversion ------------------------------------------------------------------------------------------------------
+
+
+def convert(library: Library, value: Any, to: Type) -> Any:
+    """The value as the declared type has it, where nothing is lost; a fault where it doesn't fit."""
+    match to:
+        case Scalar(dtype=want):
+            have = dtype_of(value)
+            if have is None:
+                raise misfit(want.value, value)
+            if have is want:
+                return plain(value, want) if want in (DType.I64, DType.F64, DType.BOOL) else value
+            if not loses_nothing(have, want):
+                raise LibraryFault("0807", f"expected {want.value}, found {have.value}", f"write `as {want.value}`")
+            return cast_scalar(value, have, want)
+        case StringType() | CharType():
+            if not isinstance(value, str):
+                raise misfit(str(to), value)
+        case UnitType():
+            return None
+        case ListType(element=element):
+            if isinstance(value, range):
+                value = list(value)
+            if not isinstance(value, list):
+                raise misfit("a list", value)
+            return _all_converted(library, value, element)
+        case TupleType(elements=elements):
+            if not isinstance(value, tuple) or len(value) != len(elements):
+                raise misfit(f"a tuple {to}", value)
+            return tuple(convert(library, v, t) for v, t in zip(value, elements, strict=True))
+        case TensorType():
+            return as_tensor(library, value, to)
+    return value
+
+
+def _all_converted(library: Library, value: list[Any], element: Type) -> list[Any]:
+    """The same list when no element changes: lists are shared."""
+    converted = [convert(library, v, element) for v in value]
+    return value if all(a is b for a, b in zip(converted, value, strict=True)) else converted
+
+
+def weak_to(value: Any, want: DType) -> Any:
+    """A value that came out of unsuffixed literals, as the type that flows in."""
+    have = dtype_of(value)
+    if have is None:
+        raise misfit(want.value, value)
+    return value if have is want else cast_scalar(value, have, want)
+
+
+def cast(library: Library, value: Any, to: Type) -> Any:
+    """`value as T`."""
+    match to:
+        case Scalar(dtype=want):
+            have = dtype_of(value)
+            if have is not None:
+                return cast_scalar(value, have, want)
+            if kind_of(value) == "tensor":
+                return invoke(library, "operator cast", value, want.value)
+            if isinstance(value, str) and len(value) == 1 and want.is_int:
+                return cast_scalar(ord(value), DType.I64, want)
+            raise LibraryFault("0807", f"{describe(value)} does not become {want.value}")
+        case TensorType(element=element):
+            value = as_tensor(library, value, TensorType(element=element) if kind_of(value) != "tensor" else TensorType())
+            if isinstance(element, Scalar):
+                value = invoke(library, "operator cast", value, element.dtype.value)
+            return checked_shape(value, to)
+        case CharType():
+            if dtype_of(value) in (DType.I64, DType.U8, DType.U32, DType.I32) and 0 <= int(value) < 0x110000:
+                return chr(int(value))
+        case StringType():
+            return value if isinstance(value, str) else invoke(library, "to text", value)
+    return convert(library, value, to)
+
+
+def as_tensor(library: Library, value: Any, to: TensorType) -> Any:
+    """Lists of numbers become tensors at a call or compute boundary; tensors stay."""
+    if isinstance(value, list):
+        value = invoke(library, "operator tensor", value, to.element.dtype.value if isinstance(to.element, Scalar) else None)
+    elif kind_of(value) != "tensor":
+        raise misfit("a tensor", value)
+    return checked_shape(value, to)
+
+
+def checked_shape(value: Any, to: TensorType) -> Any:
+    """The tensor, when its rank and its constant dims are as declared."""
+    rank = to.shape.rank
+    if rank is not None:
+        shape = tuple(value.shape)
+        dims = getattr(to.shape, "dims", None) or (None,) * rank
+        constants = [d if isinstance(d, int) or d is None else d.value for d in dims]
+        if len(shape) != rank or any(c is not None and c != s for c, s in zip(constants, shape, strict=True)):
+            raise LibraryFault("0807", f"expected {to}, found a tensor of shape {list(shape)}")
+    return value
+
+
+# ---- parts of values -------------------------------------------------------------------------------------------------------
+
+
+def iterate(library: Library, value: Any) -> Iterable[Any]:
+    """What `for x in value` runs over: a tensor's first axis, a text's characters, a container's elements."""
+    match value:
+        case list() | tuple() | range() | str():
+            return value
+    if kind_of(value) != "tensor" or (hasattr(value, "shape") and len(value.shape) == 0):
+        if hasattr(value, "__next__"):
+            return value  # type: ignore[no-any-return]
+        raise misfit("something to run over (a range, list or tensor)", value)
+    if not hasattr(value, "shape"):
+        return iter(value)
+    return (invoke(library, "index get", value, (i,)) for i in range(value.shape[0]))
+
+
+def unpack(value: Any, count: int) -> Sequence[Any]:
+    """The parts of a tuple (or list) that several names take apart."""
+    if not isinstance(value, (tuple, list)):
+        raise misfit(f"a tuple of {count}", value)
+    if len(value) != count:
+        raise LibraryFault("0807", f"expected a tuple of {count}, found one of {len(value)}")
+    return value
+
+
+def make_range(low: Any, high: Any, step: Any = 1, inclusive: bool = False) -> range:
+    for part in (low, high, step):
+        dtype = dtype_of(part)
+        if dtype is None or not dtype.is_int:
+            raise misfit("an int in a range", part)
+    low, high, step = int(low), int(high), int(step)
+    if step == 0:
+        raise LibraryFault("0806", "the step of a range is 0")
+    return range(low, high + (1 if step > 0 else -1) if inclusive else high, step)
+
+
+def truth(value: Any) -> bool:
+    """A condition's value: a bool, or a bool tensor of one element."""
+    if dtype_of(value) is DType.BOOL:
+        return bool(value)
+    if kind_of(value) == "tensor" and getattr(value, "shape", None) is not None and all(d == 1 for d in value.shape):
+        item = value.item() if hasattr(value, "item") else value.array.item()
+        if dtype_of(item) is DType.BOOL:
+            return bool(item)
+    raise misfit("bool", value)
+
+
+def position(index: Any, length: int, what: str) -> int:
+    """An index into a sequence; negative ones count from the end."""
+    dtype = dtype_of(index)
+    if dtype is None or not dtype.is_int:
+        raise misfit("an int as index", index)
+    if not -length <= int(index) < length:
+        elements = "element" if length == 1 else "elements"
+        raise LibraryFault("0801", f"index {shown(index)} is outside {what} of {length} {elements}")
+    return int(index)
+
+
+def bounded(value: Any, dtype: DType) -> Any:
+    """A Python int as an i64 (or another int dtype), when it fits."""
+    number = int(value)
+    if cast_scalar(0, DType.I64, dtype) is None or not -(2**63) <= number < 2**64:
+        raise overflow(str(number), dtype)
+    return scalar_class(dtype)(number)

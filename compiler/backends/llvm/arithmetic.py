@@ -1,0 +1,216 @@
+"""Plain instructions on LLVM values, scalar or vector alike: exactly the meanings that the HIR's core declares."""
+
+from collections.abc import Sequence
+
+from compiler.backends.llvm.integer_power import integer_power
+from compiler.backends.llvm.math_library import call_math
+from compiler.backends.llvm.narrow import double_to_odd_float, from_bits, round_narrow, to_bits
+from compiler.backends.llvm.types import is_narrow_float, memory_type, register_type
+from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.hir.types import DTYPES, UNSIGNED, is_float
+
+_INT = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
+_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "rem": "frem"}
+_PREDICATES = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
+
+
+def is_unsigned(dtype: str) -> bool:
+    return dtype in UNSIGNED
+
+
+def rounded(w: FunctionWriter, value: Value, dtype: str) -> Value:
+    """An f32 result rounded to the dtype where that is narrower."""
+    return round_narrow(w, value, dtype) if is_narrow_float(dtype) else value
+
+
+def binary(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Value, flags: Sequence[str] = ()) -> Value:
+    """`add sub mul div rem min max and or xor shl shr pow atan2`."""
+    a, b = w.same_lanes(a, b)
+    if is_float(dtype):
+        return _float_binary(w, operator, dtype, a, b, flags)
+    if operator in _INT:
+        if dtype == "index" and operator in ("add", "sub", "mul"):
+            return {"add": w.add, "sub": w.sub, "mul": w.mul}[operator](a, b) if a.number is not None else w.binary(operator, a, b)
+        return w.binary(operator, a, b)
+    unsigned = is_unsigned(dtype)
+    if operator in ("min", "max"):
+        return w.intrinsic(f"{'u' if unsigned else 's'}{operator}", a, b)
+    if operator in ("shl", "shr"):
+        amount = w.binary("and", b, constant(b.type, DTYPES[dtype] - 1))
+        return w.binary("shl" if operator == "shl" else "lshr" if unsigned else "ashr", a, amount)
+    if operator == "pow":
+        return integer_power(w, a, b, unsigned)
+    assert operator in ("div", "rem"), operator
+    return w.binary(f"{'u' if unsigned else 's'}{operator}", a, _safe_divisor(w, a, b, unsigned))
+
+
+def _safe_divisor(w: FunctionWriter, a: Value, b: Value, unsigned: bool) -> Value:
+    """1 in place of a divisor that would trap: 0 (a `check` has seen it), and -1 under the most negative number (which gives
+    that number itself, and the remainder 0)."""
+    if b.number is not None and b.number not in (0, -1):
+        return b
+    bad = w.compare("eq", b, constant(b.type, 0))
+    if not unsigned:
+        lowest = w.compare("eq", a, constant(a.type, -(1 << (a.type.bits - 1))))
+        bad = w.binary("or", bad, w.binary("and", lowest, w.compare("eq", b, constant(b.type, -1))))
+    return w.select(bad, constant(b.type, 1), b)
+
+
+def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Value, flags: Sequence[str]) -> Value:
+    if operator in ("min", "max"):
+        return w.intrinsic("minimum" if operator == "min" else "maximum", a, b)
+    if operator in _FLOAT:
+        # a narrow type's rounding between operations may not be contracted away, only reordered
+        kept = [flag for flag in flags if flag == "reassoc" or (flag == "contract" and not is_narrow_float(dtype))]
+        return rounded(w, w.binary(_FLOAT[operator], a, b, " ".join(kept)), dtype)
+    return rounded(w, call_math(w, operator, a, b), dtype)
+
+
+def compare(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Value) -> Value:
+    if is_float(dtype):
+        return w.compare({"eq": "oeq", "ne": "une"}.get(operator) or "o" + operator, a, b)
+    if operator in ("eq", "ne"):
+        return w.compare(operator, a, b)
+    return w.compare(("u" if is_unsigned(dtype) else "s") + _PREDICATES[operator], a, b)
+
+
+_ROUNDINGS = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "trunc": "trunc"}
+
+
+def unary(w: FunctionWriter, operator: str, dtype: str, a: Value) -> Value:
+    if is_float(dtype):
+        return _float_unary(w, operator, dtype, a)
+    zero = constant(a.type, 0)
+    match operator:
+        case "neg":
+            return w.binary("sub", zero, a)
+        case "not":
+            return w.binary("xor", a, constant(a.type, -1))
+        case "abs":
+            return a if is_unsigned(dtype) else w.select(w.compare("slt", a, zero), w.binary("sub", zero, a), a)
+        case "sign":
+            positive = w.convert("zext", w.compare("ne", a, zero), a.type.element)
+            return positive if is_unsigned(dtype) else w.binary("or", positive, w.binary("ashr", a, constant(a.type, a.type.bits - 1)))
+        case _:
+            assert operator in _ROUNDINGS, f"{operator} of {dtype}"
+            return a
+
+
+def _float_unary(w: FunctionWriter, operator: str, dtype: str, a: Value) -> Value:
+    match operator:
+        case "neg":
+            return w.value(a.type, f"fneg {a}")
+        case "abs":
+            return w.intrinsic("fabs", a)
+        case "sign":
+            zero, one = constant(a.type, 0.0), constant(a.type, 1.0)
+            negative = w.select(w.compare("olt", a, zero), constant(a.type, -1.0), zero)
+            known = w.select(w.compare("ogt", a, zero), one, negative)
+            return w.select(w.compare("uno", a, a), a, known)
+        case "sqrt":
+            return rounded(w, w.intrinsic("sqrt", a), dtype)
+        case "rsqrt":
+            return rounded(w, w.binary("fdiv", constant(a.type, 1.0), w.intrinsic("sqrt", a)), dtype)
+        case _ if operator in _ROUNDINGS:
+            return w.intrinsic(_ROUNDINGS[operator], a)
+        case _:
+            return rounded(w, call_math(w, operator, a), dtype)
+
+
+def is_nan(w: FunctionWriter, dtype: str, a: Value) -> Value:
+    return w.compare("uno", a, a) if is_float(dtype) else constant(a.type.of("i1"), 0)
+
+
+def fma(w: FunctionWriter, dtype: str, a: Value, b: Value, c: Value) -> Value:
+    if not is_float(dtype):
+        return w.binary("add", w.binary("mul", a, b), c)
+    if not is_narrow_float(dtype):
+        return w.intrinsic("fma", a, b, c)
+    # the product is exact in f64; the sum is rounded to odd, so that the last rounding is the only one
+    wide = [w.convert("fpext", x, "double") for x in (a, b, c)]
+    return rounded(w, _rounded_sum(w, *wide), dtype)
+
+
+def _rounded_sum(w: FunctionWriter, a: Value, b: Value, c: Value) -> Value:
+    return double_to_odd_float(w, w.intrinsic("fma", a, b, c))
+
+
+def cast(w: FunctionWriter, value: Value, source: str, target: str) -> Value:
+    """As the HIR defines it: saturating from float to int, wrapping between ints, nearest even between floats."""
+    if source == target:
+        return value
+    if target == "i1":
+        return w.compare("une" if is_float(source) else "ne", value, constant(value.type, 0))
+    element = register_type(target).element
+    if is_float(source):
+        return _float_to_float(w, value, source, target) if is_float(target) else _float_to_int(w, value, target)
+    if is_float(target):
+        made = w.convert("uitofp" if is_unsigned(source) else "sitofp", value, element)
+        return rounded(w, made, target)
+    have, want = value.type.bits, DTYPES[target]
+    if have == want:
+        return value
+    return w.convert("trunc" if have > want else "zext" if is_unsigned(source) else "sext", value, element)
+
+
+def _float_to_float(w: FunctionWriter, value: Value, source: str, target: str) -> Value:
+    if source == "f64":
+        if target == "f32":
+            return w.convert("fptrunc", value, "float")
+        return rounded(w, double_to_odd_float(w, value), target)
+    if target == "f64":
+        return w.convert("fpext", value, "double")
+    return rounded(w, value, target)
+
+
+def _float_to_int(w: FunctionWriter, value: Value, target: str) -> Value:
+    """Not `llvm.fptosi.sat`, which x86 does lane by lane. The bounds are powers of two, exact in any float."""
+    bits = DTYPES[target]
+    unsigned = is_unsigned(target)
+    low, high = (0, 1 << bits) if unsigned else (-(1 << (bits - 1)), 1 << (bits - 1))
+    below = w.compare("ole", value, constant(value.type, -1.0)) if unsigned else w.compare("olt", value, constant(value.type, float(low)))
+    above = w.compare("oge", value, constant(value.type, float(high)))
+    outside = w.binary("or", w.binary("or", below, above), w.compare("uno", value, value))
+    inside = w.select(outside, constant(value.type, 0.0), value)
+    element = register_type(target).element
+    if bits < 32:
+        made = w.convert("trunc", w.convert("fptosi", inside, "i32"), element)
+    else:
+        made = w.convert("fptoui" if unsigned else "fptosi", inside, element)
+    made = w.select(above, constant(made.type, high - 1), made)
+    return w.select(below, constant(made.type, low), made)
+
+
+def bitcast(w: FunctionWriter, value: Value, source: str, target: str) -> Value:
+    """The bits of one type as another's of the same width."""
+    bits = to_memory(w, value, source)
+    return from_memory(w, w.convert("bitcast", bits, memory_type(target).element), target)
+
+
+def to_memory(w: FunctionWriter, value: Value, dtype: str) -> Value:
+    """A register value as it is stored."""
+    if dtype == "i1":
+        return w.convert("zext", value, "i8")
+    return to_bits(w, value, dtype) if is_narrow_float(dtype) else value
+
+
+def from_memory(w: FunctionWriter, value: Value, dtype: str) -> Value:
+    """A stored value as it is computed with."""
+    if dtype == "i1":
+        return w.compare("ne", value, constant(value.type, 0))
+    return from_bits(w, value, dtype) if is_narrow_float(dtype) else value
+
+
+def identity(monoid: str, dtype: str) -> int | float:
+    """The element that changes nothing."""
+    if monoid in ("add", "or", "xor"):
+        return 0
+    if monoid == "mul":
+        return 1
+    if monoid == "and":
+        return -1
+    if is_float(dtype):
+        return float("inf") if monoid in ("min", "argmin") else float("-inf")
+    bits = DTYPES[dtype]
+    low, high = (0, (1 << bits) - 1) if is_unsigned(dtype) else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return high if monoid in ("min", "argmin") else low

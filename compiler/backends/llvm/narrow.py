@@ -1,0 +1,124 @@
+"""The floats narrower than f32: to and from their bits, and rounding an f32 to them (nearest, halves to even).
+
+f16 uses LLVM's `half` conversions where the target has the instruction; bf16 and the 8-bit floats, and f16 elsewhere, are
+integer arithmetic, which needs no library and vectorises."""
+
+from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.hir.types import FLOATS
+
+
+def _const(value: Value, number: int) -> Value:
+    return constant(value.type.of("i32"), number)
+
+
+def round_narrow(w: FunctionWriter, value: Value, dtype: str) -> Value:
+    """The f32 rounded to the narrow type, still as an f32."""
+    if dtype == "f16" and has_f16(w):
+        return w.convert("fpext", w.convert("fptrunc", value, "half"), "float")
+    if dtype == "bf16":
+        return w.convert("bitcast", w.binary("and", _bf16_rounded(w, value), _const(value, 0xFFFF0000)), "float")
+    return from_bits(w, to_bits(w, value, dtype), dtype)
+
+
+def to_bits(w: FunctionWriter, value: Value, dtype: str) -> Value:
+    """An f32 as the bits of the narrow type, rounded."""
+    if dtype == "f16" and has_f16(w):
+        return w.convert("bitcast", w.convert("fptrunc", value, "half"), "i16")
+    if dtype == "bf16":
+        return w.convert("trunc", w.binary("lshr", _bf16_rounded(w, value), _const(value, 16)), "i16")
+    exponent, mantissa = _FORMATS[dtype]
+    return _small_bits(w, value, dtype, exponent, mantissa)
+
+
+def from_bits(w: FunctionWriter, bits: Value, dtype: str) -> Value:
+    """The f32 of the bits of a narrow type: exact."""
+    if dtype == "f16" and has_f16(w):
+        return w.convert("fpext", w.convert("bitcast", bits, "half"), "float")
+    wide = w.convert("zext", bits, "i32")
+    if dtype == "bf16":
+        return w.convert("bitcast", w.binary("shl", wide, _const(wide, 16)), "float")
+    exponent, mantissa = _FORMATS[dtype]
+    return _from_small_bits(w, wide, dtype, exponent, mantissa)
+
+
+def has_f16(w: FunctionWriter) -> bool:
+    return w.module.native_half
+
+
+_FORMATS = {"f16": (5, 10), "f8e4m3": (4, 3), "f8e5m2": (5, 2)}
+
+
+def _bf16_rounded(w: FunctionWriter, value: Value) -> Value:
+    """Bits of the f32 whose upper half is the bf16: add just under half, and the lowest kept bit; NaN is made quiet instead."""
+    bits = w.convert("bitcast", value, "i32")
+    odd = w.binary("and", w.binary("lshr", bits, _const(bits, 16)), _const(bits, 1))
+    rounded = w.binary("add", bits, w.binary("add", odd, _const(bits, 0x7FFF)))
+    quiet = w.binary("or", bits, _const(bits, 0x00400000))
+    return w.select(w.compare("uno", value, value), quiet, rounded)
+
+
+def _small_bits(w: FunctionWriter, value: Value, dtype: str, exponent: int, mantissa: int) -> Value:
+    """Normal results: rebias and round in the integer. Subnormal ones: add a power of two whose last place is the type's."""
+    bias = (1 << (exponent - 1)) - 1
+    shift = 23 - mantissa
+    bits = w.convert("bitcast", value, "i32")
+    sign = w.binary("and", w.binary("lshr", bits, _const(bits, 32 - FLOATS[dtype])), _const(bits, 1 << (FLOATS[dtype] - 1)))
+    size = w.binary("and", bits, _const(bits, 0x7FFFFFFF))
+    odd = w.binary("and", w.binary("lshr", size, _const(bits, shift)), _const(bits, 1))
+    half = (1 << (shift - 1)) - 1
+    rounded = w.binary("add", w.binary("add", size, odd), _const(bits, half - ((127 - bias) << 23)))
+    normal = w.binary("lshr", rounded, _const(bits, shift))
+    # magic has the last place of the smallest subnormal: 2**(1-bias-mantissa)
+    magic = (127 + (1 - bias - mantissa) + 23) << 23
+    magic_float = w.convert("bitcast", _const(bits, magic), "float")
+    tiny = w.binary("fadd", w.convert("bitcast", size, "float"), magic_float)
+    subnormal = w.binary("sub", w.convert("bitcast", tiny, "i32"), _const(bits, magic))
+    small = w.compare("ult", size, _const(bits, (127 - bias + 1) << 23))
+    result = w.select(small, subnormal, normal)
+    if dtype == "f8e4m3":
+        # no infinity: what rounds past 448 is NaN
+        top = 0x7F
+        over = w.compare("ugt", result, _const(bits, 0x7E))
+        infinite = top
+    else:
+        infinite = ((1 << exponent) - 1) << mantissa
+        over = w.compare("uge", size, _const(bits, ((127 + bias + 1) << 23) - (1 << (shift - 1))))
+        top = infinite | (1 << (mantissa - 1))
+    result = w.select(over, _const(bits, infinite), result)
+    result = w.select(w.compare("ugt", size, _const(bits, 0x7F800000)), _const(bits, top), result)
+    if dtype == "f8e4m3":
+        result = w.select(w.compare("uge", size, _const(bits, (127 + 9) << 23)), _const(bits, top), result)
+    return w.convert("trunc", w.binary("or", result, sign), f"i{FLOATS[dtype]}")
+
+
+def _from_small_bits(w: FunctionWriter, wide: Value, dtype: str, exponent: int, mantissa: int) -> Value:
+    """Shift into place; multiplying by a power of two rebiases, and makes subnormals normal on the way."""
+    width = FLOATS[dtype]
+    bias = (1 << (exponent - 1)) - 1
+    sign = w.binary("shl", w.binary("and", wide, _const(wide, 1 << (width - 1))), _const(wide, 32 - width))
+    size = w.binary("and", wide, _const(wide, (1 << (width - 1)) - 1))
+    shifted = w.convert("bitcast", w.binary("shl", size, _const(wide, 23 - mantissa)), "float")
+    scaled = w.binary("fmul", shifted, constant(shifted.type, 2.0 ** (127 - bias)))
+    bits = w.convert("bitcast", scaled, "i32")
+    if dtype == "f8e4m3":
+        special = w.compare("eq", size, _const(wide, 0x7F))
+        bits = w.select(special, _const(wide, 0x7FC00000), bits)
+    else:
+        infinite = ((1 << exponent) - 1) << mantissa
+        special = w.compare("uge", size, _const(wide, infinite))
+        bits = w.select(special, w.binary("or", bits, _const(wide, 0x7F800000)), bits)
+    return w.convert("bitcast", w.binary("or", bits, sign), "float")
+
+
+def double_to_odd_float(w: FunctionWriter, value: Value) -> Value:
+    """An f64 as an f32, rounded to odd: rounding that once more to a narrower type is then right."""
+    nearest = w.convert("fptrunc", value, "float")
+    back = w.convert("fpext", nearest, "double")
+    bits = w.convert("bitcast", nearest, "i32")
+    beyond = w.compare("ogt", w.intrinsic("fabs", back), w.intrinsic("fabs", value))
+    toward_zero = w.binary("sub", bits, w.convert("zext", beyond, "i32"))
+    inexact = w.compare("one", back, value)
+    odd = w.binary("or", toward_zero, w.convert("zext", inexact, "i32"))
+    return w.convert("bitcast", odd, "float")
+
+

@@ -1,0 +1,321 @@
+"""Writes LLVM IR as text: a module that collects functions and metadata, and a function with its blocks and values.
+
+Integer arithmetic with constants is folded as it is written, so that addresses stay short; all else is LLVM's work."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from compiler.backends.llvm.types import I1, I32, I64, PTR, LlvmType, constant_text, vector
+
+
+class Value:
+    """An operand: its type and its text (`%t3`, `42`, `splat (float 0x...)`). `number` is set for integer constants."""
+
+    __slots__ = ("number", "text", "type")
+
+    def __init__(self, type: LlvmType, text: str, number: int | None = None) -> None:
+        self.type, self.text, self.number = type, text, number
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+def constant(type: LlvmType, value: int | float) -> Value:
+    return Value(type, constant_text(value, type), None if type.is_float else int(value))
+
+
+def poison(type: LlvmType) -> Value:
+    return Value(type, "poison")
+
+
+class ModuleWriter:
+    """A module under construction. Helper functions (of the math library, of sorting) are made once, on first demand."""
+
+    def __init__(self, name: str, attributes: Sequence[str] = (), native_half: bool = False) -> None:
+        self.name = name
+        self.native_half = native_half
+        self.attributes = ("nounwind", *attributes)
+        self.functions: list[FunctionWriter] = []
+        self.declarations: dict[str, str] = {}
+        self.globals: list[str] = []
+        self._metadata: list[str] = []
+        self._helpers: set[str] = set()
+        self._numbers: dict[str, int] = {}
+
+    def function(
+        self, name: str, result: LlvmType | None, parameters: Sequence[tuple[LlvmType, str]], linkage: str = "", attributes: str = ""
+    ) -> "FunctionWriter":
+        made = FunctionWriter(self, name, result, parameters, linkage, attributes)
+        self.functions.append(made)
+        return made
+
+    def declare(self, name: str, signature: str) -> str:
+        """An outside function: `declare("free", "void (ptr)")`; its name, ready to call."""
+        result, _, parameters = signature.partition(" ")
+        self.declarations[name] = f"declare {result} @{name}{parameters}"
+        return name
+
+    def helper(self, name: str, make: Callable[[str], None]) -> str:
+        """`name`, after `make(name)` has written that function, unless it is there already."""
+        if name not in self._helpers:
+            self._helpers.add(name)
+            make(name)
+        return name
+
+    def unique(self, base: str) -> str:
+        """`base` with the next number behind it."""
+        number = self._numbers.get(base, 0)
+        self._numbers[base] = number + 1
+        return f"{base}.{number}"
+
+    def metadata(self, text: str, distinct: bool = False) -> str:
+        """A metadata node; `!{self}` in the text stands for the node's own name. Its name."""
+        name = f"!{len(self._metadata)}"
+        self._metadata.append(f"{name} = {'distinct ' if distinct else ''}{text.replace('!{self}', name)}")
+        return name
+
+    def node(self, items: Iterable[str], distinct: bool = False) -> str:
+        """A metadata node of these items."""
+        return self.metadata("!{" + ", ".join(items) + "}", distinct)
+
+    def text(self) -> str:
+        parts = [f"; {self.name}", *self.globals, *self.declarations.values()]
+        parts += [function.text() for function in self.functions]
+        quoted = " ".join(a if "=" not in a else "=".join(f'"{half}"' for half in a.split("=", 1)) for a in self.attributes)
+        parts.append(f"attributes #0 = {{ {quoted} }}")
+        return "\n".join(parts + self._metadata) + "\n"
+
+
+class FunctionWriter:
+    """A function under construction. `terminated` holds after a branch or return until the next block starts."""
+
+    def __init__(
+        self, module: ModuleWriter, name: str, result: LlvmType | None, parameters: Sequence[tuple[LlvmType, str]], linkage: str, attributes: str
+    ) -> None:
+        self.module, self.name, self.result, self.linkage, self.attributes = module, name, result, linkage, attributes
+        self.parameters = [Value(type, f"%{text}") for type, text in parameters]
+        self._entry: list[str] = []
+        self._lines: list[str] = []
+        self._count = 0
+        self.block = "entry"
+        self.terminated = False
+
+    def text(self) -> str:
+        parameters = ", ".join(map(str, self.parameters))
+        head = f"define {self.linkage + ' ' if self.linkage else ''}{self.result or 'void'} @{self.name}({parameters}) #0"
+        head += f" {self.attributes}" if self.attributes else ""
+        return "\n".join([f"{head} {{", "entry:", *self._entry, "  br label %start", "start:", *self._lines, "}"])
+
+    # ---- lines and values ----
+
+    def line(self, text: str) -> None:
+        if self.terminated:
+            self.start(self.label("dead"))
+        self._lines.append("  " + text)
+
+    def value(self, type: LlvmType, expression: str) -> Value:
+        self._count += 1
+        name = f"%t{self._count}"
+        self.line(f"{name} = {expression}")
+        return Value(type, name)
+
+    def alloca(self, type: LlvmType, count: int = 1, align: int = 0) -> Value:
+        """Stack memory of the whole function."""
+        self._count += 1
+        name = f"%t{self._count}"
+        what = f"[{count} x {type}]" if count != 1 else str(type)
+        self._entry.append(f"  {name} = alloca {what}" + (f", align {align}" if align else ""))
+        return Value(PTR, name)
+
+    def at_entry(self, text: str) -> None:
+        """A line in the entry block, behind the allocas made so far."""
+        self._entry.append("  " + text)
+
+    # ---- operations ----
+
+    def binary(self, operation: str, a: Value, b: Value, flags: str = "") -> Value:
+        a, b = self.same_lanes(a, b)
+        return self.value(a.type, f"{operation} {flags + ' ' if flags else ''}{a}, {b.text}")
+
+    def add(self, a: Value, b: Value) -> Value:
+        """Sum of addresses or indices: does not overflow."""
+        if a.number is not None and b.number is not None:
+            return constant(self.same_type(a, b), a.number + b.number)
+        if a.number == 0:
+            return self.like(b, a)
+        if b.number == 0:
+            return self.like(a, b)
+        return self.binary("add nsw", a, b)
+
+    def sub(self, a: Value, b: Value) -> Value:
+        if a.number is not None and b.number is not None:
+            return constant(self.same_type(a, b), a.number - b.number)
+        if b.number == 0:
+            return self.like(a, b)
+        return self.binary("sub nsw", a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        if a.number is not None and b.number is not None:
+            return constant(self.same_type(a, b), a.number * b.number)
+        for x, y in ((a, b), (b, a)):
+            if x.number == 0:
+                return constant(self.same_type(a, b), 0)
+            if x.number == 1:
+                return self.like(y, x)
+        return self.binary("mul nsw", a, b)
+
+    def compare(self, predicate: str, a: Value, b: Value) -> Value:
+        """`predicate` with its instruction's sort: `slt` for ints, `olt` for floats."""
+        a, b = self.same_lanes(a, b)
+        word = "fcmp" if a.type.is_float else "icmp"
+        return self.value(a.type.of("i1"), f"{word} {predicate} {a}, {b.text}")
+
+    def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
+        then, otherwise = self.same_lanes(then, otherwise)
+        if condition.type.lanes:
+            then, otherwise = self.splat(then, condition.type.lanes), self.splat(otherwise, condition.type.lanes)
+        if condition.number is not None:
+            return then if condition.number else otherwise
+        return self.value(then.type, f"select {condition}, {then}, {otherwise}")
+
+    def call(self, function: str, type: LlvmType, *arguments: Value, flags: str = "") -> Value:
+        inside = ", ".join(map(str, arguments))
+        return self.value(type, f"call {flags + ' ' if flags else ''}{type} @{function}({inside})")
+
+    def call_void(self, function: str, *arguments: Value) -> None:
+        self.line(f"call void @{function}({', '.join(map(str, arguments))})")
+
+    def intrinsic(self, name: str, *arguments: Value, flags: str = "") -> Value:
+        """An intrinsic named after its arguments' type: `fma`, `maximum`, `smin`."""
+        lanes = max(a.type.lanes for a in arguments)
+        arguments = tuple(self.splat(a, lanes) for a in arguments)
+        return self.call(f"llvm.{name}.{arguments[0].type.suffix}", arguments[0].type, *arguments, flags=flags)
+
+    def convert(self, operation: str, value: Value, element: str) -> Value:
+        """`sitofp`, `bitcast`, `zext` ... lane by lane; nothing when the type is that already."""
+        type = value.type.of(element)
+        return value if type == value.type else self.value(type, f"{operation} {value} to {type}")
+
+    # ---- lanes ----
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """The scalar in every lane; a vector is left alone."""
+        if value.type.lanes or not lanes:
+            return value
+        type = value.type.with_lanes(lanes)
+        if value.number is not None:
+            return constant(type, value.number)
+        if value.text.startswith("0x"):
+            return Value(type, f"splat ({value.type} {value.text})")
+        first = self.value(type, f"insertelement {type} poison, {value}, i32 0")
+        return self.value(type, f"shufflevector {first}, {type} poison, <{lanes} x i32> zeroinitializer")
+
+    def same_lanes(self, a: Value, b: Value) -> tuple[Value, Value]:
+        lanes = a.type.lanes or b.type.lanes
+        return self.splat(a, lanes), self.splat(b, lanes)
+
+    def same_type(self, a: Value, b: Value) -> LlvmType:
+        return a.type if a.type.lanes else b.type
+
+    def like(self, value: Value, other: Value) -> Value:
+        return self.splat(value, other.type.lanes)
+
+    def extract(self, value: Value, lane: int | Value) -> Value:
+        index = constant(I32, lane) if isinstance(lane, int) else lane
+        return self.value(value.type.with_lanes(0), f"extractelement {value}, {index}")
+
+    def insert(self, into: Value, value: Value, lane: int) -> Value:
+        return self.value(into.type, f"insertelement {into}, {value}, i32 {lane}")
+
+    def shuffle(self, a: Value, b: Value | None, lanes: Sequence[int]) -> Value:
+        """Lanes of `a`, then of `b`; -1 is any."""
+        mask = ", ".join("i32 poison" if lane < 0 else f"i32 {lane}" for lane in lanes)
+        second = b.text if b is not None else "poison"
+        return self.value(a.type.with_lanes(len(lanes)), f"shufflevector {a}, {a.type} {second}, <{len(lanes)} x i32> <{mask}>")
+
+    def lane_numbers(self, lanes: int) -> Value:
+        """0, 1, 2, ... as i64."""
+        return Value(vector("i64", lanes), f"<{', '.join(f'i64 {lane}' for lane in range(lanes))}>")
+
+    # ---- memory ----
+
+    def load(self, type: LlvmType, pointer: Value, align: int = 0, notes: str = "") -> Value:
+        return self.value(type, f"load {type}, {pointer}" + (f", align {align}" if align else "") + notes)
+
+    def store(self, value: Value, pointer: Value, align: int = 0, notes: str = "") -> None:
+        self.line(f"store {value}, {pointer}" + (f", align {align}" if align else "") + notes)
+
+    def offset(self, pointer: Value, index: Value, element: LlvmType) -> Value:
+        """Address of element `index`; with a vector of indices, a vector of addresses."""
+        if index.number == 0 and not index.type.lanes:
+            return pointer
+        return self.value(PTR.with_lanes(index.type.lanes), f"getelementptr inbounds {element}, {pointer}, {index}")
+
+    # ---- blocks ----
+
+    def label(self, word: str = "b") -> str:
+        self._count += 1
+        return f"{word}{self._count}"
+
+    def start(self, label: str) -> None:
+        """Begin a block; the one before falls through to it."""
+        if not self.terminated:
+            self._lines.append(f"  br label %{label}")
+        self._lines.append(f"{label}:")
+        self.block, self.terminated = label, False
+
+    def branch(self, label: str, notes: str = "") -> None:
+        if not self.terminated:
+            self._lines.append(f"  br label %{label}{notes}")
+            self.terminated = True
+
+    def branch_if(self, condition: Value, then: str, otherwise: str, notes: str = "") -> None:
+        self.line(f"br {condition}, label %{then}, label %{otherwise}{notes}")
+        self.terminated = True
+
+    def ret(self, value: Value | None = None) -> None:
+        self.line(f"ret {value}" if value is not None else "ret void")
+        self.terminated = True
+
+    def phi(self, type: LlvmType, incoming: Iterable[tuple[Value | str, str]]) -> Value:
+        pairs = ", ".join(f"[ {v.text if isinstance(v, Value) else v}, %{label} ]" for v, label in incoming)
+        return self.value(type, f"phi {type} {pairs}")
+
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """Code that runs only where the condition holds."""
+        inside, after = self.label("then"), self.label("after")
+        self.branch_if(condition, inside, after)
+        self.start(inside)
+        yield
+        self.branch(after)
+        self.start(after)
+
+    @contextmanager
+    def loop(self, low: Value, high: Value, step: int = 1, marks: Callable[[], str] | str = "", latch: str | None = None, exit: str | None = None) -> Iterator[Value]:
+        """A counted loop: gives its variable. A body may branch to `latch` (go on) or `exit` (leave)."""
+        head, body = self.label("head"), self.label("body")
+        latch, exit = latch or self.label("latch"), exit or self.label("exit")
+        self.start(self.label("enter"))
+        before = self.block
+        self.start(head)
+        self._count += 1
+        following = f"%t{self._count}"
+        index = self.phi(I64, [(low, before), (following, latch)])
+        self.branch_if(self.compare("slt" if step > 0 else "sgt", index, high), body, exit)
+        self.start(body)
+        yield index
+        self.start(latch)
+        self.line(f"{following} = add nsw i64 {index.text}, {step}")
+        notes = marks if isinstance(marks, str) else marks()
+        self.branch(head, notes)
+        self.start(exit)
+
+    def true(self, lanes: int = 0) -> Value:
+        return constant(I1.with_lanes(lanes), 1)
+
+    def both(self, a: Value | None, b: Value | None) -> Value | None:
+        """The conjunction; None stands for true."""
+        if a is None or b is None:
+            return b if a is None else a
+        return self.binary("and", a, b)

@@ -1,0 +1,46 @@
+"""What this machine's processor can do: its name, its features, the width of its vectors."""
+
+from functools import cache
+
+
+@cache
+def host_cpu() -> str:
+    """LLVM's name of the processor."""
+    from llvmlite import binding
+
+    return str(binding.get_host_cpu_name())
+
+
+@cache
+def host_features() -> str:
+    """LLVM's feature string: `+avx2,-avx512f,...`."""
+    from llvmlite import binding
+
+    return str(binding.get_host_cpu_features().flatten())
+
+
+def vector_bits(features: str) -> int:
+    """Bits of the widest vector registers that the features name; 0 when they don't tell."""
+    for feature, bits in (("+avx512f", 512), ("+avx2", 256), ("+avx", 256), ("+sse2", 128), ("+neon", 128)):
+        if feature in features.split(","):
+            return bits
+    return 0
+
+
+@cache
+def cores() -> int:
+    """Processors that this process may use."""
+    import os
+
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def simd_name() -> str:
+    """The vector extension in words, for lists of devices."""
+    features = host_features().split(",")
+    for feature, name in (("+avx512f", "AVX-512"), ("+avx2", "AVX2"), ("+avx", "AVX"), ("+sse4.2", "SSE4.2"), ("+neon", "NEON")):
+        if feature in features:
+            return name
+    return "baseline"

@@ -1,0 +1,182 @@
+"""LLVM at work: text of a module optimised, turned into object code, and linked into this process."""
+
+import ctypes
+import itertools
+import threading
+import time
+from functools import cache
+from typing import Any
+
+from attrs import frozen
+
+from runtime.cpu import detect, pool
+
+_LOCK = threading.RLock()
+_NUMBERS = itertools.count()
+_EXTERNAL = {"zyntax_pool_run": pool.run_address}
+"""Symbols of ours that native code may call."""
+
+
+@frozen
+class Target:
+    """What code is made for. `level` is the code generator's, 0 to 3."""
+
+    triple: str
+    cpu: str
+    features: str
+    level: int = 3
+
+    @property
+    def is_host(self) -> bool:
+        return self == target(None, None, None, self.level)
+
+
+@cache
+def _initialise() -> None:
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+
+
+@cache
+def _initialise_all() -> None:
+    from llvmlite import binding
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+
+
+@cache
+def target(triple: str | None, cpu: str | None, features: str | None, level: int) -> Target:
+    """A target; what isn't given is this machine's, or a plain processor of another triple."""
+    from llvmlite import binding
+
+    if triple is None:
+        return Target(binding.get_process_triple(), cpu or detect.host_cpu(), detect.host_features() if features is None else features, level)
+    return Target(triple, cpu or "generic", features or "", level)
+
+
+@cache
+def machine(of: Target) -> Any:
+    """The LLVM target machine."""
+    from llvmlite import binding
+
+    if of.triple == binding.get_process_triple():
+        _initialise()
+    else:
+        _initialise_all()
+    made = binding.Target.from_triple(of.triple)
+    return made.create_target_machine(cpu=of.cpu, features=of.features, opt=of.level, reloc="pic", codemodel="default", jit=True)
+
+
+@cache
+def _jit() -> Any:
+    from llvmlite import binding
+
+    return binding.create_lljit_compiler(machine(target(None, None, None, 3)), use_jit_link=True)
+
+
+class CompiledModule:
+    """A module on its way from text to machine code; each stage is done when first needed."""
+
+    def __init__(self, text: str, of: Target, level: str, timings: dict[str, float]) -> None:
+        self.text, self.target, self.level, self.timings = text, of, level, timings
+        self._module: Any = None
+        self._object: bytes | None = None
+        self._tracker: Any = None
+
+    @property
+    def optimised(self) -> str:
+        return str(self._optimise())
+
+    @property
+    def assembly(self) -> str:
+        with _LOCK:
+            return str(machine(self.target).emit_assembly(self._optimise()))
+
+    @property
+    def object(self) -> bytes:
+        with _LOCK:
+            if self._object is None:
+                module = self._optimise()
+                started = time.perf_counter()
+                self._object = bytes(machine(self.target).emit_object(module))
+                self.timings["generate"] = time.perf_counter() - started
+            return self._object
+
+    def _parse(self) -> Any:
+        from llvmlite import binding
+
+        of = machine(self.target)
+        started = time.perf_counter()
+        module = binding.parse_assembly(self.text)
+        module.triple = self.target.triple
+        module.data_layout = str(of.target_data)
+        module.verify()
+        self.timings["parse"] = time.perf_counter() - started
+        return module
+
+    def _optimise(self) -> Any:
+        with _LOCK:
+            if self._module is None:
+                module = self._parse()
+                started = time.perf_counter()
+                optimise(module, self.target, self.level)
+                self.timings["optimise"] = time.perf_counter() - started
+                self._module = module
+            return self._module
+
+    def pass_times(self) -> str:
+        """LLVM's table of pass times."""
+        with _LOCK:
+            module = self._parse()
+            return optimise(module, self.target, self.level, report=True)
+
+    def function(self, name: str) -> Any:
+        """The entry as a callable of one address. It keeps the code alive."""
+        from llvmlite import binding
+
+        with _LOCK:
+            code = self.object
+            started = time.perf_counter()
+            pool.gomp_path()
+            builder = binding.JITLibraryBuilder()
+            builder.add_object_img(code)
+            builder.add_current_process()
+            for symbol, address in _EXTERNAL.items():
+                if f"@{symbol}" in self.text:
+                    builder.import_symbol(symbol, address())
+            builder.export_symbol(name)
+            self._tracker = builder.link(_jit(), f"zyntax{next(_NUMBERS)}")
+            self.timings["link"] = time.perf_counter() - started
+            return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._tracker[name])
+
+
+def optimise(module: Any, of: Target, level: str, report: bool = False) -> str:
+    """Run the passes of a level: 0, 1, 2, 3, s or latency. With `report`, LLVM's table of pass times."""
+    from llvmlite import binding
+
+    speed = _LEVELS[level]
+    options = binding.create_pipeline_tuning_options(speed_level=speed)
+    vectors = speed >= 2
+    options.loop_vectorization = vectors
+    options.slp_vectorization = vectors
+    options.loop_interleaving = vectors
+    options.loop_unrolling = speed >= 1
+    builder = binding.create_pass_builder(machine(of), options)
+    if report:
+        builder.start_pass_timing()
+    if speed == 0:
+        manager = binding.create_new_module_pass_manager()
+        manager.add_always_inliner_pass()
+    else:
+        manager = builder.getModulePassManager()
+    manager.run(module, builder)
+    return str(builder.finish_pass_timing()) if report else ""
+
+
+_LEVELS = {"0": 0, "1": 1, "2": 2, "3": 3, "s": 2, "latency": 3}
+"""Speed levels; that size counts in Os is said by an attribute of each function."""
+
+
