@@ -1,0 +1,54 @@
+"""The way of a kernel for each target, as visible lists: what runs, in which order, under which name. `--emit hir-after=NAME`
+stops at a name of this list, `--time-passes` prints it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter
+
+from attrs import Factory, define, frozen
+
+from compiler.hir.module import HirFunction
+from compiler.passes.canonicalize import canonicalize
+from compiler.passes.cse import cse
+from compiler.passes.dce import dce
+from compiler.passes.hoist import hoist
+from compiler.passes.slots_to_carried import slots_to_carried
+
+Pass = Callable[[HirFunction], HirFunction]
+
+
+@frozen
+class NamedPass:
+    name: str
+    run: Pass
+
+
+NEST: tuple[NamedPass, ...] = (
+    NamedPass("slots-to-carried", slots_to_carried),
+    NamedPass("canonicalize", canonicalize),
+    NamedPass("cse", cse),
+    NamedPass("hoist", hoist),
+    NamedPass("dce", dce),
+)
+"""Clean-up of a nest before analysis lifts it and a schedule places it."""
+
+
+@define
+class PassTimes:
+    """Seconds by pass name, summed over all kernels of a compilation."""
+
+    seconds: dict[str, float] = Factory(dict)
+
+    def add(self, name: str, seconds: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+
+def run_passes(
+    function: HirFunction, passes: Iterable[NamedPass], times: PassTimes | None = None
+) -> Iterator[tuple[str, HirFunction]]:
+    """Each pass's name and the function after it, in order."""
+    for step in passes:
+        started = perf_counter()
+        function = step.run(function)
+        if times is not None:
+            times.add(step.name, perf_counter() - started)
+        yield step.name, function

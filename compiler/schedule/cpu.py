@@ -1,0 +1,48 @@
+"""The CPU's schedule of a kernel: lifted to a field and placed by a table where that can be done, else the nest as written with
+its loops marked. What was chosen is kept in words for `--emit schedule`."""
+
+from attrs import field, frozen
+
+from compiler.analysis.dependence import NestFacts
+from compiler.analysis.lift import Refused, lift
+from compiler.hir.core import Scan
+from compiler.hir.instruction import Family
+from compiler.hir.memory import Load, Store
+from compiler.hir.module import Form, HirFunction
+from compiler.schedule.field import table_for
+from compiler.schedule.machine import CpuMachine
+from compiler.schedule.nest import marked
+from compiler.schedule.place import NotPlaceable, place
+
+
+@frozen
+class Scheduled:
+    """A function that the CPU backend can emit, the field it came from (None when the nest stayed), and the choices in words."""
+
+    function: HirFunction
+    field: HirFunction | None = None
+    words: tuple[str, ...] = field(default=(), converter=tuple)
+
+
+def schedule_for_cpu(nest: HirFunction, facts: NestFacts, machine: CpuMachine) -> Scheduled:
+    """Derives the schedule of a nest (form A) from its analysis."""
+    try:
+        lifted = lift(nest)
+        _require_placeable(lifted)
+        table = table_for(lifted, machine)
+        return Scheduled(place(lifted, table), lifted, str(table).split("\n"))
+    except (Refused, NotPlaceable) as reason:
+        function, words = marked(nest, facts)
+        return Scheduled(function, None, (f"the nest as written, because {reason}", *words))
+
+
+def _require_placeable(field: HirFunction) -> None:
+    assert field.form is Form.FIELD
+    stored = {op.mem for op in field.body.body if isinstance(op, Store)}
+    for op in field.body.body:
+        if isinstance(op, Load) and op.mem in stored and op.mem.source is None:
+            raise NotPlaceable(f"`{op.mem.name}` is read and written")
+        if isinstance(op, Scan):
+            raise NotPlaceable("a running value keeps the order of its loop")
+        if op.family is Family.LIBRARY:
+            raise NotPlaceable(f"`{op.name}` has no nest")

@@ -1,0 +1,73 @@
+"""Values known when the program is compiled: literals, arithmetic on ints, and names of `let`s that hold such values."""
+
+from compiler.typed_ast.nodes import (
+    Binary,
+    BoolLiteral,
+    Expression,
+    FloatLiteral,
+    IntLiteral,
+    ListLiteral,
+    Name,
+    StringLiteral,
+    TupleLiteral,
+    Unary,
+    UnitNumber,
+)
+from compiler.typed_ast.scope import NO_CONSTANT, Scope, Variable
+
+_BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_LARGEST = 1 << 200
+
+
+def constant(node: Expression, scope: Scope | None = None) -> object:
+    """The number, bool, text, list or tuple; None when it isn't known. Lists come as Python lists."""
+    match node:
+        case IntLiteral(value=value) | FloatLiteral(value=value) | BoolLiteral(value=value) | StringLiteral(value=value):
+            return value
+        case UnitNumber(text=text, unit=unit):
+            return _bytes(text, unit)
+        case Name(name=name) if scope is not None:
+            entry = scope.find(name)
+            if isinstance(entry, Variable) and entry.constant is not NO_CONSTANT:
+                return entry.constant
+        case Unary(operator="-", operand=operand):
+            value = constant(operand, scope)
+            return -value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        case ListLiteral(elements=elements) | TupleLiteral(elements=elements):
+            values = [constant(e, scope) for e in elements]
+            if any(v is None for v in values):
+                return None
+            return values if isinstance(node, ListLiteral) else tuple(values)
+        case Binary():
+            return _arithmetic(node, scope)
+    return None
+
+
+def _arithmetic(node: Binary, scope: Scope | None) -> int | None:
+    if node.operator not in ("+", "-", "*", "/", "%"):
+        return None
+    a, b = constant(node.left, scope), constant(node.right, scope)
+    if type(a) is not int or type(b) is not int or max(abs(a), abs(b)) > _LARGEST:
+        return None
+    match node.operator:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+    if b == 0:
+        return None
+    quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return quotient if node.operator == "/" else a - b * quotient
+
+
+def _bytes(text: str, unit: str) -> int | None:
+    factor = _BYTES.get(unit)
+    if factor is None:
+        return None
+    try:
+        number = float(text.replace("_", ""))
+    except ValueError:
+        return None
+    return int(number * factor) if number * factor < 1 << 62 else None
