@@ -18,8 +18,6 @@ NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 BARE = re.compile(rf"(?:{NAME}|\d+)\Z")
 """Strings that need no quotes."""
 
-NUMBER_TYPES = (int | float | bool, float | int | bool | None)
-
 
 @frozen
 class Named:
@@ -42,7 +40,7 @@ class Operand:
 @frozen
 class Syntax:
     """How an instruction class is written: bare words, operands in order, named fields, flags; `typed` is the field that the type after the
-    colon fills (`type`, `types`), None when the types follow from the operands."""
+    colon fills (`type`, `types`), None when the types follow from the operands; `tabled`: the mnemonic is the `operator`."""
 
     words: tuple[Named, ...]
     operands: tuple[Operand, ...]
@@ -50,6 +48,7 @@ class Syntax:
     named: tuple[Named, ...]
     flags: tuple[str, ...] | None
     typed: str | None
+    tabled: bool
 
 
 KINDS: dict[Any, str] = {
@@ -115,4 +114,4 @@ def syntax_of(cls: type[Instruction]) -> Syntax:
                     named.append(field)
             case _:
                 pass
-    return Syntax(tuple(words), tuple(found), tuple(keywords), tuple(named), flags, typed)
+    return Syntax(tuple(words), tuple(found), tuple(keywords), tuple(named), flags, typed, "operator" in names)
