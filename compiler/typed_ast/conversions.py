@@ -3,6 +3,7 @@ Shapes are the business of shapes.py; here two tensors fit when their elements d
 
 from enum import Enum
 
+from compiler.typed_ast.shapes import join_shapes
 from compiler.typed_ast.types import (
     CHAR,
     ERROR,
@@ -20,7 +21,6 @@ from compiler.typed_ast.types import (
     Type,
     UnknownType,
 )
-from compiler.typed_ast.shapes import join_shapes
 
 INT_RANGES: dict[DType, tuple[int, int]] = {
     d: ((-(1 << (d.bits - 1)), (1 << (d.bits - 1)) - 1) if d.is_signed else (0, (1 << d.bits) - 1)) for d in DType if d.is_int

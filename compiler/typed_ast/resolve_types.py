@@ -26,20 +26,20 @@ from compiler.typed_ast.shapes import shape_of
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     ANY_TENSOR,
+    AUTO,
     CHAR,
+    CPU,
     ERROR,
     F32,
+    RANGE,
     STRING,
     UNIT,
     UNKNOWN,
-    AUTO,
-    CPU,
     DeviceKind,
     DeviceTarget,
     DynamicShape,
     FunctionType,
     ListType,
-    RANGE,
     Scalar,
     ShapeExpr,
     TensorType,
@@ -134,9 +134,7 @@ class TypeResolver:
                 return ERROR
             return plain
         known = [*_PLAIN, *self.aliases, *self.later, "List", "list"]
-        self.report(
-            Diagnostic("0201", f"there is no type `{name}`", syntax.span, "not found", hint=did_you_mean(name, known))
-        )
+        self.report(Diagnostic("0201", f"there is no type `{name}`", syntax.span, "not found", hint=did_you_mean(name, known)))
         return ERROR
 
     def _alias(self, name: str, syntax: NamedTypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None) -> Type:

@@ -28,7 +28,8 @@ NO_CONSTANT = object()
 @define(eq=False)
 class Variable:
     """`declared`: its type is written, so values must fit it; else the type of a mutable variable widens. `constant`: its value,
-    where it cannot change and is known. `used` tells whether anything read it."""
+    where it cannot change and is known. `assigned` False: declared without a value, which one assignment may give.
+    `frame` is the function that declares it."""
 
     name: str
     type: Type
@@ -37,6 +38,7 @@ class Variable:
     declared: bool = False
     constant: object = NO_CONSTANT
     assigned: bool = True
+    frame: object = None
 
     @property
     def mutable(self) -> bool:
@@ -60,11 +62,13 @@ Entry = Variable | UserFunction
 
 @define(eq=False)
 class Scope:
-    """One block's names. `ended` keeps the names of inner blocks that are over, to explain why they are not found."""
+    """One block's names. `ended` keeps the names of inner blocks that are over, to explain why they are not found.
+    `for_functions` is what bodies of functions declared here see, where that is more than statements do."""
 
     parent: "Scope | None" = None
     entries: dict[str, Entry] = Factory(dict)
     ended: dict[str, Variable] = Factory(dict)
+    for_functions: "Scope | None" = None
 
     def find(self, name: str) -> Entry | None:
         scope: Scope | None = self

@@ -1,0 +1,484 @@
+"""What the annotations of a compute block say, as KernelMetadata. Checks what can be checked from the text alone: known names and
+kinds, arguments, limits that hold on every device. Whether the body keeps a promise is analysis' business."""
+
+from collections.abc import Callable, Iterator
+
+import attrs
+from attrs import Factory, define
+
+from compiler.diagnostics import Diagnostic, Label
+from compiler.source import NOWHERE, Span
+from compiler.typed_ast.constants import constant
+from compiler.typed_ast.kernel import KERNEL_ALIASES, KernelMetadata, KernelType
+from compiler.typed_ast.kernel_options import read_options
+from compiler.typed_ast.nodes import (
+    Annotation,
+    Argument,
+    Block,
+    Call,
+    Compute,
+    Expression,
+    For,
+    If,
+    ListLiteral,
+    Name,
+    Node,
+    StringLiteral,
+    While,
+)
+from compiler.typed_ast.resolve_types import parse_device
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import DeviceTarget, DType
+
+MAX_THREADS = 1024
+MAX_THREADS_Z = 64
+MAX_SHARED_BYTES = 227 * 1024
+
+BLOCK_ANNOTATIONS = {
+    "kernel": "@kernel(kind, ...)",
+    "device": '@device("cpu" | "cuda" | "cuda:1" | "auto", fallback=)',
+    "workgroup": "@workgroup(x, y=1, z=1)",
+    "grid": "@grid(x, y=1, z=1)",
+    "shared": "@shared(bytes)",
+    "tile": "@tile(m=, n=, k=)",
+    "broadcast": "@broadcast(name, axis=)",
+    "async": "@async",
+    "tensor_cores": "@tensor_cores(on | off)",
+    "pipeline": "@pipeline(stages=)",
+    "warps": "@warps(n)",
+    "registers": "@registers(n)",
+    "cluster": "@cluster(n)",
+    "precision": "@precision(acc=)",
+    "deterministic": "@deterministic",
+    "name": '@name("text")',
+    "trace": "@trace",
+    "shape": "@shape(A: [M, K])",
+}
+LOOP_ANNOTATIONS = {"unroll": "@unroll(n)", "vectorize": "@vectorize(n)", "parallel": "@parallel", "serial": "@serial"}
+
+Evaluate = Callable[[Expression], object]
+
+
+def kernel_metadata(compute: Compute, evaluate: Evaluate = constant) -> tuple[KernelMetadata, tuple[Diagnostic, ...]]:
+    """The metadata of a block, and what is wrong with its annotations. `evaluate` gives an expression's constant, or None."""
+    reader = _Reader(evaluate)
+    reader.read(compute.annotations)
+    reader.check_loops(compute.body)
+    return reader.metadata, tuple(reader.found)
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two trees say the same, wherever they stand."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Node) and type(a) is type(b):
+        names = [f.name for f in attrs.fields(type(a)) if f.name not in ("span", "type", "operator_span")]
+        return all(same(getattr(a, name), getattr(b, name)) for name in names)
+    return a == b
+
+
+@define
+class _Reader:
+    evaluate: Evaluate
+    metadata: KernelMetadata = KernelMetadata()
+    found: list[Diagnostic] = Factory(list)
+
+    # ---- reporting ----
+
+    def fault(self, code: str, message: str, span: Span, hint: str | None = None, others: tuple[Label, ...] = ()) -> None:
+        self.found.append(Diagnostic(code, message, span, "", others, hint=hint))
+
+    def later(self, what: str, span: Span, hint: str) -> None:
+        self.fault("0109", f"{what} is valid, but not supported yet", span, hint)
+
+    def set(self, **changes: object) -> None:
+        self.metadata = attrs.evolve(self.metadata, **changes)  # type: ignore[arg-type]
+
+    def hint(self, **changes: object) -> None:
+        self.set(hints=attrs.evolve(self.metadata.hints, **changes))  # type: ignore[arg-type]
+
+    # ---- annotations ----
+
+    def read(self, annotations: tuple[Annotation, ...]) -> None:
+        first: dict[str, Annotation] = {}
+        for annotation in annotations:
+            key = _key(annotation)
+            before = first.get(key)
+            if before is not None:
+                if not same(before, annotation):
+                    self.fault(
+                        "0402",
+                        f"`@{annotation.name}` is given twice with different values",
+                        annotation.span,
+                        "keep one of them",
+                        (Label(before.span, "first given here"),),
+                    )
+                continue
+            first[key] = annotation
+            self.one(annotation)
+
+    def one(self, annotation: Annotation) -> None:
+        name, span = annotation.name, annotation.span
+        match name:
+            case "kernel":
+                self.kernel(annotation)
+            case "device":
+                self.device(annotation)
+            case "workgroup" | "grid":
+                self.extents(annotation)
+            case "shared":
+                self.shared(annotation)
+            case "tile":
+                self.tile(annotation)
+            case "broadcast":
+                self.broadcast(annotation)
+            case "async":
+                self.later("`@async`", span, "leave it out: the value is there when the block is done")
+            case "shape":
+                self.later("`@shape`", span, "declare the sizes in the types of the inputs: `tensor[M, K]`")
+            case "tensor_cores":
+                self.tensor_cores(annotation)
+            case "unroll" | "vectorize" | "warps" | "registers" | "cluster" | "pipeline":
+                self.number(annotation)
+            case "precision":
+                self.precision(annotation)
+            case "deterministic" | "trace":
+                if self.no_arguments(annotation):
+                    self.hint(deterministic=True) if name == "deterministic" else self.set(trace=True)
+            case "name":
+                text = self.single(annotation)
+                if isinstance(text, StringLiteral):
+                    self.set(name=text.value)
+                elif text is not None:
+                    self.wrong(text, "the name of a kernel", "a string", 'write `@name("k")`')
+            case "parallel" if annotation.arguments:
+                self.later("`@parallel(...)` over devices", span, 'name one device: `@device("cuda:0")`')
+            case "parallel" | "serial":
+                self.fault("0402", f"`@{name}` stands before a `for`, not at the block", span, "move it to the line before the loop")
+            case _:
+                known = [*BLOCK_ANNOTATIONS, *LOOP_ANNOTATIONS]
+                hint = did_you_mean(name, known) or "there are " + ", ".join(f"`@{k}`" for k in known)
+                self.fault("0401", f"there is no annotation `@{name}`", span, hint)
+
+    # ---- arguments ----
+
+    def wrong(self, value: Expression, what: str, wanted: str, hint: str | None = None) -> None:
+        self.fault("0203", f"{what} is {wanted}", value.span, hint)
+
+    def count(self, annotation: Annotation, message: str, span: Span | None = None) -> None:
+        form = (BLOCK_ANNOTATIONS | LOOP_ANNOTATIONS)[annotation.name]
+        self.fault("0204", f"`@{annotation.name}` {message}", span or annotation.span, f"its form is `{form}`")
+
+    def no_arguments(self, annotation: Annotation) -> bool:
+        if annotation.arguments:
+            self.count(annotation, "takes no arguments")
+        return not annotation.arguments
+
+    def single(self, annotation: Annotation, name: str | None = None) -> Expression | None:
+        """The only argument, which may be named `name`."""
+        if len(annotation.arguments) != 1:
+            self.count(annotation, f"takes 1 argument, but {len(annotation.arguments)} are given")
+            return None
+        argument = annotation.arguments[0]
+        if argument.name not in (None, name):
+            self.count(annotation, f"has no parameter `{argument.name}`", _place(argument))
+            return None
+        return argument.value
+
+    def positive(self, value: Expression, what: str, least: int = 1) -> int | None:
+        """An int that is known now, at least `least`."""
+        found = self.evaluate(value)
+        if type(found) is int:
+            if found >= least:
+                return found
+            self.wrong(value, what, f"at least {least}, not {found}")
+        elif found is not None:
+            self.wrong(value, what, f"an int, not {_words(found)}")
+        else:
+            self.later(f"{what} that is not known when the program is compiled", value.span, "write a number")
+        return None
+
+    # ---- one annotation each ----
+
+    def kernel(self, annotation: Annotation) -> None:
+        if not annotation.arguments:
+            self.count(annotation, "names no kind")
+            return
+        head, *rest = annotation.arguments
+        value = head.value
+        options: tuple[Argument, ...] = tuple(rest)
+        if isinstance(value, Call):
+            options = (*value.arguments, *rest)
+            value = value.function
+        if head.name is not None or not isinstance(value, Name):
+            self.fault("0401", "the kind of a kernel is a name", value.span, f"kinds are {_kinds()}")
+            return
+        kind = KERNEL_ALIASES.get(value.name) or next((k for k in KernelType if k.value == value.name), None)
+        if kind is None:
+            names = [*(k.value for k in KernelType), *KERNEL_ALIASES]
+            hint = did_you_mean(value.name, names)
+            kinds = f"kinds are {_kinds()}"
+            self.fault("0401", f"there is no kernel kind `{value.name}`", value.span, f"{hint} {kinds}" if hint else kinds)
+            return
+        read, faults = read_options(kind, options, self.evaluate, annotation.span)
+        self.found += faults
+        self.set(kernel_type=kind, options=read)
+
+    def device(self, annotation: Annotation) -> None:
+        targets = [a for a in annotation.arguments if a.name is None]
+        for argument in annotation.arguments:
+            if argument.name not in (None, "fallback"):
+                self.count(annotation, f"has no parameter `{argument.name}`", _place(argument))
+                return
+        if len(targets) != 1:
+            self.count(annotation, f"takes 1 device, but {len(targets)} are given")
+            return
+        if isinstance(targets[0].value, ListLiteral):
+            self.later("`@device` with several devices", annotation.span, 'name one device: `@device("cuda:0")`')
+            return
+        device = self.one_device(targets[0].value)
+        if device is not None:
+            self.set(device=device)
+        for argument in annotation.arguments:
+            if argument.name == "fallback":
+                fallback = self.one_device(argument.value)
+                if fallback is not None:
+                    self.set(fallback=fallback)
+
+    def one_device(self, value: Expression) -> DeviceTarget | None:
+        text = self.evaluate(value)
+        if not isinstance(text, str):
+            hint = f'write `"{value.name}"`' if isinstance(value, Name) else 'such as "cpu" or "auto"'
+            self.wrong(value, "a device", "a string", hint)
+            return None
+        device = parse_device(text, value.span)
+        if isinstance(device, Diagnostic):
+            self.found.append(device)
+            return None
+        return device
+
+    def extents(self, annotation: Annotation) -> None:
+        sizes: dict[str, int] = {"x": 1, "y": 1, "z": 1}
+        given: set[str] = set()
+        names = iter("xyz")
+        if not annotation.arguments:
+            self.count(annotation, "lacks the argument `x`")
+            return
+        for argument in annotation.arguments:
+            axis = argument.name or next(names, "")
+            if not axis:
+                self.count(annotation, f"takes at most 3 arguments, but {len(annotation.arguments)} are given", _place(argument))
+                return
+            if axis not in sizes:
+                self.count(annotation, f"has no parameter `{axis}`", _place(argument))
+                return
+            if axis in given:
+                self.count(annotation, f"has `{axis}` twice", _place(argument))
+                return
+            given.add(axis)
+            value = self.positive(argument.value, f"`{axis}` of `@{annotation.name}`")
+            if value is None:
+                return
+            sizes[axis] = value
+        x, y, z = sizes["x"], sizes["y"], sizes["z"]
+        if annotation.name == "grid":
+            self.set(grid_size=(x, y, z))
+        elif self.threads_fit(annotation, x, y, z):
+            self.set(workgroup_size=(x, y, z))
+
+    def threads_fit(self, annotation: Annotation, x: int, y: int, z: int) -> bool:
+        fits = workgroup_that_fits(x, y, z)
+        if fits == (x, y, z):
+            return True
+        hint = f"`@workgroup({', '.join(map(str, _trimmed(fits)))})` fits"
+        shown = " x ".join(map(str, _trimmed((x, y, z))))
+        if x * y * z > MAX_THREADS:
+            product = f"{shown} = {x * y * z} threads" if len(_trimmed((x, y, z))) > 1 else f"{x} threads"
+            self.fault("0502", f"a workgroup of {product} is over the limit of {MAX_THREADS}", annotation.span, hint)
+        else:
+            self.fault("0502", f"z = {z} is over the limit of {MAX_THREADS_Z} threads along z", annotation.span, hint)
+        return False
+
+    def shared(self, annotation: Annotation) -> None:
+        value = self.single(annotation, "bytes")
+        size = None if value is None else self.positive(value, "the size of shared memory", 0)
+        if size is None:
+            return
+        if size > MAX_SHARED_BYTES:
+            self.fault(
+                "0503",
+                f"{size} bytes of shared memory are over the limit of {MAX_SHARED_BYTES} bytes (227 KiB) of the largest device (sm_90)",
+                annotation.span,
+                f"`@shared({MAX_SHARED_BYTES})` is the most there is",
+            )
+            return
+        self.set(shared_memory_bytes=size)
+
+    def tile(self, annotation: Annotation) -> None:
+        if not annotation.arguments:
+            self.count(annotation, "names no axis")
+        entries: dict[str, int] = {}
+        for argument in annotation.arguments:
+            if argument.name is None:
+                self.count(annotation, "takes named arguments only", _place(argument))
+                return
+            value = self.positive(argument.value, f"`{argument.name}` of `@tile`")
+            if value is not None:
+                entries[argument.name] = value
+        self.hint(tile=tuple(entries.items()))
+
+    def broadcast(self, annotation: Annotation) -> None:
+        names = [a.value for a in annotation.arguments if a.name is None]
+        axes = [a.value for a in annotation.arguments if a.name == "axis"]
+        strange = next((a for a in annotation.arguments if a.name not in (None, "axis")), None)
+        if strange is not None:
+            self.count(annotation, f"has no parameter `{strange.name}`", _place(strange))
+            return
+        if len(names) != 1 or len(axes) != 1:
+            self.count(annotation, "takes an input and its `axis`")
+            return
+        if not isinstance(names[0], Name):
+            self.wrong(names[0], "the first argument of `@broadcast`", "the name of an input")
+            return
+        axis = self.evaluate(axes[0])
+        if type(axis) is int:
+            axis = (axis,)
+        if isinstance(axis, list):
+            axis = tuple(axis)
+        if not isinstance(axis, tuple) or not all(type(a) is int for a in axis):
+            self.wrong(axes[0], "`axis` of `@broadcast`", "an int or a tuple of ints")
+            return
+        self.set(broadcast=(*self.metadata.broadcast, (names[0].name, axis)))
+
+    def tensor_cores(self, annotation: Annotation) -> None:
+        if not annotation.arguments:
+            self.hint(use_tensor_cores=True)
+            return
+        value = self.single(annotation)
+        known = self.evaluate(value) if value is not None else None
+        if isinstance(value, Name) and value.name in ("on", "off"):
+            self.hint(use_tensor_cores=value.name == "on")
+        elif isinstance(known, bool):
+            self.hint(use_tensor_cores=known)
+        elif value is not None:
+            self.wrong(value, "the argument of `@tensor_cores`", "`on` or `off`")
+
+    def number(self, annotation: Annotation) -> None:
+        value = self.single(annotation, "stages" if annotation.name == "pipeline" else "n")
+        size = None if value is None else self.positive(value, f"the argument of `@{annotation.name}`")
+        if size is None:
+            return
+        match annotation.name:
+            case "unroll":
+                self.hint(unroll_factor=size)
+            case "vectorize":
+                self.hint(vector_width=size)
+            case "pipeline":
+                self.hint(pipeline_stages=size)
+            case "warps":
+                self.hint(warps=size)
+            case "cluster":
+                self.hint(cluster=size)
+            case "registers":
+                self.set(max_registers=size)
+
+    def precision(self, annotation: Annotation) -> None:
+        value = self.single(annotation, "acc")
+        if value is None:
+            return
+        names = [d.value for d in DType if d is not DType.BOOL]
+        if isinstance(value, Name) and value.name in names:
+            self.hint(accumulator=value.name)
+        else:
+            self.wrong(value, "`acc` of `@precision`", "a number type, such as f32")
+
+    # ---- loops ----
+
+    def check_loops(self, body: Block) -> None:
+        """Annotations before a `for` are those for loops, each once."""
+        for loop in _loops(body):
+            first: dict[str, Annotation] = {}
+            for annotation in loop.annotations:
+                self.loop_annotation(annotation)
+                before = first.setdefault(annotation.name, annotation)
+                if before is not annotation and not same(before, annotation):
+                    self.fault(
+                        "0402",
+                        f"`@{annotation.name}` is given twice with different values",
+                        annotation.span,
+                        "keep one of them",
+                        (Label(before.span, "first given here"),),
+                    )
+            if "parallel" in first and "serial" in first:
+                self.fault(
+                    "0402",
+                    "`@parallel` and `@serial` contradict each other",
+                    first["serial"].span,
+                    "keep one of them",
+                    (Label(first["parallel"].span, "the other is here"),),
+                )
+
+    def loop_annotation(self, annotation: Annotation) -> None:
+        name = annotation.name
+        if name in ("unroll", "vectorize"):
+            value = self.single(annotation, "n")
+            if value is not None:
+                self.positive(value, f"the argument of `@{name}`")
+        elif name in ("parallel", "serial"):
+            self.no_arguments(annotation)
+        elif name in BLOCK_ANNOTATIONS:
+            self.fault("0402", f"`@{name}` belongs to the block, not to a loop inside", annotation.span, "move it to the top of the block")
+        else:
+            hint = did_you_mean(name, LOOP_ANNOTATIONS) or "before a `for` stand " + ", ".join(f"`@{k}`" for k in LOOP_ANNOTATIONS)
+            self.fault("0401", f"there is no annotation `@{name}`", annotation.span, hint)
+
+
+def workgroup_that_fits(x: int, y: int, z: int) -> tuple[int, int, int]:
+    """The sizes, the largest halved until the limits hold."""
+    sizes = [x, y, min(z, MAX_THREADS_Z)]
+    while sizes[0] * sizes[1] * sizes[2] > MAX_THREADS:
+        largest = max(range(3), key=lambda i: sizes[i])
+        sizes[largest] = (sizes[largest] + 1) // 2
+    return sizes[0], sizes[1], sizes[2]
+
+
+def _trimmed(sizes: tuple[int, int, int]) -> tuple[int, ...]:
+    return sizes if sizes[2] > 1 else sizes[:2] if sizes[1] > 1 else sizes[:1]
+
+
+def _key(annotation: Annotation) -> str:
+    if annotation.name == "broadcast":
+        head = next((a.value for a in annotation.arguments if a.name is None), None)
+        return f"broadcast {head.name}" if isinstance(head, Name) else "broadcast"
+    return annotation.name
+
+
+def _kinds() -> str:
+    return ", ".join(f"`{k.value}`" for k in KernelType)
+
+
+def _place(argument: Argument) -> Span:
+    return argument.value.span if argument.span == NOWHERE else argument.span
+
+
+def _words(value: object) -> str:
+    return f"{value!r}" if isinstance(value, float) else {bool: "a bool", str: "a string"}.get(type(value), "this")
+
+
+def _loops(block: Block) -> Iterator[For]:
+    """All loops in a block, outermost first."""
+    from compiler.typed_ast.nodes import ExpressionStatement
+
+    for statement in block.statements:
+        match statement:
+            case For():
+                yield statement
+                yield from _loops(statement.body)
+            case While():
+                yield from _loops(statement.body)
+            case ExpressionStatement(value=If(then=then, otherwise=otherwise)):
+                yield from _loops(then)
+                if otherwise is not None:
+                    yield from _loops(otherwise)
+            case ExpressionStatement(value=Block() as inner):
+                yield from _loops(inner)

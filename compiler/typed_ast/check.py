@@ -1,0 +1,128 @@
+"""The checker: a program's names, types and shapes. Reports every error of a file, one for each cause, and returns the tree anew
+with its types filled in. It does not look into compute bodies: the rule that it is given does."""
+
+from attrs import frozen
+
+from compiler.diagnostics import Diagnostic, Diagnostics, Label
+from compiler.source import Span
+from compiler.typed_ast import (
+    infer_calls,
+    infer_compute,
+    infer_functions,
+    infer_index,
+    infer_operators,
+    infer_statements,
+    infer_values,
+    later,
+)
+from compiler.typed_ast.context import Checker, ComputeOutcome, ComputeRule, Frame, unknown_compute
+from compiler.typed_ast.library import Library
+from compiler.typed_ast.nodes import (
+    BindingPattern,
+    EnumDeclaration,
+    LaterDeclaration,
+    Let,
+    Pattern,
+    Program,
+    ProgramParameter,
+    Statement,
+    Struct,
+    Trait,
+    TuplePattern,
+    TypeAlias,
+)
+from compiler.typed_ast.rebuild import rebuild
+from compiler.typed_ast.scope import Scope, Variable, VariableKind
+from compiler.typed_ast.types import UNKNOWN
+
+RULE_FILES = (infer_calls, infer_compute, infer_functions, infer_index, infer_operators, infer_statements, infer_values, later)
+"""Importing them fills the tables of rules."""
+
+
+@frozen
+class CheckedProgram:
+    """The program with types, and what was found. Errors make the types of what they touch ErrorType."""
+
+    program: Program
+    diagnostics: Diagnostics
+
+
+def check(program: Program, library: Library, compute_rule: ComputeRule = unknown_compute) -> CheckedProgram:
+    """Checks one file against a library. Never raises for what is wrong with the program."""
+    checker = Checker(library, compute_rule, Diagnostics())
+    _declare_types(checker, program)
+    checker.statements(program.statements, _top_scope(program, checker.frame))
+    return CheckedProgram(rebuild(program, checker.types, checker.kernels), checker.diagnostics)
+
+
+def _declare_types(checker: Checker, program: Program) -> None:
+    """Tells the resolver of the program's type names before anything uses them."""
+    aliases: dict[str, TypeAlias] = {}
+    later_names: set[str] = set()
+    for statement in program.statements:
+        match statement:
+            case TypeAlias(name=name):
+                before = aliases.setdefault(name, statement)
+                if before is not statement:
+                    checker.report(
+                        Diagnostic(
+                            "0210",
+                            f"type `{name}` is defined twice",
+                            statement.span,
+                            "",
+                            (Label(before.span, "first defined here"),),
+                            hint="rename one of them",
+                        )
+                    )
+            case Struct(name=name) | EnumDeclaration(name=name) | Trait(name=name):
+                later_names.add(name)
+            case LaterDeclaration(parts=parts):
+                later_names |= {str(part.name) for part in parts if hasattr(part, "name")}
+    checker.resolver.aliases = {name: alias.target for name, alias in aliases.items()}
+    checker.resolver.later = frozenset(later_names)
+    for alias in aliases.values():
+        if alias.type_parameters:
+            checker.later("a type with type parameters", alias.span, "write one `type` for each use")
+        else:
+            checker.resolver.resolve(alias.target)
+
+
+def _top_scope(program: Program, frame: Frame) -> Scope:
+    """The program's scope. A function runs later than it is declared: it sees the names of later lines too, but not their types;
+    nor does it know which one is meant where a name is declared twice."""
+    count: dict[str, int] = {}
+    places: dict[str, Span] = {}
+    for statement in program.statements:
+        for name, span in _declared(statement):
+            count[name] = count.get(name, 0) + 1
+            places.setdefault(name, span)
+
+    def unknown(name: str) -> Variable:
+        return Variable(name, UNKNOWN, places[name], VariableKind.MUTABLE, declared=True, frame=frame)
+
+    top = Scope()
+    beyond = Scope(entries={name: unknown(name) for name in count})
+    declared = Scope(beyond, top.entries, top.ended)
+    top.for_functions = Scope(declared, {name: unknown(name) for name, times in count.items() if times > 1})
+    return top
+
+
+def _declared(statement: Statement) -> list[tuple[str, Span]]:
+    match statement:
+        case Let(pattern=pattern):
+            return _pattern_names(pattern)
+        case ProgramParameter(name=name, span=span):
+            return [(name, span)]
+    return []
+
+
+def _pattern_names(pattern: Pattern) -> list[tuple[str, Span]]:
+    match pattern:
+        case BindingPattern(name=name, span=span):
+            return [(name, span)]
+        case TuplePattern(elements=elements):
+            return [found for element in elements for found in _pattern_names(element)]
+    return []
+
+
+__all__ = ["CheckedProgram", "ComputeOutcome", "ComputeRule", "check", "unknown_compute"]

@@ -1,0 +1,270 @@
+"""What all rules of the checker share: the tables that say which rule handles which node, and the state of one run. The rules
+themselves stand in the infer_*.py files, one idea each."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
+
+import attrs
+from attrs import Factory, define, field, frozen
+
+from compiler.diagnostics import Diagnostic, Diagnostics, Label
+from compiler.source import NOWHERE, Span
+from compiler.typed_ast.conversions import Fit, fit
+from compiler.typed_ast.kernel import KernelMetadata
+from compiler.typed_ast.library import Library
+from compiler.typed_ast.nodes import Block, Compute, Conditional, Expression, ExpressionStatement, Function, If, Node, Statement
+from compiler.typed_ast.resolve_types import TypeResolver
+from compiler.typed_ast.scope import Scope, UserFunction
+from compiler.typed_ast.shapes import describe, differ, dims_of
+from compiler.typed_ast.types import ERROR, NEVER, UNIT, UNKNOWN, Scalar, TensorType, Type
+
+N = TypeVar("N", bound=Node)
+Rule = Callable[["Checker", Any, Scope, Type | None], Type]
+StatementRule = Callable[["Checker", Any, Scope], Type]
+
+RULES: dict[type[Expression], Rule] = {}
+STATEMENTS: dict[type[Statement], StatementRule] = {}
+MAX_INSTANCES = 400
+MAX_INSTANCE_DEPTH = 12
+
+
+def infers(*classes: type[Expression]) -> Callable[[Rule], Rule]:
+    """Makes the function the rule for these expressions: `(checker, node, scope, expected) -> type`."""
+
+    def register(rule: Rule) -> Rule:
+        for cls in classes:
+            RULES[cls] = rule
+        return rule
+
+    return register
+
+
+def checks(*classes: type[Statement]) -> Callable[[StatementRule], StatementRule]:
+    """Makes the function the rule for these statements: `(checker, statement, scope) -> type`, NEVER when control does not go on."""
+
+    def register(rule: StatementRule) -> StatementRule:
+        for cls in classes:
+            STATEMENTS[cls] = rule
+        return rule
+
+    return register
+
+
+@frozen
+class ComputeOutcome:
+    """What a compute block's value is, and what is wrong with the block."""
+
+    type: Type
+    diagnostics: tuple[Diagnostic, ...] = field(default=(), converter=tuple)
+
+
+class ComputeRule(Protocol):
+    """Types a compute block, whose body the checker does not look into. `node` has its inputs typed and its metadata filled."""
+
+    def __call__(self, node: Compute, scope: Mapping[str, Type], functions: Mapping[str, Function]) -> ComputeOutcome: ...
+
+
+def unknown_compute(node: Compute, scope: Mapping[str, Type], functions: Mapping[str, Function]) -> ComputeOutcome:
+    """The rule where nothing looks into kernels: the value may be a tensor, a number or a tuple."""
+    return ComputeOutcome(UNKNOWN)
+
+
+@define(eq=False)
+class Frame:
+    """The function being checked: what it must return, what it returns, and how many loops are around. `declared` is the
+    span of the declared result. `top` marks the program's own statements."""
+
+    function: Function | None = None
+    result: Type | None = None
+    declared: Span = NOWHERE
+    returns: list[Type] = Factory(list)
+    loops: int = 0
+    top: bool = False
+
+
+@define(eq=False)
+class Checker:
+    library: Library
+    compute_rule: ComputeRule
+    diagnostics: Diagnostics
+    resolver: TypeResolver = field(init=False)
+    types: dict[int, Type] = Factory(dict)
+    kernels: dict[int, KernelMetadata] = Factory(dict)
+    frame: Frame = Factory(lambda: Frame(top=True))
+    muted: int = 0
+    instance_labels: tuple[Label, ...] = ()
+    instances: dict[tuple[Any, ...], Type] = Factory(dict)
+    results: dict[int, Type] = Factory(dict)
+    in_progress: set[Any] = Factory(set)
+    user_functions: list[UserFunction] = Factory(list)
+    _seen: set[tuple[str, Span | None]] = Factory(set)
+
+    def __attrs_post_init__(self) -> None:
+        self.resolver = TypeResolver(self.report)
+
+    # ---- reporting ----
+
+    def report(self, diagnostic: Diagnostic) -> Type:
+        """Collects a diagnostic, once for a code and place; its value is the type that silences what follows."""
+        key = (diagnostic.code, diagnostic.span)
+        if self.muted or key in self._seen:
+            return ERROR
+        self._seen.add(key)
+        if self.instance_labels:
+            diagnostic = attrs.evolve(diagnostic, others=diagnostic.others + self.instance_labels)
+        self.diagnostics.add(diagnostic)
+        return ERROR
+
+    def later(self, what: str, span: Span, hint: str) -> Type:
+        """Reports a construct that nothing executes yet."""
+        return self.report(Diagnostic("0109", f"{what} is valid, but not supported yet", span, hint=hint))
+
+    # ---- inference ----
+
+    def infer(self, node: Expression, scope: Scope, expected: Type | None = None) -> Type:
+        """The type of an expression; reports what is wrong inside. `expected` helps literals and lambdas, and promises nothing."""
+        found = RULES[type(node)](self, node, scope, expected)
+        self.types[id(node)] = found
+        return found
+
+    def statement(self, node: Statement, scope: Scope) -> Type:
+        return STATEMENTS[type(node)](self, node, scope)
+
+    def type_of(self, node: Expression) -> Type:
+        return self.types.get(id(node), UNKNOWN)
+
+    def value(self, node: Expression, scope: Scope, expected: Type, reason: Label | None = None) -> Type:
+        """Infers an expression and requires that it fits, branch by branch where it has branches."""
+        found = self.infer(node, scope, expected)
+        for leaf in leaves(node):
+            self.require(self.type_of(leaf), expected, leaf, scope, reason)
+        return found
+
+    def require(self, found: Type, expected: Type, node: Expression, scope: Scope, reason: Label | None = None) -> bool:
+        """Reports when a value of type `found` cannot stand where `expected` is asked for."""
+        from compiler.typed_ast.constants import constant
+
+        value = constant(node, scope) if isinstance(found, Scalar) and found.weak else None
+        others = (reason,) if reason else ()
+        match fit(found, expected, value):
+            case Fit.NO:
+                self.report(
+                    Diagnostic(
+                        "0203", f"expected {expected}, found {found}", node.span, f"this is {found}", others, hint=_hint(found, expected)
+                    )
+                )
+                return False
+            case Fit.LOSSY:
+                if value is not None and isinstance(expected, Scalar) and not isinstance(value, float):
+                    message = f"{value} does not fit {expected}"
+                    self.report(Diagnostic("0207", message, node.span, "", others, hint="use a wider type"))
+                    return False
+                wanted = expected.element if isinstance(expected, TensorType) else expected
+                message = f"{found} does not become {expected} by itself: something could be lost"
+                self.report(
+                    Diagnostic("0207", message, node.span, f"this is {found}", others, hint=f"where that is meant, write `as {wanted}`")
+                )
+                return False
+        if isinstance(found, TensorType) and isinstance(expected, TensorType):
+            return self._require_shape(found, expected, node, others)
+        return True
+
+    def _require_shape(self, found: TensorType, expected: TensorType, node: Expression, others: tuple[Label, ...]) -> bool:
+        have, want = dims_of(found.shape), dims_of(expected.shape)
+        if have is None or want is None:
+            return True
+        if len(have) == len(want) and not any(differ(a, b) for a, b in zip(have, want, strict=True)):
+            return True
+        if len(have) != len(want):
+            what = f"it has {len(have)} axes, not {len(want)}"
+        else:
+            axis = next(i for i, (a, b) in enumerate(zip(have, want, strict=True)) if differ(a, b))
+            what = f"axis {axis} is {have[axis]}, not {want[axis]}"
+        self.report(
+            Diagnostic(
+                "0301",
+                f"shapes do not fit: expected {expected}, found {found}",
+                node.span,
+                what,
+                others,
+                notes=(f"expected {describe(want)}", f"found    {describe(have)}"),
+            )
+        )
+        return False
+
+    def require_bool(self, node: Expression, scope: Scope, where: str) -> None:
+        """Infers a condition; anything that is certainly no bool is an error."""
+        for_leaf = self.infer(node, scope)
+        for leaf in leaves(node):
+            found = self.type_of(leaf)
+            if fit(found, Scalar(_BOOL)) is Fit.NO:
+                hint = "compare it, as in `n != 0`" if isinstance(found, Scalar) else _any_hint(found)
+                self.report(Diagnostic("0203", f"{where} is a bool, not {found}", leaf.span, f"this is {found}", hint=hint))
+        del for_leaf
+
+    # ---- blocks ----
+
+    def block(self, block: Block, scope: Scope, expected: Type | None = None) -> Type:
+        """Checks the statements of a block in a scope of its own; the value of its last expression, NEVER when its end is not reached."""
+        inner = scope.inner()
+        found = self.statements(block.statements, inner, expected)
+        inner.close()
+        self.types[id(block)] = found
+        return found
+
+    def statements(self, statements: tuple[Statement, ...], scope: Scope, expected: Type | None = None) -> Type:
+        from compiler.typed_ast.infer_functions import check_pending, hoist
+
+        functions = hoist(self, statements, scope)
+        value: Type = UNIT
+        ended = False
+        last = len(statements) - 1
+        for i, statement in enumerate(statements):
+            if i == last and isinstance(statement, ExpressionStatement):
+                value = self.infer(statement.value, scope, expected)
+            else:
+                value = self.statement(statement, scope)
+                if value != NEVER:
+                    value = UNIT
+            ended = ended or value == NEVER
+        check_pending(self, functions)
+        return NEVER if ended else value
+
+
+def leaves(node: Expression) -> Iterator[Expression]:
+    """The expressions whose value is the value of `node`: the ends of its branches. Branches that have none are left out."""
+    match node:
+        case Block(statements=statements):
+            if statements and isinstance(statements[-1], ExpressionStatement):
+                yield from leaves(statements[-1].value)
+        case If(then=then, otherwise=Block() as otherwise):
+            yield from leaves(then)
+            yield from leaves(otherwise)
+        case Conditional(then=then_value, otherwise=otherwise_value):
+            yield from leaves(then_value)
+            yield from leaves(otherwise_value)
+        case _:
+            yield node
+
+
+def _hint(found: Type, expected: Type) -> str | None:
+    from compiler.typed_ast.types import ListType, StringType
+
+    if isinstance(expected, StringType) and isinstance(found, Scalar):
+        return 'an f-string makes text of it: f"{...}"'
+    if isinstance(expected, TensorType) and isinstance(found, ListType):
+        return "a list of numbers, or of lists of them, becomes a tensor"
+    if isinstance(expected, Scalar) and isinstance(found, TensorType):
+        return "`.item()` takes the number out of a tensor of one element"
+    if isinstance(expected, ListType) and isinstance(found, TensorType):
+        return "`.to_list()` makes a list of a tensor"
+    return None
+
+
+def _any_hint(found: Type) -> str | None:
+    return "say which: `any(...)` or `all(...)`" if isinstance(found, TensorType) else None
+
+
+from compiler.typed_ast.types import DType  # noqa: E402
+
+_BOOL = DType.BOOL

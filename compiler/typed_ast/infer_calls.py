@@ -1,0 +1,253 @@
+"""Types of calls: to library functions, to methods, to values that are functions. The program's own functions are in
+infer_functions.py."""
+
+from compiler.diagnostics import Diagnostic
+from compiler.typed_ast.arguments import Callee, Slot, match_arguments, place
+from compiler.typed_ast.constants import constant
+from compiler.typed_ast.context import Checker, infers
+from compiler.typed_ast.conversions import is_silent, list_leaf
+from compiler.typed_ast.infer_functions import call_user_function
+from compiler.typed_ast.infer_index import kind_of
+from compiler.typed_ast.infer_statements import require_mutable
+from compiler.typed_ast.infer_values import undefined, unknown_path
+from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, TypeFault
+from compiler.typed_ast.nodes import Argument, Call, Field, Name, Path
+from compiler.typed_ast.scope import Scope, UserFunction, Variable
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import (
+    BOOL,
+    ERROR,
+    UNKNOWN,
+    CharType,
+    FunctionType,
+    ListType,
+    RangeType,
+    Scalar,
+    StringType,
+    TensorType,
+    TupleType,
+    Type,
+    UnitType,
+)
+
+
+@infers(Call)
+def call(checker: Checker, node: Call, scope: Scope, expected: Type | None) -> Type:
+    if node.type_arguments:
+        infer_arguments(checker, node, scope)
+        return checker.later("a call with type arguments", node.span, "leave them out: types are found from the arguments")
+    match node.function:
+        case Name(name=name):
+            return _call_name(checker, node, name, scope)
+        case Path(segments=segments):
+            function = checker.library.functions.get("::".join(segments))
+            if function is not None:
+                return call_library(checker, node, function, scope)
+            infer_arguments(checker, node, scope)
+            return unknown_path(checker, node.function, scope)
+        case Field():
+            return _call_method(checker, node, node.function, scope)
+    return _call_value(checker, node, checker.infer(node.function, scope), scope)
+
+
+def infer_arguments(checker: Checker, node: Call, scope: Scope) -> None:
+    for argument in node.arguments:
+        checker.infer(argument.value, scope)
+
+
+def _call_name(checker: Checker, node: Call, name: str, scope: Scope) -> Type:
+    entry = scope.find(name)
+    match entry:
+        case UserFunction():
+            return call_user_function(checker, node, entry, scope)
+        case Variable():
+            return _call_value(checker, node, checker.infer(node.function, scope), scope)
+    function = checker.library.functions.get(name)
+    if function is not None:
+        return call_library(checker, node, function, scope)
+    infer_arguments(checker, node, scope)
+    return undefined(checker, name, node.function.span, scope)
+
+
+def _call_value(checker: Checker, node: Call, function: Type, scope: Scope) -> Type:
+    if not isinstance(function, FunctionType):
+        infer_arguments(checker, node, scope)
+        if is_silent(function):
+            return function if function == ERROR else UNKNOWN
+        return checker.report(
+            Diagnostic("0203", f"only a function can be called, and this is {function}", node.function.span, f"this is {function}")
+        )
+    if len(node.arguments) != len(function.parameters):
+        infer_arguments(checker, node, scope)
+        wants, given = len(function.parameters), len(node.arguments)
+        plural = "argument" if wants == 1 else "arguments"
+        are = "is" if given == 1 else "are"
+        return checker.report(
+            Diagnostic(
+                "0204", f"the function takes {wants} {plural}, but {given} {are} given", node.span, notes=(f"its type is `{function}`",)
+            )
+        )
+    for argument, wanted in zip(node.arguments, function.parameters, strict=True):
+        checker.value(argument.value, scope, wanted)
+    return function.result
+
+
+# ---- the library -----------------------------------------------------------------------------------------------------
+
+
+def call_library(checker: Checker, node: Call, function: LibraryFunction, scope: Scope, receiver: Type | None = None) -> Type:
+    """A call of a library function, or of a method when there is a receiver."""
+    parameters = [p for p in function.parameters if p.name != "self" or receiver is None]
+    slots = [Slot(p.name, p.default is REQUIRED, p.variadic, p.keyword_only) for p in parameters]
+    matched = match_arguments(slots, node, Callee(function.name, function.signature))
+    found = {id(a): checker.infer(a.value, scope) for a in node.arguments}
+    if isinstance(matched, Diagnostic):
+        return checker.report(matched)
+    if ERROR in found.values():
+        return ERROR
+    types: dict[str, object] = {} if receiver is None else {"self": receiver}
+    constants: dict[str, object] = {}
+    for parameter in parameters:
+        given = matched.get(parameter.name)
+        if given is None:
+            continue
+        for argument in given:
+            if not _accepts(checker, function, parameter.name, parameter.types, argument, found[id(argument)]):
+                return ERROR
+        if parameter.variadic:
+            types[parameter.name] = tuple(found[id(a)] for a in given)
+            values = [constant(a.value, scope) for a in given]
+            if all(v is not None for v in values):
+                constants[parameter.name] = tuple(values)
+        else:
+            types[parameter.name] = found[id(given[0])]
+            value = constant(given[0].value, scope)
+            if value is not None:
+                constants[parameter.name] = value
+    if isinstance(function.result, Type):
+        return function.result
+    try:
+        return function.result(CallTypes(types, constants))
+    except TypeFault as fault:
+        where = matched.get(fault.parameter or "")
+        span = place(where[0]) if where else node.span
+        return checker.report(Diagnostic(fault.code, fault.message, span, fault.label, hint=fault.hint))
+
+
+_WORDS: dict[str, tuple[type[Type], ...]] = {
+    "tensor": (TensorType, ListType),
+    "Tensor": (TensorType, ListType),
+    "list": (ListType,),
+    "List": (ListType,),
+    "string": (StringType, CharType),
+    "String": (StringType, CharType),
+    "text": (StringType, CharType),
+    "tuple": (TupleType,),
+    "range": (RangeType,),
+    "function": (FunctionType,),
+}
+_NUMBERS = {"int": "int", "float": "number", "number": "number", "bool": "bool", "scalar": "any"}
+
+
+def _accepts(checker: Checker, function: LibraryFunction, name: str, words: str, argument: Argument, found: Type) -> bool:
+    """Checks an argument against the parameter's words, where all of them are known ones; only what is certainly wrong counts."""
+    wanted = [w.strip() for w in words.replace(",", " or ").split(" or ")]
+    if is_silent(found) or not all(w in _WORDS or w in _NUMBERS for w in wanted):
+        return True
+    if any(_is_a(found, word) for word in wanted):
+        return True
+    hint = None
+    if isinstance(found, Scalar) and found.dtype.is_float and "int" in wanted:
+        hint = "write `... as i64`"
+    checker.report(
+        Diagnostic(
+            "0203",
+            f"`{name}` of `{function.name}` is {words}, not {found}",
+            argument.value.span,
+            f"this is {found}",
+            notes=(f"its signature is `{function.signature}`",),
+            hint=hint,
+        )
+    )
+    return False
+
+
+def _is_a(found: Type, word: str) -> bool:
+    if isinstance(found, TensorType) and found.shape.rank in (None, 0):
+        return True
+    if word in _WORDS:
+        if isinstance(found, Scalar):
+            return word in ("tensor", "Tensor")
+        if word in ("tensor", "Tensor") and isinstance(found, ListType):
+            leaf = list_leaf(found)
+            return isinstance(leaf, (Scalar, TensorType)) or is_silent(leaf)
+        return isinstance(found, _WORDS[word])
+    if not isinstance(found, Scalar):
+        return False
+    match _NUMBERS[word]:
+        case "int":
+            return found.dtype.is_int
+        case "number":
+            return found != BOOL
+        case "bool":
+            return found == BOOL
+    return True
+
+
+# ---- methods ---------------------------------------------------------------------------------------------------------
+
+
+def _call_method(checker: Checker, node: Call, target: Field, scope: Scope) -> Type:
+    module = _module_function(checker, target, scope)
+    if module is not None:
+        return call_library(checker, node, module, scope)
+    receiver = checker.infer(target.value, scope)
+    kind = kind_of(receiver)
+    if kind is None:
+        infer_arguments(checker, node, scope)
+        if is_silent(receiver):
+            return receiver if receiver == ERROR else UNKNOWN
+        if isinstance(receiver, UnitType):
+            message = f"`()` has no method `{target.name}`: the value before the point is nothing"
+            return checker.report(Diagnostic("0202", message, target.span))
+        return checker.report(Diagnostic("0202", f"{receiver} has no method `{target.name}`", target.span, f"the value is {receiver}"))
+    function = checker.library.methods.get((kind, target.name))
+    if function is not None:
+        if function.mutates:
+            require_mutable(checker, target.value, scope, f"`.{target.name}()` changes")
+        return call_library(checker, node, function, scope, receiver)
+    infer_arguments(checker, node, scope)
+    return _no_method(checker, target, receiver, kind, scope)
+
+
+def _module_function(checker: Checker, target: Field, scope: Scope) -> LibraryFunction | None:
+    """`tensor.zeros(...)` where `tensor` is a module of the library."""
+    if not isinstance(target.value, Name) or scope.find(target.value.name) is not None:
+        return None
+    module = target.value.name
+    if module not in checker.library.modules:
+        return None
+    functions = checker.library.functions
+    return functions.get(f"{module}::{target.name}") or functions.get(target.name)
+
+
+def _no_method(checker: Checker, target: Field, receiver: Type, kind: str, scope: Scope) -> Type:
+    name = target.name
+    if isinstance(receiver, TensorType) and receiver.shape.rank is None and any(method == name for _, method in checker.library.methods):
+        return UNKNOWN
+    if isinstance(receiver, TupleType) and name.isdigit() and int(name) < len(receiver.elements):
+        return UNKNOWN
+    methods = [method for owner, method in checker.library.methods if owner == kind]
+    hint = did_you_mean(name, methods)
+    if hint is None and (name in checker.library.functions or isinstance(scope.find(name), UserFunction)):
+        hint = f"`{name}` is a function: write `{name}(...)` or `... |> {name}`"
+    if hint is None and methods:
+        shown = sorted(methods)
+        hint = "it has " + ", ".join(f"`{m}`" for m in shown[:12]) + (", ..." if len(shown) > 12 else "")
+    return checker.report(
+        Diagnostic("0202", f"{_article(receiver)} has no method `{name}`", target.span, f"the value is {receiver}", hint=hint)
+    )
+
+
+def _article(receiver: Type) -> str:
+    return "a tensor" if isinstance(receiver, TensorType) else str(receiver)

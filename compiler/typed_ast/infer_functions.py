@@ -1,0 +1,477 @@
+"""The program's own functions: what their parameters and results are, calls with sizes bound call by call, and generic functions,
+whose bodies are checked again with the types of a call's arguments."""
+
+from compiler.diagnostics import Diagnostic, Label
+from compiler.source import NOWHERE, Span
+from compiler.typed_ast.arguments import Callee, Slot, match_arguments
+from compiler.typed_ast.context import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, leaves
+from compiler.typed_ast.conversions import Fit, fit, is_silent, join, strong
+from compiler.typed_ast.nodes import (
+    Argument,
+    Block,
+    Call,
+    Conditional,
+    Expression,
+    ExpressionStatement,
+    Function,
+    If,
+    Statement,
+)
+from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
+from compiler.typed_ast.shapes import describe, differ, dims_of, shape_of, substitute
+from compiler.typed_ast.types import (
+    ERROR,
+    NEVER,
+    UNIT,
+    UNKNOWN,
+    WEAK_INT,
+    FunctionType,
+    ListType,
+    ShapeExpr,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+Bound = dict[str, ShapeExpr | None]
+
+
+def hoist(checker: Checker, statements: tuple[Statement, ...], scope: Scope) -> list[UserFunction]:
+    """Declares the functions of a block before its statements run, so that they can call each other."""
+    found: list[UserFunction] = []
+    for statement in statements:
+        if not isinstance(statement, Function):
+            continue
+        before = scope.entries.get(statement.name)
+        if isinstance(before, UserFunction):
+            checker.report(
+                Diagnostic(
+                    "0210",
+                    f"`{statement.name}` is defined twice",
+                    name_place(statement),
+                    "",
+                    (Label(name_place(before.node), "first defined here"),),
+                    hint="rename one of them",
+                )
+            )
+            continue
+        function = UserFunction(statement, scope.for_functions or scope)
+        scope.entries[statement.name] = function
+        found.append(function)
+    checker.user_functions.extend(found)
+    return found
+
+
+def check_pending(checker: Checker, functions: list[UserFunction]) -> None:
+    """Checks the bodies of functions that no call has made checked before."""
+    for function in functions:
+        if id(function) not in checker.results:
+            generic_result(checker, function)
+
+
+def name_place(function: Function) -> Span:
+    return function.span if function.name_span == NOWHERE else function.name_span
+
+
+# ---- signatures ------------------------------------------------------------------------------------------------------
+
+
+def parameter_types(checker: Checker, function: UserFunction) -> list[Type]:
+    """Declared types, UNKNOWN for parameters without one. Faults in them are reported when the body is checked."""
+    checker.muted += 1
+    try:
+        return [_resolved(checker, p.annotation) for p in function.node.parameters]
+    finally:
+        checker.muted -= 1
+
+
+def _resolved(checker: Checker, syntax: object) -> Type:
+    from compiler.typed_ast.nodes import TypeSyntax
+
+    return checker.resolver.resolve(syntax) if isinstance(syntax, TypeSyntax) else UNKNOWN
+
+
+def signature(checker: Checker, function: UserFunction) -> str:
+    """`def f(a: tensor[N, f32], k = ...): f32` as messages show it."""
+    shown = []
+    for parameter, found in zip(function.node.parameters, parameter_types(checker, function), strict=True):
+        typed = parameter.name if parameter.annotation is None else f"{parameter.name}: {found}"
+        shown.append(typed + (" = ..." if parameter.default is not None else ""))
+    checker.muted += 1
+    result = "" if function.node.result is None else f": {checker.resolver.resolve(function.node.result)}"
+    checker.muted -= 1
+    return f"def {function.name}({', '.join(shown)}){result}"
+
+
+def sizes_in(found: Type) -> list[str]:
+    """The size names that a type mentions, in the order written."""
+    match found:
+        case TensorType(shape=shape):
+            return [name for dim in dims_of(shape) or () if dim is not None for name, _ in dim.terms]
+        case ListType(element=element):
+            return sizes_in(element)
+        case TupleType(elements=elements):
+            return [name for element in elements for name in sizes_in(element)]
+    return []
+
+
+# ---- bodies ----------------------------------------------------------------------------------------------------------
+
+
+def generic_result(checker: Checker, function: UserFunction) -> Type:
+    """The result's type with parameters as declared. Checks the body the first time; UNKNOWN while that is going on."""
+    key = id(function)
+    if key in checker.results:
+        return checker.results[key]
+    if key in checker.in_progress:
+        return _declared_result(checker, function) or UNKNOWN
+    checker.in_progress.add(key)
+    labels, checker.instance_labels = checker.instance_labels, ()
+    muted, checker.muted = checker.muted, 0
+    try:
+        found = _check_body(checker, function, parameter_types(checker, function), first=True)
+    finally:
+        checker.in_progress.discard(key)
+        checker.instance_labels, checker.muted = labels, muted
+    checker.results[key] = found
+    return found
+
+
+def _declared_result(checker: Checker, function: UserFunction) -> Type | None:
+    if function.node.result is None:
+        return None
+    checker.muted += 1
+    try:
+        return checker.resolver.resolve(function.node.result)
+    finally:
+        checker.muted -= 1
+
+
+def _check_body(checker: Checker, function: UserFunction, types: list[Type], first: bool) -> Type:
+    node = function.node
+    if first:
+        _check_declaration(checker, function)
+    result = checker.resolver.resolve(node.result) if node.result is not None else None
+    frame = Frame(node, result, node.result.span if node.result is not None else NOWHERE)
+    outer, checker.frame = checker.frame, frame
+    scope = function.scope.inner()
+    for parameter, found in zip(node.parameters, types, strict=True):
+        for name in sizes_in(found):
+            scope.entries.setdefault(name, Variable(name, WEAK_INT, parameter.span, VariableKind.SIZE, frame=frame))
+    for parameter, found in zip(node.parameters, types, strict=True):
+        if first and parameter.annotation is not None:
+            found = checker.resolver.resolve(parameter.annotation)
+        if first and parameter.default is not None:
+            reason = Label(parameter.annotation.span, "the type of the parameter") if parameter.annotation is not None else None
+            checker.value(parameter.default, scope, found, reason)
+        kind = VariableKind.MUTABLE if parameter.mutable else VariableKind.PARAMETER
+        declared = parameter.annotation is not None
+        scope.entries[parameter.name] = Variable(parameter.name, found, parameter.span, kind, declared, frame=frame)
+    if node.body is None:
+        checker.frame = outer
+        return result or UNKNOWN
+    found = checker.block(node.body, scope, result)
+    if result is None:
+        value = found if not _is_statement_value(node.body) else UNKNOWN
+        for returned in frame.returns:
+            value = join(value, returned)
+        checker.frame = outer
+        return strong(value) if value != NEVER else UNKNOWN
+    if result != UNIT:
+        _require_result(checker, node, node.body, scope, result, found)
+    checker.frame = outer
+    return result
+
+
+def _is_statement_value(body: Block) -> bool:
+    """True when the last expression is an `if` with branches that need not agree, since nobody has said that it is a value."""
+    if not body.statements or not isinstance(body.statements[-1], ExpressionStatement):
+        return False
+    return isinstance(body.statements[-1].value, If)
+
+
+def _check_declaration(checker: Checker, function: UserFunction) -> None:
+    node = function.node
+    if node.type_parameters:
+        checker.later("a function with type parameters", name_place(node), "leave the types of its parameters out: each call is checked")
+    if node.is_async:
+        checker.later("`async def`", name_place(node), "leave `async` out")
+    seen: dict[str, Span] = {}
+    for parameter in node.parameters:
+        if parameter.name in seen:
+            checker.report(
+                Diagnostic(
+                    "0210",
+                    f"parameter `{parameter.name}` is defined twice",
+                    parameter.span,
+                    "",
+                    (Label(seen[parameter.name], "first defined here"),),
+                    hint="rename one of them",
+                )
+            )
+        seen.setdefault(parameter.name, parameter.span)
+
+
+def _require_result(checker: Checker, node: Function, body: Block, scope: Scope, result: Type, found: Type) -> None:
+    reason = Label(checker.frame.declared, "the result is declared here")
+    for end in open_ends(checker, body):
+        checker.report(
+            Diagnostic(
+                "0209",
+                f"`{node.name}` returns {result}, but a path ends without a value",
+                end,
+                "this path ends here",
+                (reason,),
+                hint="end the path with a value or a `return`",
+            )
+        )
+    for leaf in leaves(body):
+        leaf_type = checker.type_of(leaf)
+        if leaf_type != NEVER and not isinstance(leaf, (Block, If)):
+            checker.require(leaf_type, result, leaf, scope, reason)
+
+
+def open_ends(checker: Checker, node: Expression) -> list[Span]:
+    """Where control leaves a function's body without a value: the last statement of each such path."""
+    match node:
+        case Block(statements=statements):
+            if checker.type_of(node) == NEVER:
+                return []
+            if not statements:
+                return [node.span]
+            last = statements[-1]
+            if isinstance(last, ExpressionStatement):
+                return open_ends(checker, last.value)
+            return [last.span]
+        case If(then=then, otherwise=otherwise):
+            if otherwise is None:
+                return [node.span]
+            return open_ends(checker, then) + open_ends(checker, otherwise)
+        case Conditional(then=a, otherwise=b):
+            return open_ends(checker, a) + open_ends(checker, b)
+    return []
+
+
+# ---- calls -----------------------------------------------------------------------------------------------------------
+
+
+def call_user_function(checker: Checker, call: Call, function: UserFunction, scope: Scope) -> Type:
+    """Arguments against parameters, sizes bound, generic bodies checked anew; the type of the result."""
+    node = function.node
+    slots = [Slot(p.name, p.default is None) for p in node.parameters]
+    declared = parameter_types(checker, function)
+    matched = match_arguments(slots, call, Callee(function.name, signature(checker, function), name_place(node)))
+    wanted: dict[int, Type] = {}
+    if not isinstance(matched, Diagnostic):
+        by_name = dict(zip((p.name for p in node.parameters), declared, strict=True))
+        wanted = {id(a): by_name[name] for name, given in matched.items() for a in given}
+    found = {id(a): checker.infer(a.value, scope, wanted.get(id(a))) for a in call.arguments}
+    if isinstance(matched, Diagnostic):
+        return checker.report(matched)
+    bound: Bound = {}
+    origins: dict[str, tuple[Argument, str]] = {}
+    fits = True
+    for parameter, want in zip(node.parameters, declared, strict=True):
+        given = matched.get(parameter.name)
+        if given is None or parameter.annotation is None:
+            continue
+        argument = given[0]
+        reason = Label(parameter.span, f"parameter `{parameter.name}` of `{function.name}`")
+        fits &= _check_argument(checker, argument, found[id(argument)], want, scope, reason, function, bound, origins)
+    if ERROR in found.values() or not fits:
+        return _substituted(_declared_result(checker, function) or ERROR, bound) if node.result is not None else ERROR
+    types = [
+        want if p.annotation is not None else strong(found[id(matched[p.name][0])]) if p.name in matched else UNKNOWN
+        for p, want in zip(node.parameters, declared, strict=True)
+    ]
+    result = generic_result(checker, function)
+    if any(p.annotation is None and not is_silent(t) for p, t in zip(node.parameters, types, strict=True)):
+        result = _instance(checker, function, types, call)
+    if node.is_async:
+        return ERROR
+    return _substituted(result, bound)
+
+
+def _instance(checker: Checker, function: UserFunction, types: list[Type], call: Call) -> Type:
+    """The result of a generic function for these argument types. Its body is checked once for each, within bounds."""
+    key = (id(function), *types)
+    if key in checker.instances:
+        return checker.instances[key]
+    declared = _declared_result(checker, function)
+    too_many = len(checker.instances) >= MAX_INSTANCES or len(checker.instance_labels) >= MAX_INSTANCE_DEPTH
+    if key in checker.in_progress or too_many or function.node.body is None:
+        return declared or UNKNOWN
+    checker.in_progress.add(key)
+    saved_types, checker.types = checker.types, {}
+    saved_labels = checker.instance_labels
+    checker.instance_labels = (*saved_labels, Label(call.span, f"called here with ({', '.join(map(str, types))})"))
+    saved_kernels, checker.kernels = checker.kernels, {}
+    try:
+        found = _check_body(checker, function, types, first=False)
+    finally:
+        checker.types, checker.kernels, checker.instance_labels = saved_types, saved_kernels, saved_labels
+        checker.in_progress.discard(key)
+    checker.instances[key] = found
+    return found
+
+
+def _substituted(found: Type, bound: Bound) -> Type:
+    """A result's type with the callee's sizes replaced by what this call bound them to."""
+    match found:
+        case TensorType(element=element, shape=shape, device=device):
+            dims = dims_of(shape)
+            if dims is None or all(d is None or not d.terms for d in dims):
+                return found
+            return TensorType(element, shape_of(tuple(substitute(d, bound) for d in dims)), device)
+        case ListType(element=element):
+            return ListType(_substituted(element, bound))
+        case TupleType(elements=elements):
+            return TupleType(tuple(_substituted(e, bound) for e in elements))
+        case FunctionType():
+            return UNKNOWN if sizes_in_function(found) else found
+    return found
+
+
+def sizes_in_function(found: FunctionType) -> bool:
+    return any(sizes_in(t) for t in (*found.parameters, found.result))
+
+
+def _check_argument(
+    checker: Checker,
+    argument: Argument,
+    found: Type,
+    wanted: Type,
+    scope: Scope,
+    reason: Label,
+    function: UserFunction,
+    bound: Bound,
+    origins: dict[str, tuple[Argument, str]],
+) -> bool:
+    if is_silent(found):
+        return True
+    if not isinstance(wanted, TensorType) or fit(found, wanted) is not Fit.YES:
+        good = True
+        for leaf in leaves(argument.value):
+            good &= checker.require(checker.type_of(leaf), wanted, leaf, scope, reason)
+        return good
+    have = dims_of(found.shape) if isinstance(found, TensorType) else list_dims(argument.value) if isinstance(found, ListType) else None
+    want = dims_of(wanted.shape)
+    if have is None or want is None:
+        return True
+    if len(have) != len(want):
+        checker.report(
+            Diagnostic(
+                "0301",
+                f"shapes do not fit: `{function.name}` takes {wanted}, found {found}",
+                argument.value.span,
+                f"it has {len(have)} axes, not {len(want)}" if len(have) != 1 else f"it has 1 axis, not {len(want)}",
+                (reason,),
+                notes=(f"expected {describe(want)}", f"found    {describe(have)}"),
+            )
+        )
+        return False
+    for axis, (dim, form) in enumerate(zip(have, want, strict=True)):
+        if form is not None and not _bind(checker, argument, found, axis, dim, form, wanted, reason, function, bound, origins):
+            return False
+    return True
+
+
+def _bind(
+    checker: Checker,
+    argument: Argument,
+    found: Type,
+    axis: int,
+    dim: ShapeExpr | None,
+    form: ShapeExpr,
+    wanted: Type,
+    reason: Label,
+    function: UserFunction,
+    bound: Bound,
+    origins: dict[str, tuple[Argument, str]],
+) -> bool:
+    """Binds the one free size of a dim to this extent, or compares the extent with what the sizes make of the dim."""
+    if dim is None:
+        return True
+    free = [name for name, _ in form.terms if name not in bound]
+    label = f"`{argument_words(argument)}` is {found}"
+    if len(free) == 1:
+        name = free[0]
+        coefficient = dict(form.terms)[name]
+        rest = substitute(form + ShapeExpr.of(name).times(-coefficient), bound)
+        if rest is None:
+            return True
+        difference = dim + rest.times(-1)
+        if coefficient in (1, -1):
+            bound[name] = difference.times(coefficient)
+        elif difference.value is not None and difference.value % coefficient == 0:
+            bound[name] = ShapeExpr((), difference.value // coefficient)
+        elif difference.value is not None:
+            checker.report(
+                Diagnostic(
+                    "0301",
+                    f"shapes do not fit: axis {axis} of `{argument_words(argument)}` is {dim}, and no {name} makes {form} of it",
+                    argument.value.span,
+                    f"this is {found}",
+                    (reason,),
+                )
+            )
+            return False
+        if name in bound:
+            origins[name] = (argument, f"{label}: {name} = {bound[name]}")
+        return True
+    if free:
+        return True
+    expected = substitute(form, bound)
+    if expected is None or not differ(expected, dim):
+        return True
+    if len(form.terms) == 1 and form.terms[0][1] == 1 and form.constant == 0:
+        name = form.terms[0][0]
+        first, words = origins[name]
+        checker.report(
+            Diagnostic(
+                "0302",
+                f"size `{name}` is bound to two values",
+                argument.value.span,
+                f"{label}: {name} = {dim}",
+                (Label(first.value.span, words), Label(name_place(function.node), f"declared `{signature(checker, function)}`")),
+                hint=f"`{name}` is one number in each call of `{function.name}`",
+            )
+        )
+        return False
+    where = "".join(f", with {name} = {bound[name]}" for name, _ in form.terms)
+    checker.report(
+        Diagnostic(
+            "0301",
+            f"shapes do not fit: axis {axis} of `{argument_words(argument)}` is {dim}, but `{function.name}` takes {form}{where}",
+            argument.value.span,
+            f"this is {found}",
+            (reason, *(Label(origins[n][0].value.span, origins[n][1]) for n, _ in form.terms if origins[n][0] is not argument)),
+            notes=(f"expected {_shape_words(wanted)}", f"found    {_shape_words(found)}"),
+        )
+    )
+    return False
+
+
+def _shape_words(found: Type) -> str:
+    return describe(dims_of(found.shape)) if isinstance(found, TensorType) else str(found)
+
+
+def list_dims(node: Expression) -> tuple[ShapeExpr | None, ...] | None:
+    """The shape of a nested list literal, where it is written out and regular."""
+    from compiler.typed_ast.nodes import ListLiteral
+
+    if not isinstance(node, ListLiteral):
+        return None
+    inner = [list_dims(e) for e in node.elements if isinstance(e, ListLiteral)]
+    if not inner:
+        return (ShapeExpr((), len(node.elements)),)
+    if len(inner) != len(node.elements) or any(i != inner[0] for i in inner) or inner[0] is None:
+        return None
+    return (ShapeExpr((), len(node.elements)), *inner[0])
+
+
+def argument_words(argument: Argument) -> str:
+    """How a message names an argument."""
+    from compiler.typed_ast.nodes import Name
+
+    return argument.value.name if isinstance(argument.value, Name) else argument.name or "this argument"

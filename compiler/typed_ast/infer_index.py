@@ -1,0 +1,232 @@
+"""Types of indexing, slicing and field access."""
+
+from compiler.diagnostics import Diagnostic
+from compiler.typed_ast.constants import constant
+from compiler.typed_ast.context import Checker, infers
+from compiler.typed_ast.conversions import is_silent
+from compiler.typed_ast.nodes import EllipsisIndex, Expression, Field, Index, Name, Range, Slice
+from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.shapes import describe, dims_of, shape_of, slice_extent
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import (
+    BOOL,
+    ERROR,
+    UNKNOWN,
+    ListType,
+    RangeType,
+    Scalar,
+    ShapeExpr,
+    StringType,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+
+@infers(Index)
+def index(checker: Checker, node: Index, scope: Scope, expected: Type | None) -> Type:
+    value = checker.infer(node.value, scope)
+    kinds = [_index_kind(checker, item, scope) for item in node.indices]
+    if "error" in kinds:
+        return ERROR
+    match value:
+        case TensorType():
+            return _tensor(checker, node, value, kinds, scope)
+        case ListType(element=element):
+            return _sequence(checker, node, value, element, kinds)
+        case StringType():
+            return _sequence(checker, node, value, UNKNOWN, kinds)
+        case RangeType():
+            return UNKNOWN
+        case TupleType(elements=elements):
+            return _tuple(checker, node, elements, scope)
+    if is_silent(value):
+        return value if value == ERROR else UNKNOWN
+    return checker.report(Diagnostic("0203", f"{value} has no elements to index", node.value.span, f"this is {value}"))
+
+
+def _index_kind(checker: Checker, item: Expression, scope: Scope) -> str:
+    """ "int", "slice", "ellipsis", "unknown" (a mask, a gather) or "error"."""
+    match item:
+        case Slice(low=low, high=high, step=step):
+            faults = [_index_kind(checker, part, scope) for part in (low, high, step) if part is not None]
+            return "error" if "error" in faults else "slice"
+        case EllipsisIndex():
+            return "ellipsis"
+        case Range():
+            checker.infer(item, scope)
+            return "slice"
+    found = checker.infer(item, scope)
+    if is_silent(found):
+        return "error" if found == ERROR else "unknown"
+    if isinstance(found, Scalar) and found.dtype.is_int:
+        return "int"
+    if isinstance(found, (TensorType, ListType, TupleType, RangeType)):
+        return "unknown"
+    hint = "write `... as i64`" if isinstance(found, Scalar) and found != BOOL else None
+    checker.report(Diagnostic("0407", f"an index is an int, not {found}", item.span, f"this is {found}", hint=hint))
+    return "error"
+
+
+def _sequence(checker: Checker, node: Index, value: Type, element: Type, kinds: list[str]) -> Type:
+    if len(kinds) != 1:
+        hint = "a list of lists is indexed one after the other: `a[i][j]`" if isinstance(element, ListType) else None
+        return checker.report(
+            Diagnostic("0304", f"{value} takes 1 index, but {len(kinds)} are given", node.span, f"the value is {value}", hint=hint)
+        )
+    return value if kinds[0] == "slice" else UNKNOWN if kinds[0] == "unknown" else element
+
+
+def _tuple(checker: Checker, node: Index, elements: tuple[Type, ...], scope: Scope) -> Type:
+    position = constant(node.indices[0], scope) if len(node.indices) == 1 else None
+    if type(position) is not int:
+        return UNKNOWN
+    if not -len(elements) <= position < len(elements):
+        return checker.report(
+            Diagnostic("0305", f"index {position} is outside the tuple, which has {len(elements)} elements", node.indices[0].span)
+        )
+    return elements[position]
+
+
+def _tensor(checker: Checker, node: Index, value: TensorType, kinds: list[str], scope: Scope) -> Type:
+    dims = dims_of(value.shape)
+    if dims is None or "unknown" in kinds:
+        given = len([k for k in kinds if k != "ellipsis"])
+        if dims is not None and given > len(dims):
+            return _too_many(checker, node, value, given)
+        return UNKNOWN
+    given = len([k for k in kinds if k != "ellipsis"])
+    if given > len(dims):
+        return _too_many(checker, node, value, given)
+    out: list[ShapeExpr | None] = []
+    axis = 0
+    for item, kind in zip(node.indices, kinds, strict=True):
+        if kind == "ellipsis":
+            skipped = len(dims) - given
+            out += dims[axis : axis + skipped]
+            axis += skipped
+            continue
+        if kind == "int":
+            if not _inside(checker, item, dims[axis], axis, value, scope):
+                return ERROR
+        else:
+            out.append(_sliced(item, dims[axis], scope))
+        axis += 1
+    out += dims[axis:]
+    if not out and all(k in ("int", "ellipsis") for k in kinds):
+        return value.element
+    return TensorType(value.element, shape_of(tuple(out)), value.device)
+
+
+def _too_many(checker: Checker, node: Index, value: TensorType, given: int) -> Type:
+    dims = dims_of(value.shape)
+    assert dims is not None
+    return checker.report(
+        Diagnostic(
+            "0304",
+            f"{given} indices for a tensor of {len(dims)} {'axis' if len(dims) == 1 else 'axes'}",
+            node.span,
+            f"the tensor is {describe(dims)}",
+        )
+    )
+
+
+def _inside(checker: Checker, item: Expression, dim: ShapeExpr | None, axis: int, value: TensorType, scope: Scope) -> bool:
+    extent = None if dim is None else dim.value
+    position = constant(item, scope)
+    if extent is None or type(position) is not int or -extent <= position < extent:
+        return True
+    span = f"{-extent} to {extent - 1}" if extent else "none, since the axis is empty"
+    checker.report(
+        Diagnostic(
+            "0305",
+            f"index {position} is outside axis {axis}, which has {extent} {'element' if extent == 1 else 'elements'}",
+            item.span,
+            f"the tensor is {describe(dims_of(value.shape))}",
+            hint=f"valid indices: {span}",
+        )
+    )
+    return False
+
+
+def _sliced(item: Expression, dim: ShapeExpr | None, scope: Scope) -> ShapeExpr | None:
+    """The extent that a slice leaves of an axis."""
+    if not isinstance(item, Slice):
+        return None
+    if item.low is None and item.high is None and item.step is None:
+        return dim
+    parts: list[int | None] = []
+    for part in (item.low, item.high, item.step):
+        if part is None:
+            parts.append(None)
+            continue
+        known = constant(part, scope)
+        if type(known) is not int:
+            return None
+        parts.append(known)
+    extent = None if dim is None else dim.value
+    if extent is None or parts[2] == 0:
+        return None
+    return ShapeExpr((), slice_extent(extent, *parts))
+
+
+def without_leading_axis(value: TensorType) -> Type:
+    """What `t[i]` is."""
+    dims = dims_of(value.shape)
+    if dims is None:
+        return UNKNOWN
+    return value.element if len(dims) == 1 else TensorType(value.element, shape_of(dims[1:]), value.device)
+
+
+@infers(Field)
+def field_access(checker: Checker, node: Field, scope: Scope, expected: Type | None) -> Type:
+    if isinstance(node.value, Name) and scope.find(node.value.name) is None and node.value.name in checker.library.modules:
+        return UNKNOWN
+    value = checker.infer(node.value, scope)
+    if is_silent(value):
+        return value if value == ERROR else UNKNOWN
+    if isinstance(value, TupleType) and node.name.isdigit():
+        position = int(node.name)
+        if position < len(value.elements):
+            return value.elements[position]
+        return checker.report(
+            Diagnostic(
+                "0202",
+                f"the tuple has no element {position}: it has {len(value.elements)}",
+                node.span,
+                f"the value is {value}",
+                hint=f"elements are `.0` to `.{len(value.elements) - 1}`",
+            )
+        )
+    kind = kind_of(value)
+    if kind is not None and (kind, node.name) in checker.library.methods:
+        return checker.report(
+            Diagnostic(
+                "0202",
+                f"`{node.name}` is a method of {value}, not a field",
+                node.span,
+                f"the value is {value}" if not isinstance(node.value, Name) else "",
+                hint=f"call it: `.{node.name}()`",
+            )
+        )
+    names = [method for owner, method in checker.library.methods if owner == kind]
+    hint = did_you_mean(node.name, names)
+    return checker.report(Diagnostic("0202", f"{value} has no field `{node.name}`", node.span, f"the value is {value}", hint=hint))
+
+
+def kind_of(value: Type) -> str | None:
+    """The library's word for a receiver of this type; None where methods are not known before the run."""
+    match value:
+        case TensorType():
+            return "tensor"
+        case ListType():
+            return "List"
+        case StringType():
+            return "String"
+        case Scalar(dtype=dtype):
+            return "bool" if dtype.value == "bool" else "int" if dtype.is_int else "float"
+        case RangeType():
+            return "range"
+        case TupleType():
+            return "tuple"
+    return None

@@ -1,0 +1,592 @@
+"""Statements: declarations of variables, assignments, loops, jumps, and top-level declarations that need a check of their own."""
+
+from collections.abc import Sequence
+
+from compiler.diagnostics import Diagnostic, Label
+from compiler.source import NOWHERE, Span
+from compiler.typed_ast.constants import constant
+from compiler.typed_ast.context import Checker, checks
+from compiler.typed_ast.conversions import clash, is_silent, join, strong
+from compiler.typed_ast.infer_operators import operate
+from compiler.typed_ast.infer_values import iterated, undefined
+from compiler.typed_ast.nodes import (
+    Assign,
+    Binary,
+    BindingPattern,
+    BoolLiteral,
+    Break,
+    Config,
+    Continue,
+    Expression,
+    ExpressionStatement,
+    Field,
+    For,
+    Function,
+    Import,
+    ImportForm,
+    Index,
+    IntLiteral,
+    Let,
+    Name,
+    Node,
+    Pattern,
+    ProgramParameter,
+    Range,
+    Render,
+    Return,
+    SharedVariable,
+    Test,
+    TupleLiteral,
+    TuplePattern,
+    TypeAlias,
+    While,
+    WildcardPattern,
+    Yield,
+)
+from compiler.typed_ast.scope import NO_CONSTANT, Scope, UserFunction, Variable, VariableKind
+from compiler.typed_ast.shapes import dims_of
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import (
+    ANY_TENSOR,
+    ERROR,
+    NEVER,
+    UNIT,
+    UNKNOWN,
+    ListType,
+    Scalar,
+    ShapeExpr,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+CONFIG_KEYS = ("device", "compute_device", "precision", "seed", "threads", "strict")
+
+
+@checks(ExpressionStatement)
+def expression_statement(checker: Checker, node: ExpressionStatement, scope: Scope) -> Type:
+    return checker.infer(node.value, scope)
+
+
+# ---- variables -------------------------------------------------------------------------------------------------------
+
+
+@checks(Let)
+def let(checker: Checker, node: Let, scope: Scope) -> Type:
+    declared: Type | None = None
+    if node.annotation is not None:
+        declared = checker.resolver.resolve(node.annotation, lambda name, span: _size_in_scope(name, scope))
+    found: Type = UNKNOWN
+    if node.value is not None:
+        if declared is not None:
+            reason = Label(node.annotation.span, "the type is declared here") if node.annotation is not None else None
+            found = checker.value(node.value, scope, declared, reason)
+        else:
+            found = checker.infer(node.value, scope)
+    found_type = found if declared is None else _refined(declared, found)
+    known = constant(node.value, scope) if node.value is not None and not node.mutable else None
+    _bind_pattern(checker, node, node.pattern, found_type, declared is not None, NO_CONSTANT if known is None else known, scope)
+    return NEVER if found == NEVER else UNIT
+
+
+def _refined(declared: Type, found: Type) -> Type:
+    """A declared tensor type with the extents that its value is known to have."""
+    match declared, found:
+        case TensorType(), TensorType():
+            want, have = dims_of(declared.shape), dims_of(found.shape)
+            if want is None and have is not None:
+                return TensorType(declared.element, found.shape, declared.device)
+    return declared
+
+
+def _size_in_scope(name: str, scope: Scope) -> ShapeExpr | None:
+    entry = scope.find(name)
+    if isinstance(entry, Variable):
+        if entry.kind is VariableKind.SIZE:
+            return ShapeExpr.of(name)
+        if type(entry.constant) is int:
+            return ShapeExpr((), entry.constant)
+    return None
+
+
+def _bind_pattern(checker: Checker, node: Let, pattern: Pattern, found: Type, declared: bool, known: object, scope: Scope) -> None:
+    match pattern:
+        case BindingPattern(name=name):
+            kind = VariableKind.MUTABLE if node.mutable else VariableKind.LET
+            span = pattern.span if pattern.span != NOWHERE else node.span
+            variable = Variable(name, strong(found), span, kind, declared, frame=checker.frame, assigned=node.value is not None)
+            if not node.mutable:
+                variable.constant = known
+            scope.entries[name] = variable
+        case TuplePattern(elements=elements):
+            parts: Sequence[Type] = [UNKNOWN] * len(elements)
+            if isinstance(found, TupleType):
+                if len(found.elements) != len(elements):
+                    checker.report(
+                        Diagnostic(
+                            "0203",
+                            f"{len(elements)} names for a tuple of {len(found.elements)}",
+                            pattern.span,
+                            "",
+                            (Label(node.value.span, f"this is {found}"),) if node.value is not None else (),
+                            hint="`_` skips an element",
+                        )
+                    )
+                    parts = [ERROR] * len(elements)
+                else:
+                    parts = found.elements
+            elif not is_silent(found) and not isinstance(found, (ListType, TensorType)):
+                checker.report(
+                    Diagnostic(
+                        "0203", f"only a tuple can be taken apart, and this is {found}", node.value.span if node.value else pattern.span
+                    )
+                )
+                parts = [ERROR] * len(elements)
+            values = known if isinstance(known, tuple) and len(known) == len(elements) else [NO_CONSTANT] * len(elements)
+            for element, part, value in zip(elements, parts, values, strict=True):
+                _bind_pattern(checker, node, element, part, declared, value, scope)
+        case WildcardPattern():
+            pass
+        case _:
+            checker.later("this pattern in `let`", pattern.span, "take the value apart by name: `let (a, b) = t`")
+
+
+@checks(Assign)
+def assign(checker: Checker, node: Assign, scope: Scope) -> Type:
+    if node.operator is None and isinstance(node.target, TupleLiteral):
+        return _assign_tuple(checker, node, node.target, scope)
+    match node.target:
+        case Name(name=name):
+            return _assign_name(checker, node, node.target, name, scope)
+        case Index() | Field():
+            wanted = checker.infer(node.target, scope)
+            require_mutable(checker, node.target, scope, "this changes")
+            found = _assigned_type(checker, node, wanted, scope)
+            if wanted != ERROR and node.operator is None:
+                _fits_element(checker, node, wanted, found, scope)
+            elif node.operator is not None and isinstance(wanted, Scalar) and found != ERROR:
+                checker.require(found, wanted, node.value, scope)
+            return UNIT
+    checker.infer(node.value, scope)
+    checker.report(
+        Diagnostic("0203", "only a variable, an element or a field can be assigned", node.target.span, hint="compare values with `==`")
+    )
+    return UNIT
+
+
+def _assigned_type(checker: Checker, node: Assign, before: Type, scope: Scope) -> Type:
+    """The type of the value that is stored: of `e`, or of `target operator e`."""
+    if node.operator is None:
+        return checker.infer(node.value, scope, before)
+    value = checker.infer(node.value, scope)
+    return operate(checker, Binary(operator=node.operator, left=node.target, right=node.value, span=node.span), before, value)
+
+
+def _fits_element(checker: Checker, node: Assign, wanted: Type, found: Type, scope: Scope) -> None:
+    """A store into an element or a slice; into a slice, a number fills it and a tensor is spread over it."""
+    if isinstance(wanted, TensorType):
+        if isinstance(found, (Scalar, ListType)):
+            return
+        if isinstance(found, TensorType):
+            return
+    if is_silent(wanted) or is_silent(found):
+        return
+    checker.require(found, wanted, node.value, scope)
+
+
+def _assign_tuple(checker: Checker, node: Assign, target: TupleLiteral, scope: Scope) -> Type:
+    found = checker.infer(node.value, scope)
+    parts: Sequence[Type] = [UNKNOWN] * len(target.elements)
+    if isinstance(found, TupleType):
+        if len(found.elements) != len(target.elements):
+            checker.report(
+                Diagnostic(
+                    "0203",
+                    f"{len(target.elements)} targets for a tuple of {len(found.elements)}",
+                    target.span,
+                    "",
+                    (Label(node.value.span, f"this is {found}"),),
+                )
+            )
+            return UNIT
+        parts = found.elements
+    for element, part in zip(target.elements, parts, strict=True):
+        if isinstance(element, Name):
+            if element.name != "_":
+                variable = _writable(checker, element, scope)
+                if variable is not None:
+                    _store(checker, variable, part, node.value, scope)
+        else:
+            wanted = checker.infer(element, scope)
+            require_mutable(checker, element, scope, "this changes")
+            if not isinstance(wanted, TensorType):
+                checker.require(part, wanted, node.value, scope)
+    return UNIT
+
+
+def _assign_name(checker: Checker, node: Assign, target: Name, name: str, scope: Scope) -> Type:
+    variable = _writable(checker, target, scope)
+    before = variable.type if variable is not None else ERROR
+    if variable is not None:
+        checker.types[id(target)] = before
+    found = _assigned_type(checker, node, before, scope)
+    if variable is not None:
+        if node.operator is None:
+            _store_value(checker, variable, found, node.value, scope)
+        else:
+            _store(checker, variable, found, node.value, scope)
+    return NEVER if found == NEVER else UNIT
+
+
+def _writable(checker: Checker, target: Name, scope: Scope) -> Variable | None:
+    """The variable that an assignment writes; reports when there is none, or when it cannot be written."""
+    entry = scope.find(target.name)
+    if isinstance(entry, Variable):
+        if entry.mutable:
+            entry.assigned = True
+            return entry
+        if entry.type != ERROR:
+            _report_fixed(checker, target.name, target.span, entry, "cannot be assigned")
+        return None
+    if isinstance(entry, UserFunction):
+        checker.report(Diagnostic("0205", f"`{target.name}` is a function and cannot be assigned", target.span))
+        return None
+    if target.name in checker.library.functions or target.name in checker.library.constants or scope.find_ended(target.name) is None:
+        known = [n for n, e in scope.visible() if isinstance(e, Variable)]
+        hint = did_you_mean(target.name, known) or f"declare it first: `var {target.name} = ...`"
+        checker.report(Diagnostic("0201", f"`{target.name}` is not defined", target.span, "not found", hint=hint))
+        return None
+    undefined(checker, target.name, target.span, scope)
+    return None
+
+
+_FIXED = {
+    VariableKind.LET: ("declared with `let`", "declare it `mut {0} = ...`, if it is to change"),
+    VariableKind.PARAMETER: ("a parameter", "copy it first: `mut {0} = {0}`, or declare the parameter `mut {0}`"),
+    VariableKind.LOOP: ("a loop variable", "use a variable of its own: `mut other = {0}`"),
+    VariableKind.SIZE: ("a size", "copy it first: `mut n = {0}`"),
+    VariableKind.PROGRAM_PARAMETER: ("a `param`", "copy it first: `mut n = {0}`"),
+}
+
+
+def _report_fixed(checker: Checker, name: str, span: Span, entry: Variable, what: str) -> None:
+    words, hint = _FIXED[entry.kind]
+    checker.report(
+        Diagnostic("0205", f"`{name}` {what}: it is {words}", span, "", (Label(entry.span, "declared here"),), hint=hint.format(name))
+    )
+
+
+def require_mutable(checker: Checker, target: Expression, scope: Scope, what: str) -> None:
+    """Reports when the variable at the root of `a[i].f` may not change."""
+    root = target
+    while isinstance(root, (Index, Field)):
+        root = root.value
+    if not isinstance(root, Name):
+        return
+    entry = scope.find(root.name)
+    if isinstance(entry, Variable) and not entry.mutable and not is_silent(entry.type):
+        _report_fixed(checker, root.name, target.span, entry, "cannot be changed")
+
+
+def _store_value(checker: Checker, variable: Variable, found: Type, node: Expression, scope: Scope) -> None:
+    from compiler.typed_ast.context import leaves
+
+    good = True
+    for leaf in leaves(node):
+        good &= _store_fits(checker, variable, checker.type_of(leaf), leaf, scope)
+    if good:
+        _widen(variable, found)
+
+
+def _store(checker: Checker, variable: Variable, found: Type, node: Expression, scope: Scope) -> None:
+    if _store_fits(checker, variable, found, node, scope):
+        _widen(variable, found)
+
+
+def _store_fits(checker: Checker, variable: Variable, found: Type, node: Expression, scope: Scope) -> bool:
+    if is_silent(found) or is_silent(variable.type):
+        return True
+    reason = Label(variable.span, f"`{variable.name}` is {variable.type}")
+    if variable.declared or isinstance(variable.type, Scalar):
+        return checker.require(found, variable.type, node, scope, reason)
+    if clash(variable.type, found) or (isinstance(found, TensorType) != isinstance(variable.type, TensorType) and found != UNIT):
+        return checker.require(found, variable.type, node, scope, reason)
+    return True
+
+
+def _widen(variable: Variable, found: Type) -> None:
+    """A mutable variable without a declared type is all that was assigned to it: its shape may change, its kind may not."""
+    if variable.declared:
+        return
+    if is_silent(variable.type):
+        variable.type = strong(found) if not variable.assigned else variable.type
+        return
+    if isinstance(variable.type, Scalar) or variable.type == found:
+        return
+    if is_silent(found):
+        variable.type = ANY_TENSOR if isinstance(variable.type, TensorType) else UNKNOWN
+        return
+    variable.type = join(variable.type, strong(found))
+
+
+# ---- loops -----------------------------------------------------------------------------------------------------------
+
+
+@checks(For)
+def for_loop(checker: Checker, node: For, scope: Scope) -> Type:
+    inner = scope.inner()
+    for clause in node.clauses:
+        source = checker.infer(clause.source, inner)
+        bind_loop_names(checker, inner, clause.names, clause.name_spans, clause.source, source)
+    _loop_body(checker, node, inner)
+    inner.close()
+    return UNIT
+
+
+def bind_loop_names(
+    checker: Checker, scope: Scope, names: tuple[str, ...], spans: tuple[Span, ...], source: Expression, found: Type
+) -> None:
+    """Declares the variables of a `for` clause or a comprehension over a source of type `found`."""
+    element = iterated(checker, found, source.span)
+    parts: Sequence[Type] = [element]
+    if len(names) > 1:
+        parts = [UNKNOWN] * len(names)
+        if isinstance(element, TupleType):
+            if len(element.elements) == len(names):
+                parts = element.elements
+            else:
+                checker.report(
+                    Diagnostic(
+                        "0203", f"{len(names)} names for a tuple of {len(element.elements)}", source.span, f"this hands out {element}"
+                    )
+                )
+        elif isinstance(element, Scalar):
+            checker.report(
+                Diagnostic(
+                    "0203",
+                    f"{len(names)} names for one value: each step hands out {element}",
+                    source.span,
+                    hint=f"`enumerate(...)` hands out `({names[0]}, {names[1]})`" if len(names) == 2 else None,
+                )
+            )
+    for i, (name, part) in enumerate(zip(names, parts, strict=True)):
+        span = spans[i] if i < len(spans) else source.span
+        if name != "_":
+            scope.entries[name] = Variable(name, part, span, VariableKind.LOOP, frame=checker.frame)
+
+
+@checks(While)
+def while_loop(checker: Checker, node: While, scope: Scope) -> Type:
+    checker.require_bool(node.condition, scope, "the condition of `while`")
+    _loop_body(checker, node, scope)
+    endless = isinstance(node.condition, BoolLiteral) and node.condition.value and not _has_break(node.body)
+    return NEVER if endless else UNIT
+
+
+def _loop_body(checker: Checker, node: For | While, scope: Scope) -> None:
+    """Checks a body with the types of the first round, then, when a round changes some, once more silently to record those that
+    hold in all rounds."""
+    checker.frame.loops += 1
+    before = _mutable_types(scope)
+    checker.block(node.body, scope)
+    if not checker.muted and _mutable_types(scope) != before:
+        checker.muted += 1
+        checker.block(node.body, scope)
+        checker.muted -= 1
+    checker.frame.loops -= 1
+
+
+def _mutable_types(scope: Scope) -> list[Type]:
+    return [e.type for _, e in scope.visible() if isinstance(e, Variable) and e.mutable and not isinstance(e.type, Scalar)]
+
+
+def _has_break(node: Node) -> bool:
+    """True when a `break` in here leaves the loop whose body this is."""
+    import attrs
+
+    match node:
+        case Break():
+            return True
+        case For() | While() | Function():
+            return False
+    for attribute in attrs.fields(type(node)):
+        value = getattr(node, attribute.name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Node) and _has_break(item):
+                return True
+    return False
+
+
+@checks(Break, Continue)
+def jump(checker: Checker, node: Break | Continue, scope: Scope) -> Type:
+    if checker.frame.loops == 0:
+        word = "break" if isinstance(node, Break) else "continue"
+        checker.report(Diagnostic("0101", f"`{word}` stands outside of a loop", node.span))
+    return NEVER
+
+
+@checks(Return)
+def return_statement(checker: Checker, node: Return, scope: Scope) -> Type:
+    frame = checker.frame
+    if frame.top:
+        checker.report(Diagnostic("0101", "`return` stands outside of a function", node.span))
+    if node.value is None:
+        if frame.result is not None and frame.result not in (UNIT, UNKNOWN, ERROR) and frame.function is not None:
+            checker.report(
+                Diagnostic(
+                    "0209",
+                    f"`{frame.function.name}` returns {frame.result}, but this `return` has no value",
+                    node.span,
+                    "",
+                    (Label(frame.declared, "the result is declared here"),),
+                )
+            )
+        frame.returns.append(UNIT)
+        return NEVER
+    if frame.result is not None:
+        reason = Label(frame.declared, "the result is declared here")
+        frame.returns.append(checker.value(node.value, scope, frame.result, reason))
+    else:
+        frame.returns.append(checker.infer(node.value, scope))
+    return NEVER
+
+
+# ---- what stands only in compute bodies --------------------------------------------------------------------------------
+
+
+@checks(Yield)
+def stray_yield(checker: Checker, node: Yield, scope: Scope) -> Type:
+    checker.report(
+        Diagnostic("0408", "`yield` stands outside of a compute block", node.span, hint="a function gives its value with `return`")
+    )
+    return UNIT
+
+
+@checks(SharedVariable)
+def stray_shared(checker: Checker, node: SharedVariable, scope: Scope) -> Type:
+    checker.report(
+        Diagnostic("0413", "`shared var` stands outside of a compute block", node.span, hint="declare an ordinary variable with `var`")
+    )
+    scope.entries[node.name] = Variable(node.name, ERROR, node.span, VariableKind.MUTABLE, frame=checker.frame)
+    return UNIT
+
+
+# ---- declarations ----------------------------------------------------------------------------------------------------
+
+
+@checks(Function, TypeAlias)
+def declared_before(checker: Checker, node: Node, scope: Scope) -> Type:
+    return UNIT
+
+
+@checks(Test)
+def test_block(checker: Checker, node: Test, scope: Scope) -> Type:
+    checker.block(node.body, scope)
+    return UNIT
+
+
+@checks(Render)
+def render(checker: Checker, node: Render, scope: Scope) -> Type:
+    found = checker.infer(node.value, scope)
+    if found == UNIT:
+        checker.report(Diagnostic("0203", "there is nothing to render: the value is ()", node.value.span))
+    for option in node.options:
+        checker.infer(option.value, scope)
+    return UNIT
+
+
+@checks(Config)
+def config(checker: Checker, node: Config, scope: Scope) -> Type:
+    seen: dict[str, Span] = {}
+    for entry in node.entries:
+        span = entry.span if entry.span != NOWHERE else entry.value.span
+        checker.infer(entry.value, scope)
+        if entry.name not in CONFIG_KEYS:
+            hint = did_you_mean(entry.name, CONFIG_KEYS) or "keys are " + ", ".join(f"`{k}`" for k in CONFIG_KEYS)
+            checker.report(Diagnostic("0202", f"`config` has no key `{entry.name}`", span, hint=hint))
+        elif entry.name in seen:
+            checker.report(
+                Diagnostic("0210", f"key `{entry.name}` is given twice", span, "", (Label(seen[entry.name], "first given here"),))
+            )
+        seen.setdefault(entry.name, span)
+        if entry.name in ("device", "compute_device"):
+            value = constant(entry.value)
+            if isinstance(value, str):
+                checker.resolver.device(value, entry.value.span)
+    return UNIT
+
+
+@checks(ProgramParameter)
+def program_parameter(checker: Checker, node: ProgramParameter, scope: Scope) -> Type:
+    before = scope.entries.get(node.name)
+    if isinstance(before, Variable) and before.kind is VariableKind.PROGRAM_PARAMETER:
+        checker.report(
+            Diagnostic("0210", f"`param {node.name}` is defined twice", node.span, "", (Label(before.span, "first defined here"),))
+        )
+    found: Type
+    if node.annotation is not None:
+        found = checker.resolver.resolve(node.annotation)
+        checker.value(node.default, scope, found, Label(node.annotation.span, "the type is declared here"))
+    else:
+        found = strong(checker.infer(node.default, scope))
+    if node.range is not None:
+        _check_default(checker, node, scope)
+    scope.entries[node.name] = Variable(node.name, found, node.span, VariableKind.PROGRAM_PARAMETER, True, frame=checker.frame)
+    return UNIT
+
+
+def _check_default(checker: Checker, node: ProgramParameter, scope: Scope) -> None:
+    assert node.range is not None
+    if not isinstance(node.range, Range):
+        checker.infer(node.range, scope)
+        return
+    low, high, value = constant(node.range.low), constant(node.range.high), constant(node.default)
+    for bound in (node.range.low, node.range.high):
+        checker.infer(bound, scope)
+    if not (isinstance(low, (int, float)) and isinstance(high, (int, float)) and isinstance(value, (int, float))):
+        return
+    if value < low or value > high or (value == high and not node.range.inclusive and isinstance(node.default, IntLiteral)):
+        checker.report(
+            Diagnostic(
+                "0305",
+                f"the default {value} is outside the range of `{node.name}`",
+                node.default.span,
+                "",
+                (Label(node.range.span, "the range"),),
+            )
+        )
+
+
+@checks(Import)
+def import_statement(checker: Checker, node: Import, scope: Scope) -> Type:
+    module = ".".join(node.module)
+    known = checker.library.modules
+    if module in known:
+        if node.form is ImportForm.NAMES:
+            for name in node.names:
+                _import_name(checker, node, module, name, scope)
+        if node.alias is not None:
+            scope.entries[node.alias] = Variable(node.alias, UNKNOWN, node.span, VariableKind.LET, frame=checker.frame)
+        return UNIT
+    hint = did_you_mean(module, known)
+    checker.report(
+        Diagnostic(
+            "0109",
+            f"`import {module}`: modules in files of their own are valid, but not supported yet",
+            node.span,
+            hint=hint or "put its functions into this file; the library's are there without an import",
+        )
+    )
+    names = node.names if node.form is ImportForm.NAMES else (node.alias or (node.module[-1] if node.module else ""),)
+    for name in names:
+        scope.entries[name] = Variable(name, ERROR, node.span, VariableKind.LET, frame=checker.frame)
+    return UNIT
+
+
+def _import_name(checker: Checker, node: Import, module: str, name: str, scope: Scope) -> None:
+    functions = checker.library.functions
+    if name in functions or name in checker.library.constants or f"{module}::{name}" in functions:
+        return
+    hint = did_you_mean(name, functions)
+    checker.report(Diagnostic("0202", f"module `{module}` has no `{name}`", node.span, hint=hint))
+    scope.entries[name] = Variable(name, ERROR, node.span, VariableKind.LET, frame=checker.frame)

@@ -1,0 +1,87 @@
+"""Constructs that the grammar knows and nothing executes yet: each is ZYN0109 at its place, says what works instead, and silences
+whatever depends on it."""
+
+from compiler.typed_ast.constants import constant
+from compiler.typed_ast.context import Checker, checks, infers
+from compiler.typed_ast.nodes import (
+    DictLiteral,
+    EnumDeclaration,
+    Expression,
+    Impl,
+    LaterDeclaration,
+    LaterExpression,
+    LaterStatement,
+    Match,
+    Node,
+    RecordLiteral,
+    Statement,
+    Struct,
+    Throw,
+    Trait,
+    Try,
+    UnitNumber,
+)
+from compiler.typed_ast.scope import Scope
+from compiler.typed_ast.types import ERROR, I64, UNIT, Type
+
+_WORDS: dict[type[Node], tuple[str, str]] = {
+    Struct: ("`struct`", "use a tuple, and functions that take its parts"),
+    EnumDeclaration: ("`enum`", "use ints or strings for the cases, and `if`"),
+    Trait: ("`trait`", "use functions: parameters without a type take any value"),
+    Impl: ("`impl`", "use functions that take the value as a parameter"),
+    Match: ("`match`", "use `if`, `elif` and `else`"),
+    Try: ("`try`", "test values with `if` before they are used"),
+    Throw: ("`throw`", '`assert(condition, "text")` stops the program with a message'),
+    DictLiteral: ("a map", "use a list of tuples"),
+    RecordLiteral: ("a record", "use a tuple"),
+}
+_HINTS = {
+    "stream": "use a loop over a list or a range",
+    "pipeline": "write it as a `def`",
+    "effect": "pass functions as parameters",
+    "handler": "pass functions as parameters",
+    "async": "leave `async` out",
+    "abstract": "use the type under it",
+    "extern": "call the library's function by its name",
+    "import": "`load(path)` reads files",
+    "model": "`load(path)` reads arrays from files",
+    "with": "call the function without it",
+    "opaque": "use the library's types",
+}
+
+
+@infers(Match, Try, DictLiteral, RecordLiteral)
+def later_value(checker: Checker, node: Expression, scope: Scope, expected: Type | None) -> Type:
+    what, hint = _WORDS[type(node)]
+    return checker.later(what, node.span, hint)
+
+
+@infers(LaterExpression)
+def later_expression(checker: Checker, node: LaterExpression, scope: Scope, expected: Type | None) -> Type:
+    return _feature(checker, node, node.feature)
+
+
+@infers(UnitNumber)
+def unit_number(checker: Checker, node: UnitNumber, scope: Scope, expected: Type | None) -> Type:
+    if constant(node) is not None:
+        return I64
+    return checker.later(f"a number with the unit `{node.unit}`", node.span, "write a plain number")
+
+
+@checks(Struct, EnumDeclaration, Trait, Impl, Throw)
+def later_declaration(checker: Checker, node: Statement, scope: Scope) -> Type:
+    what, hint = _WORDS[type(node)]
+    checker.later(what, node.span, hint)
+    return UNIT
+
+
+@checks(LaterStatement, LaterDeclaration)
+def later_statement(checker: Checker, node: LaterStatement | LaterDeclaration, scope: Scope) -> Type:
+    _feature(checker, node, node.feature)
+    return UNIT
+
+
+def _feature(checker: Checker, node: Node, feature: str) -> Type:
+    hint = next((hint for word, hint in _HINTS.items() if word in feature), "leave it out")
+    checker.later(feature, node.span, hint)
+    return ERROR

@@ -1,0 +1,47 @@
+"""The tree anew, with what the checker found filled in: types of expressions, metadata of compute blocks. What has not changed is
+shared with the old tree."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TypeVar
+
+import attrs
+
+from compiler.typed_ast.kernel import KernelMetadata
+from compiler.typed_ast.nodes import Compute, Expression, Node
+from compiler.typed_ast.types import UNKNOWN, Type
+
+N = TypeVar("N", bound=Node)
+_LEAVES = {"span", "type", "kernel", "name", "operator", "operator_span", "name_span", "name_spans", "names", "suffix", "path", "text"}
+
+
+@cache
+def _branches(cls: type[Node]) -> tuple[str, ...]:
+    """The fields of a class that may hold nodes."""
+    return tuple(f.name for f in attrs.fields(cls) if f.name not in _LEAVES)
+
+
+def rebuild(node: N, types: Mapping[int, Type], kernels: Mapping[int, KernelMetadata]) -> N:
+    """`types` and `kernels` are by the identity of the old nodes. Bodies of compute blocks stay as they are."""
+    changes: dict[str, object] = {}
+    for name in _branches(type(node)):
+        if name == "body" and isinstance(node, Compute):
+            continue
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            new: object = rebuild(value, types, kernels)
+        elif type(value) is tuple and value:
+            new = tuple(rebuild(item, types, kernels) if isinstance(item, Node) else item for item in value)
+            if all(a is b for a, b in zip(new, value, strict=True)):  # type: ignore[call-overload]
+                continue
+        else:
+            continue
+        if new is not value:
+            changes[name] = new
+    if isinstance(node, Expression):
+        found = types.get(id(node), UNKNOWN)
+        if found != UNKNOWN:
+            changes["type"] = found
+    if isinstance(node, Compute) and id(node) in kernels:
+        changes["kernel"] = kernels[id(node)]
+    return attrs.evolve(node, **changes) if changes else node
