@@ -1,7 +1,7 @@
 """The names of a compute block that mean something outside it: what the host hands over besides the declared inputs."""
 
 from compiler.typed_ast import nodes
-from compiler.typed_ast.constants import walk
+from compiler.typed_ast.walk import walk
 
 
 def free_names(compute: nodes.Compute) -> tuple[str, ...]:

@@ -59,7 +59,8 @@ def scalar_class(dtype: DType) -> Callable[[Any], Any]:
 
             return ml_dtypes.bfloat16
     kind = {"i": "int", "u": "uint", "f": "float"}[dtype.value[0]]
-    return getattr(np, f"{kind}{dtype.bits}")  # type: ignore[no-any-return]
+    found: Callable[[Any], Any] = getattr(np, f"{kind}{dtype.bits}")
+    return found
 
 
 def plain(value: Any, dtype: DType) -> Any:

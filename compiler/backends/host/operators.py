@@ -47,7 +47,7 @@ class Operators(Emitter):
             made = cast_scalar(value, have, want)
         except LibraryFault as fault:
             raise ZyntaxError(Diagnostic("0207", fault.message, span, hint=fault.hint)) from None
-        if isinstance(made, float) and made < 0 or (type(made) is int and made < 0):
+        if (isinstance(made, float) and made < 0) or (type(made) is int and made < 0):
             return self.at(ast.UnaryOp(ast.USub(), ast.Constant(-made)), span)
         return self.constant(made)
 
@@ -158,11 +158,12 @@ class Operators(Emitter):
     def _apply(self, node: nodes.Binary, left: ast.expr | None) -> ast.expr:
         """One operator, `left` already made unless it is the first of a chain."""
         left_to, right_to = self._operand_dtypes(node)
-        first = (lambda: left) if left is not None else lambda: self._operand(node.left, left_to)
-        values = self.in_order([first, lambda: self._operand(node.right, right_to)], node.span)  # type: ignore[list-item]
+        makers = [lambda: left or self._operand(node.left, left_to), lambda: self._operand(node.right, right_to)]
+        first, second = self.in_order(makers, node.span)
         return self.operate(
             node.operator,
-            *values,
+            first,
+            second,
             left_to or node.left.type,
             right_to or node.right.type,
             self.is_weak(node.left) and left_to is None,
@@ -204,7 +205,7 @@ class Operators(Emitter):
             return self.help("matmul", span, left, right)
         pair = (_dtype(left_type), _dtype(right_type))
         if symbol in COMPARISONS:
-            same = pair[0] is pair[1] and pair[0] in _DIRECT or pair == (DType.BOOL, DType.BOOL) and symbol in ("==", "!=")
+            same = (pair[0] is pair[1] and pair[0] in _DIRECT) or (pair == (DType.BOOL, DType.BOOL) and symbol in ("==", "!="))
             if same or (isinstance(left_type, StringType) and isinstance(right_type, StringType)):
                 return self.made(ast.Compare(left, [_COMPARE[symbol]()], [right]), span, left, right)
             return self.help(COMPARISONS[symbol] + _suffix(left_weak, right_weak), span, left, right)
@@ -278,5 +279,3 @@ def _suffix(left_weak: bool, right_weak: bool) -> str:
 
 def _minimum() -> ast.expr:
     return ast.UnaryOp(ast.USub(), ast.Constant(-I64_MIN))
-
-

@@ -8,6 +8,7 @@ from compiler.backends.host import numbers
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.numbers import dtype_of, shown
 from compiler.backends.host.values import (
+    Bounds,
     cast,
     convert,
     describe,
@@ -21,6 +22,7 @@ from compiler.backends.host.values import (
     weak_to,
 )
 from compiler.library import REQUIRED, Library, LibraryFault, LibraryFunction
+from compiler.typed_ast.types import DType
 
 Helper = Callable[..., Any]
 
@@ -41,6 +43,7 @@ def helpers(library: Library) -> dict[str, Any]:
     table: dict[str, Helper] = {
         "get": lambda value, *indices: get_item(library, value, indices),
         "set": lambda value, new, *indices: set_item(library, value, indices, new),
+        "set·last": lambda value, *rest: set_item(library, value, rest[:-1], rest[-1]),
         "iterate": lambda value: iterate(library, value),
         "convert": lambda value, to: convert(library, value, to),
         "cast": lambda value, to: cast(library, value, to),
@@ -57,6 +60,7 @@ def helpers(library: Library) -> dict[str, Any]:
         "range": make_range,
         "call": call_value,
         "sizes": bind_sizes,
+        "bounds": Bounds,
         "div·i64": numbers.divide_ints,
         "rem·i64": numbers.remainder_ints,
         "pow·i64": numbers.power_ints,
@@ -74,7 +78,7 @@ def helpers(library: Library) -> dict[str, Any]:
         for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
             table[name + suffix] = _comparison(library, symbol, name, left_weak, right_weak)
     named: dict[str, Any] = {MARK + name: helper for name, helper in table.items()}
-    return {**named, MARK + "missing": MISSING, MARK + "range!": range, MARK + "float!": float, MARK + "bool!": bool}
+    return {**named, MARK + "missing": MISSING, MARK + "range!": range, MARK + "slice!": slice, MARK + "float!": float}
 
 
 # ---- operators -------------------------------------------------------------------------------------------------------
@@ -139,7 +143,7 @@ def negate(library: Library, value: Any) -> Any:
 def raise_overflow(symbol: str, *operands: Any) -> Any:
     """The i64 result was out of range."""
     text = f"-({shown(operands[0])})" if len(operands) == 1 else f"{shown(operands[0])} {symbol} {shown(operands[1])}"
-    raise numbers.overflow(text, numbers.DType.I64)
+    raise numbers.overflow(text, DType.I64)
 
 
 def contains(library: Library, value: Any, container: Any) -> bool:
@@ -293,5 +297,3 @@ def bind_sizes(tensors: tuple[tuple[str, Any, tuple[SizeForm | None, ...]], ...]
         else:
             raise LibraryFault("0802", f"the extent {extent} of `{parameter}` does not fit its declared type")
     return tuple(known[name][0] for name in names)
-
-

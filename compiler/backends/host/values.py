@@ -179,7 +179,8 @@ def iterate(library: Library, value: Any) -> Iterable[Any]:
             return value
     if kind_of(value) != "tensor" or (hasattr(value, "shape") and len(value.shape) == 0):
         if hasattr(value, "__next__"):
-            return value  # type: ignore[no-any-return]
+            running: Iterable[Any] = value
+            return running
         raise misfit("something to run over (a range, list or tensor)", value)
     if not hasattr(value, "shape"):
         return iter(value)

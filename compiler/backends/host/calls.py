@@ -1,0 +1,163 @@
+"""Calls: of the program's functions by their declaration, of library functions by their entry, of methods by the receiver's
+type, and of values that turn out to be functions when the program runs."""
+
+import ast
+from collections.abc import Callable
+
+from compiler.backends.host.emit import is_stable, load
+from compiler.backends.host.expressions import Expressions
+from compiler.backends.host.naming import MARK, DeclaredFunction, LibraryName, Module
+from compiler.backends.host.support import bind_arguments, count_text
+from compiler.backends.host.values import kind_of_type
+from compiler.diagnostics import Diagnostic, Label, ZyntaxError
+from compiler.library import LibraryFault, LibraryFunction
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import UNKNOWN, FunctionType
+
+Maker = Callable[[], ast.expr]
+
+
+class Calls(Expressions):
+    """The callee decides how arguments are bound."""
+
+    def call(self, node: nodes.Call) -> ast.expr:
+        function = node.function
+        match function:
+            case nodes.Name(name=name):
+                match self.scope.find(name):
+                    case DeclaredFunction() as declared:
+                        return self._declared_call(node, declared)
+                    case LibraryName(function=entry):
+                        return self._library_call(node, entry)
+                    case None if name in self.library.functions:
+                        return self._library_call(node, self.library.functions[name])
+            case nodes.Path(segments=segments) if self.module_member(segments) is None:
+                found = self.library.functions.get("::".join(segments)) if len(segments) > 1 else None
+                if found is not None:
+                    return self._library_call(node, found)
+                if segments[0] == "extern":
+                    return self._extern_call(node, segments[-1])
+            case nodes.Field(value=receiver, name=name):
+                if not (isinstance(receiver, nodes.Name) and isinstance(self.scope.find(receiver.name), Module)):
+                    return self._method_call(node, receiver, name)
+        return self._value_call(node)
+
+    # ---- the program's functions ------------------------------------------------------------------------------------
+
+    def _declared_call(self, node: nodes.Call, declared: DeclaredFunction) -> ast.expr:
+        self._check_arguments(node, declared)
+        self.note_use(declared)
+        return self._plain_call(node, self.at(load(declared.python), node.function.span))
+
+    def _check_arguments(self, node: nodes.Call, declared: DeclaredFunction) -> None:
+        """The checker has said it already, unless this program was not checked."""
+        names = [p.name for p in declared.node.parameters]
+        positional = [a for a in node.arguments if a.name is None]
+        given = set(names[: len(positional)])
+        fault = None
+        if len(positional) > len(names):
+            fault = f"`{declared.name}` takes {count_text(len(names))}, but {len(positional)} are given"
+        for argument in node.arguments:
+            if argument.name is not None:
+                if argument.name not in names:
+                    fault = f"`{declared.name}` has no parameter `{argument.name}`"
+                elif argument.name in given:
+                    fault = f"`{argument.name}` is given twice"
+                given.add(argument.name)
+        for parameter in declared.node.parameters:
+            if parameter.default is None and parameter.name not in given and fault is None:
+                fault = f"`{declared.name}` needs `{parameter.name}`"
+        if fault is not None:
+            raise ZyntaxError(Diagnostic("0204", fault, node.span, others=[Label(declared.node.name_span, "declared here")]))
+
+    def _plain_call(self, node: nodes.Call, function: ast.expr) -> ast.expr:
+        """A Python call with the arguments as written."""
+        first: Maker = lambda: function  # noqa: E731 (a value among makers)
+        function, *values = self.in_order([first, *[self._argument(a) for a in node.arguments]], node.span)
+        positional = [v for v, a in zip(values, node.arguments, strict=True) if a.name is None]
+        named = [ast.keyword(_keyword(a.name), v) for v, a in zip(values, node.arguments, strict=True) if a.name is not None]
+        return self.made(ast.Call(function, positional, named), node.span, function, *values)
+
+    def _argument(self, argument: nodes.Argument) -> Maker:
+        return lambda: self.converted(argument.value, UNKNOWN)
+
+    def _value_call(self, node: nodes.Call) -> ast.expr:
+        """A callee that is a value: a lambda, a parameter, a module's function."""
+        function = self.expression(node.function)
+        if isinstance(node.function.type, FunctionType):
+            return self._plain_call(node, function)
+        first: Maker = lambda: function  # noqa: E731
+        function, *values = self.in_order([first, *[self._argument(a) for a in node.arguments]], node.span)
+        positional = [v for v, a in zip(values, node.arguments, strict=True) if a.name is None]
+        named = [ast.keyword(_keyword(a.name), v) for v, a in zip(values, node.arguments, strict=True) if a.name is not None]
+        helper = load(f"{MARK}call")
+        return self.made(ast.Call(helper, [function, *positional], named), node.span, function, *values)
+
+    # ---- the library --------------------------------------------------------------------------------------------------
+
+    def _library_call(self, node: nodes.Call, entry: LibraryFunction, receiver: nodes.Expression | None = None) -> ast.expr:
+        """Arguments are evaluated as written and passed in the order of the entry's parameters."""
+        makers: list[Maker] = [] if receiver is None else [lambda: self.expression(receiver)]
+        makers += [self._argument(a) for a in node.arguments]
+        values = self.in_order(makers, node.span)
+        offset = 0 if receiver is None else 1
+        positional = values[:offset] + [v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is None]
+        named = {a.name: v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is not None}
+        bound = self._bound(entry, tuple(positional), named, node.span)
+        arguments = [self._library_argument(b) for b in bound]
+        if named and [v for v in values if not is_stable(v)] != [v for v in _flat(bound) if v in values and not is_stable(v)]:
+            values = [self.keep(v, node.span) for v in values]
+            positional = values[:offset] + [v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is None]
+            named = {a.name: v for v, a in zip(values[offset:], node.arguments, strict=True) if a.name is not None}
+            arguments = [self._library_argument(b) for b in self._bound(entry, tuple(positional), named, node.span)]
+        name = f"{MARK}library·{entry.name}·{id(entry)}"
+        self.constants[name] = entry.implementation
+        return self.made(ast.Call(load(name), arguments, []), node.span, *values)
+
+    def _bound(self, entry: LibraryFunction, positional: tuple[ast.expr, ...], named: dict[str, ast.expr], span: Span) -> list[object]:
+        try:
+            return bind_arguments(entry, positional, named)
+        except LibraryFault as fault:
+            raise ZyntaxError(Diagnostic(fault.code, fault.message, span, hint=fault.hint)) from None
+
+    def _library_argument(self, bound: object) -> ast.expr:
+        """An expression, a variadic parameter's tuple of them, or a default value."""
+        if isinstance(bound, ast.expr):
+            return bound
+        if isinstance(bound, tuple) and all(isinstance(b, ast.expr) for b in bound):
+            return ast.Tuple(list(bound), ast.Load())
+        return self.constant(bound)
+
+    def _extern_call(self, node: nodes.Call, name: str) -> ast.expr:
+        entry = self.library.functions.get(name)
+        if entry is not None:
+            return self._library_call(node, entry)
+        function = self.runtime_functions().get(name)
+        if function is None:
+            raise ZyntaxError(Diagnostic("0201", f"there is no runtime function `{name}`", node.function.span))
+        self.constants[f"{MARK}extern·{name}"] = function
+        return self._plain_call(node, load(f"{MARK}extern·{name}"))
+
+    def runtime_functions(self) -> dict[str, Callable[..., object]]:
+        raise AssertionError("defined by the generator")
+
+    def _method_call(self, node: nodes.Call, receiver: nodes.Expression, name: str) -> ast.expr:
+        kind = kind_of_type(receiver.type)
+        entry = self.library.methods.get((kind, name)) if kind is not None else None
+        if entry is not None:
+            return self._library_call(node, entry, receiver)
+        makers: list[Maker] = [lambda: self.expression(receiver), *[self._argument(a) for a in node.arguments]]
+        value, *values = self.in_order(makers, node.span)
+        positional = [v for v, a in zip(values, node.arguments, strict=True) if a.name is None]
+        named = [ast.keyword(a.name, v) for v, a in zip(values, node.arguments, strict=True) if a.name is not None]
+        call = ast.Call(load(f"{MARK}method"), [value, ast.Constant(name), *positional], named)
+        return self.made(call, node.span, value, *values)
+
+
+def _keyword(name: str) -> str:
+    return f"{name}{MARK}" if name in ("None", "True", "False", "__debug__") else name
+
+
+def _flat(bound: list[object]) -> list[object]:
+    return [part for b in bound for part in (b if isinstance(b, tuple) else (b,))]

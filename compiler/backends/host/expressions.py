@@ -1,0 +1,318 @@
+"""Expressions to Python expressions. What is a statement in Python (blocks, `if` with statements, comprehensions, lambdas) is
+written before, into the statements of the moment."""
+
+import ast
+from collections.abc import Callable
+
+from compiler.backends.host.emit import load, not_supported
+from compiler.backends.host.naming import (
+    MARK,
+    DeclaredFunction,
+    LibraryName,
+    Module,
+    ModuleMember,
+    Variable,
+)
+from compiler.backends.host.operators import Operators
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.library import LibraryFunction
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import I64, STRING, UNKNOWN, DType, ListType, RangeType, Scalar, TupleType, Type
+
+_LATER = {
+    nodes.DictLiteral: ("a dict literal", "use a list of tuples"),
+    nodes.RecordLiteral: ("a record or struct literal", "use a tuple"),
+    nodes.UnitNumber: ("a number with a unit", "write the plain number"),
+    nodes.Match: ("`match`", "use `if` and `elif`"),
+    nodes.Try: ("`try`", "check values before they are used"),
+    nodes.Propagate: ("`?` after an expression", "use `if`"),
+    nodes.OperatorValue: ("an operator as a value", "write a lambda: `def(a, b): a + b`"),
+}
+
+
+class Expressions(Operators):
+    """One method a kind of node that needs more than a line."""
+
+    def value_of_block(self, node: nodes.Expression) -> ast.expr:
+        raise AssertionError("defined by the generator")
+
+    def lambda_(self, node: nodes.Lambda) -> ast.expr:
+        raise AssertionError("defined by the generator")
+
+    def compute(self, node: nodes.Compute) -> ast.expr:
+        raise AssertionError("defined by the generator")
+
+    def call(self, node: nodes.Call) -> ast.expr:
+        raise AssertionError("defined by the generator")
+
+    def expression(self, node: nodes.Expression) -> ast.expr:
+        """An expression to be evaluated exactly once, after the statements written so far and in the order of its parts."""
+        match node:
+            case nodes.IntLiteral() | nodes.FloatLiteral():
+                return self.number(node, node.type.dtype if isinstance(node.type, Scalar) else None)
+            case nodes.BoolLiteral(value=value):
+                return ast.Constant(value)
+            case nodes.StringLiteral(value=text):
+                return ast.Constant(text)
+            case nodes.FString():
+                return self.f_string(node)
+            case nodes.Name(name=name):
+                return self.name(name, node.span)
+            case nodes.Path():
+                return self.path(node)
+            case nodes.Binary():
+                return self.binary(node)
+            case nodes.Unary():
+                return self.unary(node)
+            case nodes.Call():
+                return self.call(node)
+            case nodes.Index():
+                return self.index(node)
+            case nodes.Field():
+                return self.field(node)
+            case nodes.TupleLiteral(elements=elements):
+                if not elements:
+                    return ast.Constant(None)
+                types = node.type.elements if isinstance(node.type, TupleType) else (UNKNOWN,) * len(elements)
+                makers = [self._maker(e, t) for e, t in zip(elements, types, strict=True)]
+                values = self.in_order(makers, node.span)
+                return self.made(ast.Tuple(values, ast.Load()), node.span, *values)
+            case nodes.ListLiteral(elements=elements):
+                element = node.type.element if isinstance(node.type, ListType) else UNKNOWN
+                values = self.in_order([self._maker(e, element) for e in elements], node.span)
+                return self.made(ast.List(values, ast.Load()), node.span, *values)
+            case nodes.Range():
+                return self.range_(node)
+            case nodes.Cast(value=value, target=target):
+                return self.cast(node, value, self.resolve(target))
+            case nodes.Conditional():
+                return self.conditional(node)
+            case nodes.Lambda():
+                return self.lambda_(node)
+            case nodes.Comprehension():
+                return self.comprehension(node)
+            case nodes.Compute():
+                return self.compute(node)
+            case nodes.If() | nodes.Block():
+                return self.value_of_block(node)
+            case nodes.LaterExpression(feature=feature):
+                raise not_supported(feature, node.span, "see the list of what this version runs")
+        later = _LATER.get(type(node))
+        if later is not None:
+            raise not_supported(later[0], node.span, later[1])
+        raise ZyntaxError(Diagnostic("0901", f"tier 0 does not know the node {type(node).__name__}", node.span))
+
+    def _maker(self, node: nodes.Expression, to: Type) -> Callable[[], ast.expr]:
+        return lambda: self.converted(node, to)
+
+    # ---- names ---------------------------------------------------------------------------------------------------
+
+    def name(self, name: str, span: Span) -> ast.expr:
+        match self.scope.find(name):
+            case Variable() as variable:
+                return self.variable(variable, span)
+            case DeclaredFunction(python=python) as function:
+                self.note_use(function)
+                return self.at(load(python), span)
+            case ModuleMember() as member:
+                return self.member(member, span)
+            case LibraryName(function=function):
+                return self.library_value(function)
+            case Module():
+                raise ZyntaxError(Diagnostic("0203", f"`{name}` is a module, not a value", span, hint=f"name a part of it: `{name}.f`"))
+        if name in self.library.constants:
+            return self.constant(self.library.constants[name][1])
+        if name in self.library.functions:
+            return self.library_value(self.library.functions[name])
+        raise ZyntaxError(Diagnostic("0201", f"there is no `{name}` here", span))
+
+    def variable(self, variable: Variable, span: Span) -> ast.expr:
+        """A read. A variable of an enclosing function's loop is noted: the closure has to bind this iteration's."""
+        self.note_use(variable)
+        value = self.at(load(variable.python), span)
+        return ast.Subscript(value, ast.Constant(0), ast.Load()) if variable.boxed else value
+
+    def note_use(self, binding: Variable | DeclaredFunction) -> None:
+        frame = self.frame
+        while frame is not binding.frame and frame.parent is not None:
+            if binding.loop > 0 and not binding.is_global:
+                frame.captured[binding.python] = binding
+            frame = frame.parent
+
+    def member(self, member: ModuleMember, span: Span) -> ast.expr:
+        return self.at(ast.Subscript(load(member.module.python), ast.Constant(member.key), ast.Load()), span)
+
+    def library_value(self, function: LibraryFunction) -> ast.expr:
+        """A library function as a value: a callable that binds its arguments."""
+        from compiler.backends.host.support import call_library
+
+        name = f"{MARK}as value·{function.name}"
+        self.constants.setdefault(name, lambda *values, **named: call_library(function, values, named))
+        return load(name)
+
+    def path(self, node: nodes.Path) -> ast.expr:
+        member = self.module_member(node.segments)
+        if member is not None:
+            return self.member(member, node.span)
+        function = self.library.functions.get("::".join(node.segments))
+        if function is not None:
+            return self.library_value(function)
+        if len(node.segments) == 1:
+            return self.name(node.segments[0], node.span)
+        raise ZyntaxError(Diagnostic("0201", f"there is no `{'::'.join(node.segments)}`", node.span))
+
+    def module_member(self, segments: tuple[str, ...]) -> ModuleMember | None:
+        if len(segments) == 2:
+            module = self.scope.find(segments[0])
+            if isinstance(module, Module) and segments[1] in module.names:
+                return ModuleMember(segments[1], module)
+        return None
+
+    # ---- parts ---------------------------------------------------------------------------------------------------
+
+    def field(self, node: nodes.Field) -> ast.expr:
+        if isinstance(node.value, nodes.Name):
+            module = self.scope.find(node.value.name)
+            if isinstance(module, Module):
+                if node.name not in module.names:
+                    raise ZyntaxError(Diagnostic("0202", f"module `{module.name}` has no `{node.name}`", node.span))
+                return self.member(ModuleMember(node.name, module), node.span)
+        value = self.expression(node.value)
+        if isinstance(node.value.type, TupleType) and node.name.isdecimal():
+            return self.made(ast.Subscript(value, ast.Constant(int(node.name)), ast.Load()), node.span, value)
+        return self.help("field", node.span, value, ast.Constant(node.name))
+
+    def index(self, node: nodes.Index) -> ast.expr:
+        parts = [lambda: self.expression(node.value), *[self._index_maker(i) for i in node.indices]]
+        return self.help("get", node.span, *self.in_order(parts, node.span))
+
+    def _index_maker(self, node: nodes.Expression) -> Callable[[], ast.expr]:
+        return lambda: self.index_part(node)
+
+    def index_part(self, node: nodes.Expression) -> ast.expr:
+        """One index: an int, a slice, `...`."""
+        match node:
+            case nodes.EllipsisIndex():
+                return ast.Constant(...)
+            case nodes.Slice():
+                given = [(part, self._index_maker(part)) for part in (node.low, node.high, node.step) if part is not None]
+                made = iter(self.in_order([maker for _, maker in given], node.span))
+                parts = [ast.Constant(None) if p is None else next(made) for p in (node.low, node.high, node.step)]
+                return self.made(ast.Call(load(f"{MARK}slice!"), parts, []), node.span, *parts)
+        return self.expression(node)
+
+    def range_(self, node: nodes.Range) -> ast.expr:
+        """Ints that are known as such go straight to Python's `range`."""
+        given = [node.low, node.high] if node.step is None else [node.low, node.high, node.step]
+        values = self.in_order([self._maker(e, UNKNOWN) for e in given], node.span)
+        if all(e.type in (I64, Scalar(DType.I64, weak=True)) for e in given) and node.step is None:
+            if not node.inclusive:
+                return self.made(ast.Call(load(f"{MARK}range!"), values, []), node.span, *values)
+            end = self.made(ast.BinOp(values[1], ast.Add(), ast.Constant(1)), node.span, values[1])
+            return self.made(ast.Call(load(f"{MARK}range!"), [values[0], end], []), node.span, values[0], end)
+        step = values[2] if node.step is not None else ast.Constant(1)
+        return self.help("range", node.span, values[0], values[1], step, ast.Constant(node.inclusive))
+
+    def cast(self, node: nodes.Cast, value: nodes.Expression, to: Type) -> ast.expr:
+        if isinstance(to, Scalar) and to.dtype is not DType.BOOL:
+            literal = self.weak_literal(value)
+            if literal is not None and (to.dtype.is_float or literal[1].is_int):
+                return self._scalar(*literal, to.dtype, node.span)
+        made = self.expression(value)
+        match value.type, to:
+            case Scalar(dtype=have), Scalar(dtype=want) if have is want:
+                return made
+            case Scalar(dtype=DType.I64), Scalar(dtype=DType.F64):
+                return self.made(ast.Call(load(f"{MARK}float!"), [made], []), node.span, made)
+        return self.help("cast", node.span, made, self.typed(to))
+
+    def f_string(self, node: nodes.FString) -> ast.expr:
+        pieces = [p for p in node.parts if p.value is not None or p.text]
+        values = self.in_order([self._piece(p) for p in pieces], node.span)
+        if all(isinstance(v, ast.Constant) for v in values):
+            return ast.Constant("".join(v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)))
+        shown: list[ast.expr] = [v if isinstance(v, ast.Constant) else self.at(ast.FormattedValue(v, -1, None), node.span) for v in values]
+        return self.made(ast.JoinedStr(shown), node.span, *values)
+
+    def _piece(self, part: nodes.FStringPart) -> Callable[[], ast.expr]:
+        value = part.value
+        if value is None:
+            return lambda: ast.Constant(part.text)
+        if part.format:
+            return lambda: self.help("format", value.span, self.expression(value), ast.Constant(part.format))
+        if value.type == STRING:
+            return lambda: self.expression(value)
+        return lambda: self.help("text", value.span, self.expression(value))
+
+    # ---- choices and loops -----------------------------------------------------------------------------------------
+
+    def conditional(self, node: nodes.Conditional) -> ast.expr:
+        test = self.condition(node.condition)
+        with self.collected() as first:
+            then = self.converted(node.then, node.type)
+        with self.collected() as second:
+            otherwise = self.converted(node.otherwise, node.type)
+        if not first and not second:
+            return self.made(ast.IfExp(test, then, otherwise), node.span, test, then, otherwise)
+        name = self.frame.temporary()
+        first.append(self.at(ast.Assign([ast.Name(name, ast.Store())], then), node.then.span))
+        second.append(self.at(ast.Assign([ast.Name(name, ast.Store())], otherwise), node.otherwise.span))
+        self.write(ast.If(test, first, second), node.span)
+        return load(name)
+
+    def comprehension(self, node: nodes.Comprehension) -> ast.expr:
+        """A loop that appends: its variables are new in each iteration, as a loop's are."""
+        if node.key is not None:
+            raise not_supported("a dict comprehension", node.span, "use a list of tuples")
+        result = self.frame.temporary()
+        source = self.iterated(node.source)
+        self.assign(result, ast.List([], ast.Load()), node.span)
+        self.frame.loop += 1
+        with self.block(), self.collected() as body:
+            target = self.loop_target(node.names, node.source, node.source.span)
+            if node.condition is not None:
+                test = self.condition(node.condition)
+                self.write(ast.If(ast.UnaryOp(ast.Not(), test), [self.at(ast.Continue(), node.span)], []), node.condition.span)
+            element = node.type.element if isinstance(node.type, ListType) else UNKNOWN
+            value = self.converted(node.element, element)
+            append = ast.Attribute(load(result), "append", ast.Load())
+            self.write(ast.Expr(self.at(ast.Call(append, [value], []), node.element.span)), node.element.span)
+        self.frame.loop -= 1
+        self.write(ast.For(target, source, body, []), node.span)
+        return load(result)
+
+    def iterated(self, source: nodes.Expression) -> ast.expr:
+        """What a `for` runs over."""
+        value = self.expression(source)
+        if isinstance(source.type, (ListType, RangeType)) or isinstance(source, nodes.Range):
+            return value
+        return self.help("iterate", source.span, value)
+
+    def loop_target(self, names: tuple[str, ...], source: nodes.Expression, span: Span) -> ast.expr:
+        """Declares a loop's variables; several take the element apart at the start of the body."""
+        element = _element_type(source.type)
+        if len(names) == 1:
+            return self._loop_variable(names[0], element)
+        types = element.elements if isinstance(element, TupleType) and len(element.elements) == len(names) else None
+        targets = [self._loop_variable(n, types[i] if types else UNKNOWN) for i, n in enumerate(names)]
+        if types:
+            return ast.Tuple(list(targets), ast.Store())
+        whole = self.frame.temporary()
+        parts = self.help("unpack", span, load(whole), ast.Constant(len(names)))
+        self.write(ast.Assign([ast.Tuple(list(targets), ast.Store())], parts), span)
+        return ast.Name(whole, ast.Store())
+
+    def _loop_variable(self, name: str, type_: Type) -> ast.expr:
+        if name == "_":
+            return ast.Name(self.frame.temporary(), ast.Store())
+        return ast.Name(self.declare(name, type_).python, ast.Store())
+
+
+def _element_type(source: Type) -> Type:
+    match source:
+        case ListType(element=element):
+            return element
+        case RangeType():
+            return I64
+    return UNKNOWN

@@ -1,0 +1,196 @@
+"""Functions and closures to Python functions: parameters with their conversions, defaults and sizes; what closures capture."""
+
+import ast
+from collections.abc import Callable, Mapping
+
+from compiler.backends.host.emit import load, not_supported
+from compiler.backends.host.naming import MARK, DeclaredFunction, Frame, LibraryName, Scope, Variable
+from compiler.backends.host.positions import Positions
+from compiler.backends.host.statements import Destination, Statements
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.library import Library
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.walk import walk
+from compiler.typed_ast.shapes import dims_of
+from compiler.typed_ast.types import I64, UNIT, UNKNOWN, Scalar, TensorType, Type
+
+
+class Functions(Statements):
+    """`def`, lambdas, and the frames that they are."""
+
+    def __init__(self, program: nodes.Program, library: Library, positions: Positions) -> None:
+        super().__init__(program, library, positions)
+        self.functions: list[DeclaredFunction] = []
+        self.closure_names = _closure_names(program)
+
+    def announce(self, node: nodes.Function) -> DeclaredFunction:
+        """The function's name, from here on."""
+        if node.is_async:
+            raise not_supported("`async def`", node.span, "write a plain `def`")
+        if any(a.name == "kernel" for a in node.annotations):
+            raise not_supported("a named kernel", node.span, "write a `compute` block inside a `def`")
+        frame = self.frame
+        declared = DeclaredFunction(node.name, frame.python_name(node.name), frame, node, frame.loop, is_global=frame.is_module)
+        self.enter(node.name, declared)
+        return declared
+
+    def define(self, declared: DeclaredFunction, node: nodes.Function) -> None:
+        """Writes the function."""
+        if node.body is None:
+            self._define_extern(node)
+            return
+        body = node.body
+        result = self.resolve(node.result)
+        if declared.is_global:
+            self.functions.append(declared)
+        self._define(declared.python, node.parameters, result, lambda to: self.block_into(body, to), node.span, declared)
+
+    def _define_extern(self, node: nodes.Function) -> None:
+        entry = self.library.functions.get(node.name)
+        if entry is None:
+            raise ZyntaxError(Diagnostic("0201", f"there is no runtime function `{node.name}`", node.span))
+        self.enter(node.name, LibraryName(node.name, entry))
+
+    def define_body(self, python: str, write: Callable[[], None], span: Span) -> None:
+        """A function without parameters, for what is no function in the program."""
+        self._define(python, (), UNIT, lambda to: write(), span)
+
+    def lambda_(self, node: nodes.Lambda) -> ast.expr:
+        python = self.frame.temporary()
+        self._define(python, node.parameters, UNKNOWN, lambda to: self.into(node.body, to), node.span)
+        return load(python)
+
+    def parameter_types(self, node: nodes.Function) -> Mapping[str, Type]:
+        return {p.name: self.resolve(p.annotation) for p in node.parameters}
+
+    # ---- one function ------------------------------------------------------------------------------------------------
+
+    def _define(
+        self,
+        python: str,
+        parameters: tuple[nodes.Parameter, ...],
+        result: Type,
+        write: Callable[[Destination], None],
+        span: Span,
+        declared: DeclaredFunction | None = None,
+    ) -> None:
+        defaults = [self._default(p, python) for p in parameters]
+        outer_frame, outer_scope = self.frame, self.scope
+        self.frame = Frame(parent=outer_frame, result=UNKNOWN if result == UNIT else result)
+        self.scope = Scope(outer_scope)
+        try:
+            with self.collected() as body:
+                names = self._parameters(parameters, defaults)
+                self._sizes(parameters)
+                write(Destination(to_caller=True, to=self.frame.result))
+            frame = self.frame
+        finally:
+            self.frame, self.scope = outer_frame, outer_scope
+        head: list[ast.stmt] = []
+        if frame.globals:
+            head.append(ast.Global(sorted(frame.globals)))
+        if frame.nonlocals:
+            head.append(ast.Nonlocal(sorted(frame.nonlocals)))
+        definition = function_definition(python, names, [*head, *body] or [ast.Pass()], _optional(defaults))
+        self._write_closure(self.at(definition, span), frame, declared)
+
+    def _write_closure(self, definition: ast.FunctionDef, frame: Frame, declared: DeclaredFunction | None) -> None:
+        """A closure over variables of a loop is made by a factory, so that each iteration has its own. What is captured from
+        further out than this frame's parent is already bound there."""
+        captured = sorted(n for n, b in frame.captured.items() if b is not declared and n not in frame.nonlocals)
+        place = (definition.lineno, definition.col_offset, definition.end_lineno, definition.end_col_offset)
+        if not captured:
+            self.body.append(definition)
+            return
+        factory = self.frame.temporary()
+        back = ast.Return(load(definition.name))
+        made = function_definition(factory, captured, [definition, back])
+        call = ast.Call(load(factory), [load(name) for name in captured], [])
+        binding = ast.Assign([ast.Name(definition.name, ast.Store())], call)
+        for statement in (made, back, binding):
+            statement.lineno, statement.col_offset, statement.end_lineno, statement.end_col_offset = place
+        self.body += [made, binding]
+
+    def _default(self, parameter: nodes.Parameter, python: str) -> str | None:
+        """A default is evaluated at each call that needs it, among the names of the definition: a function of its own."""
+        if parameter.default is None:
+            return None
+        default = parameter.default
+        name = self.frame.python_name(f"{MARK}default {python} {parameter.name}")
+        self._define(name, (), UNKNOWN, lambda to: self.into(default, to), default.span)
+        return name
+
+    def _parameters(self, parameters: tuple[nodes.Parameter, ...], defaults: list[str | None]) -> list[str]:
+        """Parameters keep their names; what arrives is converted to the declared type."""
+        names = []
+        for parameter, default in zip(parameters, defaults, strict=True):
+            type_ = self.resolve(parameter.annotation)
+            python = self.frame.parameter_name(parameter.name)
+            self.scope.names[parameter.name] = Variable(parameter.name, python, self.frame, type_, parameter.mutable)
+            names.append(python)
+            if default is not None:
+                self._note_default(default)
+                test = ast.Compare(load(python), [ast.Is()], [load(f"{MARK}missing")])
+                given = self.at(ast.Assign([ast.Name(python, ast.Store())], ast.Call(load(default), [], [])), parameter.span)
+                self.write(ast.If(test, [given], []), parameter.span)
+            if isinstance(type_, Scalar) or not self.needs_no_check(type_):
+                value = self.help("convert", parameter.span, load(python), self.typed(type_))
+                self.assign(python, value, parameter.span)
+        return names
+
+    def _note_default(self, default: str) -> None:
+        """The function of a default, made in a loop, is that iteration's too."""
+        outer = self.frame.parent
+        if outer is not None and outer.loop > 0:
+            self.frame.captured[default] = Variable(default, default, outer, loop=outer.loop)
+
+    def _sizes(self, parameters: tuple[nodes.Parameter, ...]) -> None:
+        """Dim names of a signature are ints in the body."""
+        equations: list[ast.expr] = []
+        names: list[str] = []
+        for parameter in parameters:
+            type_ = self.resolve(parameter.annotation)
+            dims = dims_of(type_.shape) if isinstance(type_, TensorType) else None
+            if not dims or all(d is None or d.value is not None for d in dims):
+                continue
+            forms = tuple(None if d is None else (tuple(d.terms), d.constant) for d in dims)
+            names += [n for d in dims if d is not None for n, _ in d.terms if n not in names]
+            variable = self.scope.names[parameter.name]
+            assert isinstance(variable, Variable)
+            equations.append(ast.Tuple([ast.Constant(parameter.name), load(variable.python), self.constant(forms)], ast.Load()))
+        if not equations:
+            return
+        new = [n for n in names if n not in self.scope.names]
+        targets: list[ast.expr] = [ast.Name(self.declare(n, I64).python, ast.Store()) for n in new]
+        span = parameters[0].span.to(parameters[-1].span)
+        call = self.help("sizes", span, ast.Tuple(equations, ast.Load()), self.constant(tuple(new)))
+        self.write(ast.Assign([ast.Tuple(targets, ast.Store())], call), span)
+
+
+def function_definition(name: str, parameters: list[str], body: list[ast.stmt], optional: int = 0) -> ast.FunctionDef:
+    """A Python function; its last `optional` parameters may be left out."""
+    arguments = ast.arguments([], [ast.arg(p) for p in parameters], None, [], [], None, [load(f"{MARK}missing") for _ in range(optional)])
+    return ast.FunctionDef(name, arguments, body, [], None)
+
+
+def _optional(defaults: list[str | None]) -> int:
+    """How many parameters stand from the first default on."""
+    return next((len(defaults) - i for i, d in enumerate(defaults) if d is not None), 0)
+
+
+def _closure_names(program: nodes.Program) -> frozenset[str]:
+    """Names that lambdas and inner functions mention: a variable of a loop that is among them and changes lives in a box."""
+    found: set[str] = set()
+    for statement in program.statements:
+        inner = statement.body if isinstance(statement, nodes.Function) else statement
+        if inner is None:
+            continue
+        for node in walk(inner):
+            if isinstance(node, (nodes.Lambda, nodes.Function)):
+                found.update(_mentioned(node))
+    return frozenset(found)
+
+
+def _mentioned(closure: nodes.Node) -> set[str]:
+    return {node.name for node in walk(closure) if isinstance(node, nodes.Name)}

@@ -1,0 +1,227 @@
+"""A whole program to a Python module: functions first, then the top-level statements as one function. Also compute blocks,
+imports and the other declarations."""
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from compiler.backends.host.emit import load, not_supported
+from compiler.backends.host.functions import Functions, function_definition
+from compiler.backends.host.naming import (
+    MARK,
+    DeclaredFunction,
+    Frame,
+    LibraryName,
+    Module,
+    ModuleMember,
+    Scope,
+    Variable,
+)
+from compiler.backends.host.positions import Positions
+from compiler.backends.host.statements import DISCARD
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.library import Library
+from compiler.typed_ast import nodes
+from compiler.typed_ast.conversions import strong
+from compiler.typed_ast.free_names import free_names
+from compiler.typed_ast.types import UNKNOWN, Type
+
+if TYPE_CHECKING:
+    from compiler.backends.host.program import HostRuntime
+
+TOP = f"{MARK}top"
+_LATER = {
+    nodes.Struct: ("`struct`", "use tuples"),
+    nodes.EnumDeclaration: ("`enum`", "use ints"),
+    nodes.Trait: ("`trait`", "use functions"),
+    nodes.Impl: ("`impl`", "use functions"),
+}
+
+
+class Generator(Functions):
+    """Makes the module of one program."""
+
+    def __init__(self, program: nodes.Program, library: Library, positions: Positions, runtime: "HostRuntime") -> None:
+        super().__init__(program, library, positions)
+        self.runtime = runtime
+        self.tests: list[tuple[str, str]] = []
+        self.compute_sites: list[nodes.Compute] = []
+        self.modules: dict[str, object] = {}
+        """Namespaces of imported modules by generated name."""
+        self._module_frame = self.frame
+        self._top = Frame(parent=self.frame)
+        self._ahead = self.scope
+        self._globals: set[str] = set()
+
+    # ---- the module ------------------------------------------------------------------------------------------------
+
+    def module(self) -> ast.Module:
+        """`_ahead` is the outermost scope: functions, and variables for those who mention them before their place."""
+        for statement in self.program.statements:
+            if isinstance(statement, nodes.Function):
+                self.announce(statement)
+        for name, type_ in _top_level_names(self.program):
+            if name not in self._ahead.names:
+                self._ahead.names[name] = self._global(name, type_)
+        self.scope = Scope(self._ahead)
+        definitions: list[ast.stmt] = []
+        with self.collected() as statements:
+            for statement in self.program.statements:
+                with self.collected() as made:
+                    self._top_level(statement)
+                (definitions if isinstance(statement, (nodes.Function, nodes.Test)) else statements).extend(made)
+        head: list[ast.stmt] = [ast.Global(sorted(self._globals))] if self._globals else []
+        definitions.append(function_definition(TOP, [], [*head, *statements] or [ast.Pass()]))
+        return ast.Module(definitions, [])
+
+    def _top_level(self, statement: nodes.Statement) -> None:
+        match statement:
+            case nodes.Function(name=name):
+                declared = self._ahead.names[name]
+                if isinstance(declared, DeclaredFunction):
+                    self.define(declared, statement)
+            case nodes.Test(name=name, body=body):
+                python = self.frame.python_name(f"{MARK}test {len(self.tests)}")
+                self.tests.append((name, python))
+                self.define_body(python, lambda: self.block_into(body, DISCARD), statement.span)
+            case _:
+                self.frame = self._top
+                self.statement(statement)
+                self.frame = self._module_frame
+
+    def declare(self, name: str, type_: Type = UNKNOWN, mutable: bool = False, boxed: bool = False) -> Variable:
+        """Variables of the top level itself are globals of the module; the first of a name is the one that was announced."""
+        if self.frame is not self._top or self.scope.parent is not self._ahead:
+            return super().declare(name, type_, mutable, boxed)
+        announced = self._ahead.names.get(name)
+        variable = self._global(name, type_)if not isinstance(announced, Variable) or name in self.scope.names else announced
+        variable.type, variable.mutable = type_, mutable
+        self.scope.names[name] = variable
+        return variable
+
+    def _global(self, name: str, type_: Type) -> Variable:
+        variable = Variable(name, self._module_frame.python_name(name), self._module_frame, type_, is_global=True)
+        self._globals.add(variable.python)
+        return variable
+
+    def exports(self) -> dict[str, str]:
+        """Names that importers see, and their keys among the globals."""
+        found = {n: b.python for n, b in self._ahead.names.items() if isinstance(b, (Variable, DeclaredFunction))}
+        return found | {n: b.python for n, b in self.scope.names.items() if isinstance(b, Variable)}
+
+    def runtime_functions(self) -> dict[str, Callable[..., object]]:
+        return dict(self.runtime.functions)
+
+    # ---- compute ---------------------------------------------------------------------------------------------------
+
+    def compute(self, node: nodes.Compute) -> ast.expr:
+        """Inputs are evaluated as written; then every outer variable that the block mentions, by its name."""
+        site = len(self.compute_sites)
+        self.compute_sites.append(node)
+        values = self.in_order([self._maker(i.value, UNKNOWN) for i in node.inputs], node.span)
+        names = [i.name for i in node.inputs]
+        for name in free_names(node):
+            if name not in names and isinstance(self.scope.find(name), (Variable, ModuleMember)):
+                names.append(name)
+                values.append(self.name(name, node.span))
+        table = ast.Dict([ast.Constant(name) for name in names], list(values))
+        return self.made(ast.Call(load(f"{MARK}compute"), [self.constant(site), table], []), node.span, *values)
+
+    # ---- declarations ----------------------------------------------------------------------------------------------
+
+    def declaration(self, node: nodes.Declaration) -> None:
+        match node:
+            case nodes.Function():
+                self.define(self.announce(node), node)
+            case nodes.ProgramParameter():
+                self._program_parameter(node)
+            case nodes.Config(entries=entries):
+                values = self.in_order([self._maker(e.value, UNKNOWN) for e in entries], node.span)
+                table = ast.Dict([ast.Constant(e.name) for e in entries], list(values))
+                call = ast.Call(load(f"{MARK}configure"), [table, self.constant(node.span)], [])
+                self.write(ast.Expr(self.made(call, node.span, *values)), node.span)
+            case nodes.Import():
+                self._import(node)
+            case nodes.TypeAlias():
+                pass
+            case nodes.Test():
+                raise ZyntaxError(Diagnostic("0402", "`test` stands at the top level only", node.span))
+            case nodes.LaterDeclaration(feature=feature):
+                raise not_supported(feature, node.span, "leave it out")
+            case _:
+                what, instead = _LATER[type(node)]
+                raise not_supported(what, node.span, instead)
+
+    def _program_parameter(self, node: nodes.ProgramParameter) -> None:
+        declared = self.resolve(node.annotation)
+        type_ = declared if declared != UNKNOWN else strong(node.default.type)
+        parts: list[Callable[[], ast.expr]] = [lambda: self.converted(node.default, type_)]
+        bounds: ast.expr = ast.Constant(None)
+        if isinstance(node.range, nodes.Range):
+            parts += [self._maker(node.range.low, type_), self._maker(node.range.high, type_)]
+        values = self.in_order(parts, node.span)
+        if isinstance(node.range, nodes.Range):
+            bounds = self.help("bounds", node.range.span, values[1], values[2], ast.Constant(node.range.inclusive))
+        call = ast.Call(load(f"{MARK}parameter"), [ast.Constant(node.name), values[0], bounds, self.constant(node.span)], [])
+        given = self.convert(self.made(call, node.span, *values), UNKNOWN, type_, node.span)
+        self.bind_name(node.name, given, type_, False, node.span)
+
+    def _import(self, node: nodes.Import) -> None:
+        """A module's namespace is at hand when code is made; its statements run where the import stands."""
+        program = self.runtime.module(node.module, node.span)
+        dotted = ".".join(node.module)
+        if program is None:
+            if node.form is nodes.ImportForm.NAMES:
+                self._import_from_library(node)
+            return
+        python = f"{MARK}module·{dotted}"
+        self.constants[python] = program.namespace
+        self.constants[f"{MARK}start·{dotted}"] = program.start
+        self.write(ast.Expr(ast.Call(load(f"{MARK}start·{dotted}"), [], [])), node.span)
+        module = Module(dotted, python, program.names)
+        match node.form:
+            case nodes.ImportForm.MODULE:
+                self.enter(node.alias or node.module[-1], module)
+            case nodes.ImportForm.NAMES:
+                for name in node.names:
+                    if name not in module.names:
+                        raise ZyntaxError(Diagnostic("0202", f"module `{dotted}` has no `{name}`", node.span))
+                    self._enter_member(ModuleMember(name, module))
+            case nodes.ImportForm.EVERYTHING:
+                for name in module.names:
+                    if not name.startswith("_"):
+                        self._enter_member(ModuleMember(name, module))
+
+    def _enter_member(self, member: ModuleMember) -> None:
+        """Functions above the import may use what it brings, too."""
+        self.enter(member.name, member)
+        if self.scope.parent is self._ahead:
+            self._ahead.names.setdefault(member.name, member)
+
+    def _import_from_library(self, node: nodes.Import) -> None:
+        for name in node.names:
+            candidates = (name, "::".join((*node.module, name)), f"{node.module[-1]}::{name}")
+            entry = next((self.library.functions[c] for c in candidates if c in self.library.functions), None)
+            if entry is not None:
+                self.enter(name, LibraryName(name, entry))
+            elif name not in self.library.constants:
+                raise ZyntaxError(Diagnostic("0202", f"module `{'.'.join(node.module)}` has no `{name}`", node.span))
+
+
+def _top_level_names(program: nodes.Program) -> Iterator[tuple[str, Type]]:
+    for statement in program.statements:
+        match statement:
+            case nodes.Let(pattern=pattern):
+                for name in _pattern_names(pattern):
+                    yield name, UNKNOWN
+            case nodes.ProgramParameter(name=name):
+                yield name, UNKNOWN
+
+
+def _pattern_names(pattern: nodes.Pattern) -> Iterator[str]:
+    match pattern:
+        case nodes.BindingPattern(name=name):
+            yield name
+        case nodes.TuplePattern(elements=elements):
+            for element in elements:
+                yield from _pattern_names(element)
