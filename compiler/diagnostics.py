@@ -10,6 +10,7 @@ from typing import Any
 from attrs import field, frozen
 
 from compiler.source import Source, Sources, Span
+from compiler.tuples import as_tuple
 
 
 class Severity(Enum):
@@ -34,8 +35,8 @@ class Diagnostic:
     message: str
     span: Span | None = None
     label: str = ""
-    others: tuple[Label, ...] = field(default=(), converter=tuple)
-    notes: tuple[str, ...] = field(default=(), converter=tuple)
+    others: tuple[Label, ...] = field(default=(), converter=as_tuple)
+    notes: tuple[str, ...] = field(default=(), converter=as_tuple)
     hint: str | None = None
     severity: Severity = Severity.ERROR
 

@@ -8,6 +8,8 @@ from typing import Union
 
 from attrs import field, frozen
 
+from compiler.tuples import as_tuple
+
 
 @frozen
 class FloorDiv:
@@ -28,7 +30,7 @@ AffineLike = Union["Affine", str, int]
 class Affine:
     """The sum of `coefficient * symbol` plus `constant`. Terms are sorted and free of zeros, so equal forms are equal objects."""
 
-    terms: tuple[tuple[Symbol, int], ...] = field(default=(), converter=tuple)
+    terms: tuple[tuple[Symbol, int], ...] = field(default=(), converter=as_tuple)
     constant: int = 0
 
     @staticmethod

@@ -8,6 +8,7 @@ from compiler.hir.gpu import one_of
 from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand, operands
 from compiler.hir.memory import mem_of
 from compiler.hir.types import I1, I32, Barrier, HirType, Mem, Space
+from compiler.tuples import as_tuple
 
 
 def _forms(forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
@@ -120,7 +121,7 @@ class BulkLoad(Instruction):
     tensor_index: tuple[Affine, ...] = attribute(converter=_forms)
     barrier: Value = operand()
     barrier_index: tuple[Affine, ...] = attribute(converter=_forms)
-    box: tuple[int, ...] = attribute(converter=tuple)
+    box: tuple[int, ...] = attribute(converter=as_tuple)
     offsets: tuple[int, ...] = attribute((), tuple)
     multicast: int = attribute(0)
 
@@ -140,7 +141,7 @@ class BulkStore(Instruction):
     shared_index: tuple[Affine, ...] = attribute(converter=_forms)
     tensor: Value = operand()
     tensor_index: tuple[Affine, ...] = attribute(converter=_forms)
-    box: tuple[int, ...] = attribute(converter=tuple)
+    box: tuple[int, ...] = attribute(converter=as_tuple)
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return []
@@ -190,7 +191,7 @@ class WarpgroupMma(Instruction):
     b: Value = operand()
     b_index: tuple[Affine, ...] = attribute((), _forms)
     keep: Value = operand()
-    shape: tuple[int, ...] = attribute(converter=tuple)
+    shape: tuple[int, ...] = attribute(converter=as_tuple)
     transpose_a: bool = attribute(False)
     transpose_b: bool = attribute(False)
 

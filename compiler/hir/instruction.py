@@ -21,6 +21,7 @@ from attrs import Factory, define, field
 from compiler.hir.affine import Affine
 from compiler.hir.types import HirType
 from compiler.source import Span
+from compiler.tuples import as_tuple
 
 
 @define(eq=False)
@@ -101,7 +102,7 @@ def optional_operand() -> Any:
 
 
 def operands() -> Any:
-    return field(default=(), converter=tuple, metadata={"role": Role.OPERANDS})
+    return field(default=(), converter=as_tuple, metadata={"role": Role.OPERANDS})
 
 
 def attribute(default: Any = attrs.NOTHING, converter: Callable[[Any], Any] | None = None) -> Any:

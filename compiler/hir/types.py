@@ -5,6 +5,7 @@ from enum import Enum, IntEnum
 from attrs import field, frozen
 
 from compiler.hir.affine import Affine, AffineLike
+from compiler.tuples import as_tuple
 
 FLOATS = {"f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 SIGNED = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "index": 64}
@@ -145,7 +146,7 @@ class Ring(HirType):
     """A bounded queue of `stages` entries, each a tuple of tiles."""
 
     stages: int
-    elements: tuple[Tile, ...] = field(converter=tuple)
+    elements: tuple[Tile, ...] = field(converter=as_tuple)
 
     def __str__(self) -> str:
         return f"ring<{self.stages} x ({', '.join(map(str, self.elements))})>"
@@ -205,7 +206,7 @@ class Struct(HirType):
     """Host code: fields side by side."""
 
     name: str
-    fields: tuple[tuple[str, HirType], ...] = field(converter=tuple)
+    fields: tuple[tuple[str, HirType], ...] = field(converter=as_tuple)
 
     def __str__(self) -> str:
         return f"struct<{self.name}; {', '.join(f'{n}: {t}' for n, t in self.fields)}>"

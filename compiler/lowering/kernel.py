@@ -13,6 +13,7 @@ from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.hir.module import HirFunction
 from compiler.source import Span
+from compiler.tuples import as_tuple
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.nodes import Function
 from compiler.typed_ast.types import DType
@@ -26,7 +27,7 @@ class TensorInput:
 
     name: str
     dtype: DType
-    dims: tuple[int | str | Affine | None, ...] = field(converter=tuple)
+    dims: tuple[int | str | Affine | None, ...] = field(converter=as_tuple)
     contiguous: bool = True
     mutable: bool = False
     captured: bool = False
@@ -53,8 +54,8 @@ class Signature:
     """All that lowering knows of a block's surroundings: its inputs (declared, then captured, in order of first use), and the
     functions that its body may call."""
 
-    tensors: tuple[TensorInput, ...] = field(default=(), converter=tuple)
-    scalars: tuple[ScalarInput, ...] = field(default=(), converter=tuple)
+    tensors: tuple[TensorInput, ...] = field(default=(), converter=as_tuple)
+    scalars: tuple[ScalarInput, ...] = field(default=(), converter=as_tuple)
     functions: Mapping[str, Function] = field(factory=dict, eq=False, hash=False)
 
 
@@ -120,7 +121,7 @@ class WorkspaceArgument:
     """Data pointer of scratch memory: `dims` elements of `dtype`, undefined at the start."""
 
     dtype: str
-    dims: tuple[Affine, ...] = field(converter=tuple)
+    dims: tuple[Affine, ...] = field(converter=as_tuple)
 
 
 KernelArgument = TensorArgument | StrideArgument | SizeArgument | ScalarArgument | ResultArgument | WorkspaceArgument
@@ -134,7 +135,7 @@ class ResultPlan:
 
     name: str
     dtype: DType
-    dims: tuple[Affine, ...] = field(converter=tuple)
+    dims: tuple[Affine, ...] = field(converter=as_tuple)
     scalar: bool = False
     zeroed: bool = False
     copy_of: str | None = None
@@ -145,11 +146,11 @@ class ResultPlan:
 
 @frozen
 class LaunchPlan:
-    sizes: tuple[SizeRule, ...] = field(default=(), converter=tuple)
-    equations: tuple[Equation, ...] = field(default=(), converter=tuple)
-    arguments: tuple[KernelArgument, ...] = field(default=(), converter=tuple)
+    sizes: tuple[SizeRule, ...] = field(default=(), converter=as_tuple)
+    equations: tuple[Equation, ...] = field(default=(), converter=as_tuple)
+    arguments: tuple[KernelArgument, ...] = field(default=(), converter=as_tuple)
     """One for each parameter of the function, in order."""
-    results: tuple[ResultPlan, ...] = field(default=(), converter=tuple)
+    results: tuple[ResultPlan, ...] = field(default=(), converter=as_tuple)
     work: Affine = Affine()
     """Rough count of inner steps, to decide on threads and progress."""
 
@@ -162,4 +163,4 @@ class LoweredKernel:
     plan: LaunchPlan
     kind: KernelType | None
     metadata: KernelMetadata
-    warnings: tuple[Diagnostic, ...] = field(default=(), converter=tuple)
+    warnings: tuple[Diagnostic, ...] = field(default=(), converter=as_tuple)

@@ -9,6 +9,7 @@ from attrs import Factory, define, field, frozen
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.source import NOWHERE, Span
+from compiler.tuples import as_tuple
 from compiler.typed_ast.conversions import Fit, fit
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.library import Library
@@ -55,7 +56,7 @@ class ComputeOutcome:
     """What a compute block's value is, and what is wrong with the block."""
 
     type: Type
-    diagnostics: tuple[Diagnostic, ...] = field(default=(), converter=tuple)
+    diagnostics: tuple[Diagnostic, ...] = field(default=(), converter=as_tuple)
 
 
 class ComputeRule(Protocol):

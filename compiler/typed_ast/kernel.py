@@ -4,6 +4,7 @@ from enum import Enum
 
 from attrs import field, frozen
 
+from compiler.tuples import as_tuple
 from compiler.typed_ast.types import AUTO, DeviceTarget
 
 
@@ -36,7 +37,7 @@ class KernelHints:
     unroll_factor: int | None = None
     coalesced_access: bool = False
     async_copy: bool = False
-    tile: tuple[tuple[str, int], ...] = field(default=(), converter=tuple)
+    tile: tuple[tuple[str, int], ...] = field(default=(), converter=as_tuple)
     pipeline_stages: int | None = None
     warps: int | None = None
     cluster: int | None = None
@@ -60,8 +61,8 @@ class KernelMetadata:
     max_registers: int = 0
     is_device_function: bool = False
     hints: KernelHints = KernelHints()
-    options: tuple[tuple[str, object], ...] = field(default=(), converter=tuple)
-    broadcast: tuple[tuple[str, tuple[int, ...]], ...] = field(default=(), converter=tuple)
+    options: tuple[tuple[str, object], ...] = field(default=(), converter=as_tuple)
+    broadcast: tuple[tuple[str, tuple[int, ...]], ...] = field(default=(), converter=as_tuple)
     name: str | None = None
     is_async: bool = False
     trace: bool = False

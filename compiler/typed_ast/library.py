@@ -6,6 +6,7 @@ from typing import Any
 
 from attrs import Factory, define, field, frozen
 
+from compiler.tuples import as_tuple
 from compiler.typed_ast.types import UNKNOWN, Type
 
 REQUIRED = object()
@@ -63,7 +64,7 @@ class LibraryFunction:
     parameter is one tuple."""
 
     name: str
-    parameters: tuple[LibraryParameter, ...] = field(converter=tuple)
+    parameters: tuple[LibraryParameter, ...] = field(converter=as_tuple)
     result: Type | TypeRule
     implementation: Callable[..., Any] = field(eq=False)
     doc: str = ""

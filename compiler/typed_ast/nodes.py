@@ -6,10 +6,11 @@ from enum import Enum
 from attrs import field, frozen
 
 from compiler.source import NOWHERE, Span
+from compiler.tuples import as_tuple
 from compiler.typed_ast.kernel import CompileTarget, ExecutionConstraints, KernelMetadata, Visibility
 from compiler.typed_ast.types import UNKNOWN, Type
 
-_tuple = field(default=(), converter=tuple)
+_tuple = field(default=(), converter=as_tuple)
 
 
 @frozen(kw_only=True)

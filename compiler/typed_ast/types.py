@@ -4,6 +4,8 @@ from enum import Enum, IntEnum
 
 from attrs import field, frozen
 
+from compiler.tuples import as_tuple
+
 
 @frozen
 class Type:
@@ -134,7 +136,7 @@ class DictType(Type):
 
 @frozen
 class TupleType(Type):
-    elements: tuple[Type, ...] = field(converter=tuple)
+    elements: tuple[Type, ...] = field(converter=as_tuple)
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.elements))})"
@@ -159,7 +161,7 @@ class ResultType(Type):
 
 @frozen
 class FunctionType(Type):
-    parameters: tuple[Type, ...] = field(converter=tuple)
+    parameters: tuple[Type, ...] = field(converter=as_tuple)
     result: Type = UnknownType()
 
     def __str__(self) -> str:
@@ -179,7 +181,7 @@ class NamedType(Type):
     """A struct, enum, trait or type parameter by name."""
 
     name: str
-    arguments: tuple[Type, ...] = field(default=(), converter=tuple)
+    arguments: tuple[Type, ...] = field(default=(), converter=as_tuple)
 
     def __str__(self) -> str:
         return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
@@ -232,7 +234,7 @@ class AddressSpace(IntEnum):
 class ShapeExpr:
     """An affine form of size names: the sum of `coefficient * name` plus `constant` (`2*N + 1`)."""
 
-    terms: tuple[tuple[str, int], ...] = field(default=(), converter=tuple)
+    terms: tuple[tuple[str, int], ...] = field(default=(), converter=as_tuple)
     constant: int = 0
 
     @staticmethod
@@ -274,7 +276,7 @@ class TensorShape:
 
 @frozen
 class StaticShape(TensorShape):
-    dims: tuple[int, ...] = field(converter=tuple)
+    dims: tuple[int, ...] = field(converter=as_tuple)
 
     @property
     def rank(self) -> int:
@@ -306,7 +308,7 @@ class DynamicShape(TensorShape):
 class SymbolicShape(TensorShape):
     """Each dim an affine form of size names; None is an unknown dim (`?`) among known ones."""
 
-    dims: tuple[ShapeExpr | None, ...] = field(converter=tuple)
+    dims: tuple[ShapeExpr | None, ...] = field(converter=as_tuple)
 
     @property
     def rank(self) -> int:
@@ -343,7 +345,7 @@ class SharedArray(Type):
     """Block-local memory; `dims` are its extents (the seed's `size` is their product)."""
 
     element: Type
-    dims: tuple[int | ShapeExpr, ...] = field(converter=tuple)
+    dims: tuple[int | ShapeExpr, ...] = field(converter=as_tuple)
 
     @property
     def size(self) -> int | None:
