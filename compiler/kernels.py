@@ -31,8 +31,8 @@ from compiler.pipelines import NEST, PassTimes, run_passes
 from compiler.schedule.cpu import Scheduled, schedule_for_cpu
 from compiler.schedule.machine import CpuMachine
 from compiler.typed_ast import nodes
-from compiler.typed_ast.constants import names_needing_values
-from compiler.typed_ast.types import DType, StaticShape, SymbolicShape, TensorType, Type
+from compiler.typed_ast.constants import names_needing_values, walk
+from compiler.typed_ast.types import DType, FunctionType, Scalar, StaticShape, SymbolicShape, TensorType, Type, UnknownType
 from runtime.tensor import Tensor, dtype_name, numpy_dtype
 
 Warn = Callable[[Diagnostic], None]
@@ -199,8 +199,6 @@ def static_signature(
     compute: nodes.Compute, scope: Mapping[str, Type], names: tuple[str, ...], functions: Mapping[str, nodes.Function]
 ) -> Signature | None:
     """The signature as far as types tell it, or None when a dtype or rank is only known at run time."""
-    from compiler.typed_ast.types import Scalar
-
     inputs = {entry.name: entry for entry in compute.inputs}
     tensors, scalars = [], []
     for name in dict.fromkeys((*inputs, *names)):
@@ -224,9 +222,43 @@ def static_signature(
     return Signature(tensors, scalars, functions)
 
 
-def _is_callable(type: Type) -> bool:
-    from compiler.typed_ast.types import FunctionType
+def assumed_signature(
+    compute: nodes.Compute, scope: Mapping[str, Type], names: tuple[str, ...], functions: Mapping[str, nodes.Function]
+) -> Signature:
+    """The signature to show a block under when types leave it open: unknown elements count as f32, an unknown rank is that of the
+    block's own indices, an outer name that is never indexed is an int."""
+    inputs = {entry.name: entry for entry in compute.inputs}
+    ranks = {
+        node.value.name: len(node.indices)
+        for node in walk(compute.body)
+        if isinstance(node, nodes.Index) and isinstance(node.value, nodes.Name)
+    }
+    tensors, scalars = [], []
+    for name in dict.fromkeys((*inputs, *names)):
+        entry = inputs.get(name)
+        type = entry.value.type if entry is not None else scope.get(name)
+        span = entry.span if entry else compute.span
+        match type:
+            case None:
+                continue
+            case Scalar(dtype):
+                scalars.append(ScalarInput(name, dtype, None, entry is None, span))
+            case TensorType(element, shape):
+                dtype = element.dtype if isinstance(element, Scalar) else DType.F32
+                rank = shape.rank if shape.rank is not None else ranks.get(name, 1)
+                dims: tuple[Any, ...] = shape.dims if isinstance(shape, StaticShape) else _dim_names(type, rank)
+                tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
+            case UnknownType() if name in ranks:
+                dims = (None,) * ranks[name]
+                tensors.append(TensorInput(name, DType.F32, dims, True, entry is not None and entry.mutable, entry is None, span))
+            case UnknownType():
+                scalars.append(ScalarInput(name, DType.I64, None, entry is None, span))
+            case _:
+                continue
+    return Signature(tensors, scalars, functions)
 
+
+def _is_callable(type: Type) -> bool:
     return isinstance(type, FunctionType)
 
 

@@ -1,7 +1,8 @@
 """The CPU's schedule of a kernel: lifted to a field and placed by a table where that can be done, else the nest as written with
 its loops marked. What was chosen is kept in words for `--emit schedule`."""
 
-from attrs import field, frozen
+import attrs
+from attrs import frozen
 
 from compiler.analysis.dependence import NestFacts
 from compiler.analysis.lift import Refused, lift
@@ -11,6 +12,7 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.schedule.field import table_for
 from compiler.schedule.machine import CpuMachine
+from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
 from compiler.schedule.place import NotPlaceable, place
 
@@ -21,7 +23,7 @@ class Scheduled:
 
     function: HirFunction
     field: HirFunction | None = None
-    words: tuple[str, ...] = field(default=(), converter=tuple)
+    words: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
 
 
 def schedule_for_cpu(nest: HirFunction, facts: NestFacts, machine: CpuMachine) -> Scheduled:
@@ -29,8 +31,9 @@ def schedule_for_cpu(nest: HirFunction, facts: NestFacts, machine: CpuMachine) -
     try:
         lifted = lift(nest)
         _require_placeable(lifted)
-        table = table_for(lifted, machine)
-        return Scheduled(place(lifted, table), lifted, str(table).split("\n"))
+        kept = materialise(lifted)
+        table = table_for(kept, machine)
+        return Scheduled(place(kept, table), lifted, str(table).split("\n"))
     except (Refused, NotPlaceable) as reason:
         function, words = marked(nest, facts)
         return Scheduled(function, None, (f"the nest as written, because {reason}", *words))

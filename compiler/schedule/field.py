@@ -4,11 +4,12 @@ contiguous), which is shared out to threads (one that every result varies along)
 from attrs import frozen
 
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of
-from compiler.hir.instruction import Instruction
-from compiler.hir.memory import Alloc, Check, Load, Store
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.machine import CpuMachine
+from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 
 MAP_VECTORS = 2
@@ -33,17 +34,23 @@ class _Facts:
 def table_for(field: HirFunction, machine: CpuMachine) -> Table:
     """The table of places for a field. Every axis of the field gets a plan."""
     facts = _look(field)
-    contraction = next((op for op in field.body.body if isinstance(op, Contract)), None)
-    if contraction is not None:
-        return _contraction(field, contraction, facts, machine)
-    return _general(field, facts, machine)
+    tiles: dict[str, tuple[int, int]] = {}
+    reasons: list[str] = []
+    for op in field.body.body:
+        if isinstance(op, Contract):
+            _block_contraction(field, op, facts, machine, tiles, reasons)
+    _choose_vector(field, facts, machine, tiles, reasons)
+    order = _order(field, facts, tiles)
+    threaded = order[0] if order and (order[0] in facts.common or order[0] not in facts.ordered) else None
+    if threaded is not None:
+        why = "every result varies along it" if threaded in facts.common else "its reduction may be cut in chunks"
+        reasons.append(f"{threaded} is shared out to threads: {why}")
+    plans = [AxisPlan(axis, "thread" if axis == threaded else "time", *tiles.get(axis, (1, 1))) for axis in order]
+    return Table(plans, reasons)
 
 
 def _look(field: HirFunction) -> _Facts:
-    scope = field.scope()
-    stores = [op for op in field.body.body if isinstance(op, Store) and not isinstance(op.mem.source, Alloc)]
-    indexed = [[name for name, _ in scope.axes_of(*store.index)] for store in stores]
-    common = tuple(name for name in (indexed[0] if indexed else []) if all(name in names for names in indexed))
+    common = common_axes(field)
     reduced: set[str] = set()
     ordered: set[str] = set()
     for op in field.body.body:
@@ -67,11 +74,11 @@ def _computed_dtype(field: HirFunction) -> str:
     return widest
 
 
-def _contiguity(field: HirFunction) -> dict[str, int]:
+def _contiguity(field: HirFunction, among: list[Instruction] | None = None) -> dict[str, int]:
     """Votes by axis, weighted by the number of axes of the access (its traffic): for, when a step along the axis is a step to the
     next element; against, when it is a longer one."""
     votes: dict[str, int] = dict.fromkeys(field.axes, 0)
-    for op in field.body.body:
+    for op in field.body.body if among is None else among:
         if not isinstance(op, Load | Store):
             continue
         weight = sum(any(form.coefficient(axis) for form in op.index) for axis in field.axes)
@@ -85,12 +92,6 @@ def _contiguity(field: HirFunction) -> dict[str, int]:
             contiguous = unit and steps[-1] == 1 and not any(steps[:-1])
             votes[axis] += weight if contiguous else -weight
     return votes
-
-
-def _vector_axis(field: HirFunction, facts: _Facts, allowed: list[str]) -> str | None:
-    votes = _contiguity(field)
-    best = max(allowed, key=lambda axis: (votes[axis], axis in facts.common), default=None)
-    return best if best is not None and votes[best] > 0 else None
 
 
 def _lanes(field: HirFunction, axis: str, lanes: int) -> int:
@@ -108,72 +109,108 @@ def _registers(field: HirFunction, axis: str, registers: int, lanes: int) -> int
     return registers
 
 
-def _in_order(facts: _Facts, field: HirFunction, vector: str | None) -> list[str]:
-    """Loop order: axes of all results first (the vector's last among them), then the rest in order of declaration."""
-    kept = [a for a in facts.common if a != vector] + ([vector] if vector in facts.common else [])
-    rest = [a for a in field.axes if a not in kept]
-    return kept + [a for a in rest if a != vector] + ([vector] if vector in rest and vector is not None else [])
+def _order(field: HirFunction, facts: _Facts, tiles: dict[str, tuple[int, int]]) -> list[str]:
+    """Loop order: axes common to everything first, those without tiles outermost, vectors before rows of registers (a panel as
+    wide as the vectors is then reused from the cache by all rows); then the rest in the same manner."""
+
+    def rank(axis: str) -> tuple[bool, int]:
+        registers, lanes = tiles.get(axis, (1, 1))
+        return axis not in facts.common, 1 if lanes > 1 else 2 if registers > 1 else 0
+
+    def inner_rank(axis: str) -> tuple[bool, int]:
+        # Inside, vectors run fastest: they follow memory.
+        registers, lanes = tiles.get(axis, (1, 1))
+        return axis not in facts.common, 2 if lanes > 1 and axis in facts.reduced else 1 if registers > 1 else 0
+
+    common = sorted((a for a in field.axes if a in facts.common), key=rank)
+    kept = sorted((a for a in field.axes if a not in facts.common and a not in facts.reduced), key=rank)
+    reduced = sorted((a for a in field.axes if a not in facts.common and a in facts.reduced), key=inner_rank)
+    if len(common) > 1 and not any(isinstance(op, Contract) for op in field.body.body):
+        # A map or reduction walks memory in its own order: the vector axis innermost.
+        common.sort(key=lambda a: tiles.get(a, (1, 1))[1] > 1)
+    return common + kept + reduced
 
 
-def _general(field: HirFunction, facts: _Facts, machine: CpuMachine) -> Table:
-    allowed = [axis for axis in field.axes if axis not in facts.ordered]
-    vector = _vector_axis(field, facts, allowed)
-    order = _in_order(facts, field, vector)
-    lanes = _lanes(field, vector, machine.lanes(facts.widest)) if vector else 1
-    first = order[0] if order else None
-    thread = first if first in facts.common or first not in facts.ordered else None
-    plans, reasons = [], []
-    for axis in order:
-        place = "thread" if axis == thread else "time"
-        if axis == vector:
-            registers = _registers(field, axis, ACCUMULATORS if axis in facts.reduced else MAP_VECTORS, lanes)
-            plans.append(AxisPlan(axis, place, registers, lanes))
-            reasons.append(f"memory is contiguous along {axis}")
-        else:
-            plans.append(AxisPlan(axis, place))
-        if place == "thread" and axis in facts.common:
-            reasons.append(f"every result varies along {axis}")
-        elif place == "thread":
-            reasons.append(f"the reduction over {axis} may be cut in chunks")
-    return Table(plans, reasons)
+def _choose_vector(
+    field: HirFunction, facts: _Facts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
+) -> None:
+    """Vectors for what isn't a contraction: the axis with the most contiguous traffic, if no target then has two vector axes."""
+    contracted = {axis for op in field.body.body if isinstance(op, Contract) for axis in op.over}
+    votes = _contiguity(field)
+    taken = [axis for axis, (_, lanes) in tiles.items() if lanes > 1]
+    together = [axes_of(op) for op in field.body.body if isinstance(op, Store | Reduce | Contract)]
+
+    def free(axis: str) -> bool:
+        return not any(axis in axes and any(other in axes for other in taken) for axes in together)
+
+    allowed = [a for a in field.axes if a not in facts.ordered and a not in contracted and a not in tiles and free(a)]
+    best = max(allowed, key=lambda axis: (votes[axis], axis in facts.common), default=None)
+    if best is None or votes[best] <= 0:
+        return
+    lanes = _lanes(field, best, machine.lanes(facts.widest))
+    vectors = ACCUMULATORS if best in facts.reduced and not tiles else MAP_VECTORS
+    tiles[best] = (_registers(field, best, vectors, lanes), lanes)
+    reasons.append(f"{best} is the vector: memory is contiguous along it")
 
 
-def _contraction(field: HirFunction, contraction: Instruction, facts: _Facts, machine: CpuMachine) -> Table:
-    """Register blocking: columns are vectors of the operand that is contiguous along them, rows are broadcast from the other."""
-    assert isinstance(contraction, Contract)
-    left, right = _names(contraction.a.type), _names(contraction.b.type)
-    own = [axis for axis in facts.common if (axis in left) != (axis in right) and axis not in facts.ordered]
-    column = _vector_axis(field, facts, own)
-    if column is None:
-        return _general(field, facts, machine)
-    other_side = right if column in left else left
-    rows = [axis for axis in own if axis != column and axis in other_side]
-    row = rows[-1] if rows else None
-    lanes = _lanes(field, column, machine.lanes(contraction.to))
-    # Accumulators fill three quarters of the vector registers; the rest hold a row of the vector operand and a broadcast.
-    vectors = _registers(field, column, 2, lanes)
-    height = _registers(field, row, max(1, machine.vector_registers * 3 // 4 // vectors // 4 * 4 or 4), 1) if row else 1
-    if height > 8:
-        height = 8
-    outside = [axis for axis in facts.common if axis not in (row, column)]
-    inside = [axis for axis in field.axes if axis not in facts.common]
-    order = [*outside, column, *([row] if row else []), *inside]
-    plans = []
-    for number, axis in enumerate(order):
-        place = "thread" if number == 0 and axis in facts.common else "time"
-        if axis == column:
-            plans.append(AxisPlan(axis, place, vectors, lanes))
-        elif axis == row:
-            plans.append(AxisPlan(axis, place, height))
-        else:
-            plans.append(AxisPlan(axis, place))
-    reasons = [f"{column} is contiguous in an operand and the result: vectors", f"{row or 'no axis'} reuses them from registers"]
-    return Table(plans, reasons)
+def _block_contraction(
+    field: HirFunction,
+    contraction: Contract,
+    facts: _Facts,
+    machine: CpuMachine,
+    tiles: dict[str, tuple[int, int]],
+    reasons: list[str],
+) -> None:
+    """Register blocking of one contraction. Columns are vectors of the operand that is contiguous along them, rows are broadcast
+    from the other; when both operands are contiguous along the sum instead, vectors run along it and both sides give rows."""
+    left, right = axes_of_value(contraction.a), axes_of_value(contraction.b)
+    own = [a for a in field.axes if (a in left) != (a in right) and a not in contraction.over and a not in tiles]
+    votes = _contiguity(field, loads_of(contraction))
+    lanes_for = machine.lanes(contraction.to)
+    column = max((a for a in own if votes[a] > 0), key=lambda a: votes[a], default=None)
+    if column is not None:
+        lanes = _lanes(field, column, lanes_for)
+        tiles[column] = (_registers(field, column, 2, lanes), lanes)
+        reasons.append(f"{column} is the vector of a contraction: an operand is contiguous along it")
+        other = right if column in left else left
+        rows = [a for a in own if a != column and a in other]
+        height = 8 if machine.vector_registers >= 32 else 4
+        if rows:
+            tiles[rows[-1]] = (_registers(field, rows[-1], height, 1), 1)
+            reasons.append(f"{rows[-1]} reuses its vectors from registers")
+        return
+    summed = [a for a in contraction.over if votes[a] > 0 and a not in facts.ordered and a not in tiles]
+    along = max(summed, key=lambda a: votes[a], default=None)
+    if along is None:
+        return
+    tiles[along] = (1, _lanes(field, along, lanes_for))
+    reasons.append(f"{along} is the vector of a contraction: both operands are contiguous along it")
+    for side in (left, right):
+        rows = [a for a in own if a in side and a not in tiles]
+        if rows:
+            tiles[rows[-1]] = (_registers(field, rows[-1], 4 if machine.vector_registers >= 32 else 2, 1), 1)
+            reasons.append(f"{rows[-1]} reuses its vectors from registers")
 
 
-def _names(type: object) -> tuple[str, ...]:
-    return type.axis_names if isinstance(type, Tile) else ()
+def loads_of(contraction: Contract) -> list[Instruction]:
+    """Loads that a contraction's operands are computed from, other reductions not entered."""
+    found: list[Instruction] = []
+    waiting, seen = [contraction.a, contraction.b], set()
+    while waiting:
+        value = waiting.pop()
+        if value in seen or value.source is None:
+            continue
+        seen.add(value)
+        if isinstance(value.source, Load):
+            found.append(value.source)
+        elif not isinstance(value.source, Reduce | Contract):
+            waiting += value.source.operand_values
+    return found
 
 
-def has_faults(field: HirFunction) -> bool:
-    return any(isinstance(op, Check) for op in field.body.body)
+def axes_of(op: Instruction) -> set[str]:
+    return {axis for value in op.operand_values for axis in axes_of_value(value)}
+
+
+def axes_of_value(value: Value) -> set[str]:
+    return set(value.type.axis_names) if isinstance(value.type, Tile) else set()

@@ -294,11 +294,10 @@ class _Placing:
 
     def identity(self, target: Reduce | Contract, region: _Region) -> list[Value]:
         if isinstance(target, Contract):
-            (result,) = target.results
-            axes = sorted(self.axes([result]), key=self.table.order)
             if target.accumulator is not None:
                 raise NotPlaceable("a contraction with an accumulator in a field")
-            return [region.builder.const(0.0 if target.to[0] in "fb" else 0, Tile(target.to, self.tile_axes(axes)))]
+            axes = sorted(self.axes([target.a, target.b]), key=self.table.order)
+            return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, self.tile_axes(axes)))]
         axes = sorted(self.axes(target.values), key=self.table.order)
         return [
             region.builder.const(number, Tile(dtype_of(value), self.tile_axes(axes)))
@@ -311,8 +310,7 @@ class _Placing:
             left, right = self.value(target.a, region), self.value(target.b, region)
             if any(axis in region.masks for axis in target.over):
                 left = self.masked(left, 0.0, [a for a in target.over if a in self.axes([target.a])], region)
-            over = tuple(name for name, _ in self.tile_axes(a for a in target.over if a in self.table))
-            made = Contract(a=left, b=right, accumulator=accumulators[0], over=over, to=target.to, flags=target.flags)
+            made = Contract(a=left, b=right, accumulator=accumulators[0], over=(), to=target.to, flags=target.flags)
             return [b.emit(made).result]
         numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
         values = [
@@ -331,12 +329,12 @@ class _Placing:
 
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: _Region) -> list[Value]:
         """After the last loop: the static digits of the reduced axes combined."""
-        if isinstance(target, Contract):
-            return accumulators
         over = [name for name, _ in self.tile_axes(a for a in target.over if a in self.table)]
         if not over:
             return accumulators
-        return region.builder.reduce(target.monoid, *accumulators, over=over, flags=target.flags)
+        monoid = "add" if isinstance(target, Contract) else target.monoid
+        flags = tuple(flag for flag in target.flags if flag == "reassoc") if isinstance(target, Contract) else target.flags
+        return region.builder.reduce(monoid, *accumulators, over=over, flags=flags)
 
     # ---- values ----
 

@@ -1,0 +1,242 @@
+"""Source in, artifact or behaviour out: the only file that knows every stage of a program. Frontends parse and call it; the
+command and the Python APIs sit on top.
+
+What only programs with compute blocks need (analysis, schedules, LLVM) is imported when the first block is met: a program
+that prints a line doesn't wait for it."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import Factory, define, evolve, frozen
+
+from compiler.diagnostics import Diagnostic, Severity, ZyntaxError
+from compiler.hir.module import OptimizationLevel
+from compiler.library import Library
+from compiler.source import NOWHERE, Source, Sources, Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.check import CheckedProgram, check
+from compiler.typed_ast.context import ComputeOutcome
+from compiler.typed_ast.types import UNKNOWN, DeviceKind, Type
+
+if TYPE_CHECKING:
+    from compiler.backends.host.program import HostProgram
+    from compiler.kernels import BuiltKernel, ComputeBlock, KernelOptions
+
+# Every pass over a tree recurses over its depth, which the parser bounds; Python's own bound is lower.
+sys.setrecursionlimit(20_000)
+
+MODULE_ENDINGS = (".zynml", ".ml")
+
+Warn = Callable[[Diagnostic], None]
+
+
+@frozen
+class DriverOptions:
+    """What the user of the command or API sets. `device` overrides every `@device`; `threads` 0: all cores; `parameters`: texts
+    of `--set`."""
+
+    device: str | None = None
+    strict: bool = False
+    threads: int = 0
+    level: OptimizationLevel = OptimizationLevel.O3
+    parameters: Mapping[str, str] = Factory(dict)
+    render_folder: str = "out"
+
+
+class Language(Protocol):
+    """What a frontend hands to the driver besides the tree."""
+
+    @property
+    def library(self) -> Library: ...
+
+    def read_module(self, path: Path, sources: Sources) -> tuple[Source, nodes.Program]:
+        """Reads and parses a module's file. Raises ZyntaxError."""
+
+    def render(self, value: Any, form: str, options: dict[str, Any]) -> None:
+        """Writes a picture and says so. Raises LibraryFault."""
+
+    def configure(self, entries: dict[str, Any]) -> None:
+        """The program's `config`. Raises LibraryFault."""
+
+
+@define(eq=False)
+class Session:
+    """One program from its tree to its end."""
+
+    source: Source
+    program: nodes.Program
+    language: Language
+    sources: Sources
+    options: DriverOptions
+    warn: Warn
+    _scopes: dict[Span, dict[str, Type]] = Factory(dict)
+    _built: "dict[Span, BuiltKernel]" = Factory(dict)
+    _blocks: "dict[Span, ComputeBlock]" = Factory(dict)
+    _warned: set[tuple[str, Span | None]] = Factory(set)
+    _modules: "dict[Path, HostProgram]" = Factory(dict)
+
+    # ---- checking ----
+
+    @cached_property
+    def checked(self) -> CheckedProgram:
+        """The typed tree with all that was found; errors aren't raised yet."""
+        return check(self.program, self.language.library, self._compute_rule)
+
+    def check(self) -> nodes.Program:
+        """The typed tree. Raises all errors; shows warnings, or raises them under `strict`."""
+        diagnostics = self.checked.diagnostics
+        if self.options.strict and diagnostics.warnings:
+            raise ZyntaxError(*(self._as_error(d) for d in diagnostics.sorted if d.severity is not Severity.NOTE))
+        diagnostics.raise_errors()
+        for warning in diagnostics.warnings:
+            self._show(warning)
+        return self.checked.program
+
+    def _as_error(self, diagnostic: Diagnostic) -> Diagnostic:
+        return evolve(diagnostic, severity=Severity.ERROR) if diagnostic.severity is Severity.WARNING else diagnostic
+
+    def _show(self, diagnostic: Diagnostic) -> None:
+        key = (diagnostic.code, diagnostic.span)
+        if key not in self._warned:
+            self._warned.add(key)
+            self.warn(diagnostic)
+
+    def _warn_at_launch(self, diagnostic: Diagnostic) -> None:
+        if self.options.strict and diagnostic.severity is Severity.WARNING:
+            raise ZyntaxError(self._as_error(diagnostic))
+        self._show(diagnostic)
+
+    def _compute_rule(self, node: nodes.Compute, scope: Mapping[str, Type], functions: Mapping[str, nodes.Function]) -> ComputeOutcome:
+        """The checker's window to kernels: lowers and analyses a block whose input types are known, and types its value."""
+        from compiler.kernels import build, static_signature
+        from compiler.lowering.compute import outcome_type
+        from compiler.typed_ast.free_names import free_names
+
+        names = free_names(node)
+        self._scopes[node.span] = {name: scope[name] for name in names if name in scope}
+        signature = static_signature(node, scope, names, functions)
+        if signature is None:
+            return ComputeOutcome(UNKNOWN)
+        try:
+            built = build(node, signature, self.kernel_options)
+        except ZyntaxError as error:
+            return ComputeOutcome(UNKNOWN, error.diagnostics)
+        self._built[node.span] = built
+        return ComputeOutcome(outcome_type(built.lowered), built.lowered.warnings)
+
+    # ---- kernels ----
+
+    @cached_property
+    def kernel_options(self) -> "KernelOptions":
+        from compiler.kernels import KernelOptions
+        from compiler.schedule.machine import CpuMachine
+        from runtime.cpu import detect
+
+        bits = detect.vector_bits(detect.host_features()) or 128
+        return KernelOptions(
+            level=self.options.level,
+            threads=self.options.threads or detect.cores(),
+            machine=CpuMachine(bits, 32 if bits == 512 or detect.simd_name() == "NEON" else 16),
+        )
+
+    @property
+    def times(self) -> Any:
+        return self.kernel_options.times
+
+    def block(self, compute: nodes.Compute) -> "ComputeBlock":
+        """The callable of a compute expression of the typed tree."""
+        from compiler.kernels import ComputeBlock
+
+        found = self._blocks.get(compute.span)
+        if found is None:
+            functions = {s.name: s for s in self.checked.program.statements if isinstance(s, nodes.Function)}
+            declared = dict(self._scopes.get(compute.span, {}))
+            declared.update({entry.name: entry.value.type for entry in compute.inputs})
+            found = ComputeBlock(compute, functions, declared, self.kernel_options, self._warn_at_launch)
+            self._blocks[compute.span] = found
+        return found
+
+    def built(self, compute: nodes.Compute) -> "BuiltKernel | None":
+        """The block as the checker built it, when its types were known."""
+        return self._built.get(compute.span)
+
+    def scope_of(self, compute: nodes.Compute) -> Mapping[str, Type]:
+        """Types of the outer names that a block mentions."""
+        return self._scopes.get(compute.span, {})
+
+    def require_devices(self, computes: Iterable[nodes.Compute]) -> None:
+        """Every device that the program names must be here, unless the user overrides it or the block names a fallback."""
+        if self.options.device is not None:
+            _require_device(self.options.device, NOWHERE)
+            return
+        missing = []
+        for compute in computes:
+            metadata = compute.kernel
+            if metadata is None or metadata.device.kind in (DeviceKind.CPU, DeviceKind.AUTO):
+                continue
+            if metadata.fallback is None or metadata.fallback.kind is not DeviceKind.CPU:
+                span = next((a.span for a in compute.annotations if a.name == "device"), compute.span)
+                missing.append(_absent(str(metadata.device), span))
+        if missing:
+            raise ZyntaxError(*missing)
+
+    # ---- running ----
+
+    @cached_property
+    def host(self) -> "HostProgram":
+        """The program in tier 0, checked, its devices present."""
+        from compiler.backends.host.program import compile_program
+        from compiler.host_runtime import SessionRuntime, check_parameters
+
+        typed = self.check()
+        check_parameters(typed, self.options.parameters)
+        runtime = SessionRuntime(self)
+        program = compile_program(typed, self.language.library, runtime, self.source)
+        runtime.sites = program.compute_sites
+        self.require_devices(program.compute_sites)
+        return program
+
+    def run(self) -> None:
+        """Runs the program to its end. Raises ZyntaxError."""
+        self.host.run()
+
+    def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
+        """The program that `import a.b` means: a file beside this one; None when there is none, which leaves the library."""
+        beside = Path(self.source.path).parent.joinpath(*path)
+        file = next((f for f in (beside.with_suffix(e) for e in MODULE_ENDINGS) if f.is_file()), None)
+        if file is None:
+            return None
+        if file in self._modules:
+            return self._modules[file]
+        source, program = self.language.read_module(file, self.sources)
+        other = Session(source, program, self.language, self.sources, evolve(self.options, parameters={}), self.warn)
+        other._modules = self._modules
+        self._modules[file] = other.host
+        return self._modules[file]
+
+    def emit(self, stage: str) -> str | bytes:
+        """The program at a stage. Raises ZyntaxError for programs that don't get there."""
+        from compiler.emit import emit
+
+        return emit(self, stage)
+
+
+def _require_device(name: str, span: Span) -> None:
+    from runtime.device import here
+
+    if name not in ("cpu", "auto") and name not in here():
+        raise ZyntaxError(_absent(name, None))
+
+
+def _absent(name: str, span: Span | None) -> Diagnostic:
+    return Diagnostic(
+        "0501",
+        f"there is no device `{name}` here",
+        span,
+        "this block is to run there" if span else "",
+        notes=("devices here: cpu",),
+        hint='`--device cpu` runs the program on the CPU; `@device("auto")` takes what is there, `@device("cuda:0", fallback="cpu")` falls back',
+    )

@@ -1,0 +1,93 @@
+"""What a running tier-0 program asks of its session: compute blocks, pictures, parameters, settings, modules."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.backends.host.values import Bounds
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.library import LibraryFault
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.suggest import nearest
+
+if TYPE_CHECKING:
+    from compiler.backends.host.program import HostProgram
+    from compiler.driver import Session
+
+
+class SessionRuntime:
+    """The `HostRuntime` of a session. `sites` is set once the program is generated."""
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self.sites: list[nodes.Compute] = []
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        return {}
+
+    def compute(self, site: int, values: dict[str, Any]) -> Any:
+        return self.session.block(self.sites[site])(values)
+
+    def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
+        with _at(span):
+            self.session.language.render(value, form, options)
+
+    def configure(self, entries: dict[str, Any], span: Span) -> None:
+        with _at(span):
+            self.session.language.configure(entries)
+
+    def parameter(self, name: str, default: Any, bounds: Bounds | None, span: Span) -> Any:
+        """The default, or the text of `--set` read as a value of the default's kind, inside the bounds."""
+        text = self.session.options.parameters.get(name)
+        value = default if text is None else _parsed(name, text, default, span)
+        if bounds is not None and not (bounds.low <= value <= bounds.high if bounds.inclusive else bounds.low <= value < bounds.high):
+            shown = f"{bounds.low}..{'=' if bounds.inclusive else ''}{bounds.high}"
+            raise ZyntaxError(Diagnostic("0807", f"`{name}` is {value}, outside of {shown}", span, hint=f"--set {name}={bounds.low}"))
+        return value
+
+    def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
+        return self.session.module(path, span)
+
+
+class _at:
+    """Faults of the library inside get this place."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, fault: BaseException | None, traceback: object) -> None:
+        if isinstance(fault, LibraryFault):
+            raise ZyntaxError(Diagnostic(fault.code, fault.message, self.span, hint=fault.hint)) from None
+
+
+def _parsed(name: str, text: str, default: Any, span: Span) -> Any:
+    try:
+        match default:
+            case bool():
+                return {"true": True, "false": False}[text]
+            case int():
+                return int(text.replace("_", ""), 0)
+            case float():
+                return float(text)
+            case str():
+                return text
+            case _:
+                return type(default)(float(text))
+    except (ValueError, KeyError):
+        kind = {bool: "true or false", int: "an int", float: "a float"}.get(type(default), "a number")
+        raise ZyntaxError(Diagnostic("0807", f"--set {name}={text}: `{name}` is {kind}", span)) from None
+
+
+def check_parameters(program: nodes.Program, given: Mapping[str, str]) -> None:
+    """Every `--set` names a `param` of the program."""
+    known = [s.name for s in program.statements if isinstance(s, nodes.ProgramParameter)]
+    wrong = [name for name in given if name not in known]
+    if wrong:
+        near = nearest(wrong[0], known)
+        hint = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(f'`{k}`' for k in known)}" if known else "it has none"
+        raise ZyntaxError(Diagnostic("0201", f"--set {wrong[0]}: `{Path(program.path).name}` has no `param {wrong[0]}`", hint=hint))

@@ -1,0 +1,55 @@
+"""ZynML from Python: open and run programs, or take a program's functions and blocks as callables on NumPy arrays."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.driver import DriverOptions, Session
+from compiler.library import Library
+from compiler.source import Source, Sources, display_path
+from compiler.typed_ast import nodes
+from zynml.parse import parse_source, read_source
+from zynml.stdlib import StdlibSettings, library
+
+
+class ZynML:
+    """The language as the driver sees it: library, modules, pictures, settings of one run."""
+
+    def __init__(self, settings: StdlibSettings) -> None:
+        self.settings = settings
+        self._library: Library | None = None
+
+    @property
+    def library(self) -> Library:
+        if self._library is None:
+            self._library = library(self.settings)
+        return self._library
+
+    def read_module(self, path: Path, sources: Sources) -> tuple[Source, nodes.Program]:
+        source = sources.add(read_source(display_path(path)))
+        return source, parse_source(source)
+
+    def render(self, value: Any, form: str, options: dict[str, Any]) -> None:
+        from zynml.stdlib.render import render
+
+        self.settings.write(f"[render] {display_path(render(self.settings, value, form, options))}\n")
+
+    def configure(self, entries: dict[str, Any]) -> None:
+        from zynml.stdlib.config import configure
+
+        configure(self.settings, entries)
+
+
+def open_program(path: str, options: DriverOptions, sources: Sources, warn: Callable[[Diagnostic], None]) -> Session:
+    """A program file as a session. Raises ZyntaxError with all syntax errors."""
+    source = sources.add(read_source(path))
+    return open_source(source, options, sources, warn)
+
+
+def open_source(source: Source, options: DriverOptions, sources: Sources, warn: Callable[[Diagnostic], None]) -> Session:
+    """A program text as a session."""
+    program = parse_source(source)
+    base = Path(source.path).parent if Path(source.path).exists() else None
+    settings = StdlibSettings(base_folder=base, render_folder=Path(options.render_folder))
+    return Session(source, program, ZynML(settings), sources, options, warn)
