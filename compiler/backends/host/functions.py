@@ -11,9 +11,9 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.library import Library
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.walk import walk
 from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import I64, UNIT, UNKNOWN, Scalar, TensorType, Type
+from compiler.typed_ast.walk import walk
 
 
 class Functions(Statements):

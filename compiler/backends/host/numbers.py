@@ -57,7 +57,8 @@ def scalar_class(dtype: DType) -> Callable[[Any], Any]:
         case DType.BF16:
             import ml_dtypes
 
-            return ml_dtypes.bfloat16
+            bfloat16: Callable[[Any], Any] = ml_dtypes.bfloat16
+            return bfloat16
     kind = {"i": "int", "u": "uint", "f": "float"}[dtype.value[0]]
     found: Callable[[Any], Any] = getattr(np, f"{kind}{dtype.bits}")
     return found
@@ -127,11 +128,7 @@ def unified(left: Any, right: Any, left_weak: bool, right_weak: bool, symbol: st
         return None
     common = join(left_type, right_type, left_weak, right_weak)
     if common is None:
-        raise LibraryFault(
-            "0807",
-            f"`{symbol}` has no common type for {left_type.value} and {right_type.value}",
-            "convert one side with `as`",
-        )
+        raise LibraryFault("0207", f"{left_type.value} and {right_type.value} have no common type", "convert one of them with `as`")
     return in_dtype(left, left_type, common), in_dtype(right, right_type, common), common
 
 

@@ -14,7 +14,7 @@ from compiler.library import LibraryFault
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import DTYPE_NAMES
-from compiler.typed_ast.types import DType, Scalar, StringType, Type
+from compiler.typed_ast.types import DType, Scalar, StringType, TensorType, Type
 
 _PYTHON: dict[str, Callable[[], ast.operator]] = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult}
 _COMPARE: dict[str, Callable[[], ast.cmpop]] = {
@@ -121,7 +121,10 @@ class Operators(Emitter):
         if node.operator == "await":
             raise not_supported("`await`", node.span, "call the function and use its value")
         if node.operator in ("not", "!"):
-            return self.made(ast.UnaryOp(ast.Not(), operand := self.condition(node.operand)), node.span, operand)
+            operand = self.expression(node.operand)
+            if _dtype(node.operand.type) is DType.BOOL:
+                return self.made(ast.UnaryOp(ast.Not(), operand), node.span, operand)
+            return self.help("not", node.span, operand)
         operand = self.expression(node.operand)
         match node.operand.type:
             case Scalar(dtype=DType.F64):
@@ -250,6 +253,8 @@ class Operators(Emitter):
             left = left.left
         terms.append(left)
         terms.reverse()
+        if any(isinstance(t.type, TensorType) for t in terms):
+            return self._elementwise(node.operator, terms, node.span)
         operator = ast.And() if node.operator == "and" else ast.Or()
         values: list[ast.expr] = [self.condition(terms[0])]
         for term in terms[1:]:
@@ -267,6 +272,22 @@ class Operators(Emitter):
             self.write(ast.If(test, inner, []), node.span)
             values = [load(name)]
         return values[0] if len(values) == 1 else self.made(ast.BoolOp(operator, values), node.span, *values)
+
+
+    def _elementwise(self, operator: str, terms: list[nodes.Expression], span: Span) -> ast.expr:
+        """`and`, `or` of bool tensors: all terms are evaluated."""
+        value = self.expression(terms[0])
+        for term in terms[1:]:
+            first, second = self.in_order([_ready(value), self.maker(term)], span)
+            value = self.help("both" if operator == "and" else "either", span, first, second)
+        return value
+
+    def maker(self, node: nodes.Expression) -> Callable[[], ast.expr]:
+        return lambda: self.expression(node)
+
+
+def _ready(value: ast.expr) -> Callable[[], ast.expr]:
+    return lambda: value
 
 
 def _dtype(type_: Type) -> DType | None:

@@ -12,7 +12,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
-from compiler.typed_ast.types import UNKNOWN, DType, Scalar, TupleType, Type
+from compiler.typed_ast.types import UNKNOWN, ListType, Scalar, TupleType, Type
 
 
 @frozen
@@ -228,7 +228,7 @@ class Statements(Calls):
                 makers: list[Callable[[], ast.expr]] = [lambda: self.expression(target.value)]
                 makers += [self._index_maker(i) for i in target.indices]
                 base, *indices = self.in_order(makers, target.span)
-                self.write(ast.Expr(self.help("set", target.span, base, self.convert(value, have, target.type, span), *indices)), span)
+                self.write(ast.Expr(self.help("set", target.span, base, *indices, self.convert(value, have, _stored_type(target), span))), span)
             case _:
                 raise ZyntaxError(Diagnostic("0205", "this can't be assigned to", target.span))
 
@@ -277,11 +277,8 @@ class Statements(Calls):
         """Base, indices, value: each evaluated once, as written."""
         makers: list[Callable[[], ast.expr]] = [lambda: self.expression(target.value), *[self._index_maker(i) for i in target.indices]]
         if node.operator is None:
-            base, *rest = self.in_order([*makers, lambda: self.converted(node.value, target.type)], node.span)
-            *indices, value = rest
-            # Python evaluates a call's arguments as written, so the value, which the helper takes second, is last by name.
-            call = ast.Call(load(f"{MARK}set·last"), [base, *indices, value], [])
-            self.write(ast.Expr(self.made(call, target.span, base, value, *indices)), node.span)
+            parts = self.in_order([*makers, lambda: self.converted(node.value, _stored_type(target))], node.span)
+            self.write(ast.Expr(self.help("set", target.span, *parts)), node.span)
             return
         base, *indices = [self.keep(v, target.span) for v in self.in_order(makers, target.span)]
         old = self.keep(self.help("get", target.span, base, *indices), target.span)
@@ -290,7 +287,7 @@ class Statements(Calls):
         made = self.operate(node.operator, old, value, target.type, node.value.type, False, weak, node.span)
         if isinstance(target.type, Scalar):
             made = self.help("convert", node.span, made, self.typed(target.type))
-        self.write(ast.Expr(self.help("set", target.span, base, made, *indices)), node.span)
+        self.write(ast.Expr(self.help("set", target.span, base, *indices, made)), node.span)
 
     # ---- loops --------------------------------------------------------------------------------------------------------
 
@@ -333,3 +330,8 @@ class Statements(Calls):
         entries = ast.Dict([ast.Constant(o.name) for o in node.options], options)
         arguments = [value, ast.Constant(node.form), entries, self.constant(node.span)]
         self.write(ast.Expr(self.made(ast.Call(load(f"{MARK}render"), arguments, []), node.span, value, *options)), node.span)
+
+
+def _stored_type(target: nodes.Index) -> Type:
+    """What an element must be; a slice of a tensor takes numbers and tensors alike."""
+    return target.type if isinstance(target.type, Scalar) or isinstance(target.value.type, ListType) else UNKNOWN

@@ -16,7 +16,6 @@ from compiler.backends.host.values import (
     iterate,
     kind_of,
     make_range,
-    position,
     truth,
     unpack,
     weak_to,
@@ -26,7 +25,7 @@ from compiler.typed_ast.types import DType
 
 Helper = Callable[..., Any]
 
-ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "**": "pow", "<<": "shl", ">>": "shr", "&": "and"}
+ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "**": "pow", "<<": "shl", ">>": "shr", "&": "bitand"}
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 """Operators and how library entries spell them: `operator add`."""
 
@@ -42,8 +41,7 @@ def helpers(library: Library) -> dict[str, Any]:
     """All helpers by generated name."""
     table: dict[str, Helper] = {
         "get": lambda value, *indices: get_item(library, value, indices),
-        "set": lambda value, new, *indices: set_item(library, value, indices, new),
-        "set·last": lambda value, *rest: set_item(library, value, rest[:-1], rest[-1]),
+        "set": lambda value, *rest: invoke(library, "index set", value, rest[:-1], rest[-1]),
         "iterate": lambda value: iterate(library, value),
         "convert": lambda value, to: convert(library, value, to),
         "cast": lambda value, to: cast(library, value, to),
@@ -53,7 +51,10 @@ def helpers(library: Library) -> dict[str, Any]:
         "field": get_field,
         "contains": lambda value, container: contains(library, value, container),
         "negate": lambda value: negate(library, value),
-        "matmul": lambda left, right: on_library(library, "@", "matmul", left, right),
+        "not": lambda value: invert(library, value),
+        "matmul": lambda left, right: on_library(library, "operator matmul", "@", left, right),
+        "both": lambda left, right: on_library(library, "operator and", "and", left, right),
+        "either": lambda left, right: on_library(library, "operator or", "or", left, right),
         "weak": weak_to,
         "truth": truth,
         "unpack": unpack,
@@ -85,59 +86,42 @@ def helpers(library: Library) -> dict[str, Any]:
 
 
 def _arithmetic(library: Library, symbol: str, name: str, left_weak: bool, right_weak: bool) -> Helper:
+    """Numbers here, since only the program's text tells which of them are unsuffixed literals; all else in the library."""
+    entry = f"operator {name}"
+
     def operate(left: Any, right: Any) -> Any:
         found = numbers.arithmetic(symbol, left, right, left_weak, right_weak)
-        if found is not NotImplemented:
-            return found
-        if symbol == "+":
-            if type(left) is str and type(right) is str:
-                return left + right
-            if type(left) is list and type(right) is list:
-                return left + right
-        return on_library(library, symbol, name, left, right)
+        return found if found is not NotImplemented else on_library(library, entry, symbol, left, right)
 
     return operate
 
 
 def _comparison(library: Library, symbol: str, name: str, left_weak: bool, right_weak: bool) -> Helper:
+    entry = f"operator {name}"
+
     def operate(left: Any, right: Any) -> Any:
         found = numbers.compare(symbol, left, right, left_weak, right_weak)
-        if found is not NotImplemented:
-            return found
-        if isinstance(left, str) and isinstance(right, str):
-            return numbers.COMPARISONS[symbol](left, right)
-        if symbol in ("==", "!=") and isinstance(left, (list, tuple, range)) and type(left) is type(right):
-            same = len(left) == len(right) and all(
-                truth_of_equal(library, a, b) for a, b in zip(left, right, strict=True)
-            )
-            return same == (symbol == "==")
-        if symbol in ("==", "!=") and left is None and right is None:
-            return symbol == "=="
-        return on_library(library, symbol, name, left, right)
+        return found if found is not NotImplemented else on_library(library, entry, symbol, left, right)
 
     return operate
 
 
-def truth_of_equal(library: Library, left: Any, right: Any) -> bool:
-    """Whether two elements of containers are equal; tensors are when all their elements are."""
-    found = _comparison(library, "==", "eq", False, False)(left, right)
-    return bool(found) if dtype_of(found) is not None else bool(invoke(library, "all", found))
-
-
-def on_library(library: Library, symbol: str, name: str, left: Any, right: Any) -> Any:
-    """An operator on tensors; a fault when neither side is one."""
-    if f"operator {name}" not in library.functions or "tensor" not in (kind_of(left), kind_of(right)):
-        raise LibraryFault("0807", f"`{symbol}` is not defined for {describe(left)} and {describe(right)}")
-    return invoke(library, f"operator {name}", left, right)
+def on_library(library: Library, entry: str, symbol: str, *operands: Any) -> Any:
+    """An operator on what is no number."""
+    if entry not in library.functions:
+        raise LibraryFault("0208", f"`{symbol}` is not defined for {' and '.join(map(describe, operands))}")
+    return invoke(library, entry, *operands)
 
 
 def negate(library: Library, value: Any) -> Any:
     found = numbers.negate(value)
-    if found is not NotImplemented:
-        return found
-    if kind_of(value) != "tensor" or "operator neg" not in library.functions:
-        raise LibraryFault("0807", f"`-` is not defined for {describe(value)}")
-    return invoke(library, "operator neg", value)
+    return found if found is not NotImplemented else on_library(library, "operator neg", "-", value)
+
+
+def invert(library: Library, value: Any) -> Any:
+    if dtype_of(value) is DType.BOOL:
+        return not value
+    return on_library(library, "operator not", "not", value)
 
 
 def raise_overflow(symbol: str, *operands: Any) -> Any:
@@ -147,64 +131,27 @@ def raise_overflow(symbol: str, *operands: Any) -> Any:
 
 
 def contains(library: Library, value: Any, container: Any) -> bool:
+    """`value in container`, by `==` of the elements."""
     if isinstance(container, str):
         if not isinstance(value, str):
-            raise LibraryFault("0807", f"`in` is not defined for {describe(value)} and String")
+            raise LibraryFault("0208", f"`in` is not defined for {describe(value)} and String")
         return value in container
     if isinstance(container, range) and type(value) is int:
         return value in container
-    return any(truth_of_equal(library, value, element) for element in iterate(library, container))
+    same = _comparison(library, "==", "eq", False, False)
+    return any(truth(same(value, element)) for element in iterate(library, container))
 
 
-# ---- parts -------------------------------------------------------------------------------------------------------------
+# ---- parts -----------------------------------------------------------------------------------------------------------
 
 
 def get_item(library: Library, value: Any, indices: tuple[Any, ...]) -> Any:
-    """`value[indices]`: elements and slices of lists, tuples, texts and ranges here, of tensors in the library."""
-    if isinstance(value, (list, tuple, str, range)):
-        if len(indices) != 1:
-            raise LibraryFault("0801", f"a {describe(value)} takes 1 index, but {len(indices)} are given")
+    """`value[indices]`; the plain case of a list at once."""
+    if type(value) is list and len(indices) == 1:
         index = indices[0]
-        if isinstance(index, slice):
-            return value[plain_slice(index)]
-        return value[position(index, len(value), "a " + describe(value))]
-    if kind_of(value) != "tensor":
-        raise LibraryFault("0807", f"{describe(value)} takes no index")
+        if type(index) is int and -len(value) <= index < len(value):
+            return value[index]
     return invoke(library, "index get", value, indices)
-
-
-def set_item(library: Library, value: Any, indices: tuple[Any, ...], new: Any) -> None:
-    if isinstance(value, list):
-        if len(indices) != 1:
-            raise LibraryFault("0801", f"a list takes 1 index, but {len(indices)} are given")
-        index = indices[0]
-        if isinstance(index, slice):
-            set_slice(value, plain_slice(index), new)
-        else:
-            value[position(index, len(value), "a list")] = new
-        return
-    if kind_of(value) != "tensor":
-        raise LibraryFault("0807", f"elements of {describe(value)} can't be set")
-    invoke(library, "index set", value, indices, new)
-
-
-def set_slice(value: list[Any], part: slice, new: Any) -> None:
-    if not isinstance(new, (list, tuple, range)):
-        raise LibraryFault("0807", f"expected a list for the slice, found {describe(new)}")
-    count = len(range(*part.indices(len(value))))
-    if len(new) != count:
-        raise LibraryFault("0801", f"the slice has {count} elements, but {len(new)} are given")
-    value[part] = new
-
-
-def plain_slice(index: slice) -> slice:
-    for part in (index.start, index.stop, index.step):
-        dtype = dtype_of(part)
-        if part is not None and (dtype is None or not dtype.is_int):
-            raise LibraryFault("0807", f"expected an int in a slice, found {describe(part)}")
-    if index.step is not None and index.step == 0:
-        raise LibraryFault("0806", "the step of a slice is 0")
-    return index
 
 
 def get_field(value: Any, name: str) -> Any:

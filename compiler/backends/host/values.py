@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
-from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing, overflow, plain, scalar_class, shown
+from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing, plain
 from compiler.library import Library, LibraryFault
 from compiler.typed_ast.types import CharType, DType, ListType, Scalar, StringType, TensorType, TupleType, Type, UnitType
 
@@ -81,6 +81,7 @@ def convert(library: Library, value: Any, to: Type) -> Any:
     """The value as the declared type has it, where nothing is lost; a fault where it doesn't fit."""
     match to:
         case Scalar(dtype=want):
+            value = item(library, value)
             have = dtype_of(value)
             if have is None:
                 raise misfit(want.value, value)
@@ -115,6 +116,13 @@ def _all_converted(library: Library, value: list[Any], element: Type) -> list[An
     return value if all(a is b for a, b in zip(converted, value, strict=True)) else converted
 
 
+def item(library: Library, value: Any) -> Any:
+    """The number in a tensor without axes; everything else as it is."""
+    if kind_of(value) == "tensor" and getattr(value, "shape", None) == ():
+        return invoke(library, "index get", value, ())
+    return value
+
+
 def weak_to(value: Any, want: DType) -> Any:
     """A value that came out of unsuffixed literals, as the type that flows in."""
     have = dtype_of(value)
@@ -131,14 +139,14 @@ def cast(library: Library, value: Any, to: Type) -> Any:
             if have is not None:
                 return cast_scalar(value, have, want)
             if kind_of(value) == "tensor":
-                return invoke(library, "operator cast", value, want.value)
+                return invoke(library, "operator as", value, want.value)
             if isinstance(value, str) and len(value) == 1 and want.is_int:
                 return cast_scalar(ord(value), DType.I64, want)
             raise LibraryFault("0807", f"{describe(value)} does not become {want.value}")
         case TensorType(element=element):
             value = as_tensor(library, value, TensorType(element=element) if kind_of(value) != "tensor" else TensorType())
             if isinstance(element, Scalar):
-                value = invoke(library, "operator cast", value, element.dtype.value)
+                value = invoke(library, "operator as", value, element.dtype.value)
             return checked_shape(value, to)
         case CharType():
             if dtype_of(value) in (DType.I64, DType.U8, DType.U32, DType.I32) and 0 <= int(value) < 0x110000:
@@ -150,8 +158,8 @@ def cast(library: Library, value: Any, to: Type) -> Any:
 
 def as_tensor(library: Library, value: Any, to: TensorType) -> Any:
     """Lists of numbers become tensors at a call or compute boundary; tensors stay."""
-    if isinstance(value, list):
-        value = invoke(library, "operator tensor", value, to.element.dtype.value if isinstance(to.element, Scalar) else None)
+    if isinstance(value, list) or (dtype_of(value) is not None and to.shape.rank in (None, 0)):
+        value = invoke(library, "tensor", value, to.element.dtype.value if isinstance(to.element, Scalar) else None)
     elif kind_of(value) != "tensor":
         raise misfit("a tensor", value)
     return checked_shape(value, to)
@@ -177,13 +185,11 @@ def iterate(library: Library, value: Any) -> Iterable[Any]:
     match value:
         case list() | tuple() | range() | str():
             return value
-    if kind_of(value) != "tensor" or (hasattr(value, "shape") and len(value.shape) == 0):
-        if hasattr(value, "__next__"):
-            running: Iterable[Any] = value
-            return running
+    if hasattr(value, "__next__"):
+        running: Iterable[Any] = value
+        return running
+    if kind_of(value) != "tensor" or len(value.shape) == 0:
         raise misfit("something to run over (a range, list or tensor)", value)
-    if not hasattr(value, "shape"):
-        return iter(value)
     return (invoke(library, "index get", value, (i,)) for i in range(value.shape[0]))
 
 
@@ -211,27 +217,8 @@ def truth(value: Any) -> bool:
     """A condition's value: a bool, or a bool tensor of one element."""
     if dtype_of(value) is DType.BOOL:
         return bool(value)
-    if kind_of(value) == "tensor" and getattr(value, "shape", None) is not None and all(d == 1 for d in value.shape):
-        item = value.item() if hasattr(value, "item") else value.array.item()
-        if dtype_of(item) is DType.BOOL:
-            return bool(item)
+    if kind_of(value) == "tensor" and all(d == 1 for d in value.shape):
+        only = value.array.item()
+        if dtype_of(only) is DType.BOOL:
+            return bool(only)
     raise misfit("bool", value)
-
-
-def position(index: Any, length: int, what: str) -> int:
-    """An index into a sequence; negative ones count from the end."""
-    dtype = dtype_of(index)
-    if dtype is None or not dtype.is_int:
-        raise misfit("an int as index", index)
-    if not -length <= int(index) < length:
-        elements = "element" if length == 1 else "elements"
-        raise LibraryFault("0801", f"index {shown(index)} is outside {what} of {length} {elements}")
-    return int(index)
-
-
-def bounded(value: Any, dtype: DType) -> Any:
-    """A Python int as an i64 (or another int dtype), when it fits."""
-    number = int(value)
-    if cast_scalar(0, DType.I64, dtype) is None or not -(2**63) <= number < 2**64:
-        raise overflow(str(number), dtype)
-    return scalar_class(dtype)(number)
