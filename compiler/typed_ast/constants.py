@@ -1,19 +1,24 @@
 """Values known when the program is compiled: literals, arithmetic on ints, and names of `let`s that hold such values."""
 
 from compiler.typed_ast.nodes import (
+    Annotation,
     Binary,
     BoolLiteral,
+    Compute,
     Expression,
     FloatLiteral,
     IntLiteral,
     ListLiteral,
     Name,
+    Range,
+    Slice,
     StringLiteral,
     TupleLiteral,
     Unary,
     UnitNumber,
 )
 from compiler.typed_ast.scope import NO_CONSTANT, Scope, Variable
+from compiler.typed_ast.walk import walk
 
 _BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _LARGEST = 1 << 200
@@ -31,8 +36,8 @@ def constant(node: Expression, scope: Scope | None = None) -> object:
             if isinstance(entry, Variable) and entry.constant is not NO_CONSTANT:
                 return entry.constant
         case Unary(operator="-", operand=operand):
-            value = constant(operand, scope)
-            return -value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+            number = constant(operand, scope)
+            return -number if isinstance(number, (int, float)) and not isinstance(number, bool) else None
         case ListLiteral(elements=elements) | TupleLiteral(elements=elements):
             values = [constant(e, scope) for e in elements]
             if any(v is None for v in values):
@@ -41,6 +46,18 @@ def constant(node: Expression, scope: Scope | None = None) -> object:
         case Binary():
             return _arithmetic(node, scope)
     return None
+
+
+def names_needing_values(compute: Compute) -> frozenset[str]:
+    """The outer ints whose value lowering must know, not only their type: those in annotations and in the steps of ranges."""
+    found: set[str] = set()
+    for node in walk(compute):
+        match node:
+            case Annotation(arguments=arguments):
+                found |= {inner.name for argument in arguments for inner in walk(argument.value) if isinstance(inner, Name)}
+            case Range(step=Expression() as step) | Slice(step=Expression() as step):
+                found |= {inner.name for inner in walk(step) if isinstance(inner, Name)}
+    return frozenset(found)
 
 
 def _arithmetic(node: Binary, scope: Scope | None) -> int | None:
@@ -71,3 +88,6 @@ def _bytes(text: str, unit: str) -> int | None:
     except ValueError:
         return None
     return int(number * factor) if number * factor < 1 << 62 else None
+
+
+__all__ = ["constant", "names_needing_values", "walk"]

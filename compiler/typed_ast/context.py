@@ -10,6 +10,7 @@ from attrs import Factory, define, field, frozen
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.source import NOWHERE, Span
 from compiler.tuples import as_tuple
+from compiler.typed_ast.constants import constant
 from compiler.typed_ast.conversions import Fit, fit
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.library import Library
@@ -17,7 +18,7 @@ from compiler.typed_ast.nodes import Block, Compute, Conditional, Expression, Ex
 from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.scope import Scope, UserFunction
 from compiler.typed_ast.shapes import describe, differ, dims_of
-from compiler.typed_ast.types import ERROR, NEVER, UNIT, UNKNOWN, Scalar, TensorType, Type
+from compiler.typed_ast.types import BOOL, ERROR, NEVER, UNIT, UNKNOWN, ListType, Scalar, StringType, TensorType, Type
 
 N = TypeVar("N", bound=Node)
 Rule = Callable[["Checker", Any, Scope, Type | None], Type]
@@ -143,8 +144,6 @@ class Checker:
 
     def require(self, found: Type, expected: Type, node: Expression, scope: Scope, reason: Label | None = None) -> bool:
         """Reports when a value of type `found` cannot stand where `expected` is asked for."""
-        from compiler.typed_ast.constants import constant
-
         value = constant(node, scope) if isinstance(found, Scalar) and found.weak else None
         others = (reason,) if reason else ()
         match fit(found, expected, value):
@@ -195,13 +194,12 @@ class Checker:
 
     def require_bool(self, node: Expression, scope: Scope, where: str) -> None:
         """Infers a condition; anything that is certainly no bool is an error."""
-        for_leaf = self.infer(node, scope)
+        self.infer(node, scope)
         for leaf in leaves(node):
             found = self.type_of(leaf)
-            if fit(found, Scalar(_BOOL)) is Fit.NO:
+            if fit(found, BOOL) is Fit.NO:
                 hint = "compare it, as in `n != 0`" if isinstance(found, Scalar) else _any_hint(found)
                 self.report(Diagnostic("0203", f"{where} is a bool, not {found}", leaf.span, f"this is {found}", hint=hint))
-        del for_leaf
 
     # ---- blocks ----
 
@@ -249,8 +247,6 @@ def leaves(node: Expression) -> Iterator[Expression]:
 
 
 def _hint(found: Type, expected: Type) -> str | None:
-    from compiler.typed_ast.types import ListType, StringType
-
     if isinstance(expected, StringType) and isinstance(found, Scalar):
         return 'an f-string makes text of it: f"{...}"'
     if isinstance(expected, TensorType) and isinstance(found, ListType):
@@ -265,7 +261,3 @@ def _hint(found: Type, expected: Type) -> str | None:
 def _any_hint(found: Type) -> str | None:
     return "say which: `any(...)` or `all(...)`" if isinstance(found, TensorType) else None
 
-
-from compiler.typed_ast.types import DType  # noqa: E402
-
-_BOOL = DType.BOOL

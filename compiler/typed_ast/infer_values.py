@@ -226,8 +226,8 @@ def unknown_path(checker: Checker, node: Path, scope: Scope) -> Type:
         hint = did_you_mean(tail, members) or f"it has {_listing(members)}"
         return checker.report(Diagnostic("0202", f"`{head}` has no function `{tail}`", node.span, "not found", hint=hint))
     heads = {n.split("::", 1)[0] for n in checker.library.functions if "::" in n}
-    hint = did_you_mean(head, heads)
-    return checker.report(Diagnostic("0201", f"`{head}` is not defined", node.span, "not found", hint=hint))
+    near = did_you_mean(head, heads)
+    return checker.report(Diagnostic("0201", f"`{head}` is not defined", node.span, "not found", hint=near))
 
 
 def _listing(names: list[str], limit: int = 12) -> str:

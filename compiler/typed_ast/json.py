@@ -94,15 +94,20 @@ def _load(name: str) -> Callable[[Any, Any], Any]:
 
 
 @cache
-def _save(cls: type) -> Callable[[Any], dict[str, Any]]:
-    plain = make_dict_unstructure_fn(cls, _converter(), _cattrs_omit_if_default=True)
+def _save(cls: Any) -> Callable[[Any], dict[str, Any]]:
+    plain: Callable[[Any], dict[str, Any]] = make_dict_unstructure_fn(cls, _converter(), _cattrs_omit_if_default=True)
     return lambda value: {_TAG: cls.__name__, **plain(value)}
+
+
+def _unstructure(value: Any) -> dict[str, Any]:
+    cls: Any = type(value)
+    return _save(cls)(value)
 
 
 @cache
 def _converter() -> Converter:
     converter = Converter(unstruct_collection_overrides={tuple: list}, detailed_validation=False)
-    converter.register_unstructure_hook_func(_is_tree_class, lambda value: _save(type(value))(value))
+    converter.register_unstructure_hook_func(_is_tree_class, _unstructure)
     converter.register_structure_hook_func(_is_tree_class, _any_from_data)
     # A field typed as a union (`Expression | None`, `int | ShapeExpr`) or `object` holds values that tell their own class.
     converter.register_structure_hook_func(_is_open, _any_from_data)

@@ -3,7 +3,7 @@ shared with the old tree."""
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -16,7 +16,7 @@ _LEAVES = {"span", "type", "kernel", "name", "operator", "operator_span", "name_
 
 
 @cache
-def _branches(cls: type[Node]) -> tuple[str, ...]:
+def _branches(cls: Any) -> tuple[str, ...]:
     """The fields of a class that may hold nodes."""
     return tuple(f.name for f in attrs.fields(cls) if f.name not in _LEAVES)
 
@@ -24,15 +24,16 @@ def _branches(cls: type[Node]) -> tuple[str, ...]:
 def rebuild(node: N, types: Mapping[int, Type], kernels: Mapping[int, KernelMetadata]) -> N:
     """`types` and `kernels` are by the identity of the old nodes. Bodies of compute blocks stay as they are."""
     changes: dict[str, object] = {}
-    for name in _branches(type(node)):
+    cls: Any = type(node)
+    for name in _branches(cls):
         if name == "body" and isinstance(node, Compute):
             continue
-        value = getattr(node, name)
+        value: Any = getattr(node, name)
         if isinstance(value, Node):
             new: object = rebuild(value, types, kernels)
         elif type(value) is tuple and value:
             new = tuple(rebuild(item, types, kernels) if isinstance(item, Node) else item for item in value)
-            if all(a is b for a, b in zip(new, value, strict=True)):  # type: ignore[call-overload]
+            if all(a is b for a, b in zip(new, value, strict=True)):
                 continue
         else:
             continue
@@ -44,4 +45,4 @@ def rebuild(node: N, types: Mapping[int, Type], kernels: Mapping[int, KernelMeta
             changes["type"] = found
     if isinstance(node, Compute) and id(node) in kernels:
         changes["kernel"] = kernels[id(node)]
-    return attrs.evolve(node, **changes) if changes else node
+    return attrs.evolve(node, **changes) if changes else node  # type: ignore[arg-type]

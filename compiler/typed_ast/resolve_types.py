@@ -88,7 +88,7 @@ class TypeResolver:
     """`aliases` are the program's `type` declarations, `later` the names of its structs, enums and traits (reported where they
     are declared). `size` gives the extent that a name in a dim stands for; by default every name is a symbolic size."""
 
-    report: Callable[[Diagnostic], None]
+    report: Callable[[Diagnostic], object]
     aliases: Mapping[str, TypeSyntax] = Factory(dict)
     later: frozenset[str] = frozenset()
     _depth: int = 0

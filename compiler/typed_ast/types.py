@@ -209,7 +209,7 @@ class DeviceTarget:
 
     def __str__(self) -> str:
         if self.kind in (DeviceKind.CPU, DeviceKind.AUTO):
-            return self.kind.value
+            return str(self.kind.value)
         return f"{self.kind.value}:{self.index}"
 
 
