@@ -33,7 +33,7 @@ from compiler.hir.types import INDEX, HirType, Space
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelType
 
-MAXIMUM_DEPTH = 400
+MAXIMUM_DEPTH = 250
 """Regions inside one another that the parser takes."""
 
 
@@ -393,7 +393,7 @@ class ModuleReader(Reader):
             following = self.texts[self.at + 1]
             if following == "=":
                 self.named_field(cls, syntax, named, fields)
-            elif syntax.flags is not None and self.text not in INSTRUCTIONS:
+            elif syntax.flags is not None:  # such an instruction has results, so a colon comes before the next one
                 flags.append(self.name())
             else:
                 break

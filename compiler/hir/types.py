@@ -127,7 +127,7 @@ class Mem(HirType):
         if self.readonly:
             facts.append("readonly")
         if self.swizzle:
-            facts.append(f"swizzle={self.swizzle}")
+            facts.append(f'swizzle="{self.swizzle}"')
         return f"mem<{', '.join(facts)}>"
 
 
