@@ -11,7 +11,22 @@ from zynml.stdlib.settings import StdlibSettings
 
 __all__ = ["StdlibSettings", "library"]
 
-FAMILIES = ("operators", "indexing", "printing", "creation")
+FAMILIES = (
+    "operators",
+    "indexing",
+    "printing",
+    "creation",
+    "structure",
+    "reductions",
+    "elementwise",
+    "linalg",
+    "collections",
+    "strings",
+)
+
+
+MODULES = {"prelude", "tensor", "collections", "io", "zynml"}
+"""What `import` accepts without a file: all of it is there anyway."""
 
 
 def library(settings: StdlibSettings | None = None) -> Library:
@@ -21,6 +36,7 @@ def library(settings: StdlibSettings | None = None) -> Library:
     for name in FAMILIES:
         family: Family = import_module(f"zynml.stdlib.{name}").family
         family.add_to(found, settings)
+    found.modules |= MODULES
     found.constants.update({"inf": (WEAK_FLOAT, math.inf), "nan": (WEAK_FLOAT, math.nan), "pi": (WEAK_FLOAT, math.pi)})
     for dtype in DType:
         found.constants[dtype.value] = (STRING, dtype.value)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from attrs import define, field
 
-from compiler.library import REQUIRED, Library, LibraryFunction, LibraryParameter, TypeRule
+from compiler.library import REQUIRED, CallTypes, Library, LibraryFunction, LibraryParameter, TypeRule
 from compiler.typed_ast.types import UNIT, Type
 from zynml.stdlib.settings import StdlibSettings
 
@@ -42,6 +42,7 @@ class _Entry:
     implementation: Callable[..., Any]
     uses_settings: bool
     doc: str
+    mutates: bool = False
 
 
 @define
@@ -71,10 +72,19 @@ class Family:
         variadic: str | None = None,
         keywords: Iterable[str] = (),
         uses_settings: bool = False,
+        mutates: bool = False,
         **types: str,
     ) -> Callable[[Implementation], Implementation]:
         """Declares a method (first parameter `self`) of each receiver in `receivers`, words with spaces between."""
-        return self._declare(names, tuple(receivers.split()), result, variadic, keywords, uses_settings, types)
+        return self._declare(names, tuple(receivers.split()), result, variadic, keywords, uses_settings, types, mutates)
+
+    def tensor_method(
+        self, *names: str, result: Type | TypeRule = UNIT, variadic: str | None = None, keywords: Iterable[str] = (), **types: str
+    ) -> Callable[[Implementation], Implementation]:
+        """Declares a method of tensors, and the same as a free function, whose first parameter is then `x`."""
+        free = self._declare(names, (), result, variadic, keywords, False, types, renamed=True)
+        method = self._declare(names, ("tensor",), result, variadic, keywords, False, types)
+        return lambda implementation: free(method(implementation))
 
     def _declare(
         self,
@@ -85,6 +95,8 @@ class Family:
         keywords: Iterable[str],
         uses_settings: bool,
         types: dict[str, str],
+        mutates: bool = False,
+        renamed: bool = False,
     ) -> Callable[[Implementation], Implementation]:
         keyword_names = frozenset(keywords)
 
@@ -93,11 +105,12 @@ class Family:
                 _Entry(
                     names,
                     receivers,
-                    _parameters(implementation, variadic, keyword_names, uses_settings, types),
+                    _parameters(implementation, variadic, keyword_names, uses_settings, types, renamed),
                     result,
                     implementation,
                     uses_settings,
                     (implementation.__doc__ or "").strip(),
+                    mutates,
                 )
             )
             return implementation
@@ -108,15 +121,26 @@ class Family:
         for entry in self.entries:
             implementation = partial(entry.implementation, settings) if entry.uses_settings else entry.implementation
             for name in entry.names:
-                function = LibraryFunction(name, entry.parameters, entry.result, implementation, entry.doc)
+                function = LibraryFunction(name, entry.parameters, entry.result, implementation, entry.doc, entry.mutates)
                 if not entry.receivers:
                     library.functions[name] = function
                 for receiver in entry.receivers:
                     library.methods[receiver, name] = function
 
 
+def subject(calls: CallTypes) -> Type:
+    """The type of what a `tensor_method` works on, called either way."""
+    found: Type = calls.types.get("self", calls["x"])
+    return found
+
+
 def _parameters(
-    implementation: Callable[..., Any], variadic: str | None, keywords: frozenset[str], uses_settings: bool, types: dict[str, str]
+    implementation: Callable[..., Any],
+    variadic: str | None,
+    keywords: frozenset[str],
+    uses_settings: bool,
+    types: dict[str, str],
+    renamed: bool,
 ) -> tuple[LibraryParameter, ...]:
     code = implementation.__code__
     names = code.co_varnames[: code.co_argcount]
@@ -124,7 +148,7 @@ def _parameters(
     by_name = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     return tuple(
         LibraryParameter(
-            name.rstrip("_"),
+            "x" if renamed and name == "self" else name.rstrip("_"),
             () if name == variadic else by_name.get(name, REQUIRED),
             types.get(name, PARAMETER_TYPES.get(name, "any")),
             name == variadic,

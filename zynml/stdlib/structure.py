@@ -1,0 +1,643 @@
+"""Asking a tensor what it is, and rearranging it: shapes, axes, joining, splitting, elements. Views wherever NumPy gives one."""
+
+from typing import Any
+
+import numpy as np
+
+from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.types import (
+    I64,
+    STRING,
+    UNIT,
+    UNKNOWN,
+    ListType,
+    Scalar,
+    ShapeExpr,
+    TensorType,
+    TupleType,
+    Type,
+)
+from runtime.tensor import Array, Tensor
+from zynml.stdlib.creation import list_type_dims, shape_argument, to_tensor
+from zynml.stdlib.dtypes import element_dtype, host_scalar, type_name
+from zynml.stdlib.family import Family, subject
+from zynml.stdlib.indexing import get_tensor, put_tensor
+from zynml.stdlib.shapes import (
+    Dims,
+    dims_of,
+    is_int,
+    require_axis,
+    require_extents,
+    require_memory,
+    require_shape,
+    shape_text,
+    static_axis,
+    tensor_type,
+)
+
+family = Family()
+
+
+def array_of(value: Any) -> Array:
+    """The array of a tensor, or of a list that stands for one."""
+    return to_tensor(value).array
+
+
+def as_tensor_type(kind: Type) -> TensorType | None:
+    """The tensor type that a type stands for at a call: itself, or what a list of numbers makes. None: not known."""
+    if isinstance(kind, TensorType):
+        return kind
+    if isinstance(kind, ListType):
+        return tensor_type(*list_type_dims(kind, None))
+    if kind is UNKNOWN:
+        return None
+    raise TypeFault("0203", f"a tensor is expected here, not {kind}")
+
+
+def with_dims(kind: TensorType | None, dims: Dims | None) -> Type:
+    return tensor_type(element_dtype(kind) if kind is not None else None, dims)
+
+
+def constant_axis(calls: CallTypes, name: str, rank: int, default: int | None = None) -> int | None:
+    """The axis that a call names, None when it isn't constant."""
+    value = calls.constants.get(name) if name in calls.types else default
+    return static_axis(value, rank) if is_int(value) else None
+
+
+def rearranged(calls: CallTypes) -> Type:
+    """A tensor of the same elements whose shape is not told."""
+    return with_dims(as_tensor_type(subject(calls)), None)
+
+
+# ---- questions -------------------------------------------------------------------------------------------------------
+
+
+def _shape_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    if "axis" not in calls.types:
+        return ListType(I64)
+    dims = dims_of(kind) if kind is not None else None
+    if dims is not None:
+        constant_axis(calls, "axis", len(dims))
+    return I64
+
+
+@family.tensor_method("shape", result=_shape_rule)
+def shape(self: Any, axis: Any = None) -> Any:
+    """The extents as a list, or that of one axis."""
+    extents = array_of(self).shape
+    return list(extents) if axis is None else extents[require_axis(axis, len(extents))]
+
+
+@family.tensor_method("ndim", "rank", result=I64)
+def ndim(self: Any) -> int:
+    """The number of axes."""
+    return array_of(self).ndim
+
+
+@family.tensor_method("numel", "size", result=I64)
+def numel(self: Any) -> int:
+    """The number of elements."""
+    return array_of(self).size
+
+
+@family.tensor_method("dtype", result=STRING)
+def dtype(self: Any) -> str:
+    """The element type's name."""
+    return to_tensor(self).dtype_name
+
+
+@family.tensor_method("device", result=STRING)
+def device(self: Any) -> str:
+    """The device that it lies on."""
+    return str(to_tensor(self).device)
+
+
+# ---- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def _product(dims: Dims | None) -> int | None:
+    product = 1
+    for dim in dims if dims is not None else (None,):
+        if dim is None or dim.value is None:
+            return None
+        product *= dim.value
+    return product
+
+
+def fill_message(source: Any, target: Any, have: int, rest: int) -> str:
+    return f"{shape_text(source)} has {have} elements, which {rest} does not divide: {shape_text(target)} can't be filled"
+
+
+def reshape_message(source: Any, target: Any, have: int, want: int) -> str:
+    return f"{shape_text(source)} has {have} elements and can't become {shape_text(target)}, which has {want}"
+
+
+def _reshape_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    target = shape_argument(calls)
+    if target is None:
+        return with_dims(kind, None)
+    source = dims_of(kind) if kind is not None else None
+    have = _product(source)
+    open_axes = [axis for axis, dim in enumerate(target) if dim is not None and dim.value == -1]
+    if len(open_axes) > 1:
+        raise TypeFault("0306", f"{shape_text(target)} leaves two extents open (-1)", "shape")
+    rest = _product(tuple(dim for axis, dim in enumerate(target) if axis not in open_axes))
+    if open_axes:
+        filled = None
+        if have is not None and rest is not None and rest:
+            if have % rest:
+                message = (
+                    f"{shape_text(source or ())} has {have} elements, which {rest} does not divide: {shape_text(target)} can't be filled"
+                )
+                raise TypeFault("0306", message, "shape")
+            filled = ShapeExpr.of(have // rest)
+        target = (*target[: open_axes[0]], filled, *target[open_axes[0] + 1 :])
+    elif have is not None and rest is not None and have != rest:
+        raise TypeFault("0306", reshape_message(source or (), target, have, rest), "shape")
+    return with_dims(kind, target)
+
+
+@family.tensor_method("reshape", "view", "tensor_reshape", result=_reshape_rule, variadic="shape")
+def reshape(self: Any, shape: Any) -> Tensor:
+    """The elements in another shape, a view where possible; one extent may be -1."""
+    array = array_of(self)
+    target = require_shape(shape)
+    if target.count(-1) > 1:
+        raise LibraryFault("0306", f"{shape_text(target)} leaves two extents open (-1)")
+    if -1 in target:
+        rest = int(np.prod([extent for extent in target if extent != -1], dtype=object))
+        if rest <= 0 or array.size % rest:
+            raise LibraryFault("0306", fill_message(array.shape, target, array.size, rest))
+        target = tuple(array.size // rest if extent == -1 else extent for extent in target)
+    require_extents(target)
+    count = int(np.prod(target, dtype=object)) if target else 1
+    if count != array.size:
+        raise LibraryFault("0306", reshape_message(array.shape, target, array.size, count))
+    return Tensor(array.reshape(target))
+
+
+def _flatten_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    count = _product(dims_of(kind)) if kind is not None else None
+    return with_dims(kind, (None if count is None else ShapeExpr.of(count),))
+
+
+@family.tensor_method("flatten", "ravel", result=_flatten_rule)
+def flatten(self: Any) -> Tensor:
+    """The elements on one axis."""
+    return Tensor(array_of(self).reshape(-1))
+
+
+def _squeeze_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    dims = dims_of(kind) if kind is not None else None
+    if dims is None:
+        return with_dims(kind, None)
+    if "axis" not in calls.types:
+        known = all(dim is not None and dim.value is not None for dim in dims)
+        return with_dims(kind, tuple(d for d in dims if d is None or d.value != 1) if known else None)
+    axis = constant_axis(calls, "axis", len(dims))
+    if axis is None:
+        return with_dims(kind, (None,) * (len(dims) - 1))
+    return with_dims(kind, dims[:axis] + dims[axis + 1 :])
+
+
+@family.tensor_method("squeeze", result=_squeeze_rule)
+def squeeze(self: Any, axis: Any = None) -> Tensor:
+    """Without axes of extent 1, or without that one."""
+    array = array_of(self)
+    if axis is None:
+        return Tensor(array.squeeze())
+    place = require_axis(axis, array.ndim)
+    if array.shape[place] != 1:
+        raise LibraryFault("0301", f"axis {place} of {shape_text(array.shape)} has extent {array.shape[place]}; only 1 can be squeezed")
+    return Tensor(array.squeeze(place))
+
+
+def _unsqueeze_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    dims = dims_of(kind) if kind is not None else None
+    if dims is None:
+        return with_dims(kind, None)
+    axis = constant_axis(calls, "axis", len(dims) + 1)
+    if axis is None:
+        return with_dims(kind, (None,) * (len(dims) + 1))
+    return with_dims(kind, (*dims[:axis], ShapeExpr.of(1), *dims[axis:]))
+
+
+@family.tensor_method("unsqueeze", "expand_dims", result=_unsqueeze_rule)
+def unsqueeze(self: Any, axis: Any) -> Tensor:
+    """With a new axis of extent 1."""
+    array = array_of(self)
+    require_extents((*array.shape, 1))
+    return Tensor(np.expand_dims(array, require_axis(axis, array.ndim + 1)))
+
+
+def _transpose_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    dims = dims_of(kind) if kind is not None else None
+    if dims is None:
+        return with_dims(kind, None)
+    if "a" not in calls.types and "b" not in calls.types:
+        return with_dims(kind, dims[::-1])
+    a, b = constant_axis(calls, "a", len(dims)), constant_axis(calls, "b", len(dims))
+    if a is None or b is None:
+        return with_dims(kind, (None,) * len(dims))
+    out = list(dims)
+    out[a], out[b] = out[b], out[a]
+    return with_dims(kind, tuple(out))
+
+
+@family.tensor_method("transpose", "tensor_transpose", result=_transpose_rule, a="int", b="int")
+def transpose(self: Any, a: Any = None, b: Any = None) -> Tensor:
+    """All axes in reverse order, or two of them swapped; a view."""
+    array = array_of(self)
+    if a is None and b is None:
+        return Tensor(array.T)
+    if a is None or b is None:
+        raise LibraryFault("0204", "`transpose` takes no axes or two")
+    return Tensor(array.swapaxes(require_axis(a, array.ndim), require_axis(b, array.ndim)))
+
+
+def _permute_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    dims = dims_of(kind) if kind is not None else None
+    if dims is None:
+        return with_dims(kind, None)
+    constants = calls.constants.get("dims")
+    if isinstance(constants, tuple) and len(constants) == 1 and isinstance(constants[0], list | tuple):
+        constants = tuple(constants[0])
+    if not isinstance(constants, tuple) or not all(is_int(c) for c in constants):
+        return with_dims(kind, (None,) * len(dims))
+    order = [static_axis(c, len(dims)) for c in constants]
+    if sorted(order) != list(range(len(dims))):
+        raise TypeFault("0307", permute_message(constants, len(dims)), "dims")
+    return with_dims(kind, tuple(dims[axis] for axis in order))
+
+
+def permute_message(order: Any, rank: int) -> str:
+    return f"{shape_text(order)} is no order of the {rank} axes: each stands in it once"
+
+
+@family.tensor_method("permute", result=_permute_rule, variadic="dims")
+def permute(self: Any, dims: Any) -> Tensor:
+    """The axes in that order; a view."""
+    array = array_of(self)
+    given = require_shape(dims, "an order of axes")
+    order = [require_axis(axis, array.ndim) for axis in given]
+    if sorted(order) != list(range(array.ndim)):
+        raise LibraryFault("0307", permute_message(given, array.ndim))
+    return Tensor(array.transpose(order))
+
+
+def _expand_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    target = shape_argument(calls)
+    dims = dims_of(kind) if kind is not None else None
+    if target is None or dims is None:
+        return with_dims(kind, target if target is None or not any(d is not None and d.value == -1 for d in target) else None)
+    if len(target) < len(dims):
+        raise TypeFault("0301", f"{shape_text(dims)} can't expand to {shape_text(target)}, which has fewer axes", "shape")
+    padded: Dims = (ShapeExpr.of(1),) * (len(target) - len(dims)) + dims
+    out: list[ShapeExpr | None] = []
+    for axis, (have, want) in enumerate(zip(padded, target, strict=True)):
+        if want is not None and want.value == -1:
+            out.append(have)
+            continue
+        a, b = have.value if have is not None else None, want.value if want is not None else None
+        if a is not None and b is not None and a not in (1, b):
+            message = f"{shape_text(dims)} can't expand to {shape_text(target)}: axis {axis} has extent {a}, not 1"
+            raise TypeFault("0301", message, "shape")
+        out.append(want)
+    return with_dims(kind, tuple(out))
+
+
+@family.tensor_method("expand", "broadcast_to", result=_expand_rule, variadic="shape")
+def expand(self: Any, shape: Any) -> Tensor:
+    """Axes of extent 1 stretched to the shape; -1 keeps an extent. A view that can't be written to."""
+    array = array_of(self)
+    target = require_shape(shape)
+    if len(target) < array.ndim:
+        raise LibraryFault("0301", f"{shape_text(array.shape)} can't expand to {shape_text(target)}, which has fewer axes")
+    padded = (1,) * (len(target) - array.ndim) + array.shape
+    extents = require_extents(tuple(have if want == -1 else want for have, want in zip(padded, target, strict=True)))
+    for axis, (have, want) in enumerate(zip(padded, extents, strict=True)):
+        if have not in (1, want):
+            raise LibraryFault(
+                "0301", f"{shape_text(array.shape)} can't expand to {shape_text(target)}: axis {axis} has extent {have}, not 1"
+            )
+    if int(np.prod(extents, dtype=object)) >= 1 << 62:
+        raise LibraryFault("0804", f"a tensor of shape {shape_text(extents)} has more elements than any memory can hold")
+    return Tensor(np.broadcast_to(array, extents))
+
+
+def _repeat_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    counts = shape_argument(calls, "counts")
+    dims = dims_of(kind) if kind is not None else None
+    if counts is None or dims is None or len(counts) < len(dims):
+        return with_dims(kind, None)
+    padded: Dims = (ShapeExpr.of(1),) * (len(counts) - len(dims)) + dims
+    return with_dims(
+        kind,
+        tuple(
+            None if have is None or times is None or times.value is None else have.times(times.value)
+            for have, times in zip(padded, counts, strict=True)
+        ),
+    )
+
+
+@family.tensor_method("repeat", "tile", result=_repeat_rule, variadic="counts", counts="int or list of int")
+def repeat(self: Any, counts: Any) -> Tensor:
+    """Copies side by side, so many along each axis."""
+    array = array_of(self)
+    times = require_extents(require_shape(counts, "a number of copies"))
+    if len(times) < array.ndim:
+        raise LibraryFault("0301", f"{shape_text(array.shape)} has {array.ndim} axes, and copies are counted for {len(times)}")
+    padded = (1,) * (len(times) - array.ndim) + array.shape
+    require_memory(tuple(a * b for a, b in zip(padded, times, strict=True)), array.itemsize)
+    return Tensor(np.tile(array, times))
+
+
+# ---- joining and splitting -------------------------------------------------------------------------------------------
+
+
+def _parts_types(calls: CallTypes) -> tuple[list[TensorType], bool]:
+    """The tensors that a call joins, and whether they are all of them."""
+    given = calls.types.get("tensors", ())
+    if len(given) == 1 and isinstance(given[0], TupleType):
+        given = given[0].elements
+    elif len(given) == 1 and isinstance(given[0], ListType):
+        constant = calls.constants.get("tensors")
+        inner = as_tensor_type(given[0].element) if not isinstance(given[0].element, Scalar) else None
+        return ([inner] if inner is not None else []), constant is not None
+    return [kind for part in given if (kind := as_tensor_type(part)) is not None], UNKNOWN not in given
+
+
+def _concat_rule(calls: CallTypes) -> Type:
+    parts, complete = _parts_types(calls)
+    if not parts:
+        return tensor_type(None, None)
+    dims = dims_of(parts[0])
+    if dims is None:
+        return with_dims(parts[0], None)
+    axis = constant_axis(calls, "axis", len(dims), 0)
+    out: list[ShapeExpr | None] = list(dims)
+    total = dims[axis] if axis is not None else None
+    for other in parts[1:]:
+        extents = dims_of(other)
+        if extents is None:
+            total = None
+            continue
+        if axis is not None:
+            _require_joinable(dims, extents, axis)
+            more = extents[axis]
+            total = total + more if total is not None and more is not None else None
+    if axis is None:
+        return with_dims(parts[0], (None,) * len(dims))
+    out[axis] = total if complete and len(calls.types.get("tensors", ())) != 1 else None
+    return with_dims(parts[0], tuple(out))
+
+
+def _require_joinable(first: Dims, other: Dims, axis: int) -> None:
+    if len(first) != len(other):
+        raise TypeFault("0301", f"{shape_text(first)} and {shape_text(other)} can't be joined: their ranks differ", "tensors")
+    for place, (a, b) in enumerate(zip(first, other, strict=True)):
+        x, y = a.value if a is not None else None, b.value if b is not None else None
+        if place != axis and x is not None and y is not None and x != y:
+            raise TypeFault("0301", join_message(first, other, axis, place), "tensors")
+
+
+def join_message(first: Any, other: Any, axis: int, place: int) -> str:
+    return (
+        f"{shape_text(first)} and {shape_text(other)} can't be joined along axis {axis}: axis {place} is {first[place]} and {other[place]}"
+    )
+
+
+def _parts(tensors: tuple[Any, ...]) -> list[Array]:
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    if not tensors:
+        raise LibraryFault("0204", "there is no tensor to join")
+    arrays = [array_of(tensor) for tensor in tensors]
+    for array in arrays[1:]:
+        if array.dtype != arrays[0].dtype:
+            names = f"{type_name(Tensor(arrays[0]))} and {type_name(Tensor(array))}"
+            raise LibraryFault("0207", f"{names} can't be joined: their element types differ", "convert one of them with `as`")
+    return arrays
+
+
+@family.function("concat", "Tensor::concat", "cat", result=_concat_rule, variadic="tensors", keywords=("axis",))
+def concat(tensors: Any, axis: Any = 0) -> Tensor:
+    """Tensors one after the other along an axis."""
+    arrays = _parts(tensors)
+    first = arrays[0]
+    if first.ndim == 0:
+        raise LibraryFault("0301", "tensors of rank 0 can't be joined along an axis", "`stack` makes an axis")
+    place = require_axis(axis, first.ndim)
+    for other in arrays[1:]:
+        if other.ndim != first.ndim:
+            raise LibraryFault("0301", f"{shape_text(first.shape)} and {shape_text(other.shape)} can't be joined: their ranks differ")
+        for at, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
+            if at != place and a != b:
+                raise LibraryFault("0301", join_message(first.shape, other.shape, place, at))
+    total = sum(array.shape[place] for array in arrays)
+    require_memory((*first.shape[:place], total, *first.shape[place + 1 :]), first.itemsize)
+    return Tensor(np.concatenate(arrays, axis=place))
+
+
+@family.method("tensor", "concat", result=rearranged)
+def concat_method(self: Any, other: Any, axis: Any = 0) -> Tensor:
+    """This tensor and another (or a list of them), one after the other along an axis."""
+    return concat((self, *other) if isinstance(other, list | tuple) else (self, other), axis)
+
+
+def _stack_rule(calls: CallTypes) -> Type:
+    parts, complete = _parts_types(calls)
+    if not parts:
+        return tensor_type(None, None)
+    dims = dims_of(parts[0])
+    if dims is None:
+        return with_dims(parts[0], None)
+    axis = constant_axis(calls, "axis", len(dims) + 1, 0)
+    count = ShapeExpr.of(len(parts)) if complete and len(parts) > 1 else None
+    if axis is None:
+        return with_dims(parts[0], (None,) * (len(dims) + 1))
+    return with_dims(parts[0], (*dims[:axis], count, *dims[axis:]))
+
+
+@family.function("stack", "Tensor::stack", result=_stack_rule, variadic="tensors", keywords=("axis",))
+def stack(tensors: Any, axis: Any = 0) -> Tensor:
+    """Tensors of one shape along a new axis."""
+    arrays = _parts(tensors)
+    for other in arrays[1:]:
+        if other.shape != arrays[0].shape:
+            raise LibraryFault("0301", f"{shape_text(arrays[0].shape)} and {shape_text(other.shape)} can't be stacked: shapes differ")
+    place = require_axis(axis, arrays[0].ndim + 1)
+    require_memory((len(arrays), *arrays[0].shape), arrays[0].itemsize)
+    return Tensor(np.stack(arrays, axis=place))
+
+
+def _split_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    dims = dims_of(kind) if kind is not None else None
+    if dims is None:
+        return ListType(with_dims(kind, None))
+    axis = constant_axis(calls, "axis", len(dims), 0)
+    if axis is None:
+        return ListType(with_dims(kind, (None,) * len(dims)))
+    return ListType(with_dims(kind, (*dims[:axis], None, *dims[axis + 1 :])))
+
+
+@family.tensor_method("split", result=_split_rule, parts="int or list of int")
+def split(self: Any, parts: Any, axis: Any = 0) -> list[Tensor]:
+    """Views along an axis: so many equal parts, or parts of the listed extents."""
+    array = array_of(self)
+    place = require_axis(axis, array.ndim)
+    extent = array.shape[place]
+    if is_int(parts):
+        if parts <= 0 or extent % parts:
+            raise LibraryFault("0301", f"axis {place} of {shape_text(array.shape)} has extent {extent}, which {parts} parts don't divide")
+        sizes: tuple[int, ...] = (extent // int(parts),) * int(parts)
+    else:
+        sizes = require_extents(require_shape(parts, "a list of extents"))
+        if sum(sizes) != extent:
+            raise LibraryFault("0301", f"parts of {shape_text(sizes)} make {sum(sizes)}, and axis {place} has extent {extent}")
+    out, low = [], 0
+    for size in sizes:
+        out.append(Tensor(array[(slice(None),) * place + (slice(low, low + size),)]))
+        low += size
+    return out
+
+
+# ---- elements --------------------------------------------------------------------------------------------------------
+
+
+def _element_rule(calls: CallTypes) -> Type:
+    kind = subject(calls)
+    return kind.element if isinstance(kind, TensorType) else UNKNOWN
+
+
+def _flat_position(array: Array, index: Any) -> tuple[Any, ...]:
+    """The indices of `get(i)` (flat) and `get([i, j])`."""
+    if isinstance(index, list | tuple):
+        if len(index) != array.ndim:
+            message = f"{len(index)} indices for a tensor of shape {shape_text(array.shape)}, which has {array.ndim} axes"
+            raise LibraryFault("0304", message)
+        return tuple(index)
+    if not is_int(index):
+        raise LibraryFault("0407", f"an index is an int, not {type_name(index)}")
+    if not -array.size <= index < array.size:
+        raise LibraryFault("0801", f"index {index} is out of range: the tensor has {array.size} elements")
+    return tuple(int(i) for i in np.unravel_index(int(index) % array.size, array.shape))
+
+
+@family.method("tensor", "get", result=_element_rule, index="int or list of int")
+def get(self: Any, index: Any) -> Any:
+    """The element at a flat index, or at a list of indices."""
+    return get_tensor(self, _flat_position(self.array, index)) if self.array.ndim else host_scalar(self.array)
+
+
+@family.method("tensor", "set", result=UNIT, mutates=True, index="int or list of int")
+def set_(self: Any, index: Any, value: Any) -> None:
+    """Stores an element at a flat index, or at a list of indices."""
+    put_tensor(self, _flat_position(self.array, index), value)
+
+
+@family.method("tensor", "fill", result=UNIT, mutates=True)
+def fill(self: Any, value: Any) -> None:
+    """Stores a number everywhere."""
+    put_tensor(self, (Ellipsis,), value)
+
+
+def _slice_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    dims = dims_of(kind) if kind is not None else None
+    if dims is None:
+        return with_dims(kind, None)
+    axis, low, high = (calls.constants.get(name) for name in ("dim", "low", "high"))
+    if not (is_int(axis) and is_int(low) and is_int(high)):
+        return with_dims(kind, (None,) * len(dims))
+    place = static_axis(axis, len(dims))
+    extent = dims[place].value if dims[place] is not None else None  # type: ignore[union-attr]
+    if extent is not None and not 0 <= low <= high <= extent:  # type: ignore[operator]
+        raise TypeFault("0305", slice_message(low, high, place, extent), "high")
+    return with_dims(kind, (*dims[:place], ShapeExpr.of(max(0, high - low)), *dims[place + 1 :]))  # type: ignore[operator]
+
+
+def slice_message(low: Any, high: Any, axis: int, extent: int) -> str:
+    return f"{low} to {high} is outside axis {axis}, which goes from 0 to {extent}"
+
+
+@family.method("tensor", "slice", result=_slice_rule, dim="int or list of int", low="int or list of int", high="int")
+def slice_(self: Any, dim: Any, low: Any, high: Any = None) -> Tensor:
+    """`slice(dim, low, high)`: a part of one axis. `slice(lows, highs)`: of each axis. Views."""
+    array = self.array
+    if high is None:
+        lows, highs = require_shape((dim,), "a list of bounds"), require_shape((low,), "a list of bounds")
+        if len(lows) != len(highs) or len(lows) > array.ndim:
+            raise LibraryFault("0304", f"bounds for {len(lows)} and {len(highs)} axes of a tensor with {array.ndim}")
+        pairs = list(zip(range(len(lows)), lows, highs, strict=True))
+    else:
+        if not is_int(low) or not is_int(high):
+            raise LibraryFault("0407", "the bounds of a slice are ints")
+        pairs = [(require_axis(dim, array.ndim), int(low), int(high))]
+    index = [slice(None)] * array.ndim
+    for axis, first, last in pairs:
+        if not 0 <= first <= last <= array.shape[axis]:
+            raise LibraryFault("0801", slice_message(first, last, axis, array.shape[axis]))
+        index[axis] = slice(first, last)
+    return Tensor(array[tuple(index)])
+
+
+@family.tensor_method("item", result=_element_rule)
+def item(self: Any) -> Any:
+    """The element of a tensor that has just one."""
+    array = array_of(self)
+    if array.size != 1:
+        raise LibraryFault("0301", f"`item` needs one element, and {shape_text(array.shape)} has {array.size}")
+    return host_scalar(array.reshape(-1)[0])
+
+
+def _list_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    dims = dims_of(kind) if kind is not None else None
+    if kind is None or dims is None:
+        return UNKNOWN
+    out = kind.element
+    for _ in dims:
+        out = ListType(out)
+    return out
+
+
+@family.tensor_method("to_list", result=_list_rule)
+def to_list(self: Any) -> Any:
+    """The elements as nested lists."""
+    return _listed(array_of(self))
+
+
+def _listed(array: Array) -> Any:
+    if array.ndim == 0:
+        return host_scalar(array)
+    if array.dtype in (np.int64, np.float64, np.bool_):
+        return array.tolist()
+    return [_listed(row) for row in array] if array.ndim > 1 else list(array)
+
+
+def _same(calls: CallTypes) -> Type:
+    return subject(calls)
+
+
+@family.method("tensor", "clone", "contiguous", result=_same)
+def clone(self: Any) -> Tensor:
+    """A copy that shares nothing."""
+    copied: Tensor = self.clone()
+    return copied
+
+
+@family.function("tensor_clone", result=_same)
+def tensor_clone(x: Any) -> Tensor:
+    """A copy that shares nothing."""
+    return to_tensor(x).clone()
