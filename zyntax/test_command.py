@@ -1,0 +1,86 @@
+"""`zyntax test`: programs that carry their expected output, and the `test` blocks inside programs."""
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+import click
+
+from zyntax.options import driver_options, error_format, level, strict
+from zyntax.report import reporter
+
+
+@click.command("test")
+@click.argument("paths", type=click.Path(), nargs=-1, required=True)
+@click.option("--device", help="Run every compute block there.")
+@click.option("--render-dir", default="out", show_default=True, help="Folder for rendered pictures.")
+@level
+@strict
+@error_format
+def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
+    """Run the programs PATHS (files, or folders of them) against the output that their first lines state, then their tests."""
+    here = reporter(error_format)
+    passed = failed = 0
+    for path in _programs(paths):
+        for name, fault in _outcomes(path, here, given):
+            if fault is None:
+                passed += 1
+                print(f"ok    {name}")
+            else:
+                failed += 1
+                print(f"FAIL  {name}\n      " + fault.replace("\n", "\n      "))
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+def _programs(paths: tuple[str, ...]) -> list[str]:
+    from zyntax.languages import ENDINGS
+
+    found: list[str] = []
+    for path in paths:
+        if Path(path).is_dir():
+            found += sorted(str(p) for p in Path(path).rglob("*") if p.suffix in ENDINGS)
+        else:
+            found.append(path)
+    return found
+
+
+def _outcomes(path: str, here: Any, given: dict[str, Any]) -> "list[tuple[str, str | None]]":
+    """Name and fault (None when all is well) of the program's run and of each of its tests."""
+    from compiler.diagnostics import ZyntaxError, render
+    from zyntax.expectations import expectations, mismatch
+    from zyntax.languages import open_session
+
+    def words(error: ZyntaxError) -> str:
+        return "\n".join(render(d, here.sources) for d in error.diagnostics)
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return [(path, f"can't be read: {error}")]
+    expected = expectations(text)
+    options = driver_options(
+        **{**given, "device": given.get("device") or expected.device, "settings": [f"{n}={v}" for n, v in expected.settings]}
+    )
+    output = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(output):
+            session = open_session(path, options, here)
+            session.run()
+    except ZyntaxError as error:
+        codes = [d.full_code for d in error.diagnostics]
+        if expected.fails in codes:
+            return [(path, mismatch(expected.lines, output.getvalue()))]
+        return [(path, words(error))]
+    if expected.fails:
+        return [(path, f"expected to fail with {expected.fails}, but ran to its end")]
+    outcomes: list[tuple[str, str | None]] = [(path, mismatch(expected.lines, output.getvalue()) if expected.lines else None)]
+    for name, test in session.host.tests.items():
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                test()
+            outcomes.append((f"{path}: {name}", None))
+        except ZyntaxError as error:
+            outcomes.append((f"{path}: {name}", words(error)))
+    return outcomes
