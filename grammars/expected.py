@@ -1,0 +1,188 @@
+"""Syntax errors in words: what could stand where the parser stopped, and hints for the slips that people make."""
+
+from grammars.faults import Fault, Token
+
+_EXPRESSION = frozenset(
+    (
+        "NUMBER STRING FSTRING TRUE FALSE LPAR LSQB LITBRACE MINUS BANG NOT AWAIT IF MATCH TRY DEF COMPUTE EXTERN IMPORT NAME MODEL STREAM"
+        " LBRACE"
+    ).split()
+)
+_STATEMENT = _EXPRESSION | frozenset(
+    (
+        "LET MUT VAR WHILE FOR RETURN BREAK CONTINUE THROW AT FN ASYNC STRUCT ENUM TRAIT IMPL TYPE FROM PARAM CONFIG TEST PIPELINE"
+        " MODULE EFFECT HANDLER ABSTRACT YIELD SHARED RENDER"
+    ).split()
+)
+_TYPE = frozenset("NAME LPAR QPRE LITBRACE".split())
+_OPERATORS = frozenset(
+    (
+        "PLUS MINUS STAR SLASH PERCENT AT CARET STARSTAR SHL SHR EQ NE LT LE GT GE IN AND OR ANDAND OROR COALESCE PIPE AMP RANGE RANGE_TO"
+        " QTERN IFX AS DOT DOUBLECOLON QPOST STRUCTBRACE GEN_LT LPAR LSQB STEP TIMEOUT FATARROW FORX"
+    ).split()
+)
+_SINGLE = {
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "INT": "a number",
+    "STRING": "a string",
+    "RPAR": "`)`",
+    "RSQB": "`]`",
+    "RBRACE": "`}`",
+    "LPAR": "`(`",
+    "LSQB": "`[`",
+    "COMMA": "`,`",
+    "EQUAL": "`=`",
+    "COLON": "`:`",
+    "TCOLON": "the `:` of `c ? a : b`",
+    "ARROW": "`->`",
+    "FATARROW": "`=>`",
+    "DOT": "`.`",
+    "DOUBLECOLON": "`::`",
+    "GEN_GT": "`>`",
+    "GEN_LT": "`<`",
+    "IN": "`in`",
+    "ELSE": "`else`",
+    "CASE": "`case`",
+    "CATCH": "`catch`",
+    "IMPORT": "`import`",
+    "FOR": "`for`",
+    "STRUCT": "`struct`",
+    "IFX": "`if`",
+    "VAR": "`var`",
+    "MUT": "`mut`",
+    "BAR": "`|`",
+    "LE": "`<=`",
+    "AS": "`as`",
+    "ON": "`on`",
+    "AT": "an annotation",
+    "WHERE": "`where`",
+    "STAR": "`*`",
+    "PLUS": "`+`",
+    "DEF": "`def`",
+    "FN": "`fn`",
+    "TYPE": "`type`",
+    "WITH": "`with`",
+    "RANGE": "`..`",
+}
+_END = frozenset(["NL", "SEMICOLON", "DEDENT", "$END"])
+_FOREIGN = {
+    "func": "def",
+    "function": "def",
+    "fun": "def",
+    "proc": "def",
+    "const": "let",
+    "val": "let",
+    "auto": "let",
+    "elseif": "elif",
+    "elsif": "elif",
+    "switch": "match",
+    "class": "struct",
+    "interface": "trait",
+    "unless": "if not",
+    "foreach": "for",
+    "loop": "while true",
+    "repeat": "while",
+    "del": "remove",
+    "use": "import",
+    "include": "import",
+    "using": "import",
+    "raise": "throw",
+}
+_OPERAND_ENDS = frozenset("NAME NUMBER INT STRING FSTRING RPAR RSQB RBRACE TRUE FALSE QPOST GEN_GT".split())
+
+
+def describe_error(found: Token, previous: Token, acceptable: frozenset[str], text: str, headers: list[str]) -> Fault:
+    """The fault for a token that can't stand where it does. `acceptable` are the kinds that could."""
+    start, end, label = found.start, found.end, ""
+    match found.kind:
+        case "NL" | "DEDENT" | "EMPTY":
+            start, end, label = previous.end, previous.end + 1, "the line ends here"
+        case "$END":
+            start, end, label = previous.end, previous.end + 1, "the file ends here"
+        case "INDENT":
+            label = "this line is indented deeper"
+        case kind if kind == found.text.upper() and found.text.isalpha() and kind not in ("NAME",):
+            label = f"`{found.text}` is a reserved word"
+    if previous.kind == "NL" or not previous.text:
+        after = ""
+    elif previous.kind in _OPERAND_ENDS and previous.end - previous.start > 20:
+        after = " here"
+    else:
+        after = f" after `{text[previous.start : previous.end]}`"
+    words = _words(acceptable)
+    message = f"expected {_join(words)}{after}" if words else f"`{found.text}` can't stand here"
+    return Fault("0101", message, start, max(end, start + 1), label, (), _hint(found, previous, acceptable, headers))
+
+
+def _words(acceptable: frozenset[str]) -> list[str]:
+    kinds = set(acceptable)
+    words: list[str] = []
+    if {"INDENT", "QPRE"} <= kinds:
+        words.append("a block or a type")
+        kinds -= _TYPE | {"INDENT", "EMPTY"}
+    elif "INDENT" in kinds:
+        words.append("a block")
+        kinds -= _STATEMENT | {"INDENT", "EMPTY"}
+    elif "LET" in kinds and "WHILE" in kinds:
+        words.append("a statement")
+        kinds -= _STATEMENT
+    elif {"NUMBER", "LSQB", "FSTRING"} <= kinds:
+        words.append("an expression")
+        kinds -= _EXPRESSION | {"PLUS", "STAR", "SLASH", "PERCENT", "AMP", "BAR", "CARET", "AT", "OROR", "ANDAND", "OR", "AND", "LT", "GT"}
+    elif {"NUMBER", "TRUE", "LPAR"} <= kinds:
+        words.append("a pattern")
+        kinds -= {"NUMBER", "TRUE", "FALSE", "NAME", "LPAR", "STRING", "MINUS"}
+    elif {"QPRE", "NUMBER"} <= kinds:
+        words.append("a size or a type")
+        kinds -= _TYPE | {"NUMBER", "MINUS"}
+    elif {"NAME", "QPRE"} <= kinds:
+        words.append("a type")
+        kinds -= _TYPE
+    operator = {"PLUS", "STAR"} <= kinds
+    if operator:
+        kinds -= _OPERATORS
+    if kinds & {"LBRACE"} and "COLON" in kinds:
+        words.append("a block (`:` or `{`)")
+        kinds -= {"LBRACE", "COLON"}
+    elif "LBRACE" in kinds:
+        words.append("a block (`{`)")
+        kinds -= {"LBRACE"}
+    ends = kinds & _END
+    kinds -= _END
+    if "EQUAL" in kinds and "ASSIGN_OP" in kinds:
+        kinds -= {"EQUAL", "ASSIGN_OP"}
+    if len(kinds) > 6:
+        kinds &= {"RPAR", "RSQB", "RBRACE", "COMMA", "COLON", "NAME", "EQUAL", "IN"}
+    words += [_SINGLE[kind] for kind in _SINGLE if kind in kinds]
+    if operator:
+        words.append("an operator")
+    if ends and not (words and words[0] in ("a statement", "a block")):
+        words.append("the end of the line")
+    return words
+
+
+def _join(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _hint(found: Token, previous: Token, acceptable: frozenset[str], headers: list[str]) -> str | None:
+    if previous.text in _FOREIGN and previous.kind == "NAME":
+        return f"write `{_FOREIGN[previous.text]}` instead of `{previous.text}`"
+    if found.text in _FOREIGN and found.kind == "NAME":
+        return f"write `{_FOREIGN[found.text]}` instead of `{found.text}`"
+    if found.kind == "EQUAL" and headers and headers[-1] in ("IF", "ELIF", "WHILE"):
+        return "write `==` to compare"
+    if found.kind == previous.kind == "EQUAL" or (found.kind == "EQUAL" and previous.kind in ("EQ", "NE")):
+        return "write `==` to compare"
+    if found.kind == previous.kind and found.kind in ("PLUS", "MINUS"):
+        return f"write `{found.text}= 1`"
+    if previous.kind == found.kind == "PLUS":
+        return "write `+= 1`"
+    if found.kind in ("NL", "INDENT") and "COLON" in acceptable and "LBRACE" in acceptable and headers:
+        return "end the line with `:`, or open a block with `{`"
+    if found.kind in _OPERAND_ENDS and previous.kind in _OPERAND_ENDS and {"COMMA", "RPAR"} <= acceptable:
+        return "separate the two with `,`"
+    if found.kind in _OPERAND_ENDS and previous.kind in _OPERAND_ENDS and {"NL", "PLUS"} <= acceptable:
+        return "put the second on a line of its own, or an operator between them"
+    return None

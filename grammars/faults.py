@@ -1,0 +1,36 @@
+"""What the grammar layer finds wrong with a text, as plain offsets: frontends turn faults into their diagnostics."""
+
+from attrs import field, frozen
+
+
+@frozen
+class Fault:
+    """A syntax error: its code, the message, characters `start` to `end`, and what else the message shows."""
+
+    code: str
+    message: str
+    start: int
+    end: int
+    label: str = ""
+    others: tuple[tuple[int, int, str], ...] = field(default=(), converter=tuple)
+    hint: str | None = None
+
+
+@frozen(eq=False)
+class Token:
+    """A piece of text with its kind, as the lexer or the layout filter names it. `depth` is the number of blocks open
+    around it; a token that opens or closes a block counts as outside."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    depth: int = 0
+
+
+class ParseFailure(Exception):
+    """Carries all the faults of one text."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        super().__init__("; ".join(f"{fault.code}: {fault.message}" for fault in faults))
+        self.faults = faults

@@ -1,0 +1,541 @@
+"""The filter between lexer and parser: makes both block styles one, and gives words and braces their kinds.
+
+It keeps a stack of open brackets and blocks and the last token, is pushed one token at a time and never pulls one ahead:
+what needs a look forward is a pattern on the masked text. It finds the faults of layout; the grammar finds the others."""
+
+import re
+
+from grammars.faults import Fault, Token
+from grammars.words import HARD, Words
+
+MAX_NESTING = 200
+MAX_CHAIN = 2000
+
+_CLOSERS = {"RPAR": "(", "RSQB": "[", "RBRACE": "{"}
+_SHOWN_OPENERS = {"(": ")", "[": "]", "{": "}", "literal": "}"}
+_OPERAND_ENDS = frozenset("NAME NUMBER INT STRING FSTRING RPAR RSQB RBRACE TRUE FALSE QPOST GEN_GT".split())
+_AT_START = frozenset(["", "NL", "INDENT", "DEDENT", "SEMICOLON", "EMPTY"])
+# After these a line end separates nothing.
+_CONTINUES = frozenset(
+    (
+        "COMMA EQUAL ASSIGN_OP FATARROW ARROW DOT DOUBLECOLON PIPE BAR AMP COALESCE QTERN TCOLON OROR ANDAND BANG EQ NE LT LE GT GE"
+        " SHL SHR PLUS MINUS STAR SLASH PERCENT AT CARET STARSTAR RANGE RANGE_TO AND OR NOT IN IFX ELSE STEP AS GEN_LT QPRE"
+    ).split()
+)
+_CHAINING = _CONTINUES - {"COMMA"} | {"DOT", "LPAR", "LSQB", "IF", "ELIF", "ELSE", "FOR", "WHILE", "MATCH", "DEF", "QPOST", "AWAIT"}
+_EXPRESSION_FOLLOWS = _CONTINUES | {"LPAR", "LSQB", "LITBRACE", "RETURN", "YIELD", "COLON", "THROW", "STRUCTBRACE"}
+
+_CONTINUING_LINE = re.compile(
+    r"\|>|\.[A-Za-z_]|\?\?|\?(?![A-Za-z_])|:(?!:)|&&|\|\||(?:and|or|else|elif)\b|[})\]]|catch[ \t]+[A-Za-z_(][\w:. \t<>,()]*[{:]"
+)
+_COMPUTE_LINE = re.compile(r"@|->|\{")
+_NEVER_IN_BRACKETS = re.compile(r"(?:def|fn)[ \t]+[A-Za-z_]|(?:let|struct|enum|trait|impl|return|while|import|break|continue)\b")
+_STRUCT_BEHIND = re.compile(r"\{\s*(?:\}|[A-Za-z_]\w*\s*(?::(?!:)|,)|\.\.)|\{\s*[A-Za-z_]\w*\s*\}")
+_LITERAL_BEHIND = re.compile(
+    r"\{\s*(?:\}|[A-Za-z_]\w*\s*:(?!:)|[fF]?[\"'][^\"'\n]*[\"']\s*:(?!:)|-?\d[\w.]*\s*:(?!:)|\([^(){}\n]*\)\s*:(?!:)"
+    r"|[^{};\n]*:[^{};\n]*\bfor\b[^{};\n]*\bin\b)"
+)
+_AFTER_PATTERN = re.compile(r"\s*(?::|\{|if\b|=>|\|)")
+_AFTER_ARROW_PATTERN = re.compile(r"\s*(?:if\b[^\n]*=>|=>|\|)")
+_AFTER_GENERICS = re.compile(r"[ \t]*(?:[(),>{}=:;?\]\n\r+]|$|(?:where|on|for)\b)")
+_INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:?+\[\]().=>*-]*$")
+_TERNARY_REST = re.compile(r"[ \t]+[^\s)\]},;=]|[^\S\n]*[^\s)\]},;=]")
+_TERNARY_TIGHT = re.compile(r"[A-Za-z_0-9(\"']")
+_KERNEL_WORD = re.compile(rf"[ \t]+(?!(?:{'|'.join(HARD)})\b)[A-Za-z_]")
+_SLICE_STEP = re.compile(r"\s*[-\d(\],:]")
+
+
+class Frame:
+    """An open bracket or block. `kind` is "(", "[", "literal" (a brace of an expression), "{" (a block), "indent" or "file"."""
+
+    __slots__ = ("base", "chain", "chain_base", "colons", "column", "generics", "headers", "indentation", "kind", "opener", "starts")
+
+    def __init__(self, kind: str, opener: Token, column: int, chain: int, base: int = -1, indentation: str = "") -> None:
+        self.kind = kind
+        self.opener = opener
+        self.column = column
+        self.base = base
+        self.indentation = indentation
+        self.headers: list[str] = []
+        self.colons: list[str] = []
+        self.generics = 0
+        self.chain = self.chain_base = chain
+        self.starts = opener.end
+
+    @property
+    def is_block(self) -> bool:
+        return self.kind in ("{", "indent", "file")
+
+
+class Layout:
+    """The filter for one text; a new one for each parse."""
+
+    def __init__(self, text: str, words: Words) -> None:
+        self.text = text
+        self.words = words
+        self.faults: list[Fault] = []
+        self.panic = False
+        self.frames = [Frame("file", Token("", "", 0, 0), 0, 0)]
+        self.column = len(text) - len(text.lstrip(" \t"))
+        self.content_end = 0
+        self.block_depth = 0
+        self.last = Token("", "", 0, 0)
+        self.before_last = self.last
+        self.at_start = True
+        self.block_colon = False
+        self.statement_is_annotated = False
+        self.model_open = False
+        self.suspects: list[tuple[Token, Token]] = []
+
+    # ---- tokens in, tokens out ----------------------------------------------------------------------------------------
+
+    def push(self, kind: str, start: int, end: int) -> list[Token]:
+        """The tokens that this one of the lexer becomes."""
+        if kind == "NEWLINE":
+            return self._newline(start, end)
+        text = self.text[start:end]
+        out: list[Token] = []
+        frame = self.frames[-1]
+        match kind:
+            case "NAME":
+                kind = self._word(text, start, end)
+            case "LBRACE":
+                kind = self._brace(start)
+            case "QUESTION":
+                kind = self._question(start, end)
+            case "LT" if self._opens_generics(start, end):
+                kind = "GEN_LT"
+                frame.generics += 1
+            case "GT" | "SHR" | "GE" if frame.generics:
+                frame.generics -= 1
+                first = Token("GEN_GT", ">", start, start + 1, self.block_depth)
+                self._remember(first)
+                return [first] if kind == "GT" else [first, *self.push("GT" if kind == "SHR" else "EQUAL", start + 1, end)]
+            case "COLON":
+                kind = self._colon(end)
+            case "DOUBLECOLON" if frame.kind == "[" and self._is_slice_step(end):
+                first = Token("COLON", ":", start, start + 1, self.block_depth)
+                self._remember(first)
+                return [first, *self.push("COLON", start + 1, end)]
+            case "RPAR" | "RSQB" | "RBRACE":
+                closing = self._close(kind, Token(kind, text, start, end))
+                if closing is None:
+                    return []
+                out = closing
+        token = Token(kind, text, start, end, self.block_depth)
+        self.content_end = end
+        self._track(token)
+        self._remember(token)
+        out.append(token)
+        return out
+
+    def finish(self) -> list[Token]:
+        """The tokens that end the text, after its last token was pushed."""
+        end = len(self.text)
+        out: list[Token] = []
+        if self.last.kind == "COLON" and self.frames[-1].is_block and not self._in_expression_colon():
+            out.append(self._empty_block())
+        unclosed = [frame for frame in self.frames if frame.kind in _SHOWN_OPENERS]
+        if unclosed:
+            self._report_unclosed(unclosed)
+            self.panic = True
+        while len(self.frames) > 1:
+            self._pop(out)
+        out.append(Token("NL", "", end, end, 0))
+        return out
+
+    def _pop(self, out: list[Token]) -> Frame:
+        frame = self.frames.pop()
+        if frame.is_block:
+            self.block_depth -= 1
+        if frame.kind == "indent":
+            self.column = frame.column
+            out.append(Token("DEDENT", "", self.content_end, self.content_end, self.block_depth))
+        return frame
+
+    def _remember(self, token: Token) -> None:
+        self.before_last, self.last = self.last, token
+
+    def _track(self, token: Token) -> None:
+        """Follow what a token means for the statement it stands in: headers, starts, nesting."""
+        kind = token.kind
+        frame = self.frames[-1]
+        if self.at_start and kind not in _AT_START:
+            frame.starts = token.start
+            self.statement_is_annotated = kind == "AT"
+        started = self.at_start
+        self.at_start = False
+        if kind in _CHAINING:
+            frame.chain += 1
+            if frame.chain == MAX_CHAIN + 1:
+                self._fault("0108", f"this expression is too long: it nests over {MAX_CHAIN:,} terms", token, hint="name a part of it with `let`")
+        match kind:
+            case "LPAR" | "LSQB":
+                self._open({"LPAR": "(", "LSQB": "["}[kind], token)
+            case "LBRACE":
+                if frame.headers:
+                    frame.headers.pop()
+                self._open("{", token)
+                self.at_start = True
+            case "LITBRACE" | "STRUCTBRACE" | "PATTERNBRACE":
+                self._open("literal", token)
+            case "COLON" if self.block_colon:
+                self.block_colon = False
+                self.at_start = True
+            case "SEMICOLON":
+                if frame.is_block:
+                    self._new_statement(frame)
+            case "QTERN":
+                frame.colons.append("ternary")
+            case "DEF" if re.compile(r"[ \t]*\(").match(self.text, token.end):
+                frame.colons.append("lambda")
+            case "DEF" | "FN":
+                frame.headers.append("def")
+            case "ARROW" if frame.headers and frame.headers[-1] == "def":
+                frame.headers[-1] = "typed def"
+            case "EQUAL" if frame.headers and frame.headers[-1] in ("def", "typed def", "declaration"):
+                frame.headers.pop()
+            case "FATARROW" if frame.headers and frame.headers[-1] == "CASE":
+                frame.headers.pop()
+            case "COMMA" if frame.kind != "file" and not frame.is_block:
+                frame.chain = frame.chain_base
+            case "MODEL":
+                self.model_open = True
+            case _ if kind in self.words.headers:
+                frame.headers.append(kind)
+            case _ if kind in self.words.declarations and (started or self.statement_is_annotated or kind in ("STRUCT", "ENUM")):
+                frame.headers.append("declaration")
+
+    def _open(self, kind: str, token: Token) -> None:
+        if len(self.frames) == MAX_NESTING + 1:
+            self._fault("0108", f"nested too deep: more than {MAX_NESTING} brackets and blocks are open", token, hint="move the inner part to a `def`")
+        self.frames.append(Frame(kind, token, self.column, self.frames[-1].chain))
+        self.block_depth += self.frames[-1].is_block
+
+    def _new_statement(self, frame: Frame) -> None:
+        self.at_start = True
+        frame.headers.clear()
+        frame.colons.clear()
+        frame.generics = 0
+        frame.chain = frame.chain_base
+
+    def _fault(self, code: str, message: str, place: Token, **shown: object) -> None:
+        self.faults.append(Fault(code, message, place.start, place.end, **shown))  # type: ignore[arg-type]
+
+    # ---- lines and blocks ---------------------------------------------------------------------------------------------
+
+    def _newline(self, start: int, end: int) -> list[Token]:
+        frame = self.frames[-1]
+        if end >= len(self.text):
+            return []
+        indentation = self.text[self.text.rfind("\n", start, end) + 1 : end]
+        column = len(indentation)
+        if not frame.is_block:
+            if not _NEVER_IN_BRACKETS.match(self.text, end):
+                return []
+            self._lines_begin_in_brackets(start, end)
+            frame = self.frames[-1]
+        if frame.headers and self._header_goes_on(frame, end):
+            return []
+        out: list[Token] = []
+        if self.last.kind == "COLON" and not self._in_expression_colon():
+            if column > self.column:
+                return [self._indent(column, indentation, end)]
+            out.append(self._empty_block())
+        elif self.last.kind in _CONTINUES and not self._is_import_star():
+            return []
+        elif self.last.kind in _AT_START or self.last.kind == "LBRACE":
+            self._check_indentation(indentation, end)
+            if self.last.kind != "DEDENT":
+                self.column = column
+                return out
+        dedented = False
+        while frame.kind == "indent" and column <= frame.base:
+            self._pop(out)
+            frame = self.frames[-1]
+            dedented = True
+        continuing = _CONTINUING_LINE.match(self.text, end)
+        if continuing:
+            if continuing.group().startswith(("else", "elif", "catch")):
+                self.column = column
+            if dedented:
+                self._remember(out[-1])
+            return out
+        self._check_indentation(indentation, end)
+        out.append(Token("NL", "", self.content_end, self.content_end, self.block_depth))
+        self._remember(out[-1])
+        self.column = column
+        self._new_statement(frame)
+        return out
+
+    def _indent(self, column: int, indentation: str, end: int) -> Token:
+        frame = self.frames[-1]
+        if frame.headers:
+            frame.headers.pop()
+        token = Token("INDENT", "", end - column, end, self.block_depth)
+        self._open("indent", token)
+        inner = self.frames[-1]
+        inner.base, inner.indentation = self.column, indentation
+        self._check_indentation(indentation, end)
+        self.column = column
+        self._remember(token)
+        self.at_start = True
+        return token
+
+    def _empty_block(self) -> Token:
+        frame = self.frames[-1]
+        colon = self.last
+        line_start = self.text.rfind("\n", 0, colon.start) + 1
+        start = max(frame.starts, line_start) if frame.starts <= colon.start else line_start
+        header = self.text[start : colon.start].strip().split(None, 1)
+        word = header[0] if header else ""
+        name = re.match(r"[A-Za-z_]+", word)
+        self.faults.append(
+            Fault(
+                "0104",
+                f"the block after `{' '.join(self.text[start : colon.end].split())}` is empty",
+                start,
+                colon.end,
+                hint=f"indent the lines of its block deeper than `{name.group()}`, or write `{{ }}` for an empty block"
+                if name
+                else "indent the lines of its block deeper, or write `{ }` for an empty block",
+            )
+        )
+        if frame.headers:
+            frame.headers.pop()
+        token = Token("EMPTY", "", self.content_end, self.content_end, self.block_depth)
+        self._remember(token)
+        return token
+
+    def _check_indentation(self, indentation: str, end: int) -> None:
+        """Report a line of an indented block that mixes tabs and spaces, or that stands left of the block's first line."""
+        frame = self.frames[-1]
+        if frame.kind != "indent" or self.text[end : end + 1] in ("", "}"):
+            return
+        first, place = frame.indentation, Token("", "", end - len(indentation), end)
+        line_end = end + len(re.compile(r"[^\n\r]*").match(self.text, end).group())  # type: ignore[union-attr]
+        line = Token("", "", end, max(end + 1, line_end))
+        if (" " in indentation and "\t" in indentation) or (indentation[:1] and first[:1] and indentation[0] != first[0]):
+            if frame.opener.kind != "MIXED":
+                frame.opener = Token("MIXED", "", frame.opener.start, frame.opener.end)
+                self._fault(
+                    "0103",
+                    "tabs and spaces are mixed in one block",
+                    place,
+                    label=f"{_describe(indentation)}, to column {len(indentation) + 1}",
+                    others=((frame.opener.start, frame.opener.end, f"the block begins with {_describe(first)}, at column {len(first) + 1}"),)
+                    if frame.opener.start != place.start
+                    else (),
+                    hint="indent the whole block with spaces",
+                )
+        elif len(indentation) < len(first):
+            self._fault(
+                "0103",
+                "this line ends no open block: it stands between the block's lines and the header",
+                line,
+                label=f"column {len(indentation) + 1}",
+                others=((frame.opener.start, frame.opener.end, f"the block's lines begin at column {len(first) + 1}"),),
+                hint=f"begin it at column {len(first) + 1} to stay in the block, or at column {frame.base + 1} to end it",
+            )
+
+    def _header_goes_on(self, frame: Frame, end: int) -> bool:
+        header = frame.headers[-1]
+        if header == "COMPUTE":
+            return self.last.kind != "COLON" and _COMPUTE_LINE.match(self.text, end) is not None
+        if header in ("def", "typed def", "declaration") and self.text.startswith("where", end):
+            return True
+        return self.last.kind != "COLON" and self.text.startswith("{", end)
+
+    def _in_expression_colon(self) -> bool:
+        """A colon of a lambda or slice inside brackets never opens an indented block there."""
+        return not self.frames[-1].is_block
+
+    def _is_import_star(self) -> bool:
+        return self.last.kind == "STAR" and self.before_last.kind == "IMPORT"
+
+    # ---- closing ------------------------------------------------------------------------------------------------------
+
+    def _close(self, kind: str, token: Token) -> list[Token] | None:
+        wanted = ("{", "literal") if kind == "RBRACE" else (_CLOSERS[kind],)
+        inner = next((frame for frame in reversed(self.frames) if frame.kind in wanted), None)
+        out: list[Token] = []
+        if inner is None:
+            self._fault("0101", f"`{token.text}` closes nothing", token, hint=f"remove it, or write the `{_opener_of(token.text)}` it belongs to")
+            self.panic = True
+            return None
+        if self.frames[-1].is_block and self.last.kind == "COLON":
+            out.append(self._empty_block())
+        while self.frames[-1] is not inner:
+            frame = self._pop(out)
+            if frame.kind != "indent":
+                self._unclosed(frame.opener, token.start, token.end, f"`{token.text}` comes before its `{_SHOWN_OPENERS[frame.kind]}`")
+                self.panic = True
+        self._pop(out)
+        if inner.kind == "{":
+            self._suspect(inner.opener, token)
+            self.column = inner.column
+        return out
+
+    def _suspect(self, opener: Token, closer: Token) -> None:
+        """A `}` first on its line, left of its opener's line, probably belongs to an outer `{`."""
+        closing_line = self.text.rfind("\n", 0, closer.start) + 1
+        opening_line = self.text.rfind("\n", 0, opener.start) + 1
+        column = closer.start - closing_line
+        indentation = len(self.text) - len(self.text[opening_line:].lstrip(" \t")) - opening_line
+        if self.text[closing_line : closer.start].strip() == "" and column < indentation and closing_line != opening_line:
+            self.suspects.append((opener, closer))
+
+    def _lines_begin_in_brackets(self, start: int, end: int) -> None:
+        """A line that can only begin a statement ends all open brackets: the innermost one is what was forgotten."""
+        word = re.compile(r"\w+").match(self.text, end)
+        assert word is not None
+        reported = False
+        while not self.frames[-1].is_block:
+            frame = self.frames.pop()
+            if not reported:
+                self._unclosed(frame.opener, word.start(), word.end(), f"it should be closed before this `{word.group()}`")
+            reported = True
+        self.panic = True
+        self.last = Token("NL", "", start, start)
+
+    def _report_unclosed(self, unclosed: list[Frame]) -> None:
+        if self.suspects and unclosed[-1].kind == "{":
+            opener, closer = self.suspects[0]
+            self._unclosed(opener, closer.start, closer.end, "this `}` stands in the column of an outer block")
+            return
+        for frame in unclosed[-1:]:
+            end = len(self.text.rstrip())
+            self._unclosed(frame.opener, end - 1, end, f"the file ends here without its `{_SHOWN_OPENERS[frame.kind]}`")
+
+    def _unclosed(self, opener: Token, start: int, end: int, where: str) -> None:
+        closer = {"(": ")", "[": "]", "{": "}"}[opener.text]
+        others = ((start, end, where),) if start > opener.start else ()
+        self._fault("0102", f"`{opener.text}` is never closed", opener, others=others, hint=f"write the missing `{closer}`")
+
+    # ---- kinds of words and signs ---------------------------------------------------------------------------------------
+
+    def _word(self, text: str, start: int, end: int) -> str:
+        last = self.last.kind
+        if last in ("DOT", "DOUBLECOLON") or (last == "AT" and self.last.end == start):
+            if last == "AT" and text == "kernel" and _KERNEL_WORD.match(self.text, end):
+                return "KERNEL_AT"
+            return "NAME"
+        after_operand = last in _OPERAND_ENDS
+        hard = HARD.get(text)
+        if hard == "IF":
+            return "IFX" if after_operand else "IF"
+        if hard == "FOR":
+            return "FORX" if after_operand and not self.frames[-1].is_block else "FOR"
+        if hard is not None:
+            return hard
+        soft = self.words.soft.get(text)
+        if soft is None or last in ("DEF", "FN", "LET", "MUT"):
+            return "NAME"
+        if not re.compile(soft.follows).match(self.text, end):
+            return "NAME"
+        match soft.place:
+            case "start":
+                stands = self.at_start or (self.statement_is_annotated and last in ("RPAR", "NAME")) or last in ("SHARED", "EXTERN", "ASYNC")
+            case "operand":
+                stands = after_operand
+            case "closed":
+                stands = last in ("RBRACE", "DEDENT") or after_operand
+            case _:
+                stands = not after_operand
+        return soft.kind if stands else "NAME"
+
+    def _colon(self, end: int) -> str:
+        frame = self.frames[-1]
+        meaning = frame.colons.pop() if frame.colons else ""
+        if meaning == "ternary":
+            return "TCOLON"
+        if meaning != "lambda" and frame.headers and frame.is_block:
+            header = frame.headers[-1]
+            if header == "def":
+                frame.headers[-1] = "typed def"
+            elif header != "declaration" or re.compile(r"[ \t]*(?:\r?\n|$)").match(self.text, end):
+                frame.headers.pop()
+            self.block_colon = True
+        elif self.last.kind in ("ELSE", "TRY"):
+            self.block_colon = True
+        return "COLON"
+
+    def _question(self, start: int, end: int) -> str:
+        if self.last.kind not in _OPERAND_ENDS:
+            return "QPRE"
+        blank = start > 0 and self.text[start - 1] in " \t\n"
+        if blank:
+            return "QTERN" if _TERNARY_REST.match(self.text, end) else "QPOST"
+        return "QTERN" if _TERNARY_TIGHT.match(self.text, end) else "QPOST"
+
+    def _brace(self, start: int) -> str:
+        last, frame = self.last.kind, self.frames[-1]
+        text = self.text
+        if frame.headers:
+            if frame.headers[-1] == "CASE" and last == "NAME" and self._closes_before(start, _AFTER_PATTERN):
+                return "PATTERNBRACE"
+            return "LBRACE"
+        if last == "RPAR" and self.model_open:
+            self.model_open = False
+            return "LITBRACE"
+        if (self.at_start and last != "COLON") or last in ("RPAR", "ELSE", "TRY", "RBRACE"):
+            return "LBRACE"
+        if last in ("NAME", "GEN_GT") and _STRUCT_BEHIND.match(text, start):
+            return "PATTERNBRACE" if self._closes_before(start, _AFTER_ARROW_PATTERN) else "STRUCTBRACE"
+        if last in ("FATARROW", "COLON") and re.compile(r"\{\s*\}").match(text, start):
+            return "LBRACE"
+        if last in _EXPRESSION_FOLLOWS and _LITERAL_BEHIND.match(text, start):
+            return "LITBRACE"
+        return "LBRACE"
+
+    def _closes_before(self, start: int, behind: re.Pattern[str]) -> bool:
+        """Whether `behind` stands after the brace that closes the one at `start`."""
+        depth = 0
+        for found in re.compile(r"[{};]").finditer(self.text, start, start + 2000):
+            if found.group() == ";":
+                return False
+            depth += 1 if found.group() == "{" else -1
+            if depth == 0:
+                return behind.match(self.text, found.end()) is not None
+        return False
+
+    def _opens_generics(self, start: int, end: int) -> bool:
+        if self.last.kind not in ("NAME", "IMPL") or self.last.end != start:
+            return False
+        depth, round_ = 1, 0
+        for position in range(end, min(len(self.text), end + 400)):
+            match self.text[position]:
+                case "<":
+                    depth += 1
+                case ">" if self.text[position - 1] not in "-=":
+                    depth -= 1
+                    if depth == 0:
+                        inside = self.text[end:position].replace("<", " ")
+                        return (
+                            round_ == 0 and _INSIDE_GENERICS.match(inside) is not None and self._ends_generics(position + 1)
+                        )
+                case "(" | "[":
+                    round_ += 1
+                case ")" | "]":
+                    round_ -= 1
+                    if round_ < 0:
+                        return False
+                case '"' | "'" | "{" | "}" | ";" | "\n":
+                    return False
+        return False
+
+    def _ends_generics(self, position: int) -> bool:
+        return _AFTER_GENERICS.match(self.text, position) is not None
+
+    def _is_slice_step(self, end: int) -> bool:
+        return self.last.kind in ("LSQB", "COMMA") or _SLICE_STEP.match(self.text, end) is not None
+
+
+def _describe(indentation: str) -> str:
+    tabs, spaces = indentation.count("\t"), indentation.count(" ")
+    parts = [f"{count} {word}{'s' if count > 1 else ''}" for count, word in ((tabs, "tab"), (spaces, "space")) if count]
+    return " and ".join(parts) or "nothing"
+
+
+def _opener_of(closer: str) -> str:
+    return {")": "(", "]": "[", "}": "{"}[closer]

@@ -1,0 +1,164 @@
+"""Grammars as tables: Lark makes the LALR(1) tables from the `.lark` files, JSON keeps them.
+
+Tables lie beside this file in `tables/` (made by `python -m grammars.loader`, shipped in the wheel), or in the user's
+cache folder; either is used only when its key, a hash of the grammar's text and of the versions, is right."""
+
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from grammars.machine import Rule, Tables
+
+_FOLDER = Path(__file__).parent
+_FORMAT = 1
+_STARTS = ("program", "expression_only")
+# Words of the layout filter are dropped from what actions get, except where they say which operator stands there.
+_OPERATOR_RULES = ("binary", "unary", "_compare", "operator")
+_CONTEXTUAL = "INT"
+
+
+def grammar_text(language: str) -> str:
+    """The grammar of a language: what all share, then its own."""
+    return "".join((_FOLDER / f"{name}.lark").read_text(encoding="utf-8") for name in ("common", language))
+
+
+@cache
+def load(language: str) -> Tables:
+    """The tables of a language, from the package, the user's cache, or made anew (and then kept)."""
+    key = _key(grammar_text(language))
+    user = _user_cache() / f"{language}-{key[:16]}.json"
+    for path in (_FOLDER / "tables" / f"{language}.json", user):
+        tables = _read(path, key)
+        if tables is not None:
+            return tables
+    data = build(language)
+    _write(user, data)
+    return _tables(data)
+
+
+def build(language: str, strict: bool = False) -> dict[str, Any]:
+    """The tables as plain data, made by Lark. `strict`: shift/reduce conflicts are errors too."""
+    from lark import Lark
+
+    text = grammar_text(language)
+    lark = Lark(text, parser="lalr", lexer="contextual", start=list(_STARTS), maybe_placeholders=True, strict=strict, postlex=_AcceptAll())
+    declared = set(re.findall(r"\b[A-Z][A-Z_]*\b", " ".join(re.findall(r"^%declare(.*)$", text, re.MULTILINE))))
+    table = lark.parser.parser._parse_table
+    rules = list(dict.fromkeys(rule for actions in table.states.values() for kind, (action, rule) in actions.items() if hasattr(rule, "expansion")))
+    numbers = {rule: number for number, rule in enumerate(rules)}
+    states: list[dict[str, int]] = [{} for _ in table.states]
+    for state, actions in table.states.items():
+        for kind, (_, argument) in actions.items():
+            states[state][kind] = argument if isinstance(argument, int) else -1 - numbers[argument]
+    return {
+        "key": _key(text),
+        "terminals": [[terminal.name, terminal.pattern.to_regexp()] for terminal in _root_lexer(lark).terminals],
+        "rules": [_rule(rule, declared) for rule in rules],
+        "states": states,
+        "starts": table.start_states,
+        "ends": table.end_states,
+    }
+
+
+class _AcceptAll:
+    """Stands for the layout filter while Lark makes the tables; the machine runs the real one."""
+
+    always_accept = ("NEWLINE", "NAME", "QUESTION")
+
+    def process(self, stream: Any) -> Any:
+        return stream
+
+
+def _root_lexer(lark: Any) -> Any:
+    lexer = lark.parser.lexer
+    return getattr(lexer, "lexer", lexer).root_lexer
+
+
+def _rule(rule: Any, declared: set[str]) -> list[Any]:
+    """[origin, length, action, unwrap, keep, absent], as in `machine.Rule`."""
+    origin = rule.origin.name
+    name = rule.alias or origin
+    words_matter = name in _OPERATOR_RULES
+    empty = list(rule.options.empty_indices or ())
+    gaps = [len(ones) for ones in "".join("1" if absent else "0" for absent in empty).split("0")] if empty else [0] * (len(rule.expansion) + 1)
+    keep, absent, nones = [], [], 0
+    for index, symbol in enumerate(rule.expansion):
+        nones += gaps[index]
+        if symbol.is_term and (symbol.filter_out or (symbol.name in declared and not words_matter)):
+            continue
+        keep.append([index, not symbol.is_term and symbol.name.startswith("_")])
+        absent.append(nones)
+        nones = 0
+    absent.append(nones + gaps[len(rule.expansion)])
+    helper = origin.startswith("_")
+    unwrap = bool(rule.options.expand1) and not rule.alias and len(keep) == 1 and not keep[0][1] and not any(absent)
+    return [origin, len(rule.expansion), None if helper or unwrap else name, unwrap, keep, absent if any(absent) else []]
+
+
+def _tables(data: dict[str, Any]) -> Tables:
+    spellings = data["terminals"]
+    rules = [
+        Rule(origin, length, action, unwrap, tuple((index, spliced) for index, spliced in keep), tuple(absent))
+        for origin, length, action, unwrap, keep, absent in data["rules"]
+    ]
+    origins = {rule.origin for rule in rules}
+    return Tables(
+        scanner=_scanner(spelling for spelling in spellings if spelling[0] != _CONTEXTUAL),
+        scanner_after_dot=_scanner(spellings),
+        states=data["states"],
+        rules=rules,
+        starts=data["starts"],
+        ends=data["ends"],
+        terminals=frozenset(kind for state in data["states"] for kind in state if kind not in origins),
+    )
+
+
+def _scanner(spellings: Any) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in spellings))
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(f"{_FORMAT} {version('lark')} {text}".encode()).hexdigest()
+
+
+def _read(path: Path, key: str) -> Tables | None:
+    try:
+        data = json.loads(path.read_bytes())
+        return _tables(data) if data["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, re.error):
+        return None  # Absent or damaged: made anew.
+
+
+def _user_cache() -> Path:
+    import platformdirs
+
+    return Path(os.environ.get("ZYNTAX_CACHE_DIR") or platformdirs.user_cache_dir("zyntax")) / "grammars"
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    """Write atomically; a folder that can't be written to only costs the next start its time."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(data, file, separators=(",", ":"))
+        Path(temporary).replace(path)
+    except OSError:
+        return
+
+
+def main() -> None:
+    """Make the tables that the wheel ships."""
+    for language in sys.argv[1:] or ("zynml",):
+        _write(_FOLDER / "tables" / f"{language}.json", build(language))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""The LALR(1) machine: runs Lark's tables over the tokens of the layout filter, building nodes as rules complete.
+
+The lexer is contextual: the state decides which spellings are looked for. After a syntax error the machine goes back to
+the beginning of the statement and on at the next one of the same block, so that one run finds all faults."""
+
+import re
+from typing import Any
+
+from attrs import frozen
+
+from grammars.expected import describe_error
+from grammars.faults import Fault, Token
+from grammars.layout import Layout
+from grammars.scan import mask
+from grammars.words import Words
+
+MAX_FAULTS = 100
+_STATEMENT_BEGINS = frozenset(["NL", "SEMICOLON", "INDENT", "LBRACE"])
+
+
+@frozen(eq=False)
+class Rule:
+    """A production: what it makes, from how many symbols, and what becomes of their values.
+
+    `keep` lists (index, spliced) of the symbols whose values are passed on; `absent` says after how many of those a None
+    stands for an optional part. `action` is None for a helper rule, whose values are spliced into the rule around it."""
+
+    origin: str
+    length: int
+    action: str | None
+    unwrap: bool
+    keep: tuple[tuple[int, bool], ...]
+    absent: tuple[int, ...]
+
+
+@frozen(eq=False)
+class Tables:
+    """Everything the machine needs of a grammar. In `states` an entry is the state to go to, or `-1 - rule`."""
+
+    scanner: re.Pattern[str]
+    scanner_after_dot: re.Pattern[str]
+    states: list[dict[str, int]]
+    rules: list[Rule]
+    starts: dict[str, int]
+    ends: dict[str, int]
+    terminals: frozenset[str]
+
+
+class _Spliced(list[Any]):
+    """The values of a helper rule."""
+
+
+@frozen
+class _Snapshot:
+    states: list[int]
+    values: list[Any]
+    starts: list[int]
+    ends: list[int]
+
+
+class Machine:
+    """One parse. `actions` has a method for each rule's action: it takes the span's start and end, then the values."""
+
+    def __init__(self, tables: Tables, words: Words, actions: object, text: str, start: str) -> None:
+        self.tables = tables
+        self.text = text
+        self.masked, scan_faults = mask(text)
+        self.faults: list[Fault] = list(scan_faults)
+        self.layout = Layout(self.masked, words)
+        self.methods = [getattr(actions, rule.action) if rule.action else None for rule in tables.rules]
+        self.end_state = tables.ends[start]
+        self.states = [tables.starts[start]]
+        self.values: list[Any] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.end = 0
+        self.depth = 0
+        self.skipping: int | None = None
+        self.previous = Token("", "", 0, 0)
+        self.snapshots = {0: self._snapshot()}
+
+    def run(self) -> Any:
+        """The value of the start rule, or None when there are faults (`self.faults`) that leave none."""
+        position, text, layout = 0, self.masked, self.layout
+        length = len(text)
+        plain, after_dot = self.tables.scanner, self.tables.scanner_after_dot
+        states = self.tables.states
+        while position < length and len(self.faults) < MAX_FAULTS:
+            scanner = after_dot if self.skipping is None and "INT" in states[self.states[-1]] else plain
+            found = scanner.match(text, position)
+            if found is None:
+                self._unknown_character(position)
+                position += 1
+                continue
+            kind, end = found.lastgroup, found.end()
+            assert kind is not None
+            if kind != "WHITESPACE":
+                self._take(layout.push(kind, position, end))
+            position = end
+        if len(self.faults) < MAX_FAULTS:
+            self._take(layout.finish())
+        self.faults += layout.faults
+        if self.skipping is not None:
+            self._restore(0)
+        return self._finish()
+
+    def _finish(self) -> Any:
+        end = Token("$END", "", len(self.text), len(self.text))
+        if not self._feed(end):
+            if not self.faults:
+                self._report(end)
+            return None
+        return self.values[-1]
+
+    # ---- shifting and reducing ------------------------------------------------------------------------------------------
+
+    def _take(self, tokens: list[Token]) -> None:
+        if self.layout.panic:
+            self.layout.panic = False
+            if self.skipping is None:
+                self._restore(self.depth)
+        for token in tokens:
+            if self.skipping is not None and not self._stops_skipping(token):
+                continue
+            if not self._feed(token):
+                self._recover(token)
+            else:
+                self._note(token)
+
+    def _note(self, token: Token) -> None:
+        self.previous = token
+        kind = token.kind
+        if kind in _STATEMENT_BEGINS:
+            self.depth = token.depth + (kind in ("INDENT", "LBRACE"))
+            self.snapshots[self.depth] = self._snapshot()
+        else:
+            self.depth = token.depth
+
+    def _feed(self, token: Token) -> bool:
+        """Shift the token, after the reductions it calls for. False: it can't stand here (reductions may have happened)."""
+        table, rules, states, values = self.tables.states, self.tables.rules, self.states, self.values
+        starts, ends, methods = self.starts, self.ends, self.methods
+        while True:
+            action = table[states[-1]].get(token.kind)
+            if action is None:
+                return False
+            if action >= 0:
+                states.append(action)
+                values.append(token)
+                starts.append(token.start)
+                ends.append(token.end)
+                self.end = token.end
+                return True
+            rule = rules[-1 - action]
+            length = rule.length
+            if length:
+                taken = values[-length:]
+                start, end = starts[-length], ends[-1]
+                del states[-length:], values[-length:], starts[-length:], ends[-length:]
+            else:
+                taken, start, end = [], self.end, self.end
+            values.append(self._value(rule, methods[-1 - action], taken, start, end))
+            starts.append(start)
+            ends.append(end)
+            states.append(table[states[-1]][rule.origin])
+            if token.kind == "$END" and states[-1] == self.end_state:
+                return True
+
+    def _value(self, rule: Rule, method: Any, taken: list[Any], start: int, end: int) -> Any:
+        keep, absent = rule.keep, rule.absent
+        if method is None and not absent and keep:
+            first, spliced = keep[0]
+            if rule.unwrap:
+                return taken[first]
+            if spliced:  # A list that grows to the right keeps growing in place.
+                values = taken[first]
+                keep = keep[1:]
+            else:
+                values = _Spliced()
+        else:
+            values = _Spliced()
+        for number, (index, spliced) in enumerate(keep):
+            if absent:
+                values += (None,) * absent[number]
+            if spliced:
+                values += taken[index]
+            else:
+                values.append(taken[index])
+        if absent:
+            values += (None,) * absent[-1]
+        return values if method is None else method(start, end, *values)
+
+    # ---- errors -----------------------------------------------------------------------------------------------------------
+
+    def _snapshot(self) -> _Snapshot:
+        return _Snapshot(self.states[:], self.values[:], self.starts[:], self.ends[:])
+
+    def _restore(self, depth: int) -> None:
+        """Back to the beginning of the statement that was being read in the block at `depth`; what follows is skipped."""
+        while depth not in self.snapshots:
+            depth -= 1
+        saved = self.snapshots[depth]
+        self.states, self.values = saved.states[:], saved.values[:]
+        self.starts, self.ends = saved.starts[:], saved.ends[:]
+        self.depth = self.skipping = depth
+
+    def _recover(self, token: Token) -> None:
+        self._report(token)
+        closes = token.kind in ("DEDENT", "RBRACE") and token.depth < self.depth
+        self._restore(self.depth if closes else token.depth)
+        if self._stops_skipping(token) and token.kind not in ("NL", "SEMICOLON"):
+            self._feed_closer(token)
+
+    def _stops_skipping(self, token: Token) -> bool:
+        """Whether the skipped statement ends at this token; then the machine reads on with it."""
+        assert self.skipping is not None
+        if token.kind in ("NL", "SEMICOLON") and token.depth <= self.skipping:
+            self._restore(token.depth)
+            self.skipping = None
+            return True
+        if token.kind in ("DEDENT", "RBRACE") and token.depth < self.skipping:
+            self.skipping = None
+            return True
+        return False
+
+    def _feed_closer(self, token: Token) -> None:
+        if self._feed(token):
+            self._note(token)
+        else:
+            self._restore(token.depth)
+
+    def _report(self, token: Token) -> None:
+        if token.kind != "$END" or not self.faults:
+            acceptable = frozenset(kind for kind in self.tables.terminals if self._accepts(kind))
+            self.faults.append(describe_error(token, self.previous, acceptable, self.text, self.layout.frames[-1].headers))
+
+    def _accepts(self, kind: str) -> bool:
+        """Whether a token of this kind could stand here, tried on the states alone."""
+        table, rules = self.tables.states, self.tables.rules
+        states = self.states[:]
+        while True:
+            action = table[states[-1]].get(kind)
+            if action is None:
+                return False
+            if action >= 0:
+                return True
+            rule = rules[-1 - action]
+            if rule.length:
+                del states[-rule.length :]
+            states.append(table[states[-1]][rule.origin])
+            if states[-1] == self.end_state:
+                return True
+
+    def _unknown_character(self, position: int) -> None:
+        if self.skipping is None:
+            character = self.text[position]
+            shown = f"`{character}`" if character.isprintable() else f"the character U+{ord(character):04X}"
+            self.faults.append(Fault("0101", f"{shown} has no meaning in a program", position, position + 1, hint="remove it"))
+            self._restore(self.depth)

@@ -1,0 +1,117 @@
+"""The scan before the lexer: blanks comments and masks the insides of strings, keeping every offset.
+
+A comment becomes spaces (its line ends too), a string keeps its outermost quotes around underscores. So no pattern of
+the lexer, and no look ahead of the layout filter, can meet a comment or be fooled by what a string says."""
+
+import re
+
+from grammars.faults import Fault
+
+_INTERESTING = re.compile(r"""//|/\*|[A-Za-z_]\w*(?=["'])|["']""")
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_MAXIMUM_STRING_NESTING = 20
+
+
+def mask(text: str) -> tuple[str, tuple[Fault, ...]]:
+    """The text with comments blanked and strings masked, and what is wrong with either."""
+    pieces: list[str] = []
+    faults: list[Fault] = []
+    position = copied = 0
+    while found := _INTERESTING.search(text, position):
+        start = found.start()
+        match found.group():
+            case "//":
+                end = text.find("\n", start)
+                end = len(text) if end < 0 else end
+                replacement = " " * (end - start)
+            case "/*":
+                end = _comment_end(text, start)
+                if end < 0:
+                    faults.append(Fault("0102", "this comment is never closed", start, start + 2, hint="close it with `*/`"))
+                    end = len(text)
+                replacement = " " * (end - start)
+            case word if word[0] not in "\"'":
+                position = found.end()
+                if word not in ("f", "F"):
+                    continue
+                end, replacement = _string(text, found.end(), True, faults, 0)
+                start = found.end()
+            case _:
+                end, replacement = _string(text, start, False, faults, 0)
+        pieces += (text[copied:start], replacement)
+        position = copied = end
+    pieces.append(text[copied:])
+    return "".join(pieces), tuple(faults)
+
+
+def quotes_of(text: str, start: int) -> str:
+    """The quotes that open at `start`: one, or three of a kind."""
+    triple = text[start] * 3
+    return triple if text.startswith(triple, start) else text[start]
+
+
+def _comment_end(text: str, start: int) -> int:
+    depth, position = 1, start + 2
+    while found := _COMMENT_EDGE.search(text, position):
+        position = found.end()
+        depth += 1 if found.group() == "/*" else -1
+        if depth == 0:
+            return position
+    return -1
+
+
+def _string(text: str, start: int, formatted: bool, faults: list[Fault], depth: int) -> tuple[int, str]:
+    end = string_end(text, start, formatted, depth)
+    if end >= 0:
+        return end, f"{text[start]}{'_' * (end - start - 2)}{text[start]}"
+    quotes = quotes_of(text, start)
+    line_end = text.find("\n", start)
+    end = len(text) if line_end < 0 or len(quotes) == 3 else line_end
+    name = "f-string" if formatted else "string"
+    faults.append(Fault("0105", f"this {name} is never closed", start, start + len(quotes), hint=f"close it with `{quotes}`"))
+    length = end - start
+    return end, text[start] + "_" * (length - 2) + text[start] if length > 1 else "_"
+
+
+def string_end(text: str, start: int, formatted: bool, depth: int = 0) -> int:
+    """The offset behind the string whose quotes open at `start`, or -1 when it is never closed."""
+    quotes = quotes_of(text, start)
+    position = start + len(quotes)
+    while position < len(text):
+        character = text[position]
+        if text.startswith(quotes, position):
+            return position + len(quotes)
+        if character == "\\":
+            position += 2
+        elif character == "\n" and len(quotes) == 1:
+            return -1
+        elif formatted and character == "{":
+            if text.startswith("{{", position):
+                position += 2
+                continue
+            hole = hole_end(text, position, quotes, depth)
+            position = hole if hole >= 0 else position + 1
+        else:
+            position += 1
+    return -1
+
+
+def hole_end(text: str, start: int, quotes: str, depth: int = 0) -> int:
+    """The offset behind the `}` of the hole that opens at `start` in an f-string, or -1."""
+    position, braces = start + 1, 1
+    while position < len(text):
+        character = text[position]
+        if character == "\n" and len(quotes) == 1:
+            return -1
+        if character in "\"'":
+            formatted = text[position - 1] in "fF"
+            inner = string_end(text, position, formatted, depth + 1) if depth < _MAXIMUM_STRING_NESTING else -1
+            if inner < 0:
+                return -1
+            position = inner
+            continue
+        braces += (character == "{") - (character == "}")
+        position += 1
+        if braces == 0:
+            return position
+    return -1

@@ -1,0 +1,69 @@
+"""What all actions share: the text they read, the spans they give, the faults they note."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import evolve
+
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from grammars.faults import Fault, Token
+
+
+class Actions:
+    """`text` is what is being parsed; `offset` is where it stands in the file (not 0 inside an f-string)."""
+
+    def __init__(self, path: str, text: str, offset: int = 0, units: frozenset[str] = frozenset()) -> None:
+        self.path = path
+        self.text = text
+        self.offset = offset
+        self.units = units
+        self.faults: list[Fault] = []
+
+    def span(self, start: int, end: int) -> Span:
+        return Span(self.path, start + self.offset, end + self.offset)
+
+    def token_span(self, token: Token) -> Span:
+        return self.span(token.start, token.end)
+
+    def fault(self, code: str, message: str, start: int, end: int, hint: str | None = None, label: str = "") -> None:
+        """Note a fault at local offsets."""
+        self.faults.append(Fault(code, message, start, end, label, (), hint))
+
+    def fault_at(self, code: str, message: str, node: nodes.Node, hint: str | None = None) -> None:
+        """Note a fault at a node."""
+        self.fault(code, message, node.span.start - self.offset, node.span.end - self.offset, hint)
+
+    def written(self, node: nodes.Node) -> str:
+        """A node as the program writes it, on one line."""
+        return " ".join(self.text[node.span.start - self.offset : node.span.end - self.offset].split())
+
+
+class AnnotationLine(nodes.Statement):
+    """Annotations that stand alone in a block, until the block hands them to what they belong to. Never in a finished tree."""
+
+    annotations: tuple[nodes.Annotation, ...]
+
+    def __init__(self, annotations: tuple[nodes.Annotation, ...], span: Span) -> None:
+        object.__setattr__(self, "annotations", annotations)
+        object.__setattr__(self, "span", span)
+
+
+def present(values: Iterable[Any]) -> tuple[Any, ...]:
+    """The values without the Nones of absent optional parts."""
+    return tuple(value for value in values if value is not None)
+
+
+_ANNOTATABLE = (nodes.Function, nodes.Struct, nodes.EnumDeclaration, nodes.For)
+
+
+def can_be_annotated(statement: nodes.Statement) -> bool:
+    return isinstance(statement, (*_ANNOTATABLE, nodes.LaterDeclaration))
+
+
+def with_annotations(statement: nodes.Statement, annotations: tuple[nodes.Annotation, ...]) -> nodes.Statement:
+    """The statement with annotations put before those it has."""
+    if isinstance(statement, _ANNOTATABLE):
+        span = annotations[0].span.to(statement.span) if annotations else statement.span
+        return evolve(statement, annotations=(*annotations, *statement.annotations), span=span)
+    return statement

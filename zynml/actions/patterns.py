@@ -1,0 +1,59 @@
+"""Actions for patterns: after `case`, and to the left of `=` in `let`."""
+
+from compiler.typed_ast import nodes
+from grammars.faults import Token
+from zynml.actions.base import present
+from zynml.actions.literals import LiteralActions
+
+
+class PatternActions(LiteralActions):
+    def binding(self, start: int, end: int, name: Token) -> nodes.Pattern:
+        span = self.span(start, end)
+        return nodes.WildcardPattern(span=span) if name.text == "_" else nodes.BindingPattern(name=name.text, span=span)
+
+    def tuple_pattern(self, start: int, end: int, *elements: nodes.Pattern) -> nodes.Pattern:
+        return nodes.TuplePattern(elements=elements, span=self.span(start, end))
+
+    def pattern_name(self, start: int, end: int, name: Token) -> nodes.Pattern:
+        if name.text == "None":
+            return nodes.VariantPattern(path=("None",), span=self.span(start, end))
+        return self.binding(start, end, name)
+
+    def alternatives(self, start: int, end: int, *parts: nodes.Pattern | Token) -> nodes.Pattern:
+        return nodes.AlternativePattern(alternatives=[part for part in parts if isinstance(part, nodes.Pattern)], span=self.span(start, end))
+
+    def literal_pattern(self, start: int, end: int, value: nodes.Expression) -> nodes.Pattern:
+        return nodes.LiteralPattern(value=value, span=self.span(start, end))
+
+    def range_pattern(self, start: int, end: int, low: nodes.Expression, dots: Token, high: nodes.Expression) -> nodes.Pattern:
+        span = self.span(start, end)
+        return nodes.LiteralPattern(value=nodes.Range(low=low, high=high, inclusive=dots.kind == "RANGE_TO", span=span), span=span)
+
+    def path_pattern(self, start: int, end: int, *names: Token) -> nodes.Pattern:
+        return nodes.VariantPattern(path=[name.text for name in names], span=self.span(start, end))
+
+    def variant_pattern(self, start: int, end: int, *parts: Token | nodes.Pattern | None) -> nodes.Pattern:
+        path = [part.text for part in parts if isinstance(part, Token)]
+        return nodes.VariantPattern(path=path, arguments=[part for part in parts if isinstance(part, nodes.Pattern)], span=self.span(start, end))
+
+    def group_pattern(self, start: int, end: int, *elements: nodes.Pattern | None) -> nodes.Pattern:
+        found = present(elements)
+        if len(found) == 1 and "," not in self.text[found[0].span.end - self.offset : end]:
+            only: nodes.Pattern = found[0]
+            return only
+        return nodes.TuplePattern(elements=found, span=self.span(start, end))
+
+    def struct_pattern(self, start: int, end: int, *parts: Token | nodes.FieldPattern | None) -> nodes.Pattern:
+        path = [part.text for part in parts if isinstance(part, Token)]
+        return nodes.StructPattern(path=path, fields=[part for part in parts if isinstance(part, nodes.FieldPattern)], span=self.span(start, end))
+
+    def field_pattern(self, start: int, end: int, name: Token, pattern: nodes.Pattern | None = None) -> nodes.FieldPattern:
+        inner = pattern if pattern is not None else nodes.BindingPattern(name=name.text, span=self.span(start, end))
+        return nodes.FieldPattern(name=name.text, pattern=inner, span=self.span(start, end))
+
+    def rest_pattern(self, start: int, end: int, _dots: Token) -> None:
+        """`..`: the fields not named match anything, as they do anyway."""
+
+    def negative_number(self, start: int, end: int, _minus: Token, number: Token) -> nodes.Expression:
+        operand = self.number(number.start, number.end, number)
+        return nodes.Unary(operator="-", operand=operand, span=self.span(start, end))
