@@ -12,7 +12,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
-from compiler.typed_ast.types import UNKNOWN, ListType, Scalar, TupleType, Type
+from compiler.typed_ast.types import UNKNOWN, DType, ListType, Scalar, TupleType, Type
 
 
 @frozen

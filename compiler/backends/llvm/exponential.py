@@ -1,0 +1,221 @@
+"""exp, exp2, log, log2, pow and the hyperbolic functions, for f32 and f64.
+
+exp: n = x/ln2 rounded, r = x - n*ln2 in two steps, e**r by a polynomial, times 2**n. log: x = 2**e * m with m about 1,
+s = (m-1)/(m+1), a series in s*s. Errors in ulp, f32 / f64: exp 1.0 / 1.0, exp2 1.0 / 1.0, log 1.0 / 1.0, log2 2.0 / 2.0,
+sinh 2.5 / 2.5, cosh 2.0 / 2.0, tanh 2.5 / 2.5, pow 1.0 / 4.0. All handle subnormals, infinities and NaN."""
+
+import math
+
+from compiler.backends.llvm import coefficients
+from compiler.backends.llvm.maths import Maths
+from compiler.backends.llvm.writer import Value
+
+
+def _reduce_exp(m: Maths, x: Value, tail: Value | None = None) -> tuple[Value, Value, Value]:
+    """r and r**2 * P(r) with e**r = 1 + r + r**2 * P(r), and the int n. `tail` is added to x exactly enough."""
+    n, number = m.nearest((x, m.number(1 / math.log(2))))
+    high, low = coefficients.LN2 if m.double else coefficients.LN2_F32
+    r = m.fma(n, m.number(-high), x)
+    r = m.fma(n, m.number(-low), r)
+    if tail is not None:
+        r = m.add(r, tail)
+    return r, m.mul(m.mul(r, r), m.polynomial("exp", r)), number
+
+
+def exp(m: Maths, x: Value, tail: Value | None = None) -> Value:
+    x = m.clamp(x, *((-800.0, 800.0) if m.double else (-120.0, 120.0)))
+    r, rest, n = _reduce_exp(m, x, tail)
+    return m.scale(m.add(m.add(rest, r), m.number(1.0)), n)
+
+
+def exp2(m: Maths, x: Value) -> Value:
+    x = m.clamp(x, *((-1200.0, 1200.0) if m.double else (-200.0, 200.0)))
+    n, number = m.nearest((x, m.number(1.0)))
+    r = m.sub(x, n)
+    return m.scale(m.fma(r, m.polynomial("exp2", r), m.number(1.0)), number)
+
+
+def expm1_positive(m: Maths, x: Value) -> Value:
+    """e**x - 1 for 0 <= x, below the overflow of e**x."""
+    r, rest, n = _reduce_exp(m, x)
+    power = m.power_of_two(n)
+    return m.fma(power, m.add(rest, r), m.sub(power, m.number(1.0)))
+
+
+def half_exp(m: Maths, x: Value) -> Value:
+    """e**x / 2, which overflows no sooner than it must."""
+    x = m.clamp(x, *((-800.0, 800.0) if m.double else (-120.0, 120.0)))
+    r, rest, n = _reduce_exp(m, x)
+    return m.scale(m.add(m.add(rest, r), m.number(1.0)), m.w.binary("sub", n, m.int(1)))
+
+
+def _split(m: Maths, x: Value) -> tuple[Value, Value]:
+    """A positive x as m * 2**e, m from sqrt(1/2) to sqrt(2): m and e, a float. Subnormals are scaled up first."""
+    w = m.w
+    smallest = 2.0 ** (1 - m.bias)
+    small = m.is_("olt", x, smallest)
+    up = m.mantissa + 2
+    x = m.select(small, m.mul(x, m.number(2.0**up)), x)
+    bits = m.bits(x)
+    # taking the bits of sqrt(1/2) away puts the border of the exponent there
+    root = m.bits(m.number(math.sqrt(0.5)))
+    moved = w.binary("sub", bits, root)
+    e = w.binary("ashr", moved, m.int(m.mantissa))
+    fraction = w.binary("sub", bits, w.binary("shl", e, m.int(m.mantissa)))
+    e = w.binary("sub", e, m.select(small, m.int(up), m.int(0)))
+    return m.float(fraction), _int_to_float(m, e)
+
+
+def _int_to_float(m: Maths, e: Value) -> Value:
+    """A small int, by way of the magic number's last places: cheaper than a conversion of i64."""
+    magic = m.number(1.5 * 2.0**m.mantissa)
+    return m.sub(m.float(m.w.binary("add", e, m.bits(magic))), magic)
+
+
+def _log_special(m: Maths, x: Value, result: Value) -> Value:
+    result = m.select(m.is_("oeq", x, math.inf), x, result)
+    result = m.select(m.is_("oeq", x, 0.0), m.number(-math.inf), result)
+    return m.select(m.is_("ult", x, 0.0), m.number(math.nan), result)
+
+
+def _log_kernel(m: Maths, fraction: Value) -> tuple[Value, Value]:
+    """log of m about 1, as f and what is to be taken from it: log m = f - (f*f/2 - s*(f*f/2 + R))."""
+    f = m.sub(fraction, m.number(1.0))
+    s = m.div(f, m.add(f, m.number(2.0)))
+    z = m.mul(s, s)
+    half_square = m.mul(m.mul(f, m.number(0.5)), f)
+    rest = m.mul(z, m.polynomial("log", z))
+    return f, m.sub(half_square, m.mul(s, m.add(half_square, rest)))
+
+
+def log(m: Maths, x: Value) -> Value:
+    fraction, e = _split(m, x)
+    f, less = _log_kernel(m, fraction)
+    high, low = coefficients.LN2 if m.double else coefficients.LN2_F32
+    less = m.fma(e, m.number(-low), less)
+    return _log_special(m, x, m.add(m.mul(e, m.number(high)), m.sub(f, less)))
+
+
+def log2(m: Maths, x: Value) -> Value:
+    """The natural logarithm's two parts times log2(e), in two parts itself."""
+    fraction, e = _split(m, x)
+    f, less = _log_kernel(m, fraction)
+    natural, error = m.two_sum(f, m.neg(less))
+    high = 1 / math.log(2) if m.double else _single(1 / math.log(2))
+    low = coefficients.LOG2_E[1] if m.double else _single(1 / math.log(2) - high)
+    product = m.mul(natural, m.number(high))
+    rest = m.fma(natural, m.number(high), m.neg(product))
+    rest = m.fma(natural, m.number(low), rest)
+    rest = m.fma(error, m.number(high), rest)
+    total, lost = m.two_sum(e, product)
+    # when e is 0 the first is smaller than the second, and the sum exact
+    lost = m.select(m.is_("oeq", e, 0.0), m.number(0.0), lost)
+    return _log_special(m, x, m.add(total, m.add(lost, rest)))
+
+
+def _single(x: float) -> float:
+    import struct
+
+    return float(struct.unpack("<f", struct.pack("<f", x))[0])
+
+
+def sinh(m: Maths, x: Value) -> Value:
+    """(E + E/(E+1)) / 2 with E = e**|x| - 1; for large |x| half of e**|x|."""
+    size = m.abs(x)
+    border = 22.0 if m.double else 10.0
+    e = expm1_positive(m, m.clamp(size, 0.0, border))
+    small = m.mul(m.number(0.5), m.add(e, m.div(e, m.add(e, m.number(1.0)))))
+    result = m.select(m.is_("ogt", size, border), half_exp(m, size), small)
+    return m.sign_of(result, x)
+
+
+def cosh(m: Maths, x: Value) -> Value:
+    """t + 1/(4t) with t = e**|x| / 2."""
+    t = half_exp(m, m.abs(x))
+    return m.add(t, m.div(m.number(0.25), t))
+
+
+def tanh(m: Maths, x: Value) -> Value:
+    """E / (E + 2) with E = e**(2|x|) - 1."""
+    size = m.abs(x)
+    doubled = m.clamp(m.add(size, size), 0.0, 44.0 if m.double else 22.0)
+    e = expm1_positive(m, doubled)
+    return m.sign_of(m.div(e, m.add(e, m.number(2.0))), x)
+
+
+def pow(m: Maths, x: Value, y: Value) -> Value:
+    """e**(y * log|x|), the logarithm and the product in two parts; f32 does it in f64, where one part is enough."""
+    size = m.abs(x)
+    if not m.double:
+        wide = m.widened()
+        product = wide.mul(m.widen(y), log(wide, m.widen(size)))
+        result = m.narrow(exp(wide, product))
+    else:
+        high, low = _log_pair(m, size)
+        product = m.mul(y, high)
+        tail = m.fma(y, low, m.fma(y, high, m.neg(product)))
+        # where the product is infinite its tail says nothing
+        tail = m.select(m.is_("olt", m.abs(product), 1e6), tail, m.number(0.0))
+        result = exp(m, product, tail)
+    return _pow_special(m, x, y, size, result)
+
+
+def _log_pair(m: Maths, x: Value) -> tuple[Value, Value]:
+    """log x in two parts, right to about 2**-62 of it, of a positive finite x."""
+    fraction, e = _split(m, x)
+    one = m.number(1.0)
+    top = m.sub(fraction, one)
+    bottom, bottom_low = m.two_sum(m.number(2.0), top)
+    s = m.div(top, bottom)
+    error = m.fma(s, m.neg(bottom), top)
+    s_low = m.div(m.fma(s, m.neg(bottom_low), error), bottom)
+    z = m.mul(s, s)
+    z_low = m.fma(s, s, m.neg(z))
+    z_low = m.fma(m.add(s, s), s_low, z_low)
+    # 2s + s*z*(2/3 + z*rest): the 2/3 needs two parts, what follows one
+    rest = m.horner(m.coefficients("log")[1:], z)
+    third, third_low = 2 / 3, 3.700743415417188e-17
+    cubic = m.mul(z, rest)
+    inner = m.add(m.number(third), cubic)
+    inner_low = m.add(m.add(m.sub(m.number(third), inner), cubic), m.number(third_low))
+    product = m.mul(z, inner)
+    product_low = m.fma(z, inner, m.neg(product))
+    product_low = m.add(product_low, m.fma(z, inner_low, m.mul(z_low, inner)))
+    tail = m.mul(s, product)
+    tail_low = m.fma(s, product, m.neg(tail))
+    tail_low = m.add(tail_low, m.fma(s, product_low, m.mul(s_low, product)))
+    twice = m.add(s, s)
+    high, low = m.two_sum(twice, tail)
+    low = m.add(low, m.add(tail_low, m.add(s_low, s_low)))
+    base, base_low = coefficients.LN2
+    whole = m.mul(e, m.number(base))
+    total, lost = m.two_sum(whole, high)
+    total, lost = m.select(m.is_("oeq", e, 0.0), high, total), m.select(m.is_("oeq", e, 0.0), m.number(0.0), lost)
+    low = m.add(lost, m.fma(e, m.number(base_low), low))
+    return m.two_sum(total, low)
+
+
+def _pow_special(m: Maths, x: Value, y: Value, size: Value, result: Value) -> Value:
+    """The corner cases of C's pow."""
+    infinite = m.number(math.inf)
+    zero, one = m.number(0.0), m.number(1.0)
+    y_negative = m.is_("olt", y, 0.0)
+    # |x| of 0 and inf
+    result = m.select(m.is_("oeq", size, 0.0), m.select(y_negative, infinite, zero), result)
+    result = m.select(m.is_("oeq", size, math.inf), m.select(y_negative, zero, infinite), result)
+    # infinite exponents: what counts is whether |x| is below 1
+    y_size = m.abs(y)
+    grows = m.w.binary("xor", m.is_("ogt", size, 1.0), y_negative)
+    at_infinity = m.select(m.is_("oeq", size, 1.0), one, m.select(grows, infinite, zero))
+    result = m.select(m.is_("oeq", y_size, math.inf), at_infinity, result)
+    # negative bases: only with integer exponents, the odd ones turn the sign (floats past 2**53 are even)
+    half = m.mul(y, m.number(0.5))
+    whole = m.is_("oeq", m.w.intrinsic("floor", y), y)
+    odd = m.both(whole, m.is_("une", m.w.intrinsic("floor", half), half))
+    odd = m.both(odd, m.is_("olt", y_size, math.inf))
+    signed = m.select(odd, m.sign_of(result, x), result)
+    bad = m.both(m.is_("olt", x, 0.0), m.w.binary("xor", whole, m.w.true(whole.type.lanes)))
+    bad = m.both(bad, m.both(m.is_("olt", size, math.inf), m.is_("olt", y_size, math.inf)))
+    result = m.select(bad, m.number(math.nan), signed)
+    result = m.select(m.is_("uno", x, y), m.number(math.nan), result)
+    return m.select(m.either(m.is_("oeq", x, 1.0), m.is_("oeq", y, 0.0)), one, result)

@@ -1,0 +1,139 @@
+"""Arithmetic for writing math functions: one object that knows the function under construction and its type, scalar or
+vector, `float` or `double`, and gives polynomials, powers of two and the parts of a float."""
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from compiler.backends.llvm import coefficients
+from compiler.backends.llvm.types import LlvmType
+from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+
+
+@frozen
+class Maths:
+    w: FunctionWriter
+    type: LlvmType
+
+    @property
+    def double(self) -> bool:
+        return self.type.element == "double"
+
+    @property
+    def integer(self) -> LlvmType:
+        return self.type.of("i64" if self.double else "i32")
+
+    @property
+    def mantissa(self) -> int:
+        return 52 if self.double else 23
+
+    @property
+    def bias(self) -> int:
+        return 1023 if self.double else 127
+
+    def pick(self, single: float, double: float) -> Value:
+        return self.number(double if self.double else single)
+
+    def number(self, value: float) -> Value:
+        return constant(self.type, value)
+
+    def int(self, value: int) -> Value:
+        return constant(self.integer, value)
+
+    def add(self, a: Value, b: Value) -> Value:
+        return self.w.binary("fadd", a, b)
+
+    def sub(self, a: Value, b: Value) -> Value:
+        return self.w.binary("fsub", a, b)
+
+    def mul(self, a: Value, b: Value) -> Value:
+        return self.w.binary("fmul", a, b)
+
+    def div(self, a: Value, b: Value) -> Value:
+        return self.w.binary("fdiv", a, b)
+
+    def neg(self, a: Value) -> Value:
+        return self.w.value(a.type, f"fneg {a}")
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        return self.w.intrinsic("fma", a, b, c)
+
+    def abs(self, a: Value) -> Value:
+        return self.w.intrinsic("fabs", a)
+
+    def sqrt(self, a: Value) -> Value:
+        return self.w.intrinsic("sqrt", a)
+
+    def sign_of(self, size: Value, sign: Value) -> Value:
+        """`size` with the sign of `sign`."""
+        return self.w.intrinsic("copysign", size, sign)
+
+    def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
+        return self.w.select(condition, then, otherwise)
+
+    def is_(self, predicate: str, a: Value, b: Value | float) -> Value:
+        """A comparison of floats: `olt`, `oeq`, `uno` ..."""
+        return self.w.compare(predicate, a, b if isinstance(b, Value) else self.number(b))
+
+    def either(self, a: Value, b: Value) -> Value:
+        return self.w.binary("or", a, b)
+
+    def both(self, a: Value, b: Value) -> Value:
+        return self.w.binary("and", a, b)
+
+    def bits(self, a: Value) -> Value:
+        return self.w.convert("bitcast", a, self.integer.element)
+
+    def float(self, a: Value) -> Value:
+        return self.w.convert("bitcast", a, self.type.element)
+
+    def coefficients(self, name: str) -> tuple[float, ...]:
+        return (coefficients.F64 if self.double else coefficients.F32)[name]
+
+    def polynomial(self, name: str, x: Value) -> Value:
+        """Of the table's coefficients, by Horner's rule."""
+        return self.horner(self.coefficients(name), x)
+
+    def horner(self, numbers: Sequence[float], x: Value) -> Value:
+        total = self.number(numbers[-1])
+        for number in reversed(numbers[:-1]):
+            total = self.fma(total, x, self.number(number))
+        return total
+
+    def nearest(self, product: tuple[Value, Value]) -> tuple[Value, Value]:
+        """The product of two floats rounded to an integer, as float and as int, when it is below 2**21 (2**50 in f64): adding
+        1.5 * 2**23 leaves it in the last places."""
+        magic = self.number(1.5 * 2.0**self.mantissa)
+        moved = self.fma(*product, magic)
+        number = self.sub(moved, magic)
+        return number, self.w.binary("sub", self.bits(moved), self.bits(magic))
+
+    def power_of_two(self, n: Value) -> Value:
+        """2**n of an int whose power is a normal number."""
+        biased = self.w.binary("add", n, self.int(self.bias))
+        return self.float(self.w.binary("shl", biased, self.int(self.mantissa)))
+
+    def scale(self, x: Value, n: Value) -> Value:
+        """x * 2**n, in two steps so that each factor is normal; the last one rounds."""
+        half = self.w.binary("ashr", n, self.int(1))
+        rest = self.w.binary("sub", n, half)
+        return self.mul(self.mul(x, self.power_of_two(half)), self.power_of_two(rest))
+
+    def clamp(self, x: Value, low: float, high: float) -> Value:
+        """x moved into the range; NaN stays."""
+        x = self.select(self.is_("ogt", x, high), self.number(high), x)
+        return self.select(self.is_("olt", x, low), self.number(low), x)
+
+    def two_sum(self, a: Value, b: Value) -> tuple[Value, Value]:
+        """a + b and its rounding error, where |a| >= |b|."""
+        total = self.add(a, b)
+        return total, self.sub(b, self.sub(total, a))
+
+    def widened(self) -> "Maths":
+        return Maths(self.w, self.type.of("double"))
+
+    def widen(self, x: Value) -> Value:
+        return self.w.convert("fpext", x, "double")
+
+    def narrow(self, x: Value) -> Value:
+        return self.w.convert("fptrunc", x, "float")
