@@ -5,7 +5,7 @@ the number of threads, then the address of the fault record. It returns 0, 1 aft
 
 from compiler.backends.cpu import access, axes, control, faults, monoids, sort
 from compiler.backends.cpu.bundle import Bundle, build, scalar_bundle, unsupported
-from compiler.backends.cpu.frame import Frame, Kernel, Memory, Mode, close_frame, new_frame
+from compiler.backends.cpu.frame import Frame, Kernel, Memory, Mode, alias_notes, close_frame, new_frame
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.types import I8, I64, PTR, memory_type, register_type
 from compiler.backends.llvm.writer import ModuleWriter, Value, constant
@@ -77,19 +77,10 @@ def symbol_name(function: HirFunction) -> str:
 
 
 def _aliases(function: HirFunction, module: ModuleWriter) -> dict[str, str]:
-    """Scopes that say: no access through one of these memories meets one through another."""
+    """Of the parameters that don't alias, and of all local memories."""
     names = [p.name for p in function.parameters if isinstance(p.type, Mem) and p.type.noalias]
     names += [op.result.name for top in function.body.body for op in top.walk() if isinstance(op, Alloc)]
-    if len(names) < 2:
-        return {}
-    domain = module.metadata("!{!{self}}", distinct=True)
-    scopes = {name: module.node(["!{self}", domain], distinct=True) for name in names}
-    found: dict[str, str] = {}
-    for name in names:
-        mine = module.node([scopes[name]])
-        others = module.node(s for n, s in scopes.items() if n != name)
-        found[name] = f", !alias.scope {mine}, !noalias {others}"
-    return found
+    return alias_notes(names, module)
 
 
 def emit(frame: Frame, op: Instruction) -> None:

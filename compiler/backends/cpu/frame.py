@@ -1,7 +1,7 @@
 """What is known while one LLVM function of a kernel is written: its values, memories and slots by name, the loops around the
 current place, and the checks that have been passed on the way here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -184,3 +184,17 @@ def index_bundle(value: Value) -> Bundle:
     return scalar_bundle("index", value)
 
 
+
+
+def alias_notes(names: Sequence[str], module: ModuleWriter) -> dict[str, str]:
+    """Metadata of each memory that says: no access through one of them meets one through another."""
+    if len(names) < 2:
+        return dict.fromkeys(names, "")
+    domain = module.metadata("!{!{self}}", distinct=True)
+    scopes = {name: module.node(["!{self}", domain], distinct=True) for name in names}
+    found: dict[str, str] = {}
+    for name in names:
+        mine = module.node([scopes[name]])
+        others = module.node(scope for other, scope in scopes.items() if other != name)
+        found[name] = f", !alias.scope {mine}, !noalias {others}"
+    return found
