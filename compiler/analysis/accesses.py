@@ -317,6 +317,11 @@ def depends(value: Value, test: Test) -> bool:
     return False
 
 
+def slots_set(op: Instruction) -> list[Value]:
+    """Slots set by the instruction or inside it, in order."""
+    return list(dict.fromkeys(inner.slot for inner in op.walk() if isinstance(inner, SetSlot)))
+
+
 def slot_accesses(region: Region) -> Iterator[tuple[Instruction, Value]]:
     """Every make, get and set of a slot in the region, in order."""
     for op in walk(region):

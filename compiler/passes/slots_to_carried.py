@@ -3,6 +3,7 @@ reads past stay slots; `kept_slots` tells which and why. Form A in, form A out."
 
 from attrs import define, field
 
+from compiler.analysis.accesses import slots_set
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -28,16 +29,16 @@ def kept_slots(function: HirFunction) -> dict[Value, str]:
                 made_in[op.result] = owner
             leaves = _leaves(op)
             if isinstance(op, If) and (leaves or _returns(op)):
-                for slot in _set_within(op):
+                for slot in slots_set(op):
                     if slot in made_in:
                         kept.setdefault(slot, "it is set where a branch leaves the loop")
             elif isinstance(op, For | While) and leaves:
-                for slot in _set_within(op):
+                for slot in slots_set(op):
                     if slot in made_in:
                         kept.setdefault(slot, "it is set in a loop that `break` or `continue` leaves")
             if isinstance(op, While):
                 for inner in op.before.body:
-                    for slot in _set_within(inner):
+                    for slot in slots_set(inner):
                         if slot in made_in:
                             kept.setdefault(slot, "it is set in the condition of a `while`")
             for region in op.regions:
@@ -45,11 +46,6 @@ def kept_slots(function: HirFunction) -> dict[Value, str]:
 
     look(function.body, None)
     return kept
-
-
-def _set_within(op: Instruction) -> list[Value]:
-    """Slots set by the instruction or inside it, in order."""
-    return list(dict.fromkeys(inner.slot for inner in op.walk() if isinstance(inner, SetSlot)))
 
 
 def _leaves(op: Instruction) -> bool:
@@ -137,7 +133,7 @@ class _Promotion:
                     self.bind(old, new)
 
     def changed(self, op: Instruction) -> list[Value]:
-        return [slot for slot in _set_within(op) if slot in self.cells]
+        return [slot for slot in slots_set(op) if slot in self.cells]
 
     def parameters(self, region: Region, slots: list[Value]) -> list[Value]:
         made = []

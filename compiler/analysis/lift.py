@@ -1,0 +1,258 @@
+"""Lift: a nest in form A becomes a field in form F, or is refused with the reason.
+
+The nest is run once with each loop as an axis. A loop's variable becomes `low + step * axis`; what a loop changes (slots, carried
+values) is a placeholder while its body runs, and a reduction, a running value or a refusal after it (`lift_cells`); memory that
+the nest writes is a list of events, through which later reads see (`lift_memory`). Sums are put in normal form at the end
+(`normal_forms`). The proof that a loop may be an axis is this very construction."""
+
+from attrs import define, field
+
+from compiler.analysis.accesses import affine_value, constraints_of, sizes_of, slots_set
+from compiler.analysis.affine_sets import lower, upper
+from compiler.analysis.field_values import FieldValues, Refused, folded_index, padded
+from compiler.analysis.lift_cells import Cell, close
+from compiler.analysis.lift_memory import Frame, Memory
+from compiler.analysis.normal_forms import normal_form
+from compiler.hir.affine import Affine
+from compiler.hir.clone import rebuilt
+from compiler.hir.control import Break, Call, Continue, For, If, Return, While, Yield
+from compiler.hir.core import Binary, Const, InBounds, Index, Select, dtype_of
+from compiler.hir.instruction import Effect, Instruction, Region, Value
+from compiler.hir.memory import Alloc, Check, GetSlot, Load, MakeSlot, SetSlot, Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Tile
+
+__all__ = ["Refused", "lift"]
+
+
+def lift(function: HirFunction, zeroed: frozenset[str] = frozenset()) -> HirFunction:
+    """The field that a function in form A computes. `zeroed`: names of memories that start at 0. Raises `Refused`."""
+    return _Lift(function, zeroed).run()
+
+
+@define(eq=False)
+class _Lift:
+    source: HirFunction
+    zeroed: frozenset[str]
+    made: FieldValues = field(init=False)
+    memory: Memory = field(init=False)
+    values: dict[Value, Value] = field(factory=dict)
+    names: dict[str, Affine] = field(factory=dict)
+    slots: dict[Value, Value] = field(factory=dict)
+    frames: tuple[Frame, ...] = ()
+    context: list[Value] = field(factory=list)
+    siblings: dict[tuple[str, ...], list[str]] = field(factory=dict)
+    """Axes already made for loops directly inside these axes."""
+    bases: dict[str, str] = field(factory=dict)
+
+    def run(self) -> HirFunction:
+        source = self.source
+        self.made = FieldValues.begin(source.name, sizes_of(source))
+        for parameter in source.parameters:
+            new = self.made.owner.parameter(parameter.name, parameter.type)
+            self.made.named[new.name] = new
+            self.values[parameter] = new
+        self.memory = Memory(self.made, self.zeroed)
+        self.memory.find_written(source, self.values)
+        self.region(source.body)
+        self.memory.store_all()
+        made = normal_form(self.made.owner.finish(), self.memory.refusals)
+        for name in ("results", "kernel_info", "constraints", "linkage", "calling_convention", "attributes", "sites"):
+            setattr(made, name, getattr(source, name))
+        return made
+
+    def bind(self, old: Value, new: Value) -> None:
+        self.values[old] = new
+        if isinstance(new.type, Tile) and new.type.dtype == "index":
+            self.names[old.name] = affine_value(new) or Affine.of(new.name)
+
+    def form(self, form: Affine) -> Affine:
+        return form.substitute(self.names)
+
+    def region(self, region: Region) -> None:
+        for op in region.body:
+            self.made.at(op.span)
+            self.instruction(op)
+
+    def instruction(self, op: Instruction) -> None:
+        match op:
+            case MakeSlot():
+                self.slots[op.result] = self.values[op.initial]
+            case GetSlot():
+                self.bind(op.result, self.slots[op.slot])
+            case SetSlot():
+                self.slots[op.slot] = self.values[op.value]
+            case Index():
+                self.bind(op.result, self.made.index(self.form(op.of)))
+            case Select():
+                self.bind(op.result, self.made.select(*(self.values[v] for v in op.operand_values)))
+            case Alloc():
+                self.values[op.result] = self.memory.allocate(op.result)
+            case Load():
+                self.load(op)
+            case Store():
+                self.store(op)
+            case Check():
+                self.check(op)
+            case For():
+                self.loop(op)
+            case If():
+                self.branch(op)
+            case Yield():
+                pass
+            case While():
+                raise Refused("how often a `while` runs isn't known beforehand", op.span)
+            case Break() | Continue():
+                raise Refused(f"`{op.name}` makes the number of iterations depend on the data", op.span)
+            case Return() | Call():
+                raise Refused(f"`{op.name}` isn't part of a nest", op.span)
+            case _ if op.effects is Effect.PURE and not op.regions and not op.family.is_gpu:
+                self.plain(op)
+            case _:
+                raise Refused(f"`{op.name}` has no field", op.span)
+
+    def plain(self, op: Instruction) -> None:
+        new = rebuilt(op, self.values.__getitem__, self.form)
+        if isinstance(new, Binary) and dtype_of(new.left) == "index":
+            folded = folded_index(self.made, new)
+            if folded is not None:
+                self.bind(op.result, folded)
+                return
+        name = op.results[0].name if not isinstance(op, Const) else ""
+        for old, value in zip(op.results, self.made.emit(new, name), strict=True):
+            self.bind(old, value)
+
+    def check(self, op: Check) -> None:
+        known = constraints_of(self.values[op.condition])
+        facts = self.made.facts(*self.context)
+        if known is None or not all(facts.proves_nonnegative(form) for form in known):
+            raise Refused("a check that is made as the program runs reports the first fault in the order of the loops", op.span)
+
+    def guards(self, where: Value | None) -> list[Value]:
+        return self.context if where is None else [*self.context, self.values[where]]
+
+    def load(self, op: Load) -> None:
+        index = tuple(self.form(form) for form in op.index)
+        value = self.memory.load(self.values[op.mem], index, self.guards(op.where), self.frames, op)
+        self.bind(op.result, value)
+
+    def store(self, op: Store) -> None:
+        index = tuple(self.form(form) for form in op.index)
+        self.memory.store(self.values[op.mem], index, self.values[op.value], self.guards(op.where), self.frames, op.span)
+
+    # ---- control ----
+
+    def branch(self, op: If) -> None:
+        condition = self.values[op.condition]
+        entry = dict(self.slots)
+        then_given = self.side(op.then, condition)
+        then_slots, self.slots = self.slots, dict(entry)
+        otherwise_given: list[Value] = []
+        if op.otherwise is not None:
+            otherwise_given = self.side(op.otherwise, self.made.negated(condition))
+        otherwise_slots = self.slots
+        self.slots = {slot: self.choice(condition, then_slots[slot], otherwise_slots[slot]) for slot in entry}
+        for old, a, b in zip(op.results, then_given, otherwise_given, strict=True):
+            self.bind(old, self.choice(condition, a, b))
+
+    def choice(self, condition: Value, then: Value, otherwise: Value) -> Value:
+        """`condition ? then : otherwise`; a guarded load beside a constant is one load with a pad."""
+        pad = padded(self.made, condition, then, otherwise, self.context)
+        if pad is None:
+            pad = padded(self.made, self.made.negated(condition), otherwise, then, self.context)
+        return pad if pad is not None else self.made.select(condition, then, otherwise)
+
+    def side(self, region: Region, condition: Value) -> list[Value]:
+        self.context.append(condition)
+        self.region(region)
+        self.context.pop()
+        last = region.body[-1] if region.body else None
+        return [self.values[value] for value in last.values] if isinstance(last, Yield) else []
+
+    def loop(self, op: For) -> None:
+        frame, within = self.enter(op)
+        slots = [slot for slot in slots_set(op) if slot in self.slots]
+        cells = [self.cell(p, p.name, self.values[v], frame) for p, v in zip(op.body.parameters[1:], op.carried, strict=True)]
+        for cell, parameter in zip(cells, op.body.parameters[1:], strict=True):
+            self.bind(parameter, cell.placeholder)
+        for slot in slots:
+            cells.append(self.cell(slot, slot.name, self.slots[slot], frame))
+            self.slots[slot] = cells[-1].placeholder
+        outside = dict(self.slots)
+        mark = self.memory.mark()
+        self.frames = (*self.frames, frame)
+        if within is not None:
+            self.context.append(within)
+        self.region(op.body)
+        if within is not None:
+            self.context.pop()
+        self.frames = self.frames[:-1]
+        last = op.body.body[-1] if op.body.body else None
+        given = [self.values[value] for value in last.values] if isinstance(last, Yield) else []
+        given += [self.slots[slot] for slot in slots]
+        for cell, value in zip(cells, given, strict=True):
+            cell.inner = value
+            cell.final = value if within is None else self.made.select(within, value, cell.placeholder)
+        results = close(self.made, self.memory, frame, cells, mark)
+        self.slots = {slot: value for slot, value in self.slots.items() if slot in outside}
+        for old, value in zip(op.results, results, strict=False):
+            self.bind(old, value)
+        for slot, value in zip(slots, results[len(op.results) :], strict=True):
+            self.slots[slot] = value
+
+    def cell(self, key: Value, name: str, initial: Value, frame: Frame) -> Cell:
+        dtype = dtype_of(initial)
+        axes = tuple((f.axis, f.extent) for f in (*self.frames, frame))
+        return Cell(self.memory.placeholder(name, Tile(dtype, axes)), initial, name, frame.op.span)
+
+    def enter(self, op: For) -> tuple[Frame, Value | None]:
+        """The loop's axis, and the condition under which its iteration exists where its bounds depend on outer axes."""
+        low, high = self.form(op.low), self.form(op.high)
+        variable = op.variable.name
+        for name in (*low.names, *high.names):
+            if name not in self.made.axes and self.made.named.get(name) not in self.made.owner.function.parameters:
+                raise Refused(f"the bounds of the loop over `{variable}` depend on data", op.span, variable)
+        span = high - low if op.step > 0 else low - high
+        axes = self.made.axes
+        varies = [name for name in dict.fromkeys((*low.names, *high.names)) if name in axes]
+        start = low
+        if not varies:
+            extent = span.ceildiv(abs(op.step))
+        elif abs(op.step) == 1 and op.step > 0:
+            start = lower(low, axes)
+            extent = upper(high, axes) - start
+        else:
+            extent = upper(span.ceildiv(abs(op.step)), axes)
+        axis = self.axis_for(op, variable, extent)
+        here = Affine.of(axis)
+        within: Value | None = None
+        if varies:
+            of, below = here - (low - start), span.ceildiv(abs(op.step))
+            within = self.made.emit(InBounds(of=of, below=below, span=op.span))[0]
+        self.bind_variable(op.variable, start + here * op.step)
+        return Frame(op, axis, extent), within
+
+    def bind_variable(self, variable: Value, form: Affine) -> None:
+        self.names[variable.name] = form
+        self.values[variable] = self.made.index(form)
+
+    def axis_for(self, op: For, variable: str, extent: Affine) -> str:
+        """An axis of this extent that no loop around has: of the same name elsewhere, or of a loop beside this one."""
+        chain = tuple(frame.axis for frame in self.frames)
+        base = _base(variable)
+        free = [axis for axis, have in self.made.axes.items() if have == extent and axis not in chain]
+        beside = self.siblings.setdefault(chain, [])
+        inside = {_base(inner.variable.name) for inner in op.walk() if isinstance(inner, For) and inner is not op}
+        same = [axis for axis in free if self.bases.get(axis) == base]
+        near = [axis for axis in free if axis in beside and self.bases.get(axis) not in inside]
+        axis = next(iter([*same, *near]), None)
+        if axis is None:
+            axis = self.made.fresh_axis(variable, extent)
+            self.bases[axis] = base
+        if axis not in beside:
+            beside.append(axis)
+        return axis
+
+
+def _base(name: str) -> str:
+    return name.rstrip("0123456789") or name

@@ -1,0 +1,338 @@
+"""What a lifted loop leaves behind: each slot or carried value that it changes becomes a reduction over its axis, a running value
+(scan) for those who look inside, or a refusal that counts only if somebody uses it."""
+
+import math
+
+from attrs import define, field
+
+from compiler.analysis.accesses import COMMUTATIVE, affine_value, reorders
+from compiler.analysis.affine_sets import lower
+from compiler.analysis.field_values import FieldValues, Refused
+from compiler.analysis.lift_memory import Frame, Memory
+from compiler.hir.affine import Affine
+from compiler.hir.core import Binary, Combine, Compare, Const, IsNan, Select, Unary, dtype_of, union_axes
+from compiler.hir.instruction import Value
+from compiler.hir.types import is_float
+from compiler.source import Span
+
+
+@define(eq=False)
+class Cell:
+    """Something a loop changes: its placeholder inside, its value before, and at the end of an iteration: `inner` where the
+    iteration exists, `final` in any case."""
+
+    placeholder: Value
+    initial: Value
+    name: str
+    span: Span | None
+    inner: Value = field(init=False)
+    final: Value = field(init=False)
+
+
+@define(eq=False)
+class Update:
+    """`members := members (+) elements`: several members for argmin's pair. `assumes`: members that must not start as NaN."""
+
+    monoid: str
+    members: tuple[Value, ...]
+    elements: tuple[Value, ...]
+    flags: tuple[str, ...] = ()
+    assumes: bool = False
+
+    def same(self, other: "Update | None") -> bool:
+        return other is not None and (self.monoid, self.members, self.elements) == (other.monoid, other.members, other.elements)
+
+
+def close(made: FieldValues, memory: Memory, frame: Frame, cells: list[Cell], mark: int) -> list[Value]:
+    """The values that the cells have after the loop; inside, events since `mark` get the running values they read."""
+    return _Closing(made, memory, frame, cells, mark).run()
+
+
+def match_update(made: FieldValues, memory: Memory, value: Value, old: Value) -> Update | None:
+    """`value` as `old (+) e`, e free of old, through selects that keep the old value."""
+
+    def free(part: Value) -> bool:
+        return old not in memory.placeholders_in(part)
+
+    match value.source:
+        case Binary(operator=operator, left=left, right=right, flags=flags):
+            if operator == "sub" and left is old and free(right):
+                return Update("add", (old,), (made.emit(Unary(operator="neg", value=right))[0],), flags)
+            if operator not in COMMUTATIVE:
+                return None
+            if left is old and free(right):
+                return Update(operator, (old,), (right,), flags)
+            if right is old and free(left):
+                return Update(operator, (old,), (left,), flags)
+            # (old + a) + b: the same monoid again
+            for first, second in ((left, right), (right, left)):
+                if free(second) and not free(first):
+                    inner = match_update(made, memory, first, old)
+                    if inner is not None and inner.monoid == operator and len(inner.members) == 1 and not inner.assumes:
+                        common = tuple(flag for flag in flags if flag in inner.flags)
+                        if reorders(operator, dtype_of(old), common):
+                            joined = made.emit(Binary(operator=operator, left=inner.elements[0], right=second, flags=common))[0]
+                            return Update(operator, (old,), (joined,), common)
+            return None
+        case Combine(monoid=monoid, operands_=operands) as combine:
+            half = len(operands) // 2
+            number = combine.results.index(value)
+            members, elements = operands[:half], operands[half:]
+            if members[number] is not old or any(m in memory.placeholders_in(e) for m in members for e in elements):
+                return None
+            return Update(monoid, members, elements)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            if not free(condition):
+                return _extreme(made, memory, value, old)
+            if otherwise is old or then is old:
+                inner = match_update(made, memory, then if otherwise is old else otherwise, old)
+                if inner is None:
+                    return None
+                nothing = made.identity(inner.monoid, [dtype_of(e) for e in inner.elements])
+                pairs = zip(inner.elements, nothing, strict=True)
+                chosen = tuple(made.select(condition, e, n) if otherwise is old else made.select(condition, n, e) for e, n in pairs)
+                return Update(inner.monoid, inner.members, chosen, inner.flags, inner.assumes)
+            one, two = match_update(made, memory, then, old), match_update(made, memory, otherwise, old)
+            if one is None or two is None or (one.monoid, one.members) != (two.monoid, two.members):
+                return None
+            chosen = tuple(made.select(condition, a, b) for a, b in zip(one.elements, two.elements, strict=True))
+            return Update(one.monoid, one.members, chosen, tuple(f for f in one.flags if f in two.flags), one.assumes or two.assumes)
+        case _:
+            return None
+
+
+def _extreme(made: FieldValues, memory: Memory, value: Value, old: Value) -> Update | None:
+    """`x > old ? x : old` is max for all but NaN, which it passes over."""
+    op = value.source
+    assert isinstance(op, Select)
+    side = compared(op.condition, old)
+    if side is None or op.otherwise is not old:
+        return None
+    monoid, x, _ = side
+    if op.then is not x or old in memory.placeholders_in(x):
+        return None
+    return Update(monoid, (old,), (without_nan(made, monoid, x),), assumes=True)
+
+
+def compared(condition: Value, old: Value) -> tuple[str, Value, bool] | None:
+    """The condition as `x > old` (max) or `x < old` (min): monoid, x, and whether the comparison is strict."""
+    match condition.source:
+        case Compare(operator="gt" | "ge" | "lt" | "le" as operator, left=left, right=right) if left is old or right is old:
+            x = right if left is old else left
+            greater = (operator in ("gt", "ge")) == (right is old)
+            return ("max" if greater else "min"), x, operator in ("gt", "lt")
+        case _:
+            return None
+
+
+def without_nan(made: FieldValues, monoid: str, x: Value) -> Value:
+    if not is_float(dtype_of(x)):
+        return x
+    (nothing,) = made.identity(monoid, [dtype_of(x)])
+    return made.select(made.emit(IsNan(value=x))[0], nothing, x)
+
+
+@define(eq=False)
+class _Closing:
+    made: FieldValues
+    memory: Memory
+    frame: Frame
+    cells: list[Cell]
+    mark: int
+    at_iteration: dict[Value, Value] = field(factory=dict)
+    """What placeholders, and the updates of running values, are in an iteration."""
+    results: dict[Value, Value] = field(factory=dict)
+    running: dict[Value, tuple[Update, Cell]] = field(factory=dict)
+
+    def run(self) -> list[Value]:
+        pending = list(self.cells)
+        progress = True
+        while pending and progress:
+            progress = False
+            for cell in list(pending):
+                if cell in pending and self.settle(cell, pending):
+                    progress = True
+        for cell in pending:
+            reason = (
+                f"`{cell.name}` carries a value from one iteration of `{self.frame.variable}` to the next"
+                " that is no sum, product, min or max"
+            )
+            self.memory.refusals[cell.placeholder] = Refused(reason, cell.span, self.frame.variable)
+            self.results[cell.placeholder] = cell.placeholder
+        self.look_inside()
+        return [self.results[cell.placeholder] for cell in self.cells]
+
+    def settle(self, cell: Cell, pending: list[Cell]) -> bool:
+        """Find what the cell becomes, if that can be told yet."""
+        old = cell.placeholder
+        final = self.current(cell.final)
+        if final is old:
+            self.done(cell, pending, cell.initial, cell.initial)
+            return True
+        waiting = {other.placeholder for other in pending}
+        found = self.paired(cell, pending) or match_update(self.made, self.memory, final, old)
+        if found is None:
+            if not waiting & self.memory.placeholders_in(final):
+                self.last_value(cell, pending)
+                return True
+            return False
+        members = [other for member in found.members for other in pending if other.placeholder is member]
+        if len(members) != len(found.members):
+            return False
+        if any(waiting & self.memory.placeholders_in(element) for element in found.elements):
+            return False
+        for other in members:
+            if len(members) > 1 and not found.same(self.update_of(other, pending)):
+                return False
+        return self.fold(found, members, pending)
+
+    def update_of(self, cell: Cell, pending: list[Cell]) -> Update | None:
+        return self.paired(cell, pending) or match_update(self.made, self.memory, self.current(cell.final), cell.placeholder)
+
+    def current(self, value: Value) -> Value:
+        """The value with the running values found so far put in."""
+        used = self.memory.placeholders_in(value)
+        for placeholder in list(self.running):
+            if placeholder in used and placeholder not in self.at_iteration:
+                self.run_along(placeholder)
+        known = {p: v for p, v in self.at_iteration.items() if p in used or p.source is not None}
+        return self.made.replace(value, known, {}) if used & set(known) else value
+
+    def fold(self, found: Update, members: list[Cell], pending: list[Cell]) -> bool:
+        initials = [cell.initial for cell in members]
+        kept = reorders(found.monoid, dtype_of(initials[0]), found.flags)
+        plain = self.made.is_identity(found.monoid, initials)
+        asked = found.assumes or any(cell.placeholder in self.memory.assumed_numbers for cell in members)
+        if asked and not all(self.never_nan(cell.initial) for cell in members):
+            return False
+        if not kept and not plain:
+            for cell in members:
+                self.refuse(cell, pending, f"the order in which `{cell.name}` is summed up is fixed")
+            return True
+        counted = self.counted(found, members[0]) if len(members) == 1 else None
+        if counted is not None:
+            self.done(members[0], pending, *counted)
+            return True
+        flags = tuple(flag for flag in found.flags if flag in ("reassoc", "contract"))
+        totals = self.made.reduce(found.monoid, found.elements, (self.frame.axis,), flags)
+        if not plain:
+            totals = self.join(found, initials, totals)
+        for cell, total in zip(members, totals, strict=True):
+            self.results[cell.placeholder] = total
+            self.running[cell.placeholder] = (found, cell)
+            pending.remove(cell)
+        return True
+
+    def join(self, found: Update, first: list[Value], second: list[Value]) -> list[Value]:
+        if len(first) == 1:
+            return self.made.emit(Binary(operator=found.monoid, left=first[0], right=second[0], flags=found.flags))
+        return self.made.emit(Combine(monoid=found.monoid, operands_=(*first, *second)))
+
+    def never_nan(self, initial: Value) -> bool:
+        """A start that is surely no NaN; that of an outer loop's cell is asked for there."""
+        if not is_float(dtype_of(initial)):
+            return True
+        if isinstance(initial.source, Const):
+            return not math.isnan(float(initial.source.value))
+        if initial in self.memory.placeholder_names:
+            self.memory.assumed_numbers.add(initial)
+            return True
+        return False
+
+    def counted(self, found: Update, cell: Cell) -> tuple[Value, Value] | None:
+        """An index stepped by a constant is affine: its value after the loop, and in an iteration."""
+        (element,) = found.elements
+        step, start = affine_value(element), affine_value(cell.initial)
+        if found.monoid != "add" or dtype_of(cell.initial) != "index" or step is None or start is None or step.value is None:
+            return None
+        extent = self.frame.extent
+        if not self.made.facts().proves_nonnegative(extent):
+            return None
+        return self.made.index(start + extent * step.value), self.made.index(start + Affine.of(self.frame.axis) * step.value)
+
+    def paired(self, cell: Cell, pending: list[Cell]) -> Update | None:
+        """`if x > best { best = x; at = i }`: the first of the greatest, when i grows along the loop."""
+        for best in pending:
+            op = self.current(best.final).source
+            if not isinstance(op, Select) or op.otherwise is not best.placeholder:
+                continue
+            side = compared(op.condition, best.placeholder)
+            if side is None or op.then is not side[1] or not side[2]:
+                continue
+            for at in pending:
+                other = self.current(at.final).source
+                if (
+                    at is best
+                    or not isinstance(other, Select)
+                    or other.condition is not op.condition
+                    or other.otherwise is not at.placeholder
+                ):
+                    continue
+                if cell in (best, at) and self.first_wins(at, other.then) and self.never_nan(best.initial):
+                    x = without_nan(self.made, side[0], side[1])
+                    return Update("arg" + side[0], (best.placeholder, at.placeholder), (x, other.then))
+        return None
+
+    def first_wins(self, at: Cell, index: Value) -> bool:
+        form = affine_value(index)
+        start = affine_value(at.initial)
+        if form is None or start is None or start.value is None or isinstance(at.initial.source, Const) is False:
+            return False
+        if form.coefficient(self.frame.axis) <= 0:
+            return False
+        facts = self.made.facts()
+        return facts.proves_nonnegative(lower(form, self.made.axes) - start)
+
+    # ---- other ends ----
+
+    def done(self, cell: Cell, pending: list[Cell], result: Value, at_iteration: Value) -> None:
+        self.results[cell.placeholder] = result
+        self.at_iteration[cell.placeholder] = at_iteration
+        pending.remove(cell)
+
+    def refuse(self, cell: Cell, pending: list[Cell], reason: str) -> None:
+        self.memory.refusals[cell.placeholder] = Refused(reason, cell.span, self.frame.variable)
+        self.results[cell.placeholder] = cell.placeholder
+        pending.remove(cell)
+
+    def last_value(self, cell: Cell, pending: list[Cell]) -> None:
+        reason = f"`{cell.name}` is used after the loop over `{self.frame.variable}` as its last iteration left it"
+        after = self.memory.poison(cell.name, cell.initial, Refused(reason, cell.span, self.frame.variable))
+        reason = f"`{cell.name}` is read as the iteration before of `{self.frame.variable}` left it"
+        self.memory.refusals[cell.placeholder] = Refused(reason, cell.span, self.frame.variable)
+        self.results[cell.placeholder] = after
+        pending.remove(cell)
+
+    # ---- running values ----
+
+    def look_inside(self) -> None:
+        """Events in the loop that read a cell get its value in that iteration."""
+        used = self.memory.used_since(self.mark)
+        for placeholder in list(self.running):
+            if placeholder in used and placeholder not in self.at_iteration:
+                self.run_along(placeholder)
+        known = dict(self.at_iteration)
+        if known:
+            self.memory.replace_since(self.mark, known)
+
+    def run_along(self, placeholder: Value) -> None:
+        found, cell = self.running[placeholder]
+        if len(found.members) > 1:
+            reason = f"`{cell.name}`, a running place of an extreme, is read inside the loop over `{self.frame.variable}`"
+            self.memory.refusals[placeholder] = Refused(reason, cell.span, self.frame.variable)
+            self.at_iteration[placeholder] = placeholder
+            return
+        flags = tuple(flag for flag in found.flags if flag in ("reassoc", "contract"))
+        (element,) = found.elements
+        axis = self.frame.axis
+        element = self.made.stretched(element, (axis,))
+        values = []
+        for exclusive in (True, False):
+            value = self.made.scan(found.monoid, element, axis, exclusive, flags)
+            if not self.made.is_identity(found.monoid, [cell.initial]):
+                value = self.join(found, [cell.initial], [value])[0]
+            values.append(value)
+        self.at_iteration[placeholder] = values[0]
+        if placeholder in self.memory.placeholders_in(cell.inner) and cell.inner is not placeholder:
+            self.at_iteration[cell.inner] = values[1]
+        assert axis in dict(union_axes(values[0]))

@@ -1,0 +1,198 @@
+"""Normal forms of reductions in a field: nested ones merge, factors that lack the axes leave a sum, a sum of products of two
+values with an axis of their own each is a contraction. Also drops what no store needs.
+
+What a rule does to rounding is said beside it: the interpretation of the result equals that of the nest up to the reassociation
+that the reduction's flags permit."""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import define, field
+
+from compiler.analysis.accesses import reorders
+from compiler.analysis.field_values import FieldValues, Refused
+from compiler.hir.affine import Affine
+from compiler.hir.clone import rebuilt
+from compiler.hir.core import Binary, Cast, Contract, Reduce, dtype_of, union_axes
+from compiler.hir.instruction import Effect, Instruction, Value
+from compiler.hir.memory import Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import DTYPES, FLOATS, SIGNED, Mem, is_float
+
+
+def normal_form(function: HirFunction, refusals: Mapping[Value, Refused]) -> HirFunction:
+    """The field in normal form. A value without a source that a store needs is refused, with its own reason where it has one."""
+    live = _live(function, refusals)
+    return _Rebuild(function, live).run()
+
+
+def _live(function: HirFunction, refusals: Mapping[Value, Refused]) -> list[Instruction]:
+    """Instructions that some store needs, in order."""
+    named = {r.name: r for op in function.body.body for r in op.results}
+    loose = {value.name: value for value in refusals}
+    parameters = set(function.parameters)
+    needed: set[Value] = set()
+    kept: list[Instruction] = []
+    for op in reversed(function.body.body):
+        if not (op.effects & Effect.WRITE) and not any(result in needed for result in op.results):
+            continue
+        kept.append(op)
+        for name in op.symbols:
+            if name in named:
+                needed.add(named[name])
+            elif name in loose:
+                raise refusals[loose[name]]
+        for value in op.operand_values:
+            if value in refusals:
+                raise refusals[value]
+            if value.source is None and value not in parameters and not isinstance(value.type, Mem):
+                raise Refused(f"`{value.name}` depends on the order of the loops", op.span)
+            needed.add(value)
+    return kept[::-1]
+
+
+@define(eq=False)
+class _Rebuild:
+    source: HirFunction
+    live: list[Instruction]
+    made: FieldValues = field(init=False)
+    values: dict[Value, Value] = field(factory=dict)
+    names: dict[str, Affine] = field(factory=dict)
+
+    def run(self) -> HirFunction:
+        self.made = FieldValues.begin(self.source.name, frozenset())
+        for parameter in self.source.parameters:
+            new = self.made.owner.parameter(parameter.name, parameter.type)
+            self.values[parameter] = new
+        for axis in self.axes():
+            self.made.owner.axis(axis, self.source.axes[axis])
+        for op in self.live:
+            self.made.at(op.span)
+            self.instruction(op)
+        return _without_dead(self.made.owner.finish())
+
+    def axes(self) -> list[str]:
+        """Axes that live values have: first those of the stores, in the order of their indices."""
+        stored = [name for op in self.live if isinstance(op, Store) for form in op.index for name in form.names]
+        others = [name for op in self.live for value in [*op.results, *op.operand_values] for name, _ in union_axes(value)]
+        over = [name for op in self.live for name in getattr(op, "over", ()) if isinstance(name, str)]
+        return [name for name in dict.fromkeys([*stored, *others, *over]) if name in self.source.axes]
+
+    def form(self, form: Affine) -> Affine:
+        return form.substitute(self.names)
+
+    def instruction(self, op: Instruction) -> None:
+        if isinstance(op, Store):
+            where = None if op.where is None else self.values[op.where]
+            self.made.owner.body.store(self.values[op.mem], self.values[op.value], [self.form(f) for f in op.index], where)
+            return
+        new = rebuilt(op, self.values.__getitem__, self.form)
+        if isinstance(new, Reduce):
+            made = reduction(self.made, new.monoid, new.values, new.over, new.flags)
+        else:
+            made = self.made.emit(new, op.results[0].name)
+        for old, value in zip(op.results, made, strict=True):
+            self.values[old] = value
+            if old.name != value.name:
+                self.names[old.name] = Affine.of(value.name)
+
+
+def _without_dead(function: HirFunction) -> HirFunction:
+    """The rules leave instructions that nobody needs any more."""
+    function.body.body = _live(function, {})
+    used = {name for op in function.body.body for value in [*op.results, *op.operand_values] for name, _ in union_axes(value)}
+    used |= {name for op in function.body.body for name in op.symbols} | {n for op in function.body.body for n in getattr(op, "over", ())}
+    for axis in [axis for axis in function.axes if axis not in used]:
+        del function.axes[axis]
+    return function
+
+
+def reduction(made: FieldValues, monoid: str, values: Sequence[Value], over: Sequence[str], flags: Sequence[str]) -> list[Value]:
+    """A reduction in normal form."""
+    if len(values) > 1:
+        return _pairs(made, monoid, values, over, flags)
+    (value,) = values
+    op = value.source
+    free = reorders(monoid, dtype_of(value), tuple(flags))
+    # (+)_i (+)_j e = (+)_ij e
+    if isinstance(op, Reduce) and op.monoid == monoid and free and reorders(monoid, dtype_of(value), op.flags):
+        kept = tuple(flag for flag in flags if flag in op.flags)
+        return reduction(made, monoid, op.values, (*over, *op.over), kept)
+    if isinstance(op, Contract) and monoid == "add" and free and op.accumulator is None:
+        a, b = (_widened(made, side, op.to) for side in (op.a, op.b))
+        product = made.emit(Binary(operator="mul", left=a, right=b, flags=("contract",)))[0]
+        return reduction(made, monoid, [product], (*over, *op.over), flags)
+    if monoid == "add" and free and isinstance(op, Binary):
+        found = _outside(made, op, over, flags) or _contraction(made, op, over, flags)
+        if found is not None:
+            return [found]
+    return made.reduce(monoid, values, over, flags)
+
+
+def _pairs(made: FieldValues, monoid: str, values: Sequence[Value], over: Sequence[str], flags: Sequence[str]) -> list[Value]:
+    """argmin over argmin: ties give the lowest index either way."""
+    op = values[0].source
+    if isinstance(op, Reduce) and op.monoid == monoid and all(v is r for v, r in zip(values, op.results, strict=True)):
+        return made.reduce(monoid, op.values, (*over, *op.over), flags)
+    return made.reduce(monoid, values, over, flags)
+
+
+def _has(value: Value, over: Sequence[str]) -> bool:
+    return any(name in over for name, _ in union_axes(value))
+
+
+def _outside(made: FieldValues, op: Binary, over: Sequence[str], flags: Sequence[str]) -> Value | None:
+    """sum c*x = c * sum x, sum x/c = (sum x)/c, c free of the axes: reassociation for floats, exact for ints (but not `/`)."""
+    if op.operator == "mul":
+        for factor, rest in ((op.left, op.right), (op.right, op.left)):
+            if not _has(factor, over) and _has(rest, over):
+                inner = reduction(made, "add", [rest], over, flags)[0]
+                return made.emit(Binary(operator="mul", left=factor, right=inner, flags=op.flags))[0]
+    if op.operator == "div" and is_float(dtype_of(op.left)) and not _has(op.right, over) and _has(op.left, over):
+        inner = reduction(made, "add", [op.left], over, flags)[0]
+        return made.emit(Binary(operator="div", left=inner, right=op.right, flags=op.flags))[0]
+    if op.operator == "mul":
+        # (x/c) * y: the quotient leaves too, which is how a softmax meets its values
+        for quotient, rest in ((op.left, op.right), (op.right, op.left)):
+            inside = quotient.source
+            if isinstance(inside, Binary) and inside.operator == "div" and is_float(dtype_of(quotient)) and not _has(inside.right, over):
+                product = made.emit(Binary(operator="mul", left=inside.left, right=rest, flags=op.flags))[0]
+                inner = reduction(made, "add", [product], over, flags)[0]
+                return made.emit(Binary(operator="div", left=inner, right=inside.right, flags=inside.flags))[0]
+    return None
+
+
+def _contraction(made: FieldValues, op: Binary, over: Sequence[str], flags: Sequence[str]) -> Value | None:
+    """sum x*y over axes of both, each with an axis of its own besides. Exact: casts that lose nothing go into the contraction."""
+    if op.operator != "mul":
+        return None
+    x, y = op.left, op.right
+    of_x, of_y = ({name for name, _ in union_axes(v)} for v in (x, y))
+    if not set(over) <= of_x & of_y or not of_x - of_y or not of_y - of_x:
+        return None
+    to = dtype_of(x)
+    a, b = _narrowed(x), _narrowed(y)
+    if dtype_of(a) != dtype_of(b):
+        a, b = x, y
+    kept = tuple(flag for flag in ("reassoc", "contract") if flag in flags or flag == "contract")
+    return made.emit(Contract(a=a, b=b, over=tuple(over), to=to, flags=kept))[0]
+
+
+def _narrowed(value: Value) -> Value:
+    """The value before a cast that loses nothing."""
+    op = value.source
+    if isinstance(op, Cast) and widens(dtype_of(op.value), op.to):
+        return op.value
+    return value
+
+
+def _widened(made: FieldValues, value: Value, to: str) -> Value:
+    return value if dtype_of(value) == to else made.emit(Cast(value=value, to=to))[0]
+
+
+def widens(source: str, to: str) -> bool:
+    """Every number of `source` is one of `to`: the cast changes nothing."""
+    if source in FLOATS and to in FLOATS:
+        return FLOATS[source] < FLOATS[to]
+    if source in DTYPES and to in SIGNED and source not in FLOATS:
+        return DTYPES[source] < SIGNED[to]
+    return False
