@@ -173,6 +173,8 @@ def _hint(found: Token, previous: Token, acceptable: frozenset[str], headers: li
         return f"write `{_FOREIGN[found.text]}` instead of `{found.text}`"
     if found.kind == "EQUAL" and headers and headers[-1] in ("IF", "ELIF", "WHILE"):
         return "write `==` to compare"
+    if headers and headers[-1] == "typed def" and "LBRACE" in acceptable:
+        return "`def f(a): T` on one line reads `T` as the result type: put the body in `{ }`, or on lines of its own"
     if found.kind == previous.kind == "EQUAL" or (found.kind == "EQUAL" and previous.kind in ("EQ", "NE")):
         return "write `==` to compare"
     if found.kind == previous.kind and found.kind in ("PLUS", "MINUS"):

@@ -191,6 +191,8 @@ class Layout:
                 frame.colons.append("lambda")
             case "DEF" | "FN":
                 frame.headers.append("def")
+            case "WHERE" if frame.headers:
+                frame.headers[-1] = "declaration"
             case "ARROW" if frame.headers and frame.headers[-1] == "def":
                 frame.headers[-1] = "typed def"
             case "EQUAL" if frame.headers and frame.headers[-1] in ("def", "typed def", "declaration"):
@@ -446,9 +448,11 @@ class Layout:
 
     def _colon(self, end: int) -> str:
         frame = self.frames[-1]
-        meaning = frame.colons.pop() if frame.colons else ""
+        meaning = frame.colons.pop() if frame.colons and not frame.generics else ""
         if meaning == "ternary":
             return "TCOLON"
+        if frame.generics:
+            return "COLON"
         if meaning != "lambda" and frame.headers and frame.is_block:
             header = frame.headers[-1]
             if header == "def":
@@ -500,7 +504,9 @@ class Layout:
         return False
 
     def _opens_generics(self, start: int, end: int) -> bool:
-        if self.last.kind not in ("NAME", "IMPL") or self.last.end != start:
+        if self.last.kind == "IMPL":
+            return True
+        if self.last.kind != "NAME" or self.last.end != start:
             return False
         depth, round_ = 1, 0
         for position in range(end, min(len(self.text), end + 400)):

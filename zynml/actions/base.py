@@ -13,15 +13,15 @@ from grammars.faults import Fault, Token
 class Actions:
     """`text` is what is being parsed; `offset` is where it stands in the file (not 0 inside an f-string)."""
 
-    def __init__(self, path: str, text: str, offset: int = 0, units: frozenset[str] = frozenset()) -> None:
-        self.path = path
+    def __init__(self, file: str, text: str, offset: int = 0, units: frozenset[str] = frozenset()) -> None:
+        self.file = file
         self.text = text
         self.offset = offset
         self.units = units
         self.faults: list[Fault] = []
 
     def span(self, start: int, end: int) -> Span:
-        return Span(self.path, start + self.offset, end + self.offset)
+        return Span(self.file, start + self.offset, end + self.offset)
 
     def token_span(self, token: Token) -> Span:
         return self.span(token.start, token.end)

@@ -149,7 +149,7 @@ class LiteralActions(Actions):
         from zynml.parse import parse_text
 
         inner = self.text[start:end].replace("\n", " ").replace("\r", " ")
-        actions = type(self)(self.path, inner, self.offset + start, self.units)
+        actions = type(self)(self.file, inner, self.offset + start, self.units)
         value, faults = parse_text(inner, actions, "expression_only")
         for fault in faults:
             others = tuple((first + start, last + start, text) for first, last, text in fault.others)

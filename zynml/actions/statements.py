@@ -18,7 +18,7 @@ _RENDER_FORMS = frozenset("chart histogram scatter table grid markdown".split())
 
 class StatementActions(ExpressionActions, PatternActions):
     def program(self, start: int, end: int, statements: list[nodes.Statement]) -> nodes.Program:
-        return nodes.Program(path=self.path, statements=self._attached(statements), span=self.span(0, len(self.text)))
+        return nodes.Program(path=self.file, statements=self._attached(statements), span=self.span(0, len(self.text)))
 
     def statements(self, start: int, end: int, *statements: nodes.Statement | None) -> list[nodes.Statement]:
         return list(present(statements))
