@@ -15,7 +15,7 @@ from compiler.typed_ast import (
     infer_values,
     later,
 )
-from compiler.typed_ast.context import Checker, ComputeOutcome, ComputeRule, Frame, unknown_compute
+from compiler.typed_ast.context import Checker, ComputeOutcome, ComputeRule, FindModule, Frame, unknown_compute
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.nodes import (
     BindingPattern,
@@ -47,9 +47,12 @@ class CheckedProgram:
     diagnostics: Diagnostics
 
 
-def check(program: Program, library: Library, compute_rule: ComputeRule = unknown_compute) -> CheckedProgram:
-    """Checks one file against a library. Never raises for what is wrong with the program."""
-    checker = Checker(library, compute_rule, Diagnostics())
+def check(
+    program: Program, library: Library, compute_rule: ComputeRule = unknown_compute, find_module: FindModule | None = None
+) -> CheckedProgram:
+    """Checks one file against a library. Never raises for what is wrong with the program. `find_module` says whether an imported
+    module has a file; without it any import is believed."""
+    checker = Checker(library, compute_rule, Diagnostics(), find_module=find_module)
     _declare_types(checker, program)
     checker.statements(program.statements, _top_scope(program, checker.frame))
     return CheckedProgram(rebuild(program, checker.types, checker.kernels), checker.diagnostics)

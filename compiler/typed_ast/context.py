@@ -14,7 +14,7 @@ from compiler.typed_ast.constants import constant
 from compiler.typed_ast.conversions import Fit, fit
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.library import Library
-from compiler.typed_ast.nodes import Block, Compute, Conditional, Expression, ExpressionStatement, Function, If, Node, Statement
+from compiler.typed_ast.nodes import Block, Compute, Conditional, Expression, ExpressionStatement, Function, If, Name, Node, Statement
 from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.scope import Scope, UserFunction
 from compiler.typed_ast.shapes import describe, differ, dims_of
@@ -23,6 +23,9 @@ from compiler.typed_ast.types import BOOL, ERROR, NEVER, UNIT, UNKNOWN, ListType
 N = TypeVar("N", bound=Node)
 Rule = Callable[["Checker", Any, Scope, Type | None], Type]
 StatementRule = Callable[["Checker", Any, Scope], Type]
+
+FindModule = Callable[[tuple[str, ...]], bool]
+"""Whether `import a.b` finds a file."""
 
 RULES: dict[type[Expression], Rule] = {}
 STATEMENTS: dict[type[Statement], StatementRule] = {}
@@ -93,6 +96,9 @@ class Checker:
     types: dict[int, Type] = Factory(dict)
     kernels: dict[int, KernelMetadata] = Factory(dict)
     frame: Frame = Factory(lambda: Frame(top=True))
+    find_module: FindModule | None = None
+    open_names: bool = False
+    """True when an import brings names that are not known: an undefined name may be one of them."""
     muted: int = 0
     instance_labels: tuple[Label, ...] = ()
     instances: dict[tuple[Any, ...], Type] = Factory(dict)
@@ -120,6 +126,12 @@ class Checker:
     def later(self, what: str, span: Span, hint: str) -> Type:
         """Reports a construct that nothing executes yet."""
         return self.report(Diagnostic("0109", f"{what} is valid, but not supported yet", span, hint=hint))
+
+    def constant(self, node: Expression, scope: Scope) -> object:
+        """A value known now, also of the library's constants (`dtype=f32`); None when it isn't."""
+        if isinstance(node, Name) and scope.find(node.name) is None and node.name in self.library.constants:
+            return self.library.constants[node.name][1]
+        return constant(node, scope)
 
     # ---- inference ----
 

@@ -3,7 +3,6 @@ infer_functions.py."""
 
 from compiler.diagnostics import Diagnostic
 from compiler.typed_ast.arguments import Callee, Slot, match_arguments, place
-from compiler.typed_ast.constants import constant
 from compiler.typed_ast.context import Checker, infers
 from compiler.typed_ast.conversions import is_silent, list_leaf
 from compiler.typed_ast.infer_functions import call_user_function
@@ -116,12 +115,12 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
                 return ERROR
         if parameter.variadic:
             types[parameter.name] = tuple(found[id(a)] for a in given)
-            values = [constant(a.value, scope) for a in given]
+            values = [checker.constant(a.value, scope) for a in given]
             if all(v is not None for v in values):
                 constants[parameter.name] = tuple(values)
         else:
             types[parameter.name] = found[id(given[0])]
-            value = constant(given[0].value, scope)
+            value = checker.constant(given[0].value, scope)
             if value is not None:
                 constants[parameter.name] = value
     if isinstance(function.result, Type):

@@ -180,7 +180,15 @@ def _check_body(checker: Checker, function: UserFunction, types: list[Type], fir
     if result != UNIT:
         _require_result(checker, node, node.body, scope, result, found)
     checker.frame = outer
-    return result
+    return refined(result, found) if not frame.returns else result
+
+
+def refined(declared: Type, found: Type) -> Type:
+    """A declared tensor type with what its value is known to have beyond it: `tensor` alone says neither shape nor elements."""
+    if not isinstance(declared, TensorType) or not isinstance(found, TensorType) or declared.shape.rank is not None:
+        return declared
+    element = found.element if declared.element == UNKNOWN else declared.element
+    return TensorType(element, found.shape, declared.device)
 
 
 def _is_statement_value(body: Block) -> bool:

@@ -186,7 +186,7 @@ def _tensors(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
 
 
 def _element(left: Type, right: Type) -> Type:
-    """The element type of arithmetic. Of a tensor with a scalar variable of another type only the run knows it."""
+    """The element type of arithmetic with at least one tensor."""
     x = left.element if isinstance(left, TensorType) else left
     y = right.element if isinstance(right, TensorType) else right
     if not isinstance(x, Scalar) or not isinstance(y, Scalar):
@@ -194,9 +194,13 @@ def _element(left: Type, right: Type) -> Type:
     if isinstance(left, TensorType) and isinstance(right, TensorType):
         dtype = promote(x.dtype, y.dtype)
         return UNKNOWN if dtype is None else Scalar(dtype)
-    found = promote_scalars(x, y)
+    # A scalar beside a tensor changes its element type only from bool to int, or from int to float.
     tensor, scalar = (x, y) if isinstance(left, TensorType) else (y, x)
-    return tensor if found == tensor else (found or UNKNOWN) if scalar.weak else UNKNOWN
+    return tensor if _category(scalar) <= _category(tensor) else Scalar(scalar.dtype)
+
+
+def _category(found: Scalar) -> int:
+    return 2 if found.dtype.is_float else 1 if found.dtype.is_int else 0
 
 
 def shapes_differ(checker: Checker, node: Binary, left: Type, right: Type, where: ShapeClash) -> Type:

@@ -7,6 +7,7 @@ from compiler.source import NOWHERE, Span
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.context import Checker, checks
 from compiler.typed_ast.conversions import clash, is_silent, join, strong
+from compiler.typed_ast.infer_functions import refined
 from compiler.typed_ast.infer_operators import operate
 from compiler.typed_ast.infer_values import iterated, undefined
 from compiler.typed_ast.nodes import (
@@ -44,7 +45,6 @@ from compiler.typed_ast.nodes import (
     Yield,
 )
 from compiler.typed_ast.scope import NO_CONSTANT, Scope, UserFunction, Variable, VariableKind
-from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     ANY_TENSOR,
@@ -83,20 +83,10 @@ def let(checker: Checker, node: Let, scope: Scope) -> Type:
             found = checker.value(node.value, scope, declared, reason)
         else:
             found = checker.infer(node.value, scope)
-    found_type = found if declared is None else _refined(declared, found)
+    found_type = found if declared is None else refined(declared, found)
     known = constant(node.value, scope) if node.value is not None and not node.mutable else None
     _bind_pattern(checker, node, node.pattern, found_type, declared is not None, NO_CONSTANT if known is None else known, scope)
     return NEVER if found == NEVER else UNIT
-
-
-def _refined(declared: Type, found: Type) -> Type:
-    """A declared tensor type with the extents that its value is known to have."""
-    match declared, found:
-        case TensorType(), TensorType():
-            want, have = dims_of(declared.shape), dims_of(found.shape)
-            if want is None and have is not None:
-                return TensorType(declared.element, found.shape, declared.device)
-    return declared
 
 
 def _size_in_scope(name: str, scope: Scope) -> ShapeExpr | None:
@@ -262,7 +252,6 @@ def _writable(checker: Checker, target: Name, scope: Scope) -> Variable | None:
 
 _FIXED = {
     VariableKind.LET: ("declared with `let`", "declare it `mut {0} = ...`, if it is to change"),
-    VariableKind.PARAMETER: ("a parameter", "copy it first: `mut {0} = {0}`, or declare the parameter `mut {0}`"),
     VariableKind.LOOP: ("a loop variable", "use a variable of its own: `mut other = {0}`"),
     VariableKind.SIZE: ("a size", "copy it first: `mut n = {0}`"),
     VariableKind.PROGRAM_PARAMETER: ("a `param`", "copy it first: `mut n = {0}`"),
@@ -560,32 +549,30 @@ def _check_default(checker: Checker, node: ProgramParameter, scope: Scope) -> No
 @checks(Import)
 def import_statement(checker: Checker, node: Import, scope: Scope) -> Type:
     module = ".".join(node.module)
-    known = checker.library.modules
-    if module in known:
-        if node.form is ImportForm.NAMES:
-            for name in node.names:
-                _import_name(checker, node, module, name, scope)
-        if node.alias is not None:
-            scope.entries[node.alias] = Variable(node.alias, UNKNOWN, node.span, VariableKind.LET, frame=checker.frame)
+    here = checker.find_module is not None and checker.find_module(node.module)
+    known = module in checker.library.modules
+    names = node.names if node.form is ImportForm.NAMES else (node.alias or node.module[-1],)
+    found: Type = UNKNOWN
+    if checker.find_module is not None and not here and not known:
+        hint = did_you_mean(module, checker.library.modules) or "a module is a program file beside this one"
+        found = checker.report(Diagnostic("0202", f"there is no module `{module}`", node.span, "not found", hint=hint))
+    if node.form is ImportForm.EVERYTHING:
+        checker.open_names = checker.open_names or not known
         return UNIT
-    hint = did_you_mean(module, known)
-    checker.report(
-        Diagnostic(
-            "0109",
-            f"`import {module}`: modules in files of their own are valid, but not supported yet",
-            node.span,
-            hint=hint or "put its functions into this file; the library's are there without an import",
-        )
-    )
-    names = node.names if node.form is ImportForm.NAMES else (node.alias or (node.module[-1] if node.module else ""),)
     for name in names:
-        scope.entries[name] = Variable(name, ERROR, node.span, VariableKind.LET, frame=checker.frame)
+        if known and not here:
+            if node.form is ImportForm.NAMES:
+                _import_name(checker, node, module, name, scope)
+            elif node.alias is not None:
+                scope.entries[name] = Variable(name, UNKNOWN, node.span, VariableKind.LET, frame=checker.frame)
+        else:
+            scope.entries[name] = Variable(name, found, node.span, VariableKind.LET, frame=checker.frame)
     return UNIT
 
 
 def _import_name(checker: Checker, node: Import, module: str, name: str, scope: Scope) -> None:
     functions = checker.library.functions
-    if name in functions or name in checker.library.constants or f"{module}::{name}" in functions:
+    if name in functions or name in checker.library.constants or f"{module}::{name}" in functions or not checker.library.functions:
         return
     hint = did_you_mean(name, functions)
     checker.report(Diagnostic("0202", f"module `{module}` has no `{name}`", node.span, hint=hint))

@@ -199,7 +199,9 @@ def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
                 hint=f"declare `{word}` before the block",
             )
         )
-    known = [n for n, _ in scope.visible()] + list(checker.library.functions) + list(checker.library.constants)
+    if checker.open_names:
+        return UNKNOWN
+    known = [n for n, _ in scope.visible()] + [n for n in checker.library.functions if n.isidentifier()] + list(checker.library.constants)
     return checker.report(Diagnostic("0201", f"`{word}` is not defined", span, "not found", hint=did_you_mean(word, known)))
 
 
@@ -219,8 +221,10 @@ def unknown_path(checker: Checker, node: Path, scope: Scope) -> Type:
     head, tail = node.segments[0], "::".join(node.segments[1:])
     if head in ("HashMap", "HashSet", "Option", "Result", "dict", "set"):
         return checker.later(f"`{head}`", node.span, "use a list or a tuple")
-    if head in checker.resolver.later or isinstance(scope.find(head), Variable):
+    if head in checker.resolver.later:
         return ERROR
+    if isinstance(scope.find(head), Variable) or checker.open_names:
+        return UNKNOWN
     members = [n.split("::", 1)[1] for n in checker.library.functions if n.startswith(head + "::")]
     if members:
         hint = did_you_mean(tail, members) or f"it has {_listing(members)}"

@@ -22,7 +22,7 @@ from compiler.typed_ast.nodes import (
     UnitNumber,
 )
 from compiler.typed_ast.scope import Scope
-from compiler.typed_ast.types import ERROR, I64, UNIT, Type
+from compiler.typed_ast.types import ERROR, UNIT, Type
 
 _WORDS: dict[type[Node], tuple[str, str]] = {
     Struct: ("`struct`", "use a tuple, and functions that take its parts"),
@@ -63,9 +63,9 @@ def later_expression(checker: Checker, node: LaterExpression, scope: Scope, expe
 
 @infers(UnitNumber)
 def unit_number(checker: Checker, node: UnitNumber, scope: Scope, expected: Type | None) -> Type:
-    if constant(node) is not None:
-        return I64
-    return checker.later(f"a number with the unit `{node.unit}`", node.span, "write a plain number")
+    known = constant(node)
+    hint = f"write the plain number: `{known}`" if known is not None else "write a plain number"
+    return checker.later(f"a number with the unit `{node.unit}`", node.span, hint)
 
 
 @checks(Struct, EnumDeclaration, Trait, Impl, Throw)

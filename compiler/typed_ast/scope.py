@@ -42,7 +42,7 @@ class Variable:
 
     @property
     def mutable(self) -> bool:
-        return self.kind is VariableKind.MUTABLE or not self.assigned
+        return self.kind in (VariableKind.MUTABLE, VariableKind.PARAMETER) or not self.assigned
 
 
 @define(eq=False)
