@@ -228,7 +228,8 @@ class Statements(Calls):
                 makers: list[Callable[[], ast.expr]] = [lambda: self.expression(target.value)]
                 makers += [self._index_maker(i) for i in target.indices]
                 base, *indices = self.in_order(makers, target.span)
-                self.write(ast.Expr(self.help("set", target.span, base, *indices, self.convert(value, have, _stored_type(target), span))), span)
+                stored = self.convert(value, have, _stored_type(target), span)
+                self.write(ast.Expr(self.help("set", target.span, base, *indices, stored)), span)
             case _:
                 raise ZyntaxError(Diagnostic("0205", "this can't be assigned to", target.span))
 
