@@ -2,15 +2,18 @@
 once per specialisation, launched with its sizes solved and checked, its faults turned into messages about the program."""
 
 from collections.abc import Callable, Mapping
+from math import prod
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from attrs import Factory, define, frozen
 
-from compiler.analysis.promises import check_kernel
-from compiler.backends.cpu.compile import CpuOptions, NativeFault, NativeKernel, compile_function
-from compiler.diagnostics import Diagnostic, Severity, ZyntaxError
+from compiler.analysis.dependence import analyse
+from compiler.backends.cpu.compile import CpuOptions, compile_function
+from compiler.backends.cpu.faults import NativeFault
+from compiler.backends.cpu.native import NativeKernel
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import FaultSite, HirFunction, OptimizationLevel
 from compiler.lowering.compute import lower_compute
 from compiler.lowering.kernel import (
@@ -62,7 +65,9 @@ class BuiltKernel:
     def native(self) -> NativeKernel:
         if self._native is None:
             started = perf_counter()
-            self._native = compile_function(self.scheduled.function, CpuOptions(level=self.options.level))
+            self._native = compile_function(
+                self.scheduled.function, CpuOptions(level=self.options.level), self.lowered.function
+            )
             self.options.times.add("llvm", perf_counter() - started)
         return self._native
 
@@ -73,16 +78,13 @@ def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) 
     lowered = lower_compute(compute, signature)
     options.times.add("lower", perf_counter() - started)
     nest = lowered.function
-    for _, nest in run_passes(nest, NEST, options.times):
-        pass
+    for _, after in run_passes(lowered.function, NEST, options.times):
+        nest = after
     started = perf_counter()
-    faults = check_kernel(lowered, nest)
-    errors = [fault for fault in faults if fault.severity is Severity.ERROR]
-    if errors:
-        raise ZyntaxError(*errors)
+    facts = analyse(nest)
     options.times.add("analyse", perf_counter() - started)
     started = perf_counter()
-    scheduled = schedule_for_cpu(lowered, nest, options.machine)
+    scheduled = schedule_for_cpu(nest, facts, options.machine)
     options.times.add("schedule", perf_counter() - started)
     return BuiltKernel(lowered, nest, scheduled, options)
 
@@ -147,9 +149,8 @@ def signature_of(
                 ScalarInput(name, _scalar_dtype(value, name, span), constant if name in constants else None, entry is None, span)
             )
         elif entry is not None:
-            raise ZyntaxError(
-                Diagnostic("0203", f"`{name}` can't go into a compute block", span, f"this is a {type(value).__name__}, not a tensor or number")
-            )
+            kind = type(value).__name__
+            raise ZyntaxError(Diagnostic("0203", f"`{name}` can't go into a compute block", span, f"a {kind}, not a tensor or number"))
     return Signature(tensors, scalars, functions)
 
 
@@ -215,7 +216,7 @@ def static_signature(
                 if isinstance(shape, StaticShape):
                     dims = shape.dims
                 tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
-            case _ if entry is not None or name in scope and not _is_callable(type):
+            case _ if entry is not None or not _is_callable(type):
                 return None
             case _:
                 continue
@@ -277,7 +278,9 @@ def launch(kernel: BuiltKernel, values: Mapping[str, Any], threads: int, compute
     saved = {r.input: arrays[r.input].copy() for r in plan.results if r.input is not None and kernel.lowered.function.sites}
     keep: list[Any] = []
     native = kernel.native
-    arguments = [_argument(argument, arrays, scalars, results, sizes, keep) for argument in plan.arguments]
+    arguments = [
+        _argument(place, argument, arrays, scalars, results, sizes, keep) for place, argument in enumerate(plan.arguments)
+    ]
     fault = native.run(arguments, threads)
     if fault is not None:
         for name, array in saved.items():
@@ -318,25 +321,28 @@ def _allocate(plan: ResultPlan, sizes: LaunchSizes, number: int, arrays: Mapping
 
 
 def _argument(
-    argument: Any, arrays: Mapping[str, Any], scalars: Mapping[str, Any], results: list[Any], sizes: LaunchSizes, keep: list[Any]
+    place: int,
+    argument: Any,
+    arrays: Mapping[str, Any],
+    scalars: Mapping[str, Any],
+    results: list[Any],
+    sizes: LaunchSizes,
+    keep: list[Any],
 ) -> Any:
     match argument:
         case TensorArgument(name):
             return arrays[name].__array_interface__["data"][0]
         case StrideArgument(name, axis):
             return arrays[name].strides[axis] // arrays[name].itemsize
-        case SizeArgument(form):
-            return sizes.number(form)
+        case SizeArgument():
+            return sizes.size_arguments[place]
         case ScalarArgument(name):
             value = scalars[name]
             return value.item() if isinstance(value, np.generic) else value
         case ResultArgument(index):
             return results[index].__array_interface__["data"][0]
-        case WorkspaceArgument(dtype, dims):
-            count = 1
-            for dim in dims:
-                count *= max(0, sizes.number(dim))
-            buffer = np.empty(max(1, count), numpy_dtype("bool" if dtype == "i1" else dtype))
+        case WorkspaceArgument(dtype):
+            buffer = np.empty(max(1, prod(sizes.workspaces[place])), numpy_dtype("bool" if dtype == "i1" else dtype))
             keep.append(buffer)
             return buffer.__array_interface__["data"][0]
         case _:

@@ -7,10 +7,6 @@ from time import perf_counter
 from attrs import Factory, define, frozen
 
 from compiler.hir.module import HirFunction
-from compiler.passes.canonicalize import canonicalize
-from compiler.passes.cse import cse
-from compiler.passes.dce import dce
-from compiler.passes.hoist import hoist
 from compiler.passes.slots_to_carried import slots_to_carried
 
 Pass = Callable[[HirFunction], HirFunction]
@@ -24,10 +20,6 @@ class NamedPass:
 
 NEST: tuple[NamedPass, ...] = (
     NamedPass("slots-to-carried", slots_to_carried),
-    NamedPass("canonicalize", canonicalize),
-    NamedPass("cse", cse),
-    NamedPass("hoist", hoist),
-    NamedPass("dce", dce),
 )
 """Clean-up of a nest before analysis lifts it and a schedule places it."""
 

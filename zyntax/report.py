@@ -95,6 +95,11 @@ def _failed(error: Exception) -> int:
         here.show([Diagnostic("0804", "out of memory")])
         return 1
     here.show([internal_fault(error)])
+    if os.environ.get("ZYNTAX_TRACEBACK"):
+        # For those who work on zyntax itself.
+        import traceback
+
+        traceback.print_exception(error)
     return 1
 
 
