@@ -39,10 +39,13 @@ def call(checker: Checker, node: Call, scope: Scope, expected: Type | None) -> T
         case Name(name=name):
             return _call_name(checker, node, name, scope)
         case Path(segments=segments):
-            function = checker.library.functions.get("::".join(segments))
+            name = segments[1] if segments[0] == "extern" else "::".join(segments)
+            function = checker.library.functions.get(name)
             if function is not None:
                 return call_library(checker, node, function, scope)
             infer_arguments(checker, node, scope)
+            if segments[0] == "extern":
+                return UNKNOWN
             return unknown_path(checker, node.function, scope)
         case Field():
             return _call_method(checker, node, node.function, scope)

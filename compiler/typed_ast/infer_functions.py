@@ -7,6 +7,7 @@ from compiler.typed_ast.arguments import Callee, Slot, match_arguments
 from compiler.typed_ast.context import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, leaves
 from compiler.typed_ast.conversions import Fit, fit, is_silent, join, strong
 from compiler.typed_ast.nodes import (
+    Annotation,
     Argument,
     Block,
     Call,
@@ -19,6 +20,7 @@ from compiler.typed_ast.nodes import (
 )
 from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
 from compiler.typed_ast.shapes import describe, differ, dims_of, shape_of, substitute
+from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     ERROR,
     NEVER,
@@ -204,6 +206,11 @@ def _check_declaration(checker: Checker, function: UserFunction) -> None:
         checker.later("a function with type parameters", name_place(node), "leave the types of its parameters out: each call is checked")
     if node.is_async:
         checker.later("`async def`", name_place(node), "leave `async` out")
+    for annotation in node.annotations:
+        _check_annotation(checker, annotation)
+    if node.is_extern and node.name not in checker.library.functions:
+        hint = did_you_mean(node.name, checker.library.functions)
+        checker.report(Diagnostic("0201", f"there is no runtime function `{node.name}`", name_place(node), "not found", hint=hint))
     seen: dict[str, Span] = {}
     for parameter in node.parameters:
         if parameter.name in seen:
@@ -218,6 +225,30 @@ def _check_declaration(checker: Checker, function: UserFunction) -> None:
                 )
             )
         seen.setdefault(parameter.name, parameter.span)
+
+
+_ACCEPTED = ("cache", "memoize", "inline", "deprecated", "jit")
+_LATER = {
+    "kernel": ("a named kernel", "write a `compute` block inside a plain `def`"),
+    "with": ("`@with`", "call the function without it"),
+    "critical_path": ("`@critical_path`", "leave it out: nothing would prove it"),
+    "no_allocation": ("`@no_allocation`", "leave it out: nothing would prove it"),
+    "inline_always": ("`@inline_always`", "leave it out, or write `@inline`"),
+    "vectorizable": ("`@vectorizable`", "write a `compute` block, which is compiled to vectors"),
+    "gpu_compute": ("`@gpu_compute`", "write a `compute` block"),
+}
+
+
+def _check_annotation(checker: Checker, annotation: Annotation) -> None:
+    """Annotations of a function: hints are accepted, promises that nothing would prove are not."""
+    name = annotation.name
+    if name in _LATER:
+        what, hint = _LATER[name]
+        checker.later(what, annotation.span, hint)
+    elif name not in _ACCEPTED:
+        known = [*_ACCEPTED, *_LATER]
+        hint_text = did_you_mean(name, known) or "functions take " + ", ".join(f"`@{k}`" for k in _ACCEPTED)
+        checker.report(Diagnostic("0401", f"there is no annotation `@{name}` of functions", annotation.span, hint=hint_text))
 
 
 def _require_result(checker: Checker, node: Function, body: Block, scope: Scope, result: Type, found: Type) -> None:

@@ -42,6 +42,8 @@ _HINTS = {
     "handler": "pass functions as parameters",
     "async": "leave `async` out",
     "abstract": "use the type under it",
+    "module": "leave it out: a module is named after its file",
+    "extern struct": "use a tuple",
     "extern": "call the library's function by its name",
     "import": "`load(path)` reads files",
     "model": "`load(path)` reads arrays from files",

@@ -8,12 +8,28 @@ from zynml.actions.expressions import ExpressionActions
 from zynml.actions.patterns import PatternActions
 
 _OF_COMPUTE = frozenset(
-    (
-        "kernel device workgroup grid shared tile broadcast async tensor_cores pipeline warps registers cluster precision deterministic name"
-        " trace shape"
-    ).split()
+    [
+        "kernel",
+        "device",
+        "workgroup",
+        "grid",
+        "shared",
+        "tile",
+        "broadcast",
+        "async",
+        "tensor_cores",
+        "pipeline",
+        "warps",
+        "registers",
+        "cluster",
+        "precision",
+        "deterministic",
+        "name",
+        "trace",
+        "shape",
+    ]
 )
-_RENDER_FORMS = frozenset("chart histogram scatter table grid markdown".split())
+_RENDER_FORMS = frozenset(["chart", "histogram", "scatter", "table", "grid", "markdown"])
 
 
 class StatementActions(ExpressionActions, PatternActions):
@@ -37,10 +53,10 @@ class StatementActions(ExpressionActions, PatternActions):
 
     # ---- annotations ----------------------------------------------------------------------------------------------------
 
-    def annotation(self, start: int, end: int, name: Token, arguments: list[nodes.Argument] | None = None) -> nodes.Annotation:
+    def annotation(self, start: int, end: int, name: Token, arguments: tuple[nodes.Argument, ...] | None = None) -> nodes.Annotation:
         return nodes.Annotation(name=name.text, arguments=arguments or (), span=self.span(start, end))
 
-    def kernel_annotation(self, start: int, end: int, kind: Token, arguments: list[nodes.Argument] | None = None) -> nodes.Annotation:
+    def kernel_annotation(self, start: int, end: int, kind: Token, arguments: tuple[nodes.Argument, ...] | None = None) -> nodes.Annotation:
         """`@kernel reduce(+)` as `@kernel(reduce, +)`."""
         first = nodes.Argument(value=self.name(kind.start, kind.end, kind), span=self.token_span(kind))
         return nodes.Annotation(name="kernel", arguments=(first, *(arguments or ())), span=self.span(start, end))
@@ -54,7 +70,7 @@ class StatementActions(ExpressionActions, PatternActions):
         self._require_annotatable((annotation,), statement)
         return with_annotations(statement, (annotation,))
 
-    def _attached(self, statements: list[nodes.Statement]) -> list[nodes.Statement]:
+    def _attached(self, statements: list[nodes.Statement]) -> tuple[nodes.Statement, ...]:
         """The statements, with annotations that stand on lines of their own handed to the statement behind them."""
         found: list[nodes.Statement] = []
         pending: tuple[nodes.Annotation, ...] = ()
@@ -69,7 +85,7 @@ class StatementActions(ExpressionActions, PatternActions):
             found.append(statement)
         if pending:
             self._misplaced(pending[0], "nothing follows it")
-        return found
+        return tuple(found)
 
     def _require_annotatable(self, annotations: tuple[nodes.Annotation, ...], statement: nodes.Statement) -> None:
         if not can_be_annotated(statement):
@@ -115,7 +131,9 @@ class StatementActions(ExpressionActions, PatternActions):
         pattern = self.binding(name.start, name.end, name)
         return nodes.Let(pattern=pattern, annotation=annotation, value=value, span=self.span(start, end))
 
-    def let(self, start: int, end: int, pattern: nodes.Pattern, annotation: nodes.TypeSyntax | None, value: nodes.Expression) -> nodes.Statement:
+    def let(
+        self, start: int, end: int, pattern: nodes.Pattern, annotation: nodes.TypeSyntax | None, value: nodes.Expression
+    ) -> nodes.Statement:
         return nodes.Let(pattern=pattern, annotation=annotation, value=value, span=self.span(start, end))
 
     def let_mut(
@@ -126,15 +144,15 @@ class StatementActions(ExpressionActions, PatternActions):
     def while_loop(self, start: int, end: int, condition: nodes.Expression, body: nodes.Block) -> nodes.Statement:
         return nodes.While(condition=condition, body=body, span=self.span(start, end))
 
-    def for_loop(self, start: int, end: int, clauses: list[nodes.ForClause], body: nodes.Block) -> nodes.Statement:
+    def for_loop(self, start: int, end: int, clauses: tuple[nodes.ForClause, ...], body: nodes.Block) -> nodes.Statement:
         return nodes.For(clauses=clauses, body=body, span=self.span(start, end))
 
-    def for_clauses(self, start: int, end: int, *clauses: nodes.ForClause) -> list[nodes.ForClause]:
-        return list(clauses)
+    def for_clauses(self, start: int, end: int, *clauses: nodes.ForClause) -> tuple[nodes.ForClause, ...]:
+        return clauses
 
     def for_clause(self, start: int, end: int, names: list[Token], source: nodes.Expression) -> nodes.ForClause:
         return nodes.ForClause(
-            names=[name.text for name in names],
+            names=tuple(name.text for name in names),
             name_spans=[self.token_span(name) for name in names],
             source=source,
             span=self.span(start, end),
@@ -184,8 +202,8 @@ class StatementActions(ExpressionActions, PatternActions):
             self.fault_at("0101", "the results of this `compute` are stated twice", results[1][0], "keep one `->`")
         inside, rest = self._leading_annotations(statements.statements)
         return nodes.Compute(
-            inputs=[part for part in parts if isinstance(part, nodes.ComputeInput)],
-            annotations=[*(part for part in parts if isinstance(part, nodes.Annotation)), *inside],
+            inputs=tuple(part for part in parts if isinstance(part, nodes.ComputeInput)),
+            annotations=(*(part for part in parts if isinstance(part, nodes.Annotation)), *inside),
             results=results[0] if results else (),
             body=nodes.Block(statements=self._attached(rest), braces=statements.braces, span=statements.span),
             span=self.span(start, end),
@@ -203,7 +221,7 @@ class StatementActions(ExpressionActions, PatternActions):
                 continue
             if isinstance(statement, nodes.For) and statement.annotations:
                 found += (a for a in statement.annotations if a.name in _OF_COMPUTE)
-                kept = [a for a in statement.annotations if a.name not in _OF_COMPUTE]
+                kept = tuple(a for a in statement.annotations if a.name not in _OF_COMPUTE)
                 statement = nodes.For(clauses=statement.clauses, body=statement.body, annotations=kept, span=statement.span)
             rest += (statement, *statements[number + 1 :])
             break
