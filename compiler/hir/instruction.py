@@ -135,6 +135,8 @@ class Instruction:
 
     if TYPE_CHECKING:  # each class has its own fields, which checkers can't see through the decorator
 
+        __attrs_attrs__: ClassVar[Any]
+
         def __init__(self, **fields: Any) -> None: ...
 
     def result_types(self, scope: "Scope") -> list[HirType]:
@@ -233,7 +235,7 @@ def instruction(mnemonic: str, family: Family, effects: Effect = Effect.PURE) ->
         made.mnemonic, made.family, made.effects = mnemonic, family, effects
         assert mnemonic not in INSTRUCTIONS, f"{mnemonic} is declared twice"
         INSTRUCTIONS[mnemonic] = made
-        return made  # type: ignore[return-value]
+        return made
 
     return declare
 
@@ -249,7 +251,7 @@ def instruction_table(
         for operator in operators:
             assert operator not in INSTRUCTIONS, f"{operator} is declared twice"
             INSTRUCTIONS[operator] = made
-        return made  # type: ignore[return-value]
+        return made
 
     return declare
 

@@ -2,7 +2,7 @@
 loop has no meaning here); form C runs block by block in `interpret_threads.py`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,10 @@ def compile_function(function: HirFunction, module: HirModule | None, functions:
     return finish(Translator(function, module), functions)
 
 
-def finish(translator: Translator, functions: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """Compile what a translator writes, and the functions it calls."""
+def finish(translator: Translator, functions: dict[str, Callable[..., Any]], more: Mapping[str, Any] = {}) -> Callable[..., Any]:
+    """Compile what a translator writes, and the functions it calls; `more` is what its source may call besides."""
     source = translator.translate()
-    namespace: dict[str, Any] = {**ENVIRONMENT, **translator.constants, "functions": functions}
+    namespace: dict[str, Any] = {**ENVIRONMENT, **more, **translator.constants, "functions": functions}
     exec(compile(source, f"<@{translator.function.name}>", "exec"), namespace)
     run: Callable[..., Any] = namespace["run"]
     functions.setdefault(translator.function.name, run)
@@ -56,7 +56,7 @@ def finish(translator: Translator, functions: dict[str, Callable[..., Any]]) -> 
         if name not in functions:
             assert translator.module is not None
             target = translator.module.functions[name]
-            finish(type(translator)(target, translator.module, translator.generator and target.form is Form.THREAD), functions)
+            finish(type(translator)(target, translator.module, translator.generator and target.form is Form.THREAD), functions, more)
     return run
 
 

@@ -4,7 +4,6 @@ and the parser both read the same `Syntax`, so they can't disagree. Control flow
     %r = mnemonic word %operand, %memory[index], %more name=value flag : type"""
 
 import re
-from functools import cache
 from typing import Any
 
 import attrs
@@ -71,9 +70,17 @@ KINDS: dict[Any, str] = {
 }
 
 
-@cache
+_KNOWN: dict[str, Syntax] = {}
+
+
 def syntax_of(cls: type[Instruction]) -> Syntax:
     """The text form of a declared instruction, from the order and annotations of its fields."""
+    if cls.mnemonic not in _KNOWN:
+        _KNOWN[cls.mnemonic] = _derive(cls)
+    return _KNOWN[cls.mnemonic]
+
+
+def _derive(cls: type[Instruction]) -> Syntax:
     words: list[Named] = []
     found: list[Operand] = []
     keywords: list[str] = []

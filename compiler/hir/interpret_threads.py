@@ -1,0 +1,510 @@
+"""Runs functions of form C: block after block, each thread a Python generator that gives way where threads meet. Threads of a block
+run in order between meetings; a barrier or warp instruction that not all its threads reach is a fault (0411), and so is reading
+shared memory that nobody has written (0412). What only Hopper has is not interpreted."""
+
+import itertools
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import Factory, define
+
+from compiler.hir import arrays, numbers
+from compiler.hir.async_copy import AsyncCopy, AsyncCommit, AsyncWait
+from compiler.hir.core import dtype_of
+from compiler.hir.gpu import (
+    Atomic,
+    ClusterSync,
+    DynamicShared,
+    Elect,
+    Fence,
+    FenceAsync,
+    GridIndex,
+    Match,
+    Redux,
+    SharedAlloc,
+    Shuffle,
+    SyncThreads,
+    Uniform,
+    Vote,
+    WarpIndex,
+    WarpSync,
+)
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.interpret import KernelFault, finish, prepare
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction, HirModule
+from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
+from compiler.hir.translate import Translator, binary, decoded, encoded, fault
+from compiler.hir.types import Fragment, FragmentRole, bytes_of
+
+WARP = 32
+Array = np.ndarray[Any, Any]
+Dims = tuple[int, int, int]
+
+
+@define(eq=False)
+class Block:
+    """A block while it runs: its place, and the shared memory that its threads have asked for."""
+
+    index: Dims
+    dim: Dims
+    grid: Dims
+    shared_bytes: int
+    allocated: dict[int, tuple[Array, Array]] = Factory(dict)
+    dynamic: Array | None = None
+
+    def shared(self, op: SharedAlloc, dims: tuple[int, ...]) -> tuple[Array, Array]:
+        """The memory of an allocation, and which of its elements have been written."""
+        if id(op) not in self.allocated:
+            self.allocated[id(op)] = (arrays.new_memory(op.type.dtype, dims), np.zeros(dims, np.bool_))
+        return self.allocated[id(op)]
+
+    def dynamic_view(self, op: DynamicShared, offset: int, dims: tuple[int, ...]) -> Array:
+        if self.dynamic is None:
+            self.dynamic = np.zeros(self.shared_bytes, np.uint8)
+        size = int(np.prod(dims, dtype=np.int64)) * bytes_of(op.type.dtype)
+        if offset < 0 or offset + size > self.shared_bytes:
+            raise fault(f"dynamic shared memory of {self.shared_bytes} bytes has no {size} bytes at {offset}")
+        return self.dynamic[offset : offset + size].view(arrays.STORED[op.type.dtype]).reshape(dims)
+
+
+@define(eq=False)
+class Thread:
+    """A thread: its place, what it waits for, and its copies under way."""
+
+    block: Block
+    index: Dims
+    number: int
+    run: Generator[Any, Any, None] | None = None
+    waiting: "Meeting | None" = None
+    answer: Any = None
+    done: bool = False
+    copies: list[Callable[[], None]] = Factory(list)
+    groups: list[list[Callable[[], None]]] = Factory(list)
+
+    def position(self, what: str, dim: str) -> int:
+        place = {"thread_idx": self.index, "block_idx": self.block.index, "block_dim": self.block.dim, "grid_dim": self.block.grid}
+        return place[what]["xyz".index(dim)]
+
+    def copy(self, action: Callable[[], None]) -> None:
+        """A copy that happens as late as the waits allow."""
+        self.copies.append(action)
+
+    def commit(self) -> None:
+        self.groups.append(self.copies)
+        self.copies = []
+
+    def wait(self, count: int) -> None:
+        while len(self.groups) > count:
+            for action in self.groups.pop(0):
+                action()
+
+
+@define(eq=False)
+class Meeting:
+    """What a thread yields: an instruction at which threads meet, and what it brings."""
+
+    op: Instruction
+    values: tuple[Any, ...] = ()
+
+
+def interpret_threads(
+    function: HirFunction,
+    arguments: Sequence[Any],
+    module: HirModule | None = None,
+    grid: Sequence[int] = (1, 1, 1),
+    block: Sequence[int] | None = None,
+    shared_bytes: int = 0,
+) -> None:
+    """Run a kernel over `grid` blocks of `block` threads (the workgroup of its kernel info when not given)."""
+    info = function.kernel_info
+    dims = _dims(block if block is not None else info.workgroup if info is not None and info.workgroup is not None else (1, 1, 1))
+    blocks = _dims(grid)
+    run = finish(ThreadTranslator(function, module, generator=True), {}, ENVIRONMENT)
+    prepared = prepare(function, arguments)
+    with np.errstate(all="ignore"):
+        for z, y, x in itertools.product(*(range(n) for n in reversed(blocks))):
+            _run_block(run, prepared, Block((x, y, z), dims, blocks, shared_bytes or (info.shared_memory_bytes if info else 0)))
+
+
+def _dims(sizes: Sequence[int]) -> Dims:
+    x, y, z = (*sizes, 1, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _run_block(run: Callable[..., Any], arguments: list[Any], block: Block) -> None:
+    threads = [
+        Thread(block, (x, y, z), number) for number, (z, y, x) in enumerate(itertools.product(*(range(n) for n in reversed(block.dim))))
+    ]
+    for thread in threads:
+        thread.run = run(*arguments, thread)
+    barriers = _Barriers(threads)
+    while True:
+        for thread in threads:
+            _advance(thread, barriers)
+        if all(thread.done for thread in threads):
+            break
+        moved = [_meet_warp(threads[start : start + WARP]) for start in range(0, len(threads), WARP)]
+        if not any(moved) and not barriers.release():
+            _diverged(threads)
+    for thread in threads:  # what was never waited for lands in the end
+        thread.commit()
+        thread.wait(0)
+
+
+def _advance(thread: Thread, barriers: "_Barriers") -> None:
+    """Run a thread up to where it has to wait."""
+    while not thread.done and thread.waiting is None:
+        assert thread.run is not None
+        try:
+            meeting = thread.run.send(thread.answer)
+        except StopIteration:
+            thread.done = True
+            return
+        thread.answer = None
+        if isinstance(meeting.op, SyncThreads) and meeting.op.arrive:
+            barriers.arrive(meeting.op)
+        else:
+            thread.waiting = meeting
+
+
+def _diverged(threads: list[Thread]) -> None:
+    waiting = [thread for thread in threads if thread.waiting is not None]
+    raise KernelFault("0411", -1, (len(waiting), len(threads), waiting[0].waiting.op.name if waiting and waiting[0].waiting else ""))
+
+
+class _Barriers:
+    """The block's barriers: who waits at which, and arrivals that don't wait."""
+
+    def __init__(self, threads: list[Thread]) -> None:
+        self.threads = threads
+        self.arrived: dict[int, int] = {}
+
+    def arrive(self, op: SyncThreads) -> None:
+        self.arrived[op.id] = self.arrived.get(op.id, 0) + 1
+
+    def release(self) -> bool:
+        """Let go every barrier that is full; whether there was one."""
+        released = False
+        waiting: dict[int, list[Thread]] = {}
+        for thread in self.threads:
+            if thread.waiting is not None and isinstance(thread.waiting.op, SyncThreads | ClusterSync):
+                waiting.setdefault(thread.waiting.op.id if isinstance(thread.waiting.op, SyncThreads) else -1, []).append(thread)
+        for number, threads in waiting.items():
+            ops = {id(thread.waiting.op) for thread in threads if thread.waiting is not None}
+            first = threads[0].waiting
+            assert first is not None
+            wanted = first.op.count if isinstance(first.op, SyncThreads) and first.op.count else len(self.threads)
+            if wanted == len(self.threads) and len(ops) > 1:
+                _diverged(self.threads)
+            if len(threads) + self.arrived.get(number, 0) == wanted:
+                self.arrived[number] = 0
+                for thread in threads:
+                    thread.waiting = None
+                released = True
+        return released
+
+
+# ---- warps -------------------------------------------------------------------------------------------------------
+
+
+def _meet_warp(threads: list[Thread]) -> bool:
+    """Carry out a warp's instruction when all its lanes are there; whether one was."""
+    alive = [thread for thread in threads if not thread.done]
+    if not alive or any(t.waiting is None or isinstance(t.waiting.op, SyncThreads | ClusterSync) for t in alive):
+        return False
+    meetings = [thread.waiting for thread in alive]
+    ops = {id(m.op) for m in meetings if m is not None}
+    if len(ops) > 1 or (len(alive) < len(threads) and not isinstance(meetings[0].op if meetings[0] else None, WarpSync)):
+        _diverged(threads)
+    first = meetings[0]
+    assert first is not None
+    lanes = [t.number % WARP for t in alive]
+    answers = MEET[type(first.op)](first.op, lanes, [m.values for m in meetings if m is not None])
+    for thread, answer in zip(alive, answers, strict=True):
+        thread.answer, thread.waiting = answer, None
+    return True
+
+
+Values = list[tuple[Any, ...]]
+
+
+def _shuffle(op: Shuffle, lanes: list[int], values: Values) -> list[Any]:
+    held = {lane: v for lane, (v, _) in zip(lanes, values, strict=True)}
+    answers = []
+    for lane, (own, by) in zip(lanes, values, strict=True):
+        first = lane - lane % op.width
+        match op.mode:
+            case "idx":
+                source = first + by % op.width
+            case "up":
+                source = lane - by if lane - by >= first else lane
+            case "down":
+                source = lane + by if lane + by < first + op.width else lane
+            case _:
+                source = lane ^ by if (lane ^ by) < first + op.width else lane
+        answers.append(held.get(source, own))
+    return answers
+
+
+def _vote(op: Vote, lanes: list[int], values: Values) -> list[Any]:
+    match op.operation:
+        case "ballot":
+            result: Any = numbers.wrap(sum(1 << lane for lane, (p,) in zip(lanes, values, strict=True) if p), "i32")
+        case "any":
+            result = any(p for (p,) in values)
+        case _:
+            result = all(p for (p,) in values)
+    return [result] * len(lanes)
+
+
+def _match(op: Match, lanes: list[int], values: Values) -> list[Any]:
+    dtype = dtype_of(op.value)
+    bits = [numbers.bits_of(v, dtype) for (v,) in values]
+    masks = [numbers.wrap(sum(1 << lane for lane, b in zip(lanes, bits, strict=True) if b == own), "i32") for own in bits]
+    return masks if op.mode == "any" or len(set(bits)) == 1 else [0] * len(lanes)
+
+
+def _redux(op: Redux, lanes: list[int], values: Values) -> list[Any]:
+    dtype = dtype_of(op.value)
+    total = values[0][0]
+    for (value,) in values[1:]:
+        total = int(arrays.tile_binary(op.operation, dtype, arrays.numpy_scalar(total, dtype), arrays.numpy_scalar(value, dtype)))
+    return [total] * len(lanes)
+
+
+def _matrix(op: MmaLoad | MmaStore, fragment: Fragment, memory: Array, index: tuple[int, ...]) -> Array:
+    """The fragment's matrix in memory, as a view: rows and columns as the fragment has them."""
+    match fragment.role:
+        case FragmentRole.A:
+            rows, columns = fragment.rows, fragment.depth
+        case FragmentRole.B:
+            rows, columns = fragment.depth, fragment.columns
+        case _:
+            rows, columns = fragment.rows, fragment.columns
+    plane = memory[index[:-2]]
+    down, across = index[-2:]
+    high, wide = (rows, columns) if op.layout == "row" else (columns, rows)
+    view = plane[down : down + high, across : across + wide]
+    if view.shape != (high, wide) or min(down, across) < 0:
+        raise fault(f"a matrix of {high}x{wide} at {index} leaves a memory of shape {memory.shape}")
+    return view if op.layout == "row" else view.T
+
+
+def _mma_load(op: MmaLoad, lanes: list[int], values: Values) -> list[Any]:
+    assert isinstance(op.type, Fragment)
+    memory, index = values[0]
+    matrix = _matrix(op, op.type, memory, index).view(arrays.NUMPY[op.type.dtype]).astype(np.float64)
+    return [matrix] * len(lanes)
+
+
+def _mma(op: Mma, lanes: list[int], values: Values) -> list[Any]:
+    a, b, c = values[0]
+    assert isinstance(op.c.type, Fragment)
+    return [arrays.round_array(a @ b + c, op.c.type.dtype).astype(np.float64)] * len(lanes)
+
+
+def _mma_store(op: MmaStore, lanes: list[int], values: Values) -> list[Any]:
+    assert isinstance(op.fragment.type, Fragment)
+    memory, index, matrix = values[0]
+    view = _matrix(op, op.fragment.type, memory, index)
+    view[...] = arrays.round_array(matrix, op.fragment.type.dtype).view(view.dtype)
+    return [None] * len(lanes)
+
+
+def _row(memory: Array, index: tuple[int, ...]) -> Array:
+    """Eight neighbours in the last dim, as 16-bit words."""
+    row = memory.view(np.uint16)[index[:-1]][index[-1] : index[-1] + 8]
+    if row.shape != (8,):
+        raise fault(f"a matrix row at {index} leaves a memory of shape {memory.shape}")
+    return row
+
+
+def _load_matrix(op: LoadMatrix, lanes: list[int], values: Values) -> list[Any]:
+    matrices = [np.array([_row(*values[8 * n + r]) for r in range(8)]) for n in range(op.count)]
+    answers = []
+    for lane in lanes:
+        row, column = lane // 4, 2 * (lane % 4)
+        pairs = [(m[column, row], m[column + 1, row]) if op.transpose else (m[row, column], m[row, column + 1]) for m in matrices]
+        answers.append(tuple(int(low) | int(high) << 16 for low, high in pairs))
+    return answers
+
+
+def _store_matrix(op: StoreMatrix, lanes: list[int], values: Values) -> list[Any]:
+    for n in range(len(op.values)):
+        matrix = np.zeros((8, 8), np.uint16)
+        for lane, (_, _, *words) in zip(lanes, values, strict=True):
+            row, column = lane // 4, 2 * (lane % 4)
+            for e in range(2):
+                place = (column + e, row) if op.transpose else (row, column + e)
+                matrix[place] = words[n] >> 16 * e & 0xFFFF
+        for r in range(8):
+            memory, index, *_ = values[8 * n + r]
+            _row(memory, index)[:] = matrix[r]
+    return [None] * len(lanes)
+
+
+MEET: dict[type[Instruction], Callable[[Any, list[int], Values], list[Any]]] = {
+    Shuffle: _shuffle,
+    Vote: _vote,
+    Match: _match,
+    Redux: _redux,
+    Elect: lambda op, lanes, values: [lane == lanes[0] for lane in lanes],
+    WarpSync: lambda op, lanes, values: [None] * len(lanes),
+    MmaLoad: _mma_load,
+    Mma: _mma,
+    MmaStore: _mma_store,
+    LoadMatrix: _load_matrix,
+    StoreMatrix: _store_matrix,
+}
+"""What the lanes of a warp get from an instruction at which they meet, from what each brings."""
+
+
+# ---- translation -------------------------------------------------------------------------------------------------
+
+
+class ThreadTranslator(Translator):
+    """Adds to the translation what only threads have. Shared memories get a second array, `name_w`, of what has been written."""
+
+    def __init__(self, function: HirFunction, module: HirModule | None = None, generator: bool = True) -> None:
+        super().__init__(function, module, generator)
+        self.tracked: set[str] = set()
+
+    def meet(self, op: Instruction, *values: str) -> str:
+        return f"(yield Meeting({self.constant(op)}, ({''.join(v + ', ' for v in values)})))"
+
+    def other(self, op: Instruction, indent: int) -> None:
+        match op:
+            case GridIndex():
+                self.result(op, f"thread.position({op.operator!r}, {op.dim!r})", indent)
+            case WarpIndex():
+                text = {"lane": f"thread.number % {WARP}", "warp": f"thread.number // {WARP}", "cluster_rank": "0"}[op.operator]
+                self.result(op, text, indent)
+            case Uniform():
+                self.result(op, self.of(op.value), indent)
+            case SyncThreads() | ClusterSync() | WarpSync():
+                self.write(indent, self.meet(op))
+            case Fence() | FenceAsync():
+                self.write(indent, "pass")
+            case SharedAlloc():
+                name = self.bind(op.result)
+                dims = "".join(f"{self.affine(d)}, " for d in op.type.dims)
+                self.write(indent, f"{name}, {name}_a = thread.block.shared({self.constant(op)}, ({dims}))")
+                self.memory(name, op.type, indent)
+                self.write(indent, f"{name}_w = memoryview({name}_a)")
+                self.tracked.add(op.result.name)
+            case DynamicShared():
+                name = self.bind(op.result)
+                dims = "".join(f"{self.affine(d)}, " for d in op.type.dims)
+                self.write(indent, f"{name} = thread.block.dynamic_view({self.constant(op)}, {self.affine(op.offset)}, ({dims}))")
+                self.memory(name, op.type, indent)
+            case Atomic():
+                self.atomic(op, indent)
+            case Shuffle():
+                self.result(op, self.meet(op, self.of(op.value), self.of(op.lane)), indent)
+            case Vote():
+                self.result(op, self.meet(op, self.of(op.predicate)), indent)
+            case Match() | Redux():
+                self.result(op, self.meet(op, self.of(op.value)), indent)
+            case Elect():
+                self.result(op, self.meet(op), indent)
+            case MmaLoad():
+                self.result(op, self.meet(op, self.of(op.mem), self.place_of(op)), indent)
+            case Mma():
+                self.result(op, self.meet(op, *map(self.of, (op.a, op.b, op.c))), indent)
+            case MmaStore():
+                self.write(indent, self.meet(op, self.of(op.mem), self.place_of(op), self.of(op.fragment)))
+            case LoadMatrix():
+                names = "".join(self.bind(r) + ", " for r in op.results)
+                self.write(indent, f"{names}= {self.meet(op, self.of(op.mem), self.place_of(op))}")
+            case StoreMatrix():
+                self.write(indent, self.meet(op, self.of(op.mem), self.place_of(op), *map(self.of, op.values)))
+            case AsyncCopy():
+                self.copy(op, indent)
+            case AsyncCommit():
+                self.write(indent, "thread.commit()")
+            case AsyncWait():
+                self.write(indent, f"thread.wait({op.count})")
+            case _:
+                super().other(op, indent)
+
+    def result(self, op: Instruction, text: str, indent: int) -> None:
+        self.write(indent, f"{self.bind(op.result)} = {text}")
+
+    def place_of(self, op: MmaLoad | MmaStore | LoadMatrix | StoreMatrix) -> str:
+        return f"({''.join(self.affine(form) + ', ' for form in op.index)})"
+
+    # ---- shared memory ----
+
+    def load(self, op: Load, indent: int) -> None:
+        if op.mem.name in self.tracked and not self.varies(*op.index) and op.where is None and op.pad is None:
+            self.written_before(op, op.mem, indent)
+        super().load(op, indent)
+
+    def store(self, op: Store, indent: int) -> None:
+        super().store(op, indent)
+        if op.mem.name in self.tracked:
+            name = self.of(op.mem)
+            if self.varies(*op.index) or getattr(op.value.type, "axes", ()):
+                self.write(indent, f"{name}_a[...] = True")  # a tile: its elements are not followed one by one
+            else:
+                inner = indent + 1 if op.where is not None else indent
+                index, _ = self.place(op.index, self.of(op.mem), inner)
+                self.write(inner, f"{name}_w[{index}] = True")
+
+    def written_before(self, op: Load | Atomic, mem: Value, indent: int) -> None:
+        name = self.of(mem)
+        index, inside = self.place(op.index, name, indent)
+        self.write(indent, f"if {inside} and not {name}_w[{index}]: raise KernelFault('0412', -1, ({index}))")
+
+    def atomic(self, op: Atomic, indent: int) -> None:
+        if op.mem.name in self.tracked:
+            self.written_before(op, op.mem, indent)
+        memory, dtype = self.of(op.mem), mem_of(op.mem).dtype
+        index, inside = self.place(op.index, memory, indent)
+        self.write(indent, f"if not ({inside}): outside({self.site(op)}, ({index}), {memory}.shape)")
+        old, value = self.bind(op.result), self.of(op.value)
+        self.write(indent, f"{old} = {decoded(f'{memory}_m[{index}]', dtype)}")
+        match op.operation:
+            case "exchange":
+                new = value
+            case "cas":
+                assert op.compare is not None
+                new = f"({value} if {old} == {self.of(op.compare)} else {old})"
+            case "inc":
+                new = f"(0 if {old} >= {value} else {old} + 1)"
+            case "dec":
+                new = f"({value} if {old} == 0 or {old} > {value} else {old} - 1)"
+            case operator:
+                new = binary(operator, dtype, old, value)
+        self.write(indent, f"{memory}_m[{index}] = {encoded(new, dtype)}")
+
+    def copy(self, op: AsyncCopy, indent: int) -> None:
+        count = op.bytes // bytes_of(mem_of(op.source).dtype)
+        to = "".join(self.affine(form) + ", " for form in op.destination_index)
+        source = "".join(self.affine(form) + ", " for form in op.source_index)
+        where = "True" if op.where is None else self.of(op.where)
+        target = self.of(op.destination)
+        self.write(indent, f"thread.copy(late_copy({target}, ({to}), {self.of(op.source)}, ({source}), {count}, {where}))")
+        if op.destination.name in self.tracked:
+            self.write(indent, f"{target}_a[...] = True")
+
+
+def _late_copy(
+    to: Array, to_index: tuple[int, ...], source: Array, source_index: tuple[int, ...], count: int, where: bool
+) -> Callable[[], None]:
+    """The copy as an action for later; both ends are contiguous in the last dim."""
+
+    def copy() -> None:
+        here = to[to_index[:-1]][to_index[-1] : to_index[-1] + count]
+        there = source[source_index[:-1]][source_index[-1] : source_index[-1] + count]
+        if here.shape != (count,) or (where and there.shape != (count,)):
+            raise fault(f"a copy of {count} elements from {source_index} to {to_index} leaves its memory")
+        here[:] = there if where else 0
+
+    return copy
+
+
+ENVIRONMENT: dict[str, Any] = {"Meeting": Meeting, "late_copy": _late_copy}
+"""What the written source of threads may call besides."""
