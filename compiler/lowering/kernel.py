@@ -3,7 +3,8 @@ side (checker, tier 0) and the machine side (analysis, schedule, backends, launc
 
 A block is lowered once per *signature*: dtypes, ranks and layouts of its inputs, and those extents that are known when the
 program is compiled. Everything else stays a run-time argument. Affine forms here are over *facts of the launch*: `A.0` is
-the extent of tensor input A along axis 0, a bare name is an int scalar input or a size solved earlier in `sizes`."""
+the extent of tensor input A along axis 0, `A.numel` the number of its elements, a bare name is an int scalar input or a size
+solved earlier in `sizes`."""
 
 from collections.abc import Mapping
 
@@ -77,13 +78,17 @@ class Equation:
     relation: str
     """"==", "<=" or ">="."""
     diagnostic: Diagnostic
+    when: tuple[Affine, ...] = field(default=(), converter=tuple)
+    """Asked only where each of these is above 0: loop extents, without which the access or the reduction doesn't happen."""
 
 
 @frozen
 class TensorArgument:
-    """Data pointer of input `name`."""
+    """Data pointer of input `name`. `packed`: the kernel runs over it with one index, so it must be given contiguous (a copy where
+    it isn't)."""
 
     name: str
+    packed: bool = False
 
 
 @frozen
@@ -164,3 +169,5 @@ class LoweredKernel:
     kind: KernelType | None
     metadata: KernelMetadata
     warnings: tuple[Diagnostic, ...] = field(default=(), converter=as_tuple)
+    signature: Signature = Signature()
+    """What it was lowered for."""

@@ -1,0 +1,242 @@
+"""The block's results: names, dtype, rank and extent, whether every element is written, and how each is handed back."""
+
+from collections.abc import Sequence
+
+from attrs import evolve, frozen
+
+from compiler.diagnostics import Diagnostic, Label
+from compiler.hir.affine import Affine
+from compiler.lowering.body import Access, Body, fault
+from compiler.lowering.dtypes import scalar_named
+from compiler.lowering.expressions import number
+from compiler.lowering.ranges import Facts, Range, extreme, last_value, loop_range
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import DType
+
+
+@frozen(eq=False)
+class Declared:
+    """A result as the block declares it: dims None where they follow from the writes, one dim None for `?`."""
+
+    name: str
+    dtype: DType | None
+    dims: tuple[nodes.Expression | None, ...] | None
+    scalar: bool
+    span: Span | None
+
+
+def declared_results(compute: nodes.Compute) -> list[Declared]:
+    """The results in order; one inferred `out` when nothing is declared."""
+    if not compute.results:
+        return [Declared("out", None, None, False, None)]
+    return [_declared(result, result.name or "out") for result in compute.results]
+
+
+def _declared(result: nodes.ComputeResult, name: str) -> Declared:
+    match result.type_syntax:
+        case nodes.TensorTypeSyntax(dims=dims, dtype=dtype):
+            if dims is None:
+                return Declared(name, scalar_named(dtype), None, False, result.span)
+            element = DType.F32 if dtype is None else scalar_named(dtype)
+            if element is None:
+                raise fault("0203", f"`{name}` must hold numbers", dtype.span if dtype is not None else result.span)
+            return Declared(name, element, tuple(dim.value for dim in dims), False, result.span)
+        case syntax:
+            element = scalar_named(syntax)
+            if element is None:
+                raise fault("0203", f"a kernel's result is a number or a tensor of numbers, which `{name}` isn't", syntax.span)
+            return Declared(name, element, None, True, result.span)
+
+
+def declared_dims(body: Body, declared: Declared) -> tuple[Affine | None, ...] | None:
+    """The declared extents as forms."""
+    if declared.dims is None:
+        return None
+    dims: list[Affine | None] = []
+    for dim in declared.dims:
+        if dim is None:
+            dims.append(None)
+            continue
+        found = number(body, dim)
+        if found.form is None:
+            raise fault("0303", "a result's extent must be known at launch", dim.span, hint="use ints and size names")
+        dims.append(found.form)
+    return tuple(dims)
+
+
+def extents(accesses: Sequence[Access], name: str, rank: int, facts: Facts) -> tuple[list[Affine], list[Diagnostic], list[Affine]]:
+    """Largest index + 1 along each axis over all writes to the result, the problems met, and forms that must be at least 0 for
+    the answer to be right."""
+    found: list[Affine] = []
+    problems: list[Diagnostic] = []
+    needed: list[Affine] = []
+    writes = [access for access in accesses if access.memory == name and access.is_write and len(access.index) == rank]
+    for axis in range(rank):
+        largest: Affine | None = None
+        for access in writes:
+            bound = extreme(access.index[axis], [_exact(one) for one in access.ranges], upper=True) + 1
+            varying = [one for one in bound.names if one in access.opaque or any(one == r.name for r in access.ranges)]
+            if varying:
+                problems.append(Diagnostic(
+                    "0303", f"the extent of `{name}` along axis {axis} depends on data", access.span, "this index has no bound at launch",
+                    hint=f"state the result's type: `-> tensor[{', '.join('NMKL'[:rank])}]`"))  # fmt: skip
+                largest = largest or Affine((), 0)
+                continue
+            larger = _larger(largest, bound, facts, needed)
+            if larger is None:
+                assert largest is not None
+                problems.append(Diagnostic(
+                    "0303", f"the extent of `{name}` along axis {axis} is {largest} by one write and {bound} by another", access.span,
+                    "which is larger isn't known", hint=f"state the result's type: `-> tensor[{', '.join('NMKL'[:rank])}]`"))  # fmt: skip
+                continue
+            largest = larger
+        found.append(largest if largest is not None else Affine())
+    return found, problems, needed
+
+
+def _larger(have: Affine | None, bound: Affine, facts: Facts, needed: list[Affine]) -> Affine | None:
+    if have is None or have == bound:
+        return bound
+    difference = (bound - have).value
+    if difference is not None:
+        return bound if difference > 0 else have
+    if facts.proves(have - bound):
+        return have
+    if facts.proves(bound - have):
+        return bound
+    if have.value is not None or bound.value is not None:
+        larger, smaller = (bound, have) if have.value is not None else (have, bound)
+        needed.append(larger - smaller)
+        return larger
+    return None
+
+
+def _exact(one: Range) -> Range:
+    if abs(one.step) == 1:
+        return one
+    high = one.last + 1 if one.step > 0 else one.last - 1
+    return evolve(one, last=last_value(one.low, high, one.step))
+
+
+def covered(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Facts) -> bool:
+    """Whether the writes surely reach every element: boxes of unconditional writes that follow each other along one axis."""
+    boxes = [box for access in _plain_writes(accesses, name) if (box := _box(access, facts)) is not None]
+    for axis in range(len(dims)):
+        usable = [box for box in boxes if all(_spans(box[other], dims[other], facts) for other in range(len(dims)) if other != axis)]
+        if _chain([box[axis] for box in usable], dims[axis], facts):
+            return True
+    return any(all(_spans(side, dim, facts) for side, dim in zip(box, dims, strict=True)) for box in boxes)
+
+
+def _plain_writes(accesses: Sequence[Access], name: str) -> list[Access]:
+    """Unconditional writes; of a write in every branch of one `if`, one stands for all."""
+    writes = [access for access in accesses if access.memory == name and access.is_write]
+    plain = [access for access in writes if not access.path]
+    for access in writes:
+        if len(access.path) == 1 and access.path[0][1] == 0:
+            construct = access.path[0][0]
+            if any(other.path == ((construct, 1),) and other.words == access.words and len(other.ranges) == len(access.ranges) for other in writes):
+                plain.append(access)
+    return plain
+
+
+_Side = tuple[Affine, Affine]
+
+
+def _box(access: Access, facts: Facts) -> list[_Side] | None:
+    """The written box, as [low, high) an axis; None when the access writes no full box."""
+    used: set[str] = set()
+    sides: list[_Side] = []
+    varying = {one.name: one for one in access.ranges}
+    for form in access.index:
+        if any(not isinstance(symbol, str) for symbol, _ in form.terms) and any(name in varying for name in form.names):
+            return None
+        own = [name for name in form.names if name in varying]
+        if not own:
+            sides.append((form, form + 1))
+            continue
+        one = varying[own[0]]
+        if len(own) > 1 or form.coefficient(own[0]) != 1 or own[0] in used or abs(one.step) != 1 or not one.exact:
+            return None
+        used.add(own[0])
+        rest = form.without(own[0])
+        if any(name in varying for bound in (one.low, one.last) for name in bound.names):
+            return None
+        sides.append((one.smallest + rest, one.largest + rest + 1))
+    for one in access.ranges:
+        if one.name not in used and one.exact and not facts.proves(one.extent - 1):
+            return None
+    return sides
+
+
+def _spans(side: _Side, extent: Affine, facts: Facts) -> bool:
+    return facts.proves(-side[0]) and facts.proves(side[1] - extent)
+
+
+def _chain(sides: list[_Side], extent: Affine, facts: Facts) -> bool:
+    reached = Affine()
+    waiting = list(sides)
+    while not facts.proves(reached - extent):
+        step = next((side for side in waiting if facts.proves(reached - side[0]) and not facts.proves(reached - side[1])), None)
+        if step is None:
+            return False
+        waiting.remove(step)
+        reached = step[1]
+    return True
+
+
+def surely_uncovered(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Facts) -> Access | None:
+    """A write to blame when some element is certainly left out: all writes are plain, start past 0, stop short, or skip."""
+    writes = [access for access in accesses if access.memory == name and access.is_write]
+    if not writes or any(access.path for access in writes):
+        return None
+    for axis in range(len(dims)):
+        if dims[axis].value == 0:
+            return None
+        if all(_misses(access, axis, dims[axis]) for access in writes):
+            return writes[0]
+    return None
+
+
+def _misses(access: Access, axis: int, extent: Affine) -> bool:
+    form = access.index[axis]
+    low = extreme(form, access.ranges, upper=False)
+    if low.value is not None and low.value > 0:
+        return True
+    high = extreme(form, access.ranges, upper=True)
+    short = (extent - 1 - high).value
+    if short is not None and short > 0:
+        return True
+    varying = [one for one in access.ranges if one.name in form.names]
+    if len(varying) == 1:
+        stride = abs(form.coefficient(varying[0].name) * varying[0].step)
+        triangular = any(name in {r.name for r in access.ranges} for bound in (varying[0].low, varying[0].last) for name in bound.names)
+        return stride > 1 or triangular
+    return False
+
+
+def read_before_written(accesses: Sequence[Access], name: str) -> bool:
+    """Whether the result is read where no earlier plain write of the same element stands."""
+    written: set[str] = set()
+    for access in accesses:
+        if access.memory != name:
+            continue
+        if access.is_write:
+            if not access.path:
+                written.add(access.words)
+        elif access.words not in written:
+            return True
+    return False
+
+
+def uncovered_warning(name: str, access: Access) -> Diagnostic:
+    from compiler.diagnostics import Severity
+
+    return Diagnostic(
+        "0601", f"some elements of `{name}` are never written: they are 0", access.span, "this write skips them",
+        hint=f"write all of `{name}`, or ignore this when 0 is meant", severity=Severity.WARNING,
+    )  # fmt: skip
+
+
+_ = (Label, loop_range)
