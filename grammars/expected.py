@@ -1,25 +1,112 @@
 """Syntax errors in words: what could stand where the parser stopped, and hints for the slips that people make."""
 
 from grammars.faults import Fault, Token
+from grammars.words import HARD
 
 _EXPRESSION = frozenset(
-    (
-        "NUMBER STRING FSTRING TRUE FALSE LPAR LSQB LITBRACE MINUS BANG NOT AWAIT IF MATCH TRY DEF COMPUTE EXTERN IMPORT NAME MODEL STREAM"
-        " LBRACE"
-    ).split()
+    [
+        "NUMBER",
+        "STRING",
+        "FSTRING",
+        "TRUE",
+        "FALSE",
+        "LPAR",
+        "LSQB",
+        "LITBRACE",
+        "MINUS",
+        "BANG",
+        "NOT",
+        "AWAIT",
+        "IF",
+        "MATCH",
+        "TRY",
+        "DEF",
+        "COMPUTE",
+        "EXTERN",
+        "IMPORT",
+        "NAME",
+        "MODEL",
+        "STREAM",
+        "LBRACE",
+    ]
 )
 _STATEMENT = _EXPRESSION | frozenset(
-    (
-        "LET MUT VAR WHILE FOR RETURN BREAK CONTINUE THROW AT FN ASYNC STRUCT ENUM TRAIT IMPL TYPE FROM PARAM CONFIG TEST PIPELINE"
-        " MODULE EFFECT HANDLER ABSTRACT YIELD SHARED RENDER"
-    ).split()
+    [
+        "LET",
+        "MUT",
+        "VAR",
+        "WHILE",
+        "FOR",
+        "RETURN",
+        "BREAK",
+        "CONTINUE",
+        "THROW",
+        "AT",
+        "FN",
+        "ASYNC",
+        "STRUCT",
+        "ENUM",
+        "TRAIT",
+        "IMPL",
+        "TYPE",
+        "FROM",
+        "PARAM",
+        "CONFIG",
+        "TEST",
+        "PIPELINE",
+        "MODULE",
+        "EFFECT",
+        "HANDLER",
+        "ABSTRACT",
+        "YIELD",
+        "SHARED",
+        "RENDER",
+    ]
 )
-_TYPE = frozenset("NAME LPAR QPRE LITBRACE".split())
+_TYPE = frozenset(["NAME", "LPAR", "QPRE", "LITBRACE"])
 _OPERATORS = frozenset(
-    (
-        "PLUS MINUS STAR SLASH PERCENT AT CARET STARSTAR SHL SHR EQ NE LT LE GT GE IN AND OR ANDAND OROR COALESCE PIPE AMP RANGE RANGE_TO"
-        " QTERN IFX AS DOT DOUBLECOLON QPOST STRUCTBRACE GEN_LT LPAR LSQB STEP TIMEOUT FATARROW FORX"
-    ).split()
+    [
+        "PLUS",
+        "MINUS",
+        "STAR",
+        "SLASH",
+        "PERCENT",
+        "AT",
+        "CARET",
+        "STARSTAR",
+        "SHL",
+        "SHR",
+        "EQ",
+        "NE",
+        "LT",
+        "LE",
+        "GT",
+        "GE",
+        "IN",
+        "AND",
+        "OR",
+        "ANDAND",
+        "OROR",
+        "COALESCE",
+        "PIPE",
+        "AMP",
+        "RANGE",
+        "RANGE_TO",
+        "QTERN",
+        "IFX",
+        "AS",
+        "DOT",
+        "DOUBLECOLON",
+        "QPOST",
+        "STRUCTBRACE",
+        "GEN_LT",
+        "LPAR",
+        "LSQB",
+        "STEP",
+        "TIMEOUT",
+        "FATARROW",
+        "FORX",
+    ]
 )
 _SINGLE = {
     "NAME": "a name",
@@ -89,7 +176,7 @@ _FOREIGN = {
     "using": "import",
     "raise": "throw",
 }
-_OPERAND_ENDS = frozenset("NAME NUMBER INT STRING FSTRING RPAR RSQB RBRACE TRUE FALSE QPOST GEN_GT".split())
+_OPERAND_ENDS = frozenset(["NAME", "NUMBER", "INT", "STRING", "FSTRING", "RPAR", "RSQB", "RBRACE", "TRUE", "FALSE", "QPOST", "GEN_GT"])
 
 
 def describe_error(found: Token, previous: Token, acceptable: frozenset[str], text: str, headers: list[str]) -> Fault:
@@ -102,7 +189,7 @@ def describe_error(found: Token, previous: Token, acceptable: frozenset[str], te
             start, end, label = previous.end, previous.end + 1, "the file ends here"
         case "INDENT":
             label = "this line is indented deeper"
-        case kind if kind == found.text.upper() and found.text.isalpha() and kind not in ("NAME",):
+        case _ if found.text in HARD:
             label = f"`{found.text}` is a reserved word"
     if previous.kind == "NL" or not previous.text:
         after = ""

@@ -13,14 +13,56 @@ MAX_CHAIN = 2000
 
 _CLOSERS = {"RPAR": "(", "RSQB": "[", "RBRACE": "{"}
 _SHOWN_OPENERS = {"(": ")", "[": "]", "{": "}", "literal": "}"}
-_OPERAND_ENDS = frozenset("NAME NUMBER INT STRING FSTRING RPAR RSQB RBRACE TRUE FALSE QPOST GEN_GT".split())
+_OPERAND_ENDS = frozenset(["NAME", "NUMBER", "INT", "STRING", "FSTRING", "RPAR", "RSQB", "RBRACE", "TRUE", "FALSE", "QPOST", "GEN_GT"])
 _AT_START = frozenset(["", "NL", "INDENT", "DEDENT", "SEMICOLON", "EMPTY"])
 # After these a line end separates nothing.
 _CONTINUES = frozenset(
-    (
-        "COMMA EQUAL ASSIGN_OP FATARROW ARROW DOT DOUBLECOLON PIPE BAR AMP COALESCE QTERN TCOLON OROR ANDAND BANG EQ NE LT LE GT GE"
-        " SHL SHR PLUS MINUS STAR SLASH PERCENT AT CARET STARSTAR RANGE RANGE_TO AND OR NOT IN IFX ELSE STEP AS GEN_LT QPRE"
-    ).split()
+    [
+        "COMMA",
+        "EQUAL",
+        "ASSIGN_OP",
+        "FATARROW",
+        "ARROW",
+        "DOT",
+        "DOUBLECOLON",
+        "PIPE",
+        "BAR",
+        "AMP",
+        "COALESCE",
+        "QTERN",
+        "TCOLON",
+        "OROR",
+        "ANDAND",
+        "BANG",
+        "EQ",
+        "NE",
+        "LT",
+        "LE",
+        "GT",
+        "GE",
+        "SHL",
+        "SHR",
+        "PLUS",
+        "MINUS",
+        "STAR",
+        "SLASH",
+        "PERCENT",
+        "AT",
+        "CARET",
+        "STARSTAR",
+        "RANGE",
+        "RANGE_TO",
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "IFX",
+        "ELSE",
+        "STEP",
+        "AS",
+        "GEN_LT",
+        "QPRE",
+    ]
 )
 _CHAINING = _CONTINUES - {"COMMA"} | {"DOT", "LPAR", "LSQB", "IF", "ELIF", "ELSE", "FOR", "WHILE", "MATCH", "DEF", "QPOST", "AWAIT"}
 _EXPRESSION_FOLLOWS = _CONTINUES | {"LPAR", "LSQB", "LITBRACE", "RETURN", "YIELD", "COLON", "THROW", "STRUCTBRACE"}
@@ -168,7 +210,9 @@ class Layout:
         if kind in _CHAINING:
             frame.chain += 1
             if frame.chain == MAX_CHAIN + 1:
-                self._fault("0108", f"this expression is too long: it nests over {MAX_CHAIN:,} terms", token, hint="name a part of it with `let`")
+                self._fault(
+                    "0108", f"this expression is too long: it nests over {MAX_CHAIN:,} terms", token, hint="name a part of it with `let`"
+                )
         match kind:
             case "LPAR" | "LSQB":
                 self._open({"LPAR": "(", "LSQB": "["}[kind], token)
@@ -210,7 +254,12 @@ class Layout:
 
     def _open(self, kind: str, token: Token) -> None:
         if len(self.frames) == MAX_NESTING + 1:
-            self._fault("0108", f"nested too deep: more than {MAX_NESTING} brackets and blocks are open", token, hint="move the inner part to a `def`")
+            self._fault(
+                "0108",
+                f"nested too deep: more than {MAX_NESTING} brackets and blocks are open",
+                token,
+                hint="move the inner part to a `def`",
+            )
         self.frames.append(Frame(kind, token, self.column, self.frames[-1].chain))
         self.block_depth += self.frames[-1].is_block
 
@@ -325,7 +374,9 @@ class Layout:
                     "tabs and spaces are mixed in one block",
                     place,
                     label=f"{_describe(indentation)}, to column {len(indentation) + 1}",
-                    others=((frame.opener.start, frame.opener.end, f"the block begins with {_describe(first)}, at column {len(first) + 1}"),)
+                    others=(
+                        (frame.opener.start, frame.opener.end, f"the block begins with {_describe(first)}, at column {len(first) + 1}"),
+                    )
                     if frame.opener.start != place.start
                     else (),
                     hint="indent the whole block with spaces",
@@ -362,7 +413,9 @@ class Layout:
         inner = next((frame for frame in reversed(self.frames) if frame.kind in wanted), None)
         out: list[Token] = []
         if inner is None:
-            self._fault("0101", f"`{token.text}` closes nothing", token, hint=f"remove it, or write the `{_opener_of(token.text)}` it belongs to")
+            self._fault(
+                "0101", f"`{token.text}` closes nothing", token, hint=f"remove it, or write the `{_opener_of(token.text)}` it belongs to"
+            )
             self.panic = True
             return None
         if self.frames[-1].is_block and self.last.kind == "COLON":
@@ -424,6 +477,8 @@ class Layout:
             return "NAME"
         after_operand = last in _OPERAND_ENDS
         hard = HARD.get(text)
+        if hard is not None and last in ("DEF", "FN") and self.text[end : end + 1] in ("(", "<"):
+            return "NAME"
         if hard == "IF":
             return "IFX" if after_operand else "IF"
         if hard == "FOR":
@@ -437,7 +492,9 @@ class Layout:
             return "NAME"
         match soft.place:
             case "start":
-                stands = self.at_start or (self.statement_is_annotated and last in ("RPAR", "NAME")) or last in ("SHARED", "EXTERN", "ASYNC")
+                stands = (
+                    self.at_start or (self.statement_is_annotated and last in ("RPAR", "NAME")) or last in ("SHARED", "EXTERN", "ASYNC")
+                )
             case "operand":
                 stands = after_operand
             case "closed":
@@ -517,9 +574,7 @@ class Layout:
                     depth -= 1
                     if depth == 0:
                         inside = self.text[end:position].replace("<", " ")
-                        return (
-                            round_ == 0 and _INSIDE_GENERICS.match(inside) is not None and self._ends_generics(position + 1)
-                        )
+                        return round_ == 0 and _INSIDE_GENERICS.match(inside) is not None and self._ends_generics(position + 1)
                 case "(" | "[":
                     round_ += 1
                 case ")" | "]":

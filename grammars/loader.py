@@ -51,7 +51,9 @@ def build(language: str, strict: bool = False) -> dict[str, Any]:
     lark = Lark(text, parser="lalr", lexer="contextual", start=list(_STARTS), maybe_placeholders=True, strict=strict, postlex=_AcceptAll())
     declared = set(re.findall(r"\b[A-Z][A-Z_]*\b", " ".join(re.findall(r"^%declare(.*)$", text, re.MULTILINE))))
     table = lark.parser.parser._parse_table
-    rules = list(dict.fromkeys(rule for actions in table.states.values() for kind, (action, rule) in actions.items() if hasattr(rule, "expansion")))
+    rules = list(
+        dict.fromkeys(rule for actions in table.states.values() for kind, (action, rule) in actions.items() if hasattr(rule, "expansion"))
+    )
     numbers = {rule: number for number, rule in enumerate(rules)}
     states: list[dict[str, int]] = [{} for _ in table.states]
     for state, actions in table.states.items():
@@ -87,7 +89,9 @@ def _rule(rule: Any, declared: set[str]) -> list[Any]:
     name = rule.alias or origin
     words_matter = name in _OPERATOR_RULES
     empty = list(rule.options.empty_indices or ())
-    gaps = [len(ones) for ones in "".join("1" if absent else "0" for absent in empty).split("0")] if empty else [0] * (len(rule.expansion) + 1)
+    gaps = (
+        [len(ones) for ones in "".join("1" if absent else "0" for absent in empty).split("0")] if empty else [0] * (len(rule.expansion) + 1)
+    )
     keep, absent, nones = [], [], 0
     for index, symbol in enumerate(rule.expansion):
         nones += gaps[index]

@@ -4,15 +4,40 @@ from attrs import frozen
 
 HARD = {
     word: word.upper()
-    for word in (
-        "def fn let mut if elif else while for in return break continue match case struct enum trait impl import from true false and or not"
-    ).split()
+    for word in [
+        "def",
+        "fn",
+        "let",
+        "mut",
+        "if",
+        "elif",
+        "else",
+        "while",
+        "for",
+        "in",
+        "return",
+        "break",
+        "continue",
+        "match",
+        "case",
+        "struct",
+        "enum",
+        "trait",
+        "impl",
+        "import",
+        "from",
+        "true",
+        "false",
+        "and",
+        "or",
+        "not",
+    ]
 }
 
 _NOT_OPERATOR = r"(?!(?:and|or|in|if|as|else|step|on|not)\b)"
 NAME_FOLLOWS = rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_]"
 _OPERAND_FOLLOWS = rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_\"'\[(]"
-_VALUE_FOLLOWS = rf"[ \t]*(?:[A-Za-z_0-9(\[\"'{{!-])"
+_VALUE_FOLLOWS = r"[ \t]*(?:[A-Za-z_0-9(\[\"'{!-])"
 
 
 @frozen

@@ -30,7 +30,10 @@ def read_source(path: str | Path) -> Source:
     except OSError as error:
         raise refused(f"`{shown}` can't be read: {(error.strerror or str(error)).lower()}") from None
     if len(data) > MAX_SOURCE_BYTES:
-        raise refused(f"`{shown}` is too large: a program has at most {MAX_SOURCE_BYTES // (1024 * 1024)} MiB", "move its data to a file that it loads")
+        raise refused(
+            f"`{shown}` is too large: a program has at most {MAX_SOURCE_BYTES // (1024 * 1024)} MiB",
+            "move its data to a file that it loads",
+        )
     if b"\0" in data:
         raise refused(f"`{shown}` is a binary file, not a program")
     try:

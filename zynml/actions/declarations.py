@@ -8,19 +8,19 @@ from grammars.faults import Token
 from zynml.actions.base import present
 from zynml.actions.statements import StatementActions
 
-_Signature = tuple[Token, list[nodes.TypeParameter] | None, list[nodes.Parameter] | None]
-_Result = tuple[nodes.TypeSyntax, list[nodes.TypeParameter]]
-_Where = list[nodes.TypeParameter] | None
+_Signature = tuple[Token, tuple[nodes.TypeParameter, ...] | None, tuple[nodes.Parameter, ...] | None]
+_Result = tuple[nodes.TypeSyntax, tuple[nodes.TypeParameter, ...]]
+_Where = tuple[nodes.TypeParameter, ...] | None
 
 
 class DeclarationActions(StatementActions):
     # ---- functions ------------------------------------------------------------------------------------------------------
 
-    def signature(self, start: int, end: int, name: Token, generics: _Where, parameters: list[nodes.Parameter] | None) -> _Signature:
+    def signature(self, start: int, end: int, name: Token, generics: _Where, parameters: tuple[nodes.Parameter, ...] | None) -> _Signature:
         return name, generics, parameters
 
-    def parameters(self, start: int, end: int, *parameters: nodes.Parameter) -> list[nodes.Parameter]:
-        return list(parameters)
+    def parameters(self, start: int, end: int, *parameters: nodes.Parameter) -> tuple[nodes.Parameter, ...]:
+        return parameters
 
     def parameter(
         self, start: int, end: int, mutable: bool | None, name: Token, annotation: nodes.TypeSyntax | None, default: nodes.Expression | None
@@ -31,7 +31,7 @@ class DeclarationActions(StatementActions):
         return True
 
     def function_result(self, start: int, end: int, result: nodes.TypeSyntax, where: _Where = None) -> _Result:
-        return result, where or []
+        return result, where or ()
 
     def function(self, start: int, end: int, signature: _Signature, body: nodes.Block) -> nodes.Function:
         return self._function(start, end, signature, None, body)
@@ -79,13 +79,21 @@ class DeclarationActions(StatementActions):
     def member_close(self, start: int, end: int) -> None:
         """The end of the members."""
 
-    def struct(self, start: int, end: int, name: Token, generics: _Where, where: _Where, *fields: nodes.Parameter | None) -> nodes.Declaration:
-        return nodes.Struct(name=name.text, type_parameters=_with_bounds(generics, where), fields=present(fields), span=self.span(start, end))
+    def struct(
+        self, start: int, end: int, name: Token, generics: _Where, where: _Where, *fields: nodes.Parameter | None
+    ) -> nodes.Declaration:
+        return nodes.Struct(
+            name=name.text, type_parameters=_with_bounds(generics, where), fields=present(fields), span=self.span(start, end)
+        )
 
-    def struct_field(self, start: int, end: int, name: Token, annotation: nodes.TypeSyntax, default: nodes.Expression | None) -> nodes.Parameter:
+    def struct_field(
+        self, start: int, end: int, name: Token, annotation: nodes.TypeSyntax, default: nodes.Expression | None
+    ) -> nodes.Parameter:
         return nodes.Parameter(name=name.text, annotation=annotation, default=default, span=self.span(start, end))
 
-    def enum(self, start: int, end: int, name: Token, generics: _Where, where: _Where, *variants: nodes.Variant | None) -> nodes.Declaration:
+    def enum(
+        self, start: int, end: int, name: Token, generics: _Where, where: _Where, *variants: nodes.Variant | None
+    ) -> nodes.Declaration:
         return nodes.EnumDeclaration(
             name=name.text, type_parameters=_with_bounds(generics, where), variants=present(variants), span=self.span(start, end)
         )
@@ -102,11 +110,19 @@ class DeclarationActions(StatementActions):
     def type_alias(self, start: int, end: int, name: Token, generics: _Where, target: nodes.TypeSyntax) -> nodes.Declaration:
         return nodes.TypeAlias(name=name.text, type_parameters=generics or (), target=target, span=self.span(start, end))
 
-    def trait(self, start: int, end: int, name: Token, generics: _Where, where: _Where, *members: nodes.Declaration | None) -> nodes.Declaration:
-        return nodes.Trait(name=name.text, type_parameters=_with_bounds(generics, where), members=present(members), span=self.span(start, end))
+    def trait(
+        self, start: int, end: int, name: Token, generics: _Where, where: _Where, *members: nodes.Declaration | None
+    ) -> nodes.Declaration:
+        return nodes.Trait(
+            name=name.text, type_parameters=_with_bounds(generics, where), members=present(members), span=self.span(start, end)
+        )
 
-    def impl(self, start: int, end: int, generics: _Where, target: nodes.TypeSyntax, where: _Where, *members: nodes.Declaration | None) -> nodes.Declaration:
-        return nodes.Impl(target=target, type_parameters=_with_bounds(generics, where), members=present(members), span=self.span(start, end))
+    def impl(
+        self, start: int, end: int, generics: _Where, target: nodes.TypeSyntax, where: _Where, *members: nodes.Declaration | None
+    ) -> nodes.Declaration:
+        return nodes.Impl(
+            target=target, type_parameters=_with_bounds(generics, where), members=present(members), span=self.span(start, end)
+        )
 
     def impl_trait(
         self,
@@ -122,7 +138,7 @@ class DeclarationActions(StatementActions):
             trait=trait, target=target, type_parameters=_with_bounds(generics, where), members=present(members), span=self.span(start, end)
         )
 
-    def associated_type(self, start: int, end: int, name: Token, bounds: list[nodes.TypeSyntax] | None) -> nodes.Declaration:
+    def associated_type(self, start: int, end: int, name: Token, bounds: tuple[nodes.TypeSyntax, ...] | None) -> nodes.Declaration:
         target = nodes.NamedTypeSyntax(name="_", span=self.token_span(name))
         parameter = nodes.TypeParameter(name=name.text, bounds=bounds or (), span=self.token_span(name))
         return nodes.TypeAlias(name=name.text, type_parameters=(parameter,), target=target, span=self.span(start, end))
@@ -139,13 +155,21 @@ class DeclarationActions(StatementActions):
         return nodes.Import(form=nodes.ImportForm.MODULE, module=module, alias=alias.text if alias else None, span=self.span(start, end))
 
     def import_names(self, start: int, end: int, module: tuple[str, ...], *names: Token) -> nodes.Declaration:
-        return nodes.Import(form=nodes.ImportForm.NAMES, module=module, names=[name.text for name in names], span=self.span(start, end))
+        return nodes.Import(
+            form=nodes.ImportForm.NAMES, module=module, names=tuple(name.text for name in names), span=self.span(start, end)
+        )
 
     def import_everything(self, start: int, end: int, module: tuple[str, ...], _star: Token) -> nodes.Declaration:
         return nodes.Import(form=nodes.ImportForm.EVERYTHING, module=module, span=self.span(start, end))
 
     def program_parameter(
-        self, start: int, end: int, name: Token, annotation: nodes.TypeSyntax | None, within: nodes.Expression | None, default: nodes.Expression
+        self,
+        start: int,
+        end: int,
+        name: Token,
+        annotation: nodes.TypeSyntax | None,
+        within: nodes.Expression | None,
+        default: nodes.Expression,
     ) -> nodes.Declaration:
         return nodes.ProgramParameter(name=name.text, annotation=annotation, range=within, default=default, span=self.span(start, end))
 
@@ -179,10 +203,12 @@ class DeclarationActions(StatementActions):
         return self._later(start, end, "`impl` of an abstract type", *parts)
 
     def _later(self, start: int, end: int, feature: str, *parts: object) -> nodes.Declaration:
-        return nodes.LaterDeclaration(feature=feature, parts=[part for part in parts if isinstance(part, nodes.Node)], span=self.span(start, end))
+        return nodes.LaterDeclaration(
+            feature=feature, parts=tuple(part for part in parts if isinstance(part, nodes.Node)), span=self.span(start, end)
+        )
 
 
-def _with_bounds(generics: _Where, where: _Where) -> list[nodes.TypeParameter]:
+def _with_bounds(generics: _Where, where: _Where) -> tuple[nodes.TypeParameter, ...]:
     """Type parameters with the bounds that a `where` adds to them."""
     extra = {parameter.name: parameter.bounds for parameter in where or ()}
-    return [evolve(parameter, bounds=(*parameter.bounds, *extra.get(parameter.name, ()))) for parameter in generics or ()]
+    return tuple(evolve(parameter, bounds=(*parameter.bounds, *extra.get(parameter.name, ()))) for parameter in generics or ())

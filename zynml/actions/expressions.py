@@ -35,10 +35,16 @@ class ExpressionActions(LiteralActions, TypeActions):
         return nodes.ListLiteral(elements=present(elements), span=self.span(start, end))
 
     def list_comprehension(
-        self, start: int, end: int, element: nodes.Expression, names: list[Token], source: nodes.Expression, condition: nodes.Expression | None
+        self,
+        start: int,
+        end: int,
+        element: nodes.Expression,
+        names: list[Token],
+        source: nodes.Expression,
+        condition: nodes.Expression | None,
     ) -> nodes.Expression:
         return nodes.Comprehension(
-            element=element, names=[name.text for name in names], source=source, condition=condition, span=self.span(start, end)
+            element=element, names=tuple(name.text for name in names), source=source, condition=condition, span=self.span(start, end)
         )
 
     def dict_comprehension(
@@ -52,7 +58,12 @@ class ExpressionActions(LiteralActions, TypeActions):
         condition: nodes.Expression | None,
     ) -> nodes.Expression:
         return nodes.Comprehension(
-            element=element, key=key, names=[name.text for name in names], source=source, condition=condition, span=self.span(start, end)
+            element=element,
+            key=key,
+            names=tuple(name.text for name in names),
+            source=source,
+            condition=condition,
+            span=self.span(start, end),
         )
 
     def entry(self, start: int, end: int, key: nodes.Expression, value: nodes.Expression) -> nodes.Entry:
@@ -68,19 +79,24 @@ class ExpressionActions(LiteralActions, TypeActions):
             if isinstance(entry.key, nodes.Name) and self.text[entry.span.start - self.offset] != "("
         ]
         if found and len(named) == len(found):
-            return nodes.RecordLiteral(fields=named, span=span)
+            return nodes.RecordLiteral(fields=tuple(named), span=span)
         if named:
             self.fault_at(
-                "0101", f"the key `{named[0].name}` is a name among keys that are values", named[0], "a record's keys are names, a dict's are literals or `(e)`"
+                "0101",
+                f"the key `{named[0].name}` is a name among keys that are values",
+                named[0],
+                "a record's keys are names, a dict's are literals or `(e)`",
             )
         return nodes.DictLiteral(entries=found, span=span)
 
-    def struct_literal(self, start: int, end: int, struct: nodes.Expression, *fields: nodes.FieldValue | nodes.Expression | None) -> nodes.Expression:
+    def struct_literal(
+        self, start: int, end: int, struct: nodes.Expression, *fields: nodes.FieldValue | nodes.Expression | None
+    ) -> nodes.Expression:
         if not isinstance(struct, nodes.Name | nodes.Path):
             self.fault_at("0101", f"`{self.written(struct)}` is no name of a struct", struct)
         values = [field for field in fields if isinstance(field, nodes.FieldValue)]
         base = next((field for field in fields if isinstance(field, nodes.Expression)), None)
-        return nodes.RecordLiteral(struct=struct, fields=values, base=base, span=self.span(start, end))
+        return nodes.RecordLiteral(struct=struct, fields=tuple(values), base=base, span=self.span(start, end))
 
     def field_value(self, start: int, end: int, name: Token, value: nodes.Expression) -> nodes.FieldValue:
         return nodes.FieldValue(name=name.text, value=value, span=self.span(start, end))
@@ -91,23 +107,25 @@ class ExpressionActions(LiteralActions, TypeActions):
     def struct_base(self, start: int, end: int, _dots: Token, base: nodes.Expression) -> nodes.Expression:
         return base
 
-    def extern_call(self, start: int, end: int, name: Token, arguments: list[nodes.Argument]) -> nodes.Expression:
+    def extern_call(self, start: int, end: int, name: Token, arguments: tuple[nodes.Argument, ...]) -> nodes.Expression:
         function = nodes.Path(segments=("extern", name.text), span=self.span(start, name.end))
         return nodes.Call(function=function, arguments=arguments, span=self.span(start, end))
 
     # ---- what stands behind an operand --------------------------------------------------------------------------------------
 
-    def call(self, start: int, end: int, function: nodes.Expression, arguments: list[nodes.Argument]) -> nodes.Expression:
+    def call(self, start: int, end: int, function: nodes.Expression, arguments: tuple[nodes.Argument, ...]) -> nodes.Expression:
         return nodes.Call(function=function, arguments=arguments, span=self.span(start, end))
 
-    def generic_call(self, start: int, end: int, function: nodes.Expression, *parts: nodes.TypeSyntax | list[nodes.Argument]) -> nodes.Expression:
+    def generic_call(
+        self, start: int, end: int, function: nodes.Expression, *parts: nodes.TypeSyntax | tuple[nodes.Argument, ...]
+    ) -> nodes.Expression:
         arguments = parts[-1]
-        assert isinstance(arguments, list)
+        assert isinstance(arguments, tuple)
         types = [part for part in parts if isinstance(part, nodes.TypeSyntax)]
-        return nodes.Call(function=function, arguments=arguments, type_arguments=types, span=self.span(start, end))
+        return nodes.Call(function=function, arguments=arguments, type_arguments=tuple(types), span=self.span(start, end))
 
-    def arguments(self, start: int, end: int, *arguments: nodes.Argument | None) -> list[nodes.Argument]:
-        return list(present(arguments))
+    def arguments(self, start: int, end: int, *arguments: nodes.Argument | None) -> tuple[nodes.Argument, ...]:
+        return present(arguments)
 
     def argument(self, start: int, end: int, value: nodes.Expression) -> nodes.Argument:
         return nodes.Argument(value=value, span=self.span(start, end))
@@ -142,19 +160,30 @@ class ExpressionActions(LiteralActions, TypeActions):
         span = self.span(start, end)
         match left:
             case nodes.Name(name=name):
-                return nodes.Path(segments=(name, last.text), arguments=types, span=span)
+                return nodes.Path(segments=(name, last.text), arguments=tuple(types), span=span)
             case nodes.Path(segments=segments, arguments=arguments):
                 return nodes.Path(segments=(*segments, last.text), arguments=(*arguments, *types), span=span)
-        self.fault_at("0101", f"only a name can stand before `::`, and `{self.written(left)}` is none", left, f"write `.{last.text}` for a field or method")
+        self.fault_at(
+            "0101",
+            f"only a name can stand before `::`, and `{self.written(left)}` is none",
+            left,
+            f"write `.{last.text}` for a field or method",
+        )
         return nodes.Field(value=left, name=last.text, span=span)
 
     def generic_struct(
         self, start: int, end: int, struct: nodes.Expression, *parts: nodes.TypeSyntax | nodes.FieldValue | nodes.Expression | None
     ) -> nodes.Expression:
         types = [part for part in parts if isinstance(part, nodes.TypeSyntax)]
-        segments = struct.segments if isinstance(struct, nodes.Path) else (struct.name,) if isinstance(struct, nodes.Name) else (self.written(struct),)
+        segments = (
+            struct.segments
+            if isinstance(struct, nodes.Path)
+            else (struct.name,)
+            if isinstance(struct, nodes.Name)
+            else (self.written(struct),)
+        )
         fields = [part for part in parts if not isinstance(part, nodes.TypeSyntax)]
-        return self.struct_literal(start, end, nodes.Path(segments=segments, arguments=types, span=struct.span), *fields)
+        return self.struct_literal(start, end, nodes.Path(segments=segments, arguments=tuple(types), span=struct.span), *fields)
 
     def cast(self, start: int, end: int, value: nodes.Expression, target: nodes.TypeSyntax) -> nodes.Expression:
         return nodes.Cast(value=value, target=target, span=self.span(start, end))
@@ -174,9 +203,13 @@ class ExpressionActions(LiteralActions, TypeActions):
         )
 
     def unary(self, start: int, end: int, operator: Token, operand: nodes.Node) -> nodes.Expression:
-        return nodes.Unary(operator=_OPERATORS.get(operator.text, operator.text), operand=self.as_value(operand), span=self.span(start, end))
+        return nodes.Unary(
+            operator=_OPERATORS.get(operator.text, operator.text), operand=self.as_value(operand), span=self.span(start, end)
+        )
 
-    def comparison(self, start: int, end: int, left: nodes.Expression, operator: Token, right: nodes.Expression, *more: nodes.Expression | Token) -> nodes.Expression:
+    def comparison(
+        self, start: int, end: int, left: nodes.Expression, operator: Token, right: nodes.Expression, *more: nodes.Expression | Token
+    ) -> nodes.Expression:
         if more:
             self._report_chain(start, end, [left, operator, right, *more])
         return self.binary(start, right.span.end - self.offset, left, operator, right)
@@ -195,7 +228,9 @@ class ExpressionActions(LiteralActions, TypeActions):
     ) -> nodes.Expression:
         return nodes.Range(low=low, high=high, step=step, inclusive=dots.kind == "RANGE_TO", span=self.span(start, end))
 
-    def question(self, start: int, end: int, condition: nodes.Expression, then: nodes.Expression, otherwise: nodes.Expression) -> nodes.Expression:
+    def question(
+        self, start: int, end: int, condition: nodes.Expression, then: nodes.Expression, otherwise: nodes.Expression
+    ) -> nodes.Expression:
         return nodes.Conditional(condition=condition, then=then, otherwise=otherwise, span=self.span(start, end))
 
     def python_conditional(
@@ -221,18 +256,20 @@ class ExpressionActions(LiteralActions, TypeActions):
                 return evolve(target, value=evolve(call, arguments=(piped, *call.arguments), piped=True), span=span)
             case nodes.Name() | nodes.Path() | nodes.Field() | nodes.Lambda():
                 return nodes.Call(function=target, arguments=(piped,), piped=True, span=span)
-        self.fault_at("0101", f"expected a function after `|>`, but `{self.written(target)}` is none", target, "write a call, as in `x |> f(a)`")
+        self.fault_at(
+            "0101", f"expected a function after `|>`, but `{self.written(target)}` is none", target, "write a call, as in `x |> f(a)`"
+        )
         return target
 
     def pipe_method(
-        self, start: int, end: int, value: nodes.Expression, name: Token, arguments: list[nodes.Argument] | None = None
+        self, start: int, end: int, value: nodes.Expression, name: Token, arguments: tuple[nodes.Argument, ...] | None = None
     ) -> nodes.Expression:
         method = nodes.Field(value=value, name=name.text, span=self.span(start, name.end))
         return nodes.Call(function=method, arguments=arguments or (), span=self.span(start, end))
 
     # ---- lambdas, if, match, try ----------------------------------------------------------------------------------------------
 
-    def lambda_(self, start: int, end: int, parameters: list[nodes.Parameter] | None, body: nodes.Expression) -> nodes.Expression:
+    def lambda_(self, start: int, end: int, parameters: tuple[nodes.Parameter, ...] | None, body: nodes.Expression) -> nodes.Expression:
         return nodes.Lambda(parameters=parameters or (), body=body, span=self.span(start, end))
 
     def arrow_lambda(self, start: int, end: int, written: nodes.Expression, body: nodes.Expression) -> nodes.Expression:
@@ -242,8 +279,13 @@ class ExpressionActions(LiteralActions, TypeActions):
             if isinstance(name, nodes.Name):
                 parameters.append(nodes.Parameter(name=name.name, span=name.span))
             else:
-                self.fault_at("0101", f"expected a parameter's name before `=>`, but `{self.written(name)}` is none", name, "write `(a, b) => ...`, or `def(a: T): ...` for types")
-        return nodes.Lambda(parameters=parameters, body=body, span=self.span(start, end))
+                self.fault_at(
+                    "0101",
+                    f"expected a parameter's name before `=>`, but `{self.written(name)}` is none",
+                    name,
+                    "write `(a, b) => ...`, or `def(a: T): ...` for types",
+                )
+        return nodes.Lambda(parameters=tuple(parameters), body=body, span=self.span(start, end))
 
     def if_(self, start: int, end: int, condition: nodes.Expression, then: nodes.Block, otherwise: nodes.Block | None) -> nodes.Expression:
         return nodes.If(condition=condition, then=then, otherwise=otherwise, span=self.span(start, end))

@@ -3,13 +3,13 @@
 import re
 
 from compiler.typed_ast import nodes
-from grammars.faults import Token
+from grammars.faults import Fault, Token
 from grammars.scan import hole_end, quotes_of
 from zynml.actions.base import Actions
 
-_INT_SUFFIXES = frozenset("i8 i16 i32 i64 u8 u16 u32 u64".split())
-_FLOAT_SUFFIXES = frozenset("f16 bf16 f32 f64".split())
-_UNITS = frozenset("ns us ms s m h d B KB MB GB TB".split())
+_INT_SUFFIXES = frozenset(["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"])
+_FLOAT_SUFFIXES = frozenset(["f16", "bf16", "f32", "f64"])
+_UNITS = frozenset(["ns", "us", "ms", "s", "m", "h", "d", "B", "KB", "MB", "GB", "TB"])
 _PREFIXED = re.compile(r"0(?:[xX](?P<x>[0-9A-Fa-f_]+?)|[bB](?P<b>[01_]+)|[oO](?P<o>[0-7_]+))(?P<suffix>[iu](?:8|16|32|64))?\Z")
 _DECIMAL = re.compile(r"(?P<number>\d[\d_]*(?P<fraction>\.\d[\d_]*)?(?P<exponent>[eE][+-]?\d[\d_]*)?)(?P<suffix>[A-Za-z_]\w*)?\Z")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0": "\0", "{": "{", "}": "}"}
@@ -30,11 +30,19 @@ class LiteralActions(Actions):
         number, suffix = found["number"].replace("_", ""), found["suffix"]
         fractional = found["fraction"] or found["exponent"]
         if text[:1] == "0" and suffix and suffix[0] in "xXbBoO" and not fractional and number == "0" and suffix not in self.units:
-            kind, digits = {"x": ("hexadecimal", "0 to 9 and a to f"), "b": ("binary", "0 and 1"), "o": ("octal", "0 to 7")}[suffix[0].lower()]
+            kind, digits = {"x": ("hexadecimal", "0 to 9 and a to f"), "b": ("binary", "0 and 1"), "o": ("octal", "0 to 7")}[
+                suffix[0].lower()
+            ]
             self.fault("0106", f"`{text}` is not a number", start, end, f"{kind} digits are {digits}")
             return nodes.IntLiteral(value=0, span=span)
         if suffix in _INT_SUFFIXES and fractional:
-            self.fault("0106", f"`{text}` is not a number: `{suffix}` holds whole numbers only", start, end, f"write `{number}` and convert it with `as {suffix}`")
+            self.fault(
+                "0106",
+                f"`{text}` is not a number: `{suffix}` holds whole numbers only",
+                start,
+                end,
+                f"write `{number}` and convert it with `as {suffix}`",
+            )
             return nodes.IntLiteral(value=0, suffix=suffix, span=span)
         if suffix in _FLOAT_SUFFIXES or (fractional and suffix is None):
             value_float = float(number)
@@ -44,8 +52,17 @@ class LiteralActions(Actions):
         if suffix is None or suffix in _INT_SUFFIXES:
             return self._integer(start, end, int(number) if len(number) < _MAX_DIGITS else 1 << 64, suffix)
         if suffix not in _UNITS and suffix not in self.units:
-            known = f"types {_listed('i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64')}, durations {_listed('ns us ms s m h d')}, sizes {_listed('KB MB GB TB')}"
-            self.fault("0106", f"unknown suffix `{suffix}` of the number `{text}`", start + len(found["number"]), end, f"suffixes known are {known}")
+            known = (
+                f"types {_listed('i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64')}, durations {_listed('ns us ms s m h d')},"
+                f" sizes {_listed('KB MB GB TB')}"
+            )
+            self.fault(
+                "0106",
+                f"unknown suffix `{suffix}` of the number `{text}`",
+                start + len(found["number"]),
+                end,
+                f"suffixes known are {known}",
+            )
         return nodes.UnitNumber(text=number, unit=suffix, span=span)
 
     def _integer(self, start: int, end: int, value: int, suffix: str | None) -> nodes.IntLiteral:
@@ -116,9 +133,15 @@ class LiteralActions(Actions):
                     if text:
                         parts.append(nodes.FStringPart(text=text, span=self.span(literal_start, position)))
                         text = ""
-                    closing = hole_end(self.text[: stop], position, quotes)
+                    closing = hole_end(self.text[:stop], position, quotes)
                     if closing < 0:
-                        self.fault("0105", "this `{` in an f-string is never closed", position, position + 1, "close it with `}`, or write `{{` for the brace itself")
+                        self.fault(
+                            "0105",
+                            "this `{` in an f-string is never closed",
+                            position,
+                            position + 1,
+                            "close it with `}`, or write `{{` for the brace itself",
+                        )
                         closing = stop
                     else:
                         parts.append(self._hole(position, closing))
@@ -131,7 +154,7 @@ class LiteralActions(Actions):
         text += self._unescaped(literal_start, stop)
         if text:
             parts.append(nodes.FStringPart(text=text, span=self.span(literal_start, stop)))
-        return nodes.FString(parts=parts, span=self.span(start, end))
+        return nodes.FString(parts=tuple(parts), span=self.span(start, end))
 
     def _hole(self, start: int, end: int) -> nodes.FStringPart:
         """The part for `{expression:format}` at these offsets, braces included."""
@@ -139,7 +162,13 @@ class LiteralActions(Actions):
         expression_end = end - 1 if colon < 0 else colon
         format_text = "" if colon < 0 else self.text[colon + 1 : end - 1]
         if not self.text[start + 1 : expression_end].strip():
-            self.fault("0105", "this `{}` in an f-string is empty", start, end, "write an expression between the braces, or `{{}}` for the braces themselves")
+            self.fault(
+                "0105",
+                "this `{}` in an f-string is empty",
+                start,
+                end,
+                "write an expression between the braces, or `{{}}` for the braces themselves",
+            )
             return nodes.FStringPart(span=self.span(start, end))
         if not _FORMAT.match(format_text):
             self.fault("0105", f"`{format_text}` is no format", colon + 1, end - 1, "formats are as in Python: `>8.2f`, `04d`, `.3e`, `x`")
@@ -152,8 +181,10 @@ class LiteralActions(Actions):
         actions = type(self)(self.file, inner, self.offset + start, self.units)
         value, faults = parse_text(inner, actions, "expression_only")
         for fault in faults:
-            others = tuple((first + start, last + start, text) for first, last, text in fault.others)
-            self.faults.append(type(fault)(fault.code, fault.message, fault.start + start, fault.end + start, fault.label, others, fault.hint))
+            others = [(first + start, last + start, text) for first, last, text in fault.others]
+            self.faults.append(
+                Fault(fault.code, fault.message, fault.start + start, fault.end + start, fault.label, others, fault.hint)
+            )
         return value if isinstance(value, nodes.Expression) else None
 
 

@@ -20,7 +20,9 @@ class PatternActions(LiteralActions):
         return self.binding(start, end, name)
 
     def alternatives(self, start: int, end: int, *parts: nodes.Pattern | Token) -> nodes.Pattern:
-        return nodes.AlternativePattern(alternatives=[part for part in parts if isinstance(part, nodes.Pattern)], span=self.span(start, end))
+        return nodes.AlternativePattern(
+            alternatives=tuple(part for part in parts if isinstance(part, nodes.Pattern)), span=self.span(start, end)
+        )
 
     def literal_pattern(self, start: int, end: int, value: nodes.Expression) -> nodes.Pattern:
         return nodes.LiteralPattern(value=value, span=self.span(start, end))
@@ -30,11 +32,13 @@ class PatternActions(LiteralActions):
         return nodes.LiteralPattern(value=nodes.Range(low=low, high=high, inclusive=dots.kind == "RANGE_TO", span=span), span=span)
 
     def path_pattern(self, start: int, end: int, *names: Token) -> nodes.Pattern:
-        return nodes.VariantPattern(path=[name.text for name in names], span=self.span(start, end))
+        return nodes.VariantPattern(path=tuple(name.text for name in names), span=self.span(start, end))
 
     def variant_pattern(self, start: int, end: int, *parts: Token | nodes.Pattern | None) -> nodes.Pattern:
-        path = [part.text for part in parts if isinstance(part, Token)]
-        return nodes.VariantPattern(path=path, arguments=[part for part in parts if isinstance(part, nodes.Pattern)], span=self.span(start, end))
+        path = tuple(part.text for part in parts if isinstance(part, Token))
+        return nodes.VariantPattern(
+            path=path, arguments=tuple(part for part in parts if isinstance(part, nodes.Pattern)), span=self.span(start, end)
+        )
 
     def group_pattern(self, start: int, end: int, *elements: nodes.Pattern | None) -> nodes.Pattern:
         found = present(elements)
@@ -44,8 +48,10 @@ class PatternActions(LiteralActions):
         return nodes.TuplePattern(elements=found, span=self.span(start, end))
 
     def struct_pattern(self, start: int, end: int, *parts: Token | nodes.FieldPattern | None) -> nodes.Pattern:
-        path = [part.text for part in parts if isinstance(part, Token)]
-        return nodes.StructPattern(path=path, fields=[part for part in parts if isinstance(part, nodes.FieldPattern)], span=self.span(start, end))
+        path = tuple(part.text for part in parts if isinstance(part, Token))
+        return nodes.StructPattern(
+            path=path, fields=tuple(part for part in parts if isinstance(part, nodes.FieldPattern)), span=self.span(start, end)
+        )
 
     def field_pattern(self, start: int, end: int, name: Token, pattern: nodes.Pattern | None = None) -> nodes.FieldPattern:
         inner = pattern if pattern is not None else nodes.BindingPattern(name=name.text, span=self.span(start, end))

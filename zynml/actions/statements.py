@@ -29,7 +29,7 @@ _OF_COMPUTE = frozenset(
         "shape",
     ]
 )
-_RENDER_FORMS = frozenset(["chart", "histogram", "scatter", "table", "grid", "markdown"])
+_RENDER_FORMS = frozenset(["image", "heatmap", "chart", "histogram", "scatter", "table", "grid", "markdown"])
 
 
 class StatementActions(ExpressionActions, PatternActions):
@@ -153,7 +153,7 @@ class StatementActions(ExpressionActions, PatternActions):
     def for_clause(self, start: int, end: int, names: list[Token], source: nodes.Expression) -> nodes.ForClause:
         return nodes.ForClause(
             names=tuple(name.text for name in names),
-            name_spans=[self.token_span(name) for name in names],
+            name_spans=tuple(self.token_span(name) for name in names),
             source=source,
             span=self.span(start, end),
         )

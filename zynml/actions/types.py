@@ -7,10 +7,39 @@ from zynml.actions.base import Actions, present
 
 _TENSORS = ("tensor", "Tensor")
 _DTYPES = frozenset(
-    (
-        "i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f8e4m3 f8e5m2 f16 bf16 f32 f64 bool int float int8 int16 int32 int64 uint8 uint16 uint32"
-        " uint64 float16 bfloat16 float32 float64"
-    ).split()
+    [
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "i128",
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "u128",
+        "f8e4m3",
+        "f8e5m2",
+        "f16",
+        "bf16",
+        "f32",
+        "f64",
+        "bool",
+        "int",
+        "float",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+    ]
 )
 
 
@@ -23,7 +52,9 @@ class TypeActions(Actions):
 
     def generic_type(self, start: int, end: int, *parts: Token | nodes.TypeSyntax) -> nodes.TypeSyntax:
         name = "::".join(part.text for part in parts if isinstance(part, Token))
-        return nodes.NamedTypeSyntax(name=name, arguments=[part for part in parts if isinstance(part, nodes.TypeSyntax)], span=self.span(start, end))
+        return nodes.NamedTypeSyntax(
+            name=name, arguments=tuple(part for part in parts if isinstance(part, nodes.TypeSyntax)), span=self.span(start, end)
+        )
 
     def bracket_type(self, start: int, end: int, *parts: Token | nodes.Node) -> nodes.TypeSyntax:
         name = "::".join(part.text for part in parts if isinstance(part, Token))
@@ -31,7 +62,7 @@ class TypeActions(Actions):
         if name in _TENSORS:
             dims, dtype = self.dims_and_dtype(items)
             return nodes.TensorTypeSyntax(dims=dims, dtype=dtype, span=self.span(start, end))
-        return nodes.NamedTypeSyntax(name=name, arguments=[self._as_type(item) for item in items], span=self.span(start, end))
+        return nodes.NamedTypeSyntax(name=name, arguments=tuple(self._as_type(item) for item in items), span=self.span(start, end))
 
     def dims_and_dtype(self, items: list[nodes.Node]) -> tuple[tuple[nodes.Dim, ...], nodes.TypeSyntax | None]:
         """The dims of a tensor type, and its dtype where the last item is the name of one."""
@@ -54,7 +85,9 @@ class TypeActions(Actions):
             return item
         if isinstance(item, nodes.NamedTypeSyntax) and not item.arguments:
             return nodes.Name(name=item.name, span=item.span)
-        self.fault_at("0101", f"expected a size, but `{self.written(item)}` is a type", item, "a size is a number, a name, or a sum like `2*N + 1`")
+        self.fault_at(
+            "0101", f"expected a size, but `{self.written(item)}` is a type", item, "a size is a number, a name, or a sum like `2*N + 1`"
+        )
         return nodes.Name(name="_", span=item.span)
 
     def _as_type(self, item: nodes.Node) -> nodes.TypeSyntax:
@@ -75,11 +108,15 @@ class TypeActions(Actions):
 
     def dim_group(self, start: int, end: int, *items: nodes.Node | None) -> nodes.Node:
         found = present(items)
-        return found[0] if len(found) == 1 else nodes.TupleTypeSyntax(elements=[self._as_type(item) for item in found], span=self.span(start, end))
+        return (
+            found[0]
+            if len(found) == 1
+            else nodes.TupleTypeSyntax(elements=tuple(self._as_type(item) for item in found), span=self.span(start, end))
+        )
 
     def dim_function(self, start: int, end: int, *items: nodes.Node | None) -> nodes.TypeSyntax:
         *parameters, result = present(items)
-        return nodes.FunctionTypeSyntax(parameters=[self._as_type(item) for item in parameters], result=result, span=self.span(start, end))
+        return nodes.FunctionTypeSyntax(parameters=tuple(self._as_type(item) for item in parameters), result=result, span=self.span(start, end))
 
     def placed_type(self, start: int, end: int, placed: nodes.TypeSyntax, device: Token) -> nodes.TypeSyntax:
         span = self.span(start, end)
@@ -105,17 +142,17 @@ class TypeActions(Actions):
     def type_field(self, start: int, end: int, name: Token, annotation: nodes.TypeSyntax) -> nodes.Parameter:
         return nodes.Parameter(name=name.text, annotation=annotation, span=self.span(start, end))
 
-    def type_parameter(self, start: int, end: int, name: Token, bounds: list[nodes.TypeSyntax] | None) -> nodes.TypeParameter:
+    def type_parameter(self, start: int, end: int, name: Token, bounds: tuple[nodes.TypeSyntax, ...] | None) -> nodes.TypeParameter:
         return nodes.TypeParameter(name=name.text, bounds=bounds or (), span=self.span(start, end))
 
-    def bounds(self, start: int, end: int, *types: nodes.TypeSyntax | Token) -> list[nodes.TypeSyntax]:
-        return [found for found in types if isinstance(found, nodes.TypeSyntax)]
+    def bounds(self, start: int, end: int, *types: nodes.TypeSyntax | Token) -> tuple[nodes.TypeSyntax, ...]:
+        return tuple(found for found in types if isinstance(found, nodes.TypeSyntax))
 
-    def generics(self, start: int, end: int, *parameters: nodes.TypeParameter) -> list[nodes.TypeParameter]:
-        return list(parameters)
+    def generics(self, start: int, end: int, *parameters: nodes.TypeParameter) -> tuple[nodes.TypeParameter, ...]:
+        return parameters
 
-    def where_clause(self, start: int, end: int, *parameters: nodes.TypeParameter) -> list[nodes.TypeParameter]:
-        return list(parameters)
+    def where_clause(self, start: int, end: int, *parameters: nodes.TypeParameter) -> tuple[nodes.TypeParameter, ...]:
+        return parameters
 
     def size_expressions(self, items: list[nodes.Node]) -> tuple[tuple[nodes.Expression, ...], nodes.TypeSyntax | None]:
         """The extents and dtype of `shared var buf[F, f32]`."""
