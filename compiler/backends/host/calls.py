@@ -13,7 +13,7 @@ from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.library import LibraryFault, LibraryFunction
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import UNKNOWN, FunctionType
+from compiler.typed_ast.types import UNKNOWN, FunctionType, Scalar, Type
 
 Maker = Callable[[], ast.expr]
 
@@ -48,7 +48,8 @@ class Calls(Expressions):
     def _declared_call(self, node: nodes.Call, declared: DeclaredFunction) -> ast.expr:
         self._check_arguments(node, declared)
         self.note_use(declared)
-        return self._plain_call(node, self.at(load(declared.python), node.function.span))
+        types = {p.name: self.resolve(p.annotation) for p in declared.node.parameters}
+        return self._plain_call(node, self.at(load(declared.python), node.function.span), types)
 
     def _check_arguments(self, node: nodes.Call, declared: DeclaredFunction) -> None:
         """The checker has said it already, unless this program was not checked."""
@@ -71,24 +72,30 @@ class Calls(Expressions):
         if fault is not None:
             raise ZyntaxError(Diagnostic("0204", fault, node.span, others=[Label(declared.node.name_span, "declared here")]))
 
-    def _plain_call(self, node: nodes.Call, function: ast.expr) -> ast.expr:
-        """A Python call with the arguments as written."""
-        first: Maker = lambda: function  # noqa: E731 (a value among makers)
-        function, *values = self.in_order([first, *[self._argument(a) for a in node.arguments]], node.span)
+    def _plain_call(self, node: nodes.Call, function: ast.expr, types: dict[str, Type]) -> ast.expr:
+        """A Python call with the arguments as written. A literal is made what the parameter declares; the function itself converts
+        the rest."""
+        order = list(types)
+        makers: list[Maker] = [_ready(function)]
+        for position, argument in enumerate(node.arguments):
+            name = argument.name or (order[position] if position < len(order) else "")
+            makers.append(self._argument(argument, types.get(name, UNKNOWN)))
+        function, *values = self.in_order(makers, node.span)
         positional = [v for v, a in zip(values, node.arguments, strict=True) if a.name is None]
         named = [ast.keyword(_keyword(a.name), v) for v, a in zip(values, node.arguments, strict=True) if a.name is not None]
         return self.made(ast.Call(function, positional, named), node.span, function, *values)
 
-    def _argument(self, argument: nodes.Argument) -> Maker:
-        return lambda: self.converted(argument.value, UNKNOWN)
+    def _argument(self, argument: nodes.Argument, to: Type = UNKNOWN) -> Maker:
+        """A declared type concerns only what has none of its own yet."""
+        wanted = to if isinstance(to, Scalar) and self.is_weak(argument.value) else UNKNOWN
+        return lambda: self.converted(argument.value, wanted)
 
     def _value_call(self, node: nodes.Call) -> ast.expr:
         """A callee that is a value: a lambda, a parameter, a module's function."""
         function = self.expression(node.function)
         if isinstance(node.function.type, FunctionType):
-            return self._plain_call(node, function)
-        first: Maker = lambda: function  # noqa: E731
-        function, *values = self.in_order([first, *[self._argument(a) for a in node.arguments]], node.span)
+            return self._plain_call(node, function, {str(i): t for i, t in enumerate(node.function.type.parameters)})
+        function, *values = self.in_order([_ready(function), *[self._argument(a) for a in node.arguments]], node.span)
         positional = [v for v, a in zip(values, node.arguments, strict=True) if a.name is None]
         named = [ast.keyword(_keyword(a.name), v) for v, a in zip(values, node.arguments, strict=True) if a.name is not None]
         helper = load(f"{MARK}call")
@@ -137,7 +144,7 @@ class Calls(Expressions):
         if function is None:
             raise ZyntaxError(Diagnostic("0201", f"there is no runtime function `{name}`", node.function.span))
         self.constants[f"{MARK}extern·{name}"] = function
-        return self._plain_call(node, load(f"{MARK}extern·{name}"))
+        return self._plain_call(node, load(f"{MARK}extern·{name}"), {})
 
     def runtime_functions(self) -> dict[str, Callable[..., object]]:
         raise AssertionError("defined by the generator")
@@ -153,6 +160,10 @@ class Calls(Expressions):
         named = [ast.keyword(a.name, v) for v, a in zip(values, node.arguments, strict=True) if a.name is not None]
         call = ast.Call(load(f"{MARK}method"), [value, ast.Constant(name), *positional], named)
         return self.made(call, node.span, value, *values)
+
+
+def _ready(value: ast.expr) -> Maker:
+    return lambda: value
 
 
 def _keyword(name: str) -> str:

@@ -94,7 +94,7 @@ class Emitter:
         """A value known while code is made: written down if Python can, else by a name in the program's globals."""
         if isinstance(value, PLAIN_CONSTANTS) and type(value) in PLAIN_CONSTANTS:
             return ast.Constant(value)
-        if value == () and isinstance(value, tuple):
+        if isinstance(value, tuple) and not value:
             return ast.Tuple([], ast.Load())
         name = self._constant_names.get(id(value))
         if name is None:

@@ -110,7 +110,8 @@ def cast_scalar(value: Any, have: DType, want: DType) -> Any:
 
 
 def _rounded(number: float, dtype: DType) -> Any:
-    return scalar_class(dtype)(float(number))
+    with np.errstate(all="ignore"):
+        return scalar_class(dtype)(float(number))
 
 
 def join(left: DType, right: DType, left_weak: bool = False, right_weak: bool = False) -> DType | None:

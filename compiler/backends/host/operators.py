@@ -68,10 +68,22 @@ class Operators(Emitter):
         return None
 
     def is_weak(self, node: nodes.Expression) -> bool:
-        """Whether the value takes the other operand's type."""
+        """Whether the value takes the other operand's type: all that flows into it are unsuffixed literals."""
         if isinstance(node.type, Scalar):
             return node.type.weak
-        return self.weak_literal(node) is not None
+        waiting = [node]
+        while waiting:
+            match waiting.pop():
+                case nodes.Binary(operator=operator, left=left, right=right) if operator in ARITHMETIC:
+                    waiting += [left, right]
+                case nodes.Unary(operator="-", operand=operand):
+                    waiting.append(operand)
+                case nodes.Conditional(then=then, otherwise=otherwise):
+                    waiting += [then, otherwise]
+                case other:
+                    if self.weak_literal(other) is None:
+                        return False
+        return True
 
     def converted(self, node: nodes.Expression, to: Type) -> ast.expr:
         """The expression as the declared type has it."""
@@ -79,6 +91,8 @@ class Operators(Emitter):
             literal = self.weak_literal(node)
             if literal is not None and to.dtype is not DType.BOOL and (to.dtype.is_float or literal[1].is_int):
                 return self._scalar(*literal, to.dtype, node.span)
+            if not isinstance(node.type, Scalar) and self.is_weak(node):
+                return self.help("weak", node.span, self.expression(node), self.constant(to.dtype))
         value = self.expression(node)
         return self.convert(value, node.type, to, node.span)
 

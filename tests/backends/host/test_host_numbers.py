@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from host_programs import lines, message
 
@@ -33,7 +34,7 @@ from host_programs import lines, message
         ("1e308 * 10.0", "inf"),
         ("3 * 0.5", "1.5"),
         ("1.5f32 + 1", "2.5"),
-        ("0.1f32 + 0.2", str(__import__("numpy").float32(0.1) + __import__("numpy").float32(0.2))),
+        ("0.1f32 + 0.2", str(np.float32(0.1) + np.float32(0.2))),
         ("0.1f32 == 0.1", "true"),
         ("0.1f32 == 0.1f64", "false"),
         ("200u8 / 3", "66"),
@@ -58,7 +59,6 @@ from host_programs import lines, message
 )
 def test_expression_has_its_value(expression: str, shown: str) -> None:
     assert lines(f"println({expression})") == [shown]
-    # Through variables, which are no literals.
 
 
 def test_variables_of_weak_literals_are_i64_and_f64() -> None:
@@ -118,4 +118,4 @@ def test_a_float_chain_of_thousands_of_terms_is_evaluated_from_the_left() -> Non
 
 
 def test_a_chain_of_checked_ints_is_exact() -> None:
-    assert lines("let n = 3\nlet x = " + " + n".join(["n"] * 1500) + "\nprintln(x)") == ["4500"]
+    assert lines("let n = 3\nlet x = " + " + ".join(["n"] * 1500) + "\nprintln(x)") == ["4500"]

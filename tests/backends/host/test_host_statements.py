@@ -125,7 +125,7 @@ println(f"{name}: {x:>8.2f}|{x + 1.0}|{{}} {[1, 2]}")
 println([i * i for i in 0..6 if i % 2 == 0], [a + b for a, b in [(1, 2), (3, 4)]])
 println("héllo"[1], "abc"[1:])
 """
-    assert lines(program) == ["zyn:     3.14|4.141590000000000|{} [1, 2]".replace("4.141590000000000", "4.14159"), "[0, 4, 16] [3, 7]", "é bc"]
+    assert lines(program) == ["zyn:     3.14|4.14159|{} [1, 2]", "[0, 4, 16] [3, 7]", "é bc"]
 
 
 def test_main_runs_after_the_statements() -> None:
@@ -133,9 +133,16 @@ def test_main_runs_after_the_statements() -> None:
 
 
 def test_early_return() -> None:
-    assert lines("def find(xs, x) {\n for i in 0..len(xs) {\n  if xs[i] == x { return i }\n }\n -1\n}\nprintln(find([5, 6, 7], 7), find([1], 2))") == [
-        "2 -1"
-    ]
+    program = """
+def find(xs, x) {
+    for i in 0..len(xs) {
+        if xs[i] == x { return i }
+    }
+    -1
+}
+println(find([5, 6, 7], 7), find([1], 2))
+"""
+    assert lines(program) == ["2 -1"]
 
 
 def test_a_return_inside_a_value_leaves_the_function() -> None:
