@@ -22,6 +22,8 @@ FAMILIES = (
     "linalg",
     "collections",
     "strings",
+    "files",
+    "render",
 )
 
 

@@ -452,8 +452,12 @@ def sort_list(values: list[Any], function: Any, descending: Any) -> list[Any]:
     ):
         return sorted(values, reverse=bool(descending))
     keys = values if function is None else [call(function, value) for value in values]
-    order: list[int] = sorted(range(len(values)), key=cmp_to_key(lambda a, b: compare(keys[a], keys[b])), reverse=bool(descending))
-    return [values[index] for index in order]
+
+    def order(a: int, b: int) -> int:
+        found = compare(keys[a], keys[b])
+        return -found if descending and keys[a] == keys[a] and keys[b] == keys[b] else found
+
+    return [values[index] for index in sorted(range(len(values)), key=cmp_to_key(order))]
 
 
 @family.method("List", "sort", result=UNIT, mutates=True, keywords=("descending",))

@@ -109,6 +109,8 @@ def arithmetic_rule(symbol: str) -> Callable[[CallTypes], Type]:
             return _unknown_beside(left, right, symbol)
         if symbol == "+" and isinstance(left, StringType | CharType) and isinstance(right, StringType | CharType):
             return STRING
+        if symbol == "+" and isinstance(left, ListType) and isinstance(right, ListType):
+            return left if left == right else ListType(UNKNOWN)
         if not isinstance(left, Scalar | TensorType) or not isinstance(right, Scalar | TensorType):
             hint = 'an f-string joins text and values: f"{a}{b}"' if symbol == "+" and STRING in (left, right) else None
             raise _undefined_types(symbol, left, right, hint)
@@ -156,7 +158,7 @@ def arithmetic(
                 raise integers.overflow(symbol, DType.I64)
             if kind is float:
                 return floats(left, right)
-            if kind is str and symbol == "+":
+            if (kind is str or kind is list) and symbol == "+":
                 return left + right
         if not is_operand(left) or not is_operand(right):
             raise undefined(symbol, left, right)

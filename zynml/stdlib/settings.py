@@ -18,6 +18,7 @@ class StdlibSettings:
     output: TextIO | None = None
     error_output: TextIO | None = None
     renders: int = 0
+    rendered: set[str] = field(factory=set, repr=False)
     generator: Any = field(default=None, repr=False)
 
     def set_seed(self, seed: int) -> None:

@@ -1,0 +1,259 @@
+"""`load` and `save`: tensors from and to npy, npz, csv and png files. Nothing in a file is ever executed, sizes are checked
+before memory is taken, and what doesn't fit is fault 0807 with the file's name."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from compiler.library import CallTypes, LibraryFault
+from compiler.typed_ast.types import UNIT, DType, TensorType, Type
+from runtime.tensor import Array, Tensor, dtype_name
+from zynml.stdlib import csv_files
+from zynml.stdlib.creation import given_dtype, to_tensor
+from zynml.stdlib.dtypes import array_dtype, require_dtype, type_name
+from zynml.stdlib.family import Family
+from zynml.stdlib.images import load_image, save_image
+from zynml.stdlib.operators import cast_array
+from zynml.stdlib.settings import StdlibSettings
+from zynml.stdlib.shapes import require_memory, shape_text, tensor_type
+
+family = Family()
+
+FORMATS = ("npy", "npz", "csv", "tsv", "png", "jpg", "jpeg")
+LATER = ("safetensors", "json")
+CSV_OPTIONS = ("header", "columns", "delimiter")
+
+
+def bad_file(path: Any, reason: str, hint: str | None = None) -> LibraryFault:
+    return LibraryFault("0807", f"`{path}`: {reason}", hint)
+
+
+@contextmanager
+def file_faults(path: Any) -> Iterator[None]:
+    """Whatever goes wrong with a file becomes fault 0807 (or 0804) that names it."""
+    try:
+        yield
+    except LibraryFault as fault:
+        if str(path) in fault.message:
+            raise
+        raise LibraryFault(fault.code, f"`{path}`: {fault.message}", fault.hint) from None
+    except FileNotFoundError:
+        raise bad_file(path, "there is no such file") from None
+    except IsADirectoryError:
+        raise bad_file(path, "this is a folder") from None
+    except PermissionError:
+        raise bad_file(path, "no permission") from None
+    except OSError as error:
+        raise bad_file(path, error.strerror or str(error)) from None
+    except MemoryError:
+        raise LibraryFault("0804", f"`{path}`: more than memory can hold") from None
+
+
+def ending(path: Any) -> str:
+    """The format that a path's ending names; fault where there is none for it."""
+    if not isinstance(path, str):
+        raise LibraryFault("0203", f"a path is a String, not {type_name(path)}")
+    if "\0" in path or not path:
+        raise bad_file(path.replace("\0", "\\0"), "this is no path")
+    found = Path(path).suffix[1:].lower()
+    if found in LATER:
+        raise LibraryFault("0109", f"`{path}`: .{found} files are valid, but not supported yet", f"formats: {', '.join(FORMATS)}")
+    if found not in FORMATS:
+        raise bad_file(
+            path,
+            f"the ending `.{found}` names no known format" if found else "no ending tells the format",
+            f"formats: {', '.join(FORMATS)}",
+        )
+    return found
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def accepted(array: Array) -> Array:
+    """A loaded array in the machine's byte order; fault for elements that programs don't have."""
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and array.dtype.names is None:
+        import ml_dtypes
+
+        # NumPy has no name for bfloat16 in files and writes two raw bytes.
+        return array.view(ml_dtypes.bfloat16)
+    try:
+        dtype_name(array.dtype)
+    except (KeyError, TypeError):
+        raise LibraryFault("0807", f"elements of type {array.dtype} have no counterpart here") from None
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def read_npy(stream: BinaryIO, size: int) -> Array:
+    """One array in NumPy's format, `size` bytes long with its header."""
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version == (1, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+        elif version == (2, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+        else:
+            raise LibraryFault("0807", f"version {version[0]}.{version[1]} of the npy format is not known")
+    except (ValueError, EOFError, UnicodeError, SyntaxError, TypeError, OverflowError, RecursionError):
+        raise LibraryFault("0807", "this is no npy file, or a damaged one") from None
+    if dtype.hasobject:
+        raise LibraryFault("0807", "it holds Python objects, which are never loaded")
+    if any(extent < 0 for extent in shape):
+        raise LibraryFault("0807", "this is no npy file, or a damaged one")
+    require_memory(shape, max(1, dtype.itemsize))
+    count = int(np.prod(shape, dtype=object)) if shape else 1
+    if count * dtype.itemsize > size:
+        raise LibraryFault("0807", f"it is cut off: shape {shape_text(shape)} needs {count * dtype.itemsize} bytes")
+    data = stream.read(count * dtype.itemsize)
+    if len(data) < count * dtype.itemsize:
+        raise LibraryFault("0807", f"it is cut off: shape {shape_text(shape)} needs {count * dtype.itemsize} bytes")
+    array = np.frombuffer(bytearray(data), dtype=dtype, count=count)
+    return accepted(array.reshape(shape[::-1]).T if fortran else array.reshape(shape))
+
+
+def load_npy(path: Path, key: Any, options: dict[str, Any]) -> Array:
+    with path.open("rb") as stream:
+        return read_npy(stream, path.stat().st_size)
+
+
+def load_npz(path: Path, key: Any, options: dict[str, Any]) -> Array:
+    import zipfile
+    import zlib
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
+            listed = ", ".join(sorted(names)) or "none"
+            if key is None:
+                if len(names) != 1:
+                    raise LibraryFault("0807", f"it has {len(names)} arrays; name one", f'`load(path, "key")`; keys: {listed}')
+                key = next(iter(names))
+            if key not in names:
+                raise LibraryFault("0807", f"it has no array `{key}`", f"keys: {listed}")
+            info = archive.getinfo(names[key])
+            require_memory((info.file_size,), 1)
+            with archive.open(info) as stream:
+                return read_npy(stream, info.file_size)  # type: ignore[arg-type]
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError):
+        raise LibraryFault("0807", "this is no npz file, or a damaged one") from None
+
+
+def load_csv(path: Path, key: Any, options: dict[str, Any]) -> Array:
+    return csv_files.read(path, **options)
+
+
+def load_picture(path: Path, key: Any, options: dict[str, Any]) -> Array:
+    return load_image(path)
+
+
+LOADERS: dict[str, Callable[[Path, Any, dict[str, Any]], Array]] = {
+    "npy": load_npy,
+    "npz": load_npz,
+    "csv": load_csv,
+    "tsv": load_csv,
+    "png": load_picture,
+    "jpg": load_picture,
+    "jpeg": load_picture,
+}
+
+
+def _load_rule(calls: CallTypes) -> Type:
+    path = calls.constants.get("path")
+    if not isinstance(path, str):
+        return TensorType(element=tensor_type(None, None).element)
+    kind = Path(path).suffix[1:].lower()
+    default = DType.F32 if kind in ("csv", "tsv") else DType.U8 if kind in ("jpg", "jpeg") else None
+    return tensor_type(given_dtype(calls, default), (None, None) if kind in ("csv", "tsv") else None)
+
+
+@family.function("load", result=_load_rule, uses_settings=True, keywords=("dtype", *CSV_OPTIONS), key="String")
+def load(
+    settings: StdlibSettings,
+    path: Any,
+    key: Any = None,
+    dtype: Any = None,
+    header: Any = None,
+    columns: Any = None,
+    delimiter: Any = None,
+) -> Tensor:
+    """The tensor in a file: npy, npz (with a key), csv (numbers; f32 unless `dtype` says otherwise), png (u8)."""
+    kind = ending(path)
+    wanted = None if dtype is None else require_dtype(dtype)
+    given = {name: value for name, value in zip(CSV_OPTIONS, (header, columns, delimiter), strict=True) if value is not None}
+    if given and kind not in ("csv", "tsv"):
+        raise LibraryFault("0204", f"`{next(iter(given))}=` is for csv files, and `{path}` is {kind}")
+    if key is not None and kind != "npz":
+        raise LibraryFault("0204", f"a key is for npz files, and `{path}` is {kind}")
+    if kind in ("csv", "tsv"):
+        given = {"delimiter": "\t" if kind == "tsv" else ",", **given, "dtype": wanted or DType.F32}
+    with file_faults(path):
+        found = settings.find_file(path)
+        if found.is_dir():
+            raise IsADirectoryError
+        array = LOADERS[kind](found, key, given)
+        return Tensor(array if wanted is None else cast_array(array, array_dtype(array), wanted))
+
+
+# ---- saving ----------------------------------------------------------------------------------------------------------
+
+
+def save_npy(path: Path, value: Any, options: dict[str, Any]) -> None:
+    with path.open("wb") as stream:
+        np.lib.format.write_array(stream, _plain(to_tensor(value).array), allow_pickle=False)
+
+
+def _plain(array: Array) -> Array:
+    """The array with elements that NumPy's format has: bfloat16 as two raw bytes."""
+    return array.view(np.dtype("V2")) if dtype_name(array.dtype) == "bf16" else array
+
+
+def save_npz(path: Path, value: Any, options: dict[str, Any]) -> None:
+    pairs = value if isinstance(value, list) and value and all(_is_pair(v) for v in value) else [("data", value)]
+    arrays = {name: _plain(to_tensor(part).array) for name, part in pairs}
+    if len(arrays) != len(pairs):
+        raise LibraryFault("0807", "two arrays have the same key")
+    import zipfile
+
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+
+
+def save_csv(path: Path, value: Any, options: dict[str, Any]) -> None:
+    csv_files.write(path, to_tensor(value).array, **options)
+
+
+def save_picture(path: Path, value: Any, options: dict[str, Any]) -> None:
+    save_image(path, to_tensor(value).array)
+
+
+SAVERS: dict[str, Callable[[Path, Any, dict[str, Any]], None]] = {
+    "npy": save_npy,
+    "npz": save_npz,
+    "csv": save_csv,
+    "tsv": save_csv,
+    "png": save_picture,
+}
+
+
+@family.function("save", result=UNIT, keywords=("header",), header="list of String")
+def save(path: Any, value: Any, header: Any = None) -> None:
+    """Writes a tensor as npy, npz (a list of `(key, tensor)` too), csv or png, as the path's ending says. Makes folders as needed."""
+    kind = ending(path)
+    if kind not in SAVERS:
+        raise LibraryFault("0109", f"`{path}`: writing .{kind} is valid, but not supported yet", f"formats: {', '.join(SAVERS)}")
+    options: dict[str, Any] = {"header": header, "delimiter": "\t" if kind == "tsv" else ","} if kind in ("csv", "tsv") else {}
+    if header is not None and not options:
+        raise LibraryFault("0204", f"`header=` is for csv files, and `{path}` is {kind}")
+    with file_faults(path):
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        SAVERS[kind](target, value, options)
