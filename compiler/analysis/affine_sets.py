@@ -156,7 +156,7 @@ def _divide(form: Affine, divisor: int) -> Affine | None:
     """form / divisor when every coefficient is a multiple."""
     if form.constant % divisor or any(c % divisor for _, c in form.terms):
         return None
-    return form.floordiv(divisor)
+    return form.floordiv(divisor) if divisor > 0 else (-form).floordiv(-divisor)
 
 
 def _never_zero_by_gcd(form: Affine) -> bool:

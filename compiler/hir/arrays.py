@@ -252,7 +252,7 @@ def tile_combine(monoid: str, old: tuple[Array, ...], new: tuple[Array, ...]) ->
 def tile_reduce(monoid: str, dtypes: tuple[str, ...], values: tuple[Array, ...], order: tuple[int, ...], kept: int) -> tuple[Array, ...]:
     """Combine along the last axes of `order`, the first slowest, one after the other from the identity."""
     values = tuple(np.broadcast_arrays(*values)) if len(values) > 1 else values
-    lines = tuple(v.transpose(order).reshape(*(v.shape[k] for k in order[:kept]), -1) for v in values)
+    lines = tuple(v.transpose(order).reshape(*(v.shape[k] for k in order[:kept]), math.prod(v.shape[k] for k in order[kept:])) for v in values)
     count, shape = lines[0].shape[-1], lines[0].shape[:-1]
     if monoid in ("argmin", "argmax"):
         total = tuple(

@@ -245,7 +245,8 @@ class Translator:
     def shape(self, type_: HirType) -> str:
         """The extents of a tile's axes, as a Python tuple."""
         assert isinstance(type_, Tile)
-        return "(" + "".join(f"{self.affine(extent)}, " for _, extent in type_.axes) + ")"
+        extents = (str(extent.value) if extent.value is not None else f"max(0, {self.affine(extent)})" for _, extent in type_.axes)
+        return "(" + "".join(f"{extent}, " for extent in extents) + ")"
 
     # ---- functions ----
 
