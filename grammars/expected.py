@@ -221,7 +221,7 @@ def _words(acceptable: frozenset[str]) -> list[str]:
         words.append("a pattern")
         kinds -= {"NUMBER", "TRUE", "FALSE", "NAME", "LPAR", "STRING", "MINUS"}
     elif {"QPRE", "NUMBER"} <= kinds:
-        words.append("a size or a type")
+        words += ["a size", "a type"]
         kinds -= _TYPE | {"NUMBER", "MINUS"}
     elif {"NAME", "QPRE"} <= kinds:
         words.append("a type")
@@ -262,6 +262,8 @@ def _hint(found: Token, previous: Token, acceptable: frozenset[str], headers: li
         return "write `==` to compare"
     if headers and headers[-1] == "typed def" and "LBRACE" in acceptable:
         return "`def f(a): T` on one line reads `T` as the result type: put the body in `{ }`, or on lines of its own"
+    if found.kind == "ARROW" and "FATARROW" in acceptable:
+        return "write `=>` instead of `->`"
     if found.kind == previous.kind == "EQUAL" or (found.kind == "EQUAL" and previous.kind in ("EQ", "NE")):
         return "write `==` to compare"
     if found.kind == previous.kind and found.kind in ("PLUS", "MINUS"):

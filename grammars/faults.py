@@ -1,6 +1,6 @@
 """What the grammar layer finds wrong with a text, as plain offsets: frontends turn faults into their diagnostics."""
 
-from attrs import field, frozen
+from attrs import frozen
 
 
 @frozen
@@ -12,7 +12,7 @@ class Fault:
     start: int
     end: int
     label: str = ""
-    others: tuple[tuple[int, int, str], ...] = field(default=(), converter=tuple)
+    others: tuple[tuple[int, int, str], ...] = ()
     hint: str | None = None
 
 

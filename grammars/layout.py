@@ -117,6 +117,7 @@ class Layout:
         self.words = words
         self.faults: list[Fault] = []
         self.panic = False
+        self.every_line_ends = False  # Set after a syntax error: then a line end counts even behind an operator.
         self.frames = [Frame("file", Token("", "", 0, 0), 0, 0)]
         self.column = len(text) - len(text.lstrip(" \t"))
         self.content_end = 0
@@ -247,6 +248,8 @@ class Layout:
                 frame.chain = frame.chain_base
             case "MODEL":
                 self.model_open = True
+            case "FOR" if frame.headers and frame.headers[-1] == "declaration":
+                pass  # `impl Trait for T`
             case _ if kind in self.words.headers:
                 frame.headers.append(kind)
             case _ if kind in self.words.declarations and (started or self.statement_is_annotated or kind in ("STRUCT", "ENUM")):
@@ -293,7 +296,7 @@ class Layout:
             if column > self.column:
                 return [self._indent(column, indentation, end)]
             out.append(self._empty_block())
-        elif self.last.kind in _CONTINUES and not self._is_import_star():
+        elif self.last.kind in _CONTINUES and not self._is_import_star() and not self.every_line_ends:
             return []
         elif self.last.kind in _AT_START or self.last.kind == "LBRACE":
             self._check_indentation(indentation, end)
@@ -412,6 +415,12 @@ class Layout:
         wanted = ("{", "literal") if kind == "RBRACE" else (_CLOSERS[kind],)
         inner = next((frame for frame in reversed(self.frames) if frame.kind in wanted), None)
         out: list[Token] = []
+        if inner is None and not self.frames[-1].is_block:
+            inner = self.frames[-1]
+            self._unclosed(inner.opener, token.start, token.end, f"`{token.text}` stands where its `{_SHOWN_OPENERS[inner.kind]}` should")
+            self._pop(out)
+            self.panic = True
+            return None
         if inner is None:
             self._fault(
                 "0101", f"`{token.text}` closes nothing", token, hint=f"remove it, or write the `{_opener_of(token.text)}` it belongs to"

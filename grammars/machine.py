@@ -16,6 +16,10 @@ from grammars.words import Words
 
 MAX_FAULTS = 100
 _STATEMENT_BEGINS = frozenset(["NL", "SEMICOLON", "INDENT", "LBRACE"])
+# Words that begin a statement and nothing else.
+_BEGINS_ONLY = frozenset(
+    ["LET", "MUT", "VAR", "WHILE", "RETURN", "BREAK", "CONTINUE", "STRUCT", "ENUM", "TRAIT", "IMPL", "FROM", "YIELD", "THROW"]
+)
 
 
 @frozen(eq=False)
@@ -99,7 +103,7 @@ class Machine:
             position = end
         if len(self.faults) < MAX_FAULTS:
             self._take(layout.finish())
-        self.faults += layout.faults
+        self.faults = _without_consequences(self.faults, layout.faults)
         if self.skipping is not None:
             self._restore(0)
         return self._finish()
@@ -203,27 +207,40 @@ class Machine:
         self.states, self.values = saved.states[:], saved.values[:]
         self.starts, self.ends = saved.starts[:], saved.ends[:]
         self.depth = self.skipping = depth
+        self.layout.every_line_ends = True
+
+    def _leave_skipping(self) -> None:
+        self.skipping = None
+        self.layout.every_line_ends = False
 
     def _recover(self, token: Token) -> None:
         self._report(token)
         closes = token.kind in ("DEDENT", "RBRACE") and token.depth < self.depth
+        anew = token.kind in _BEGINS_ONLY and self._on_new_line(token)
         self._restore(self.depth if closes else token.depth)
+        if anew:
+            self._leave_skipping()
+            self._feed_anew(token)
+            return
         if self._stops_skipping(token) and token.kind not in ("NL", "SEMICOLON"):
-            self._feed_closer(token)
+            self._feed_anew(token)
 
     def _stops_skipping(self, token: Token) -> bool:
         """Whether the skipped statement ends at this token; then the machine reads on with it."""
         assert self.skipping is not None
         if token.kind in ("NL", "SEMICOLON") and token.depth <= self.skipping:
             self._restore(token.depth)
-            self.skipping = None
+            self._leave_skipping()
             return True
         if token.kind in ("DEDENT", "RBRACE") and token.depth < self.skipping:
-            self.skipping = None
+            self._leave_skipping()
             return True
         return False
 
-    def _feed_closer(self, token: Token) -> None:
+    def _on_new_line(self, token: Token) -> bool:
+        return "\n" in self.masked[self.previous.end : token.start]
+
+    def _feed_anew(self, token: Token) -> None:
         if self._feed(token):
             self._note(token)
         else:
@@ -232,7 +249,8 @@ class Machine:
     def _report(self, token: Token) -> None:
         if token.kind != "$END" or not self.faults:
             acceptable = frozenset(kind for kind in self.tables.terminals if self._accepts(kind))
-            self.faults.append(describe_error(token, self.previous, acceptable, self.text, self.layout.frames[-1].headers))
+            found = Token("NL", "", token.start, token.end) if token.kind in _BEGINS_ONLY and self._on_new_line(token) else token
+            self.faults.append(describe_error(found, self.previous, acceptable, self.text, self.layout.frames[-1].headers))
 
     def _accepts(self, kind: str) -> bool:
         """Whether a token of this kind could stand here, tried on the states alone."""
@@ -257,3 +275,9 @@ class Machine:
             shown = f"`{character}`" if character.isprintable() else f"the character U+{ord(character):04X}"
             self.faults.append(Fault("0101", f"{shown} has no meaning in a program", position, position + 1, hint="remove it"))
             self._restore(self.depth)
+
+
+def _without_consequences(found: list[Fault], of_layout: list[Fault]) -> list[Fault]:
+    """All faults, but those that only follow from a bracket that is never closed."""
+    spans = [(fault.start, fault.others[0][0]) for fault in of_layout if fault.code == "0102" and fault.others and fault.message[1] in "(["]
+    return [*of_layout, *(fault for fault in found if not any(start < fault.start <= end for start, end in spans))]

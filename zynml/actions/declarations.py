@@ -120,6 +120,7 @@ class DeclarationActions(StatementActions):
     def impl(
         self, start: int, end: int, generics: _Where, target: nodes.TypeSyntax, where: _Where, *members: nodes.Declaration | None
     ) -> nodes.Declaration:
+        self._require_bodies(members)
         return nodes.Impl(
             target=target, type_parameters=_with_bounds(generics, where), members=present(members), span=self.span(start, end)
         )
@@ -134,9 +135,15 @@ class DeclarationActions(StatementActions):
         where: _Where,
         *members: nodes.Declaration | None,
     ) -> nodes.Declaration:
+        self._require_bodies(members)
         return nodes.Impl(
             trait=trait, target=target, type_parameters=_with_bounds(generics, where), members=present(members), span=self.span(start, end)
         )
+
+    def _require_bodies(self, members: tuple[nodes.Declaration | None, ...]) -> None:
+        for member in members:
+            if member is not None:
+                self.require_body(member)
 
     def associated_type(self, start: int, end: int, name: Token, bounds: tuple[nodes.TypeSyntax, ...] | None) -> nodes.Declaration:
         target = nodes.NamedTypeSyntax(name="_", span=self.token_span(name))

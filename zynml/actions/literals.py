@@ -181,10 +181,8 @@ class LiteralActions(Actions):
         actions = type(self)(self.file, inner, self.offset + start, self.units)
         value, faults = parse_text(inner, actions, "expression_only")
         for fault in faults:
-            others = [(first + start, last + start, text) for first, last, text in fault.others]
-            self.faults.append(
-                Fault(fault.code, fault.message, fault.start + start, fault.end + start, fault.label, others, fault.hint)
-            )
+            others = tuple((first + start, last + start, text) for first, last, text in fault.others)
+            self.faults.append(Fault(fault.code, fault.message, fault.start + start, fault.end + start, fault.label, others, fault.hint))
         return value if isinstance(value, nodes.Expression) else None
 
 

@@ -78,6 +78,7 @@ class StatementActions(ExpressionActions, PatternActions):
             if isinstance(statement, AnnotationLine):
                 pending += statement.annotations
                 continue
+            self.require_body(statement)
             if pending:
                 self._require_annotatable(pending, statement)
                 statement = with_annotations(statement, pending)
@@ -86,6 +87,14 @@ class StatementActions(ExpressionActions, PatternActions):
         if pending:
             self._misplaced(pending[0], "nothing follows it")
         return tuple(found)
+
+    def require_body(self, statement: nodes.Statement) -> None:
+        """Only the functions of traits and `extern` ones leave their body out."""
+        match statement:
+            case nodes.Function(body=None, is_extern=False, name=name):
+                end = statement.span.end - self.offset
+                hint = "end the line with `:` and indent the body below it, or write the body in `{ }`"
+                self.fault("0101", f"expected a block: `{name}` has no body", end, end + 1, hint)
 
     def _require_annotatable(self, annotations: tuple[nodes.Annotation, ...], statement: nodes.Statement) -> None:
         if not can_be_annotated(statement):

@@ -116,7 +116,9 @@ class TypeActions(Actions):
 
     def dim_function(self, start: int, end: int, *items: nodes.Node | None) -> nodes.TypeSyntax:
         *parameters, result = present(items)
-        return nodes.FunctionTypeSyntax(parameters=tuple(self._as_type(item) for item in parameters), result=result, span=self.span(start, end))
+        return nodes.FunctionTypeSyntax(
+            parameters=tuple(self._as_type(item) for item in parameters), result=result, span=self.span(start, end)
+        )
 
     def placed_type(self, start: int, end: int, placed: nodes.TypeSyntax, device: Token) -> nodes.TypeSyntax:
         span = self.span(start, end)
