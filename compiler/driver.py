@@ -15,7 +15,7 @@ from attrs import Factory, define, evolve, frozen
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError
 from compiler.hir.module import OptimizationLevel
 from compiler.library import Library
-from compiler.source import NOWHERE, Source, Sources, Span
+from compiler.source import Source, Sources, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check
 from compiler.typed_ast.context import ComputeOutcome
@@ -170,7 +170,7 @@ class Session:
     def require_devices(self, computes: Iterable[nodes.Compute]) -> None:
         """Every device that the program names must be here, unless the user overrides it or the block names a fallback."""
         if self.options.device is not None:
-            _require_device(self.options.device, NOWHERE)
+            _require_device(self.options.device)
             return
         missing = []
         for compute in computes:
@@ -224,10 +224,16 @@ class Session:
         return emit(self, stage)
 
 
-def _require_device(name: str, span: Span) -> None:
-    from runtime.device import here
+def _require_device(name: str) -> None:
+    from runtime.device import is_present, parse_device
 
-    if name not in ("cpu", "auto") and name not in here():
+    if name == "auto":
+        return
+    try:
+        device = parse_device(name)
+    except ValueError:
+        raise ZyntaxError(Diagnostic("0501", f"`{name}` names no device", hint="devices here: cpu")) from None
+    if not is_present(device):
         raise ZyntaxError(_absent(name, None))
 
 

@@ -64,6 +64,8 @@ class HirKernelInfo:
     max_registers: int | None = None
     address_spaces_used: frozenset[Space] = field(default=frozenset(), converter=frozenset)
     workgroup: tuple[int, int, int] | None = None
+    grid: tuple[Affine, Affine, Affine] | None = None
+    """Blocks along x, y, z, as forms of the function's sizes; None: the launch decides."""
 
 
 @frozen

@@ -139,6 +139,8 @@ def _kernel(info: HirKernelInfo) -> str:
         parts.append(f"spaces={_texts(space.name.lower() for space in sorted(info.address_spaces_used))}")
     if info.workgroup is not None:
         parts.append(f"workgroup={_list(info.workgroup)}")
+    if info.grid is not None:
+        parts.append(f"grid={_list(info.grid)}")
     return f"[{', '.join(parts)}]"
 
 
