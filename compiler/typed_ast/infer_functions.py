@@ -1,6 +1,8 @@
 """The program's own functions: what their parameters and results are, calls with sizes bound call by call, and generic functions,
 whose bodies are checked again with the types of a call's arguments."""
 
+import attrs
+
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.arguments import Callee, Slot, match_arguments
@@ -150,6 +152,18 @@ def _declared_result(checker: Checker, function: UserFunction) -> Type | None:
 
 
 def _check_body(checker: Checker, function: UserFunction, types: list[Type], first: bool) -> Type:
+    node = function.node
+    resolver = checker.resolver
+    if node.type_parameters:
+        # Their declaration is reported; their uses are no further errors.
+        checker.resolver = attrs.evolve(resolver, later=resolver.later | {p.name for p in node.type_parameters})
+    try:
+        return _check_body_here(checker, function, types, first)
+    finally:
+        checker.resolver = resolver
+
+
+def _check_body_here(checker: Checker, function: UserFunction, types: list[Type], first: bool) -> Type:
     node = function.node
     if first:
         _check_declaration(checker, function)
@@ -326,7 +340,7 @@ def call_user_function(checker: Checker, call: Call, function: UserFunction, sco
     result = generic_result(checker, function)
     if any(p.annotation is None and not is_silent(t) for p, t in zip(node.parameters, types, strict=True)):
         result = _instance(checker, function, types, call)
-    if node.is_async:
+    if node.is_async or node.type_parameters:
         return ERROR
     return _substituted(result, bound)
 
@@ -432,7 +446,7 @@ def _bind(
     if dim is None:
         return True
     free = [name for name, _ in form.terms if name not in bound]
-    label = f"`{argument_words(argument)}` is {found}"
+    label = f"{argument_words(argument)} is {found}"
     if len(free) == 1:
         name = free[0]
         coefficient = dict(form.terms)[name]
@@ -448,7 +462,7 @@ def _bind(
             checker.report(
                 Diagnostic(
                     "0301",
-                    f"shapes do not fit: axis {axis} of `{argument_words(argument)}` is {dim}, and no {name} makes {form} of it",
+                    f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, and no {name} makes {form} of it",
                     argument.value.span,
                     f"this is {found}",
                     (reason,),
@@ -481,18 +495,20 @@ def _bind(
     checker.report(
         Diagnostic(
             "0301",
-            f"shapes do not fit: axis {axis} of `{argument_words(argument)}` is {dim}, but `{function.name}` takes {form}{where}",
+            f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, but `{function.name}` takes {form}{where}",
             argument.value.span,
             f"this is {found}",
             (reason, *(Label(origins[n][0].value.span, origins[n][1]) for n, _ in form.terms if origins[n][0] is not argument)),
-            notes=(f"expected {_shape_words(wanted)}", f"found    {_shape_words(found)}"),
+            notes=(f"expected {_shape_words(wanted)}", f"found    {_shape_words(found, argument.value)}"),
         )
     )
     return False
 
 
-def _shape_words(found: Type) -> str:
-    return describe(dims_of(found.shape)) if isinstance(found, TensorType) else str(found)
+def _shape_words(found: Type, node: Expression | None = None) -> str:
+    if isinstance(found, TensorType):
+        return describe(dims_of(found.shape))
+    return describe(list_dims(node)) if node is not None else str(found)
 
 
 def list_dims(node: Expression) -> tuple[ShapeExpr | None, ...] | None:
@@ -513,4 +529,6 @@ def argument_words(argument: Argument) -> str:
     """How a message names an argument."""
     from compiler.typed_ast.nodes import Name
 
-    return argument.value.name if isinstance(argument.value, Name) else argument.name or "this argument"
+    if isinstance(argument.value, Name):
+        return f"`{argument.value.name}`"
+    return f"`{argument.name}`" if argument.name else "the argument"

@@ -211,6 +211,8 @@ def field_access(checker: Checker, node: Field, scope: Scope, expected: Type | N
         )
     names = [method for owner, method in checker.library.methods if owner == kind]
     hint = did_you_mean(node.name, names)
+    if node.name == "T" and "transpose" in names:
+        hint = "`.transpose()` swaps the axes"
     return checker.report(Diagnostic("0202", f"{value} has no field `{node.name}`", node.span, f"the value is {value}", hint=hint))
 
 

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, candidates: Iterable[str], limit: int = 2) -> tuple[str, ...]:
-    """The candidates within a third of the name's length in edits (at least one), best first, ties in alphabetical order."""
-    allowed = max(1, len(name) // 3)
+    """The candidates within a third of the name's length in edits, best first, ties in alphabetical order. Of names of one or two
+    characters only the other spellings in upper or lower case are near."""
+    allowed = len(name) // 3
     ranked = sorted(
         (distance, candidate)
         for candidate in set(candidates)
