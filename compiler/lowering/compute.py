@@ -9,7 +9,7 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem, Tile
-from compiler.lowering import reductions
+from compiler.lowering import collecting, reductions
 from compiler.lowering.body import Body, Fault, Memory, fault
 from compiler.lowering.dtypes import hir_name
 from compiler.lowering.expressions import dotted, evaluate
@@ -140,6 +140,7 @@ class Lowering:
         self.sizes = Sizes(signature)
         self.results: list[ResultPlan] = []
         self.reduction: reductions.Reduction | None = None
+        self.collection: collecting.Collection | None = None
         self.yielding = bool(self.written.yields) or self.kernel.kernel_type in _YIELDING
         self.copies: list[str] = []
 
@@ -277,6 +278,12 @@ class Lowering:
     def _start_yielding(self, body: Body) -> None:
         if body.final:
             return
+        if self.kernel.kernel_type in (KernelType.SCAN, KernelType.SORT):
+            if self.collection is None:
+                self.collection = collecting.collection_of(body, self.compute.span)
+            collection = self.collection
+            body.on_yield = lambda b, node: collecting.survey(b, collection, node)
+            return
         if self.reduction is None:
             self.reduction = reductions.reduction_of(body, self.compute.span)
         reduction = self.reduction
@@ -328,8 +335,10 @@ class Lowering:
             run_all(body, self.compute.body.statements)
         self.diagnostics.extend(body.diagnostics.sorted)
         self._raise()
-        if self.yielding and self.reduction is not None:
+        if self.reduction is not None:
             reductions.finish(body, self.reduction)
+        if self.collection is not None:
+            collecting.finish(body, self.collection)
         return self._finish(body, parameters, warnings)
 
     def _reserve_sizes(self, owner: FunctionBuilder) -> None:
@@ -417,7 +426,26 @@ class Lowering:
         ))  # fmt: skip
         return value, ResultArgument(place)
 
+    def _plan_collected(self, body: Body, collection: collecting.Collection) -> list[tuple[Value, KernelArgument]]:
+        collection.loops = tuple(_range_in_function(one, self.sizes) for one in collection.loops)
+        dims = collection.result_dims()
+        found: list[tuple[Value, KernelArgument]] = []
+        for place, dtype in enumerate(collection.dtypes):
+            name = self._result_name(place, len(collection.dtypes))
+            value = body.owner.value(_identifier(name), Mem(hir_name(dtype), dims))
+            collection.results.append(value)
+            self.results.append(ResultPlan(name, dtype, tuple(map(self.sizes.at_launch, dims)), zeroed=collection.conditional))
+            found.append((value, ResultArgument(place)))
+        return found
+
+    def _result_name(self, place: int, count: int) -> str:
+        if len(self.declared) == count:
+            return self.declared[place].name
+        return "out" if place == 0 else f"out{place}"
+
     def _plan_yielded(self, body: Body) -> list[tuple[Value, KernelArgument]]:
+        if self.collection is not None:
+            return self._plan_collected(body, self.collection)
         reduction = self.reduction
         assert reduction is not None
         reduction.loops = tuple(_range_in_function(one, self.sizes) for one in reduction.loops)
@@ -428,9 +456,8 @@ class Lowering:
         found: list[tuple[Value, KernelArgument]] = []
         grouped = 1 if reduction.index_parts > 1 else 0
         for place, dtype in enumerate(dtypes):
-            declared = self.declared[place] if place < len(self.declared) else None
             is_index = place >= len(reduction.components)
-            name = declared.name if declared is not None and len(self.declared) == len(dtypes) else "out" if place == 0 else f"out{place}"
+            name = self._result_name(place, len(dtypes))
             value = body.owner.value(_identifier(name), Mem(hir_name(dtype), dims))
             reduction.results.append(value)
             self.results.append(ResultPlan(
@@ -441,6 +468,12 @@ class Lowering:
         return found
 
     def _emit_yielding(self, body: Body, parameters: list[tuple[Value, KernelArgument]]) -> None:
+        if self.collection is not None:
+            collection = self.collection
+            body.on_yield = lambda b, node: collecting.collect(b, collection, node)
+            body.on_for = lambda b, node: collecting.nest(b, collection, node)
+            run_all(body, self.compute.body.statements)
+            return
         reduction = self.reduction
         assert reduction is not None
         if reduction.left:

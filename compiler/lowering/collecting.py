@@ -1,0 +1,231 @@
+"""`yield` in scan and sort kernels: one element of the result for each iteration.
+
+A scan carries a slot along its axis, whose loop stands innermost; a sort writes keys and payload and then sorts them in place.
+Axes are numbered by the loops around the `yield` as the program writes them."""
+
+from attrs import Factory, define
+
+from compiler.hir.affine import Affine
+from compiler.hir.instruction import Value
+from compiler.hir.library import Sort
+from compiler.lowering.arithmetic import ACCUMULATE
+from compiler.lowering.body import Body, fault
+from compiler.lowering.dtypes import accumulator, hir_name
+from compiler.lowering.expressions import as_truth, evaluate
+from compiler.lowering.numbers import Number, Tuple, literal, meet, value_of
+from compiler.lowering.ranges import Range, loop_range, mentions
+from compiler.lowering.reductions import identity
+from compiler.lowering.sizes import walk
+from compiler.lowering.statements import has_jump, loop_bounds, ranged, run_statements
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.types import DType
+
+_OPERATORS = {"+": "add", "sum": "add", "*": "mul", "prod": "mul", "min": "min", "max": "max", "and": "and", "or": "or"}
+
+
+@define(eq=False)
+class Collection:
+    """A scan (`operator` set) or a sort. `kept` and `dtypes`: what is carried, and what the results hold."""
+
+    kind: KernelType
+    operator: str
+    axis: int
+    exclusive: bool
+    reverse: bool
+    descending: bool
+    span: Span
+    loops: tuple[Range, ...] = ()
+    dtypes: list[DType] = Factory(list)
+    kept: DType = DType.F32
+    conditional: bool = False
+    seen: Span | None = None
+    results: list[Value] = Factory(list)
+    slot: Value | None = None
+    entered: dict[int, Range] = Factory(dict)
+
+    def result_dims(self) -> tuple[Affine, ...]:
+        return tuple(one.extent for one in self.loops)
+
+
+def collection_of(body: Body, span: Span) -> Collection:
+    """The options of `@kernel(scan, ...)` or `@kernel(sort, ...)`."""
+    kernel = body.kernel
+    kind = kernel.kernel_type or KernelType.SCAN
+    name = str(kernel.option("op", "+"))
+    if kind is KernelType.SCAN and name not in _OPERATORS:
+        raise fault("0401", f"`{name}` is no operator of `scan`", span, hint="one of + * min max and or")
+    axis = kernel.option("axis", -1)
+    if not isinstance(axis, int):
+        raise fault("0307", f"a {kind.value} goes along one axis: `axis={axis}` is none", span)
+    return Collection(
+        kind, _OPERATORS.get(name, ""), axis, bool(kernel.option("exclusive", False)), bool(kernel.option("reverse", False)),
+        bool(kernel.option("descending", False)), span,
+    )  # fmt: skip
+
+
+def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
+    """A `yield` in a walk that only finds out types and loops."""
+    before, body.widen = body.widen, collection.kept if collection.dtypes and collection.operator in ("add", "mul") else None
+    parts = _parts(body, collection, node)
+    body.widen = before
+    loops = tuple(one for _, one in body.loops)
+    if not loops:
+        raise fault("0408", f"a {collection.kind.value} needs a `yield` inside a loop", node.span, hint="write `for i in 0..N: yield x[i]`")
+    if collection.seen is not None and collection.seen != node.span and len(loops) != len(collection.loops):
+        raise fault("0408", "two `yield`s stand in different numbers of loops", node.span, hint="yield from one nest")
+    rank = len(loops)
+    if not -rank <= collection.axis < rank:
+        raise fault("0307", f"axis {collection.axis} is outside the {rank} loops around `yield`", collection.span, hint=f"valid: {-rank} to {rank - 1}")
+    if body.extra.get("loop_depth", 0) > rank:
+        raise fault("0408", f"a {collection.kind.value} can't yield from a `while`", node.span, hint="use a `for` loop")
+    names = {one.name for one in loops} | body.opaque
+    for one in loops:
+        if mentions(one.low, names) or mentions(one.last, names):
+            raise fault(
+                "0109", f"a {collection.kind.value} over loops whose bounds depend on other loops isn't supported yet", node.span, hint="use rectangular loops"
+            )
+        if abs(one.step) != 1:
+            raise fault("0109", f"a {collection.kind.value} over a loop with a step isn't supported yet", node.span, hint="count by 1 and multiply")
+    collection.axis %= rank
+    collection.loops, collection.seen = loops, node.span
+    collection.conditional = collection.conditional or bool(body.path)
+    collection.dtypes = [_dtype(body, number, part) for number, part in enumerate(parts)]
+    if collection.kind is KernelType.SCAN:
+        narrow = collection.dtypes[0]
+        if collection.operator in ("and", "or") and narrow.is_float:
+            raise fault("0208", f"`scan({collection.operator})` needs bools or ints: this is {narrow.value}", node.value.span)
+        collection.kept = accumulator(narrow) if collection.operator in ("add", "mul") else narrow
+        collection.dtypes = [narrow if narrow.is_float else collection.kept]
+
+
+def _dtype(body: Body, number: int, part: Number) -> DType:
+    key = ("yield", number)
+    have = body.new_flows.get(key)
+    known = [] if have is None else [Number(have[0], weak=have[1], origin=have[2])]
+    dtype, weak, origin = meet(*known, part)
+    body.new_flows[key] = (dtype, weak, origin)
+    return origin or dtype
+
+
+def _parts(body: Body, collection: Collection, node: nodes.Yield) -> list[Number]:
+    value = evaluate(body, node.value)
+    flat = list(_flat(value))
+    if collection.kind is KernelType.SCAN and len(flat) != 1:
+        raise fault("0408", "a scan yields one number", node.span, hint="use a kernel for each scan")
+    for part in flat:
+        if not isinstance(part, Number):
+            raise fault("0408", "`yield` needs a number, or a tuple `(key, payload)`", node.span)
+    return [part for part in flat if isinstance(part, Number)]
+
+
+def _flat(value: object) -> list[object]:
+    return [leaf for element in value.elements for leaf in _flat(element)] if isinstance(value, Tuple) else [value]
+
+
+# ---- the walk that emits -------------------------------------------------------------------------------------------------
+
+
+def nest(body: Body, collection: Collection, node: nodes.For) -> bool:
+    """The hook on loops: those around the `yield`, reordered so that the scanned one stands innermost."""
+    if not _yields(node):
+        return False
+    clauses, inner = _chain(node)
+    first = len(collection.entered)
+    further = any(isinstance(part, nodes.For) and _yields(part) for statement in inner.statements for part in walk(statement))
+    order = list(range(len(clauses)))
+    place = collection.axis - first
+    if collection.kind is KernelType.SCAN and 0 <= place < len(clauses):
+        if further:
+            raise fault(
+                "0109", "a scan along an outer loop with statements before the inner loop isn't supported yet", node.span,
+                hint="move the statements into the innermost loop",
+            )  # fmt: skip
+        order = [axis for axis in order if axis != place] + [place]
+    _enter(body, collection, clauses, order, first, inner)
+    return True
+
+
+def _chain(node: nodes.For) -> tuple[list[nodes.ForClause], nodes.Block]:
+    """The clauses of a perfect nest, outermost first, and its innermost block."""
+    clauses = list(node.clauses)
+    block = node.body
+    while len(block.statements) == 1 and isinstance(block.statements[0], nodes.For):
+        inner = block.statements[0]
+        clauses += inner.clauses
+        block = inner.body
+    return clauses, block
+
+
+def _yields(node: nodes.Node) -> bool:
+    return any(isinstance(part, nodes.Yield) for part in walk(node))
+
+
+def _enter(
+    body: Body, collection: Collection, clauses: list[nodes.ForClause], order: list[int], first: int, inner: nodes.Block
+) -> None:
+    if not order:
+        run_statements(body, inner)
+        return
+    place, *rest = order
+    clause = clauses[place]
+    low, high, step = loop_bounds(body, clause)
+    scanned = collection.kind is KernelType.SCAN and first + place == collection.axis
+    if scanned:
+        start = value_of(body.build, _identity(collection), collection.kept)
+        collection.slot = body.build.slot(start, "running")
+        if collection.reverse:
+            low, high, step = (high - 1, low - 1, -1) if step > 0 else (high + 1, low + 1, 1)
+    with body.build.loop(clause.names[0], low, high, step) as (builder, handle):
+        one = loop_range(handle.variable.name, low, high, step)
+        with body.at(builder), body.scope(), ranged(body, clause, one):
+            collection.entered[first + place] = one
+            if has_jump(inner):
+                with body.branch(body.construct(), 0):
+                    _enter(body, collection, clauses, rest, first, inner)
+            else:
+                _enter(body, collection, clauses, rest, first, inner)
+            del collection.entered[first + place]
+
+
+def _identity(collection: Collection) -> Number:
+    value = identity(collection.operator, collection.kept)
+    return literal(value) if collection.kept is DType.BOOL else literal(value, collection.kept)
+
+
+def collect(body: Body, collection: Collection, node: nodes.Yield) -> None:
+    """A `yield`: one element of the result."""
+    before, body.widen = body.widen, collection.kept if collection.operator in ("add", "mul") else None
+    parts = _parts(body, collection, node)
+    body.widen = before
+    build = body.build
+    position = [_offset(collection.entered[axis], collection.loops[axis]) for axis in range(len(collection.loops))]
+    if collection.kind is KernelType.SORT:
+        for mem, part, dtype in zip(collection.results, parts, collection.dtypes, strict=True):
+            build.store(mem, value_of(build, part, dtype), position)
+        return
+    assert collection.slot is not None
+    if collection.kept is DType.BOOL and parts[0].dtype is not DType.BOOL:
+        new = as_truth(body, parts[0], node.value).value
+    else:
+        new = value_of(build, parts[0], collection.kept)
+    old = build.get(collection.slot)
+    flags = ACCUMULATE if collection.kept.is_float and collection.operator in ("add", "mul") else ()
+    total = build.op(collection.operator, old, new, flags=flags)
+    build.set(collection.slot, total)
+    shown = old if collection.exclusive else total
+    build.store(collection.results[0], build.cast(shown, hir_name(collection.dtypes[0])), position)
+
+
+def _offset(one: Range, written: Range) -> Affine:
+    """How many iterations the loop, as written, has behind it."""
+    return Affine.of(one.name) - written.low if written.step > 0 else written.low - one.name
+
+
+def finish(body: Body, collection: Collection) -> None:
+    """Sort what was written."""
+    if collection.kind is KernelType.SORT:
+        keys, *payload = collection.results
+        body.build.emit(Sort(keys=keys, payload=tuple(payload), axis=collection.axis, descending=collection.descending))
+
