@@ -269,6 +269,8 @@ class ModuleReader(Reader):
                     fields["address_spaces_used"] = frozenset(self.separated(lambda: self.one_of(spaces, "space"), "[", "]"))
                 case "workgroup":
                     fields["workgroup"] = tuple(self.separated(self.integer, "[", "]"))
+                case "grid":
+                    fields["grid"] = tuple(self.separated(self.affine, "[", "]"))
                 case other:
                     self.fail(f"kernel information has no `{other}`", token)
 
