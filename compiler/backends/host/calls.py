@@ -39,6 +39,9 @@ class Calls(Expressions):
                 if segments[0] == "extern":
                     return self._extern_call(node, segments[-1])
             case nodes.Field(value=receiver, name=name):
+                in_library = self.library_member(receiver, name)
+                if in_library is not None:
+                    return self._library_call(node, in_library)
                 if not (isinstance(receiver, nodes.Name) and isinstance(self.scope.find(receiver.name), Module)):
                     return self._method_call(node, receiver, name)
         return self._value_call(node)

@@ -8,16 +8,18 @@ from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import (
     MARK,
     DeclaredFunction,
+    LibraryModule,
     LibraryName,
     Module,
     ModuleMember,
     Variable,
 )
-from compiler.backends.host.operators import Operators
+from compiler.backends.host.operators import Operators, inferred
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.library import LibraryFunction
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.constants import constant
 from compiler.typed_ast.types import I64, STRING, UNKNOWN, DType, ListType, RangeType, Scalar, TupleType, Type
 
 _LATER = {
@@ -75,11 +77,11 @@ class Expressions(Operators):
                 if not elements:
                     return ast.Constant(None)
                 types = node.type.elements if isinstance(node.type, TupleType) else (UNKNOWN,) * len(elements)
-                makers = [self._maker(e, t) for e, t in zip(elements, types, strict=True)]
+                makers = [self._maker(e, inferred(t)) for e, t in zip(elements, types, strict=True)]
                 values = self.in_order(makers, node.span)
                 return self.made(ast.Tuple(values, ast.Load()), node.span, *values)
             case nodes.ListLiteral(elements=elements):
-                element = node.type.element if isinstance(node.type, ListType) else UNKNOWN
+                element = inferred(node.type.element) if isinstance(node.type, ListType) else UNKNOWN
                 values = self.in_order([self._maker(e, element) for e in elements], node.span)
                 return self.made(ast.List(values, ast.Load()), node.span, *values)
             case nodes.Range():
@@ -96,6 +98,8 @@ class Expressions(Operators):
                 return self.compute(node)
             case nodes.If() | nodes.Block():
                 return self.value_of_block(node)
+            case nodes.UnitNumber() if isinstance(constant(node), int):
+                return ast.Constant(constant(node))  # type: ignore[arg-type]
             case nodes.LaterExpression(feature=feature):
                 raise not_supported(feature, node.span, "see the list of what this version runs")
         later = _LATER.get(type(node))
@@ -119,7 +123,7 @@ class Expressions(Operators):
                 return self.member(member, span)
             case LibraryName(function=function):
                 return self.library_value(function)
-            case Module():
+            case Module() | LibraryModule():
                 raise ZyntaxError(Diagnostic("0203", f"`{name}` is a module, not a value", span, hint=f"name a part of it: `{name}.f`"))
         if name in self.library.constants:
             return self.constant(self.library.constants[name][1])
@@ -155,9 +159,11 @@ class Expressions(Operators):
         member = self.module_member(node.segments)
         if member is not None:
             return self.member(member, node.span)
-        function = self.library.functions.get("::".join(node.segments))
-        if function is not None:
-            return self.library_value(function)
+        full = "::".join(node.segments)
+        if full in self.library.functions:
+            return self.library_value(self.library.functions[full])
+        if full in self.library.constants:
+            return self.constant(self.library.constants[full][1])
         if len(node.segments) == 1:
             return self.name(node.segments[0], node.span)
         raise ZyntaxError(Diagnostic("0201", f"there is no `{'::'.join(node.segments)}`", node.span))
@@ -169,6 +175,20 @@ class Expressions(Operators):
                 return ModuleMember(segments[1], module)
         return None
 
+    def library_member(self, value: nodes.Expression, name: str) -> LibraryFunction | None:
+        """`tensor.zeros`, where `tensor` is a module of the library."""
+        if not isinstance(value, nodes.Name):
+            return None
+        found = self.scope.find(value.name)
+        if isinstance(found, LibraryModule):
+            module = found.name
+        elif found is None and value.name in self.library.modules:
+            module = value.name
+        else:
+            return None
+        functions = self.library.functions
+        return functions.get(f"{module}::{name}") or functions.get(name)
+
     # ---- parts ---------------------------------------------------------------------------------------------------
 
     def field(self, node: nodes.Field) -> ast.expr:
@@ -178,6 +198,9 @@ class Expressions(Operators):
                 if node.name not in module.names:
                     raise ZyntaxError(Diagnostic("0202", f"module `{module.name}` has no `{node.name}`", node.span))
                 return self.member(ModuleMember(node.name, module), node.span)
+        entry = self.library_member(node.value, node.name)
+        if entry is not None:
+            return self.library_value(entry)
         value = self.expression(node.value)
         if isinstance(node.value.type, TupleType) and node.name.isdecimal():
             return self.made(ast.Subscript(value, ast.Constant(int(node.name)), ast.Load()), node.span, value)
@@ -250,9 +273,9 @@ class Expressions(Operators):
     def conditional(self, node: nodes.Conditional) -> ast.expr:
         test = self.condition(node.condition)
         with self.collected() as first:
-            then = self.converted(node.then, node.type)
+            then = self.converted(node.then, inferred(node.type))
         with self.collected() as second:
-            otherwise = self.converted(node.otherwise, node.type)
+            otherwise = self.converted(node.otherwise, inferred(node.type))
         if not first and not second:
             return self.made(ast.IfExp(test, then, otherwise), node.span, test, then, otherwise)
         name = self.frame.temporary()
@@ -274,7 +297,7 @@ class Expressions(Operators):
             if node.condition is not None:
                 test = self.condition(node.condition)
                 self.write(ast.If(ast.UnaryOp(ast.Not(), test), [self.at(ast.Continue(), node.span)], []), node.condition.span)
-            element = node.type.element if isinstance(node.type, ListType) else UNKNOWN
+            element = inferred(node.type.element) if isinstance(node.type, ListType) else UNKNOWN
             value = self.converted(node.element, element)
             append = ast.Attribute(load(result), "append", ast.Load())
             self.write(ast.Expr(self.at(ast.Call(append, [value], []), node.element.span)), node.element.span)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import MARK, DeclaredFunction, Frame, LibraryName, Scope, Variable
+from compiler.backends.host.operators import needs_no_check
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.statements import Destination, Statements
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -12,7 +13,7 @@ from compiler.library import Library
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.shapes import dims_of
-from compiler.typed_ast.types import I64, UNIT, UNKNOWN, Scalar, TensorType, Type
+from compiler.typed_ast.types import I64, UNIT, UNKNOWN, TensorType, Type
 from compiler.typed_ast.walk import walk
 
 
@@ -134,7 +135,7 @@ class Functions(Statements):
                 test = ast.Compare(load(python), [ast.Is()], [load(f"{MARK}missing")])
                 given = self.at(ast.Assign([ast.Name(python, ast.Store())], ast.Call(load(default), [], [])), parameter.span)
                 self.write(ast.If(test, [given], []), parameter.span)
-            if isinstance(type_, Scalar) or not self.needs_no_check(type_):
+            if not needs_no_check(type_):
                 value = self.help("convert", parameter.span, load(python), self.typed(type_))
                 self.assign(python, value, parameter.span)
         return names

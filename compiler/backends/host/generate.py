@@ -11,6 +11,7 @@ from compiler.backends.host.naming import (
     MARK,
     DeclaredFunction,
     Frame,
+    LibraryModule,
     LibraryName,
     Module,
     ModuleMember,
@@ -173,6 +174,8 @@ class Generator(Functions):
         if program is None:
             if node.form is nodes.ImportForm.NAMES:
                 self._import_from_library(node)
+            elif node.form is nodes.ImportForm.MODULE and node.alias is not None:
+                self.enter(node.alias, LibraryModule(dotted))
             return
         python = f"{MARK}module·{dotted}"
         self.constants[python] = program.namespace

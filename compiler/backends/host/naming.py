@@ -71,7 +71,14 @@ class LibraryName:
     function: LibraryFunction
 
 
-Binding = Variable | DeclaredFunction | Module | ModuleMember | LibraryName
+@define(eq=False)
+class LibraryModule:
+    """A module of the library under an alias: `import tensor as t`."""
+
+    name: str
+
+
+Binding = Variable | DeclaredFunction | Module | ModuleMember | LibraryName | LibraryModule
 
 
 @define(eq=False)

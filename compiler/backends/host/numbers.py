@@ -219,6 +219,14 @@ _INTS: dict[str, Callable[[int, int, DType], int]] = {
     ">>": shift_right,
     "&": lambda a, b, d: a & b,
 }
+ON_INTS: dict[str, Callable[[int, int], int]] = {
+    "/": divide_ints,
+    "%": remainder_ints,
+    "**": power_ints,
+    "<<": shift_left,
+    ">>": shift_right,
+}
+"""Those of the operators on two i64 that have no Python spelling."""
 _FLOATS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,

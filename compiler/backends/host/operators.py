@@ -13,8 +13,19 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.library import LibraryFault
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.conversions import DTYPE_NAMES
-from compiler.typed_ast.types import DType, Scalar, StringType, TensorType, Type
+from compiler.typed_ast.conversions import DTYPE_NAMES, strong
+from compiler.typed_ast.types import (
+    UNKNOWN,
+    DType,
+    ListType,
+    Scalar,
+    StringType,
+    TensorType,
+    TupleType,
+    Type,
+    UnitType,
+    UnknownType,
+)
 
 _PYTHON: dict[str, Callable[[], ast.operator]] = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult}
 _COMPARE: dict[str, Callable[[], ast.cmpop]] = {
@@ -106,24 +117,9 @@ class Operators(Emitter):
                     if have.weak:
                         return self.help("weak", span, value, self.constant(want))
                 return self.help("convert", span, value, self.typed(to))
-        if have == to or self.needs_no_check(to) or self.same_container(have, to):
+        if strong(have) == strong(to) or needs_no_check(to):
             return value
         return self.help("convert", span, value, self.typed(to))
-
-    def needs_no_check(self, to: Type) -> bool:
-        from compiler.typed_ast import types
-
-        return not isinstance(to, (types.ListType, types.TupleType, types.TensorType, StringType, types.UnitType))
-
-    def same_container(self, have: Type, to: Type) -> bool:
-        from compiler.typed_ast import types
-
-        match have, to:
-            case types.TensorType(), types.TensorType(shape=types.DynamicShape(), element=types.UnknownType()):
-                return True
-            case types.ListType(element=inner), types.ListType(element=element):
-                return inner == element or isinstance(element, types.UnknownType)
-        return False
 
     # ---- operators -------------------------------------------------------------------------------------------------
 
@@ -302,6 +298,30 @@ class Operators(Emitter):
 
 def _ready(value: ast.expr) -> Callable[[], ast.expr]:
     return lambda: value
+
+
+def needs_no_check(to: Type) -> bool:
+    """Whether every value is fine as it is where this type is asked for."""
+    match to:
+        case ListType(element=element):
+            return isinstance(element, UnknownType)
+        case TensorType(element=element, shape=shape):
+            return isinstance(element, UnknownType) and shape.rank is None
+    return not isinstance(to, (Scalar, StringType, TupleType, UnitType))
+
+
+def inferred(found: Type) -> Type:
+    """What a value must become where the type was not written but found: only numbers change, alone and in containers."""
+    match found:
+        case Scalar():
+            return found
+        case ListType(element=element):
+            inner = inferred(element)
+            return UNKNOWN if isinstance(inner, UnknownType) else ListType(inner)
+        case TupleType(elements=elements):
+            parts = tuple(map(inferred, elements))
+            return UNKNOWN if all(isinstance(p, UnknownType) for p in parts) else TupleType(parts)
+    return UNKNOWN
 
 
 def _dtype(type_: Type) -> DType | None:

@@ -8,6 +8,7 @@ from attrs import frozen
 from compiler.backends.host.calls import Calls
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import MARK, Variable
+from compiler.backends.host.operators import inferred
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
@@ -56,7 +57,7 @@ class Statements(Calls):
 
     def value_of_block(self, node: nodes.Expression) -> ast.expr:
         name = self.frame.temporary()
-        self.into(node, Destination(store=name, to=node.type))
+        self.into(node, Destination(store=name, to=inferred(node.type)))
         return load(name)
 
     def block_into(self, node: nodes.Block, destination: Destination) -> None:
@@ -143,18 +144,17 @@ class Statements(Calls):
             self._without_value(node, declared)
             return
         found = declared if declared != UNKNOWN else strong(node.value.type)
+        made = self.converted(node.value, declared if declared != UNKNOWN else inferred(found))
         if isinstance(node.pattern, nodes.TuplePattern):
-            kept = self.keep(self.converted(node.value, found), node.value.span)
-            self.bind(node.pattern, kept, found, node.mutable)
+            self.bind(node.pattern, self.keep(made, node.value.span), found, node.mutable)
             return
-        value = self.converted(node.value, found)
         # What a mutable variable of no declared type holds may change in shape and element type; a number's type stays.
         type_ = found if declared != UNKNOWN or isinstance(found, Scalar) or not node.mutable else UNKNOWN
         match node.pattern:
             case nodes.BindingPattern(name=name):
-                self.bind_name(name, value, type_, node.mutable, node.span)
+                self.bind_name(name, made, type_, node.mutable, node.span)
             case nodes.WildcardPattern():
-                self.write(ast.Expr(value), node.span)
+                self.write(ast.Expr(made), node.span)
             case _:
                 raise not_supported("this pattern", node.pattern.span, "take the parts by name")
 

@@ -62,11 +62,7 @@ def helpers(library: Library) -> dict[str, Any]:
         "call": call_value,
         "sizes": bind_sizes,
         "bounds": Bounds,
-        "div·i64": numbers.divide_ints,
-        "rem·i64": numbers.remainder_ints,
-        "pow·i64": numbers.power_ints,
-        "shl·i64": numbers.shift_left,
-        "shr·i64": numbers.shift_right,
+        **{f"{ARITHMETIC[symbol]}·i64": _on_ints(library, symbol, operate) for symbol, operate in numbers.ON_INTS.items()},
         "div·f64": numbers.divide_floats,
         "rem·f64": numbers.remainder_floats,
         "pow·f64": numbers.power_floats,
@@ -94,6 +90,16 @@ def _arithmetic(library: Library, symbol: str, name: str, left_weak: bool, right
         return found if found is not NotImplemented else on_library(library, entry, symbol, left, right)
 
     return operate
+
+
+def _on_ints(library: Library, symbol: str, operate: Helper) -> Helper:
+    """An operator on what the types say are two i64; a list may have got other elements since."""
+    general = _arithmetic(library, symbol, ARITHMETIC[symbol], False, False)
+
+    def run(left: Any, right: Any) -> Any:
+        return operate(left, right) if type(left) is int and type(right) is int else general(left, right)
+
+    return run
 
 
 def _comparison(library: Library, symbol: str, name: str, left_weak: bool, right_weak: bool) -> Helper:

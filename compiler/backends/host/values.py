@@ -162,7 +162,7 @@ def as_tensor(library: Library, value: Any, to: TensorType) -> Any:
         value = invoke(library, "tensor", value, to.element.dtype.value if isinstance(to.element, Scalar) else None)
     elif kind_of(value) != "tensor":
         raise misfit("a tensor", value)
-    return checked_shape(value, to)
+    return checked_shape(_element_type(library, value, to), to)
 
 
 def checked_shape(value: Any, to: TensorType) -> Any:
@@ -175,6 +175,16 @@ def checked_shape(value: Any, to: TensorType) -> Any:
         if len(shape) != rank or any(c is not None and c != s for c, s in zip(constants, shape, strict=True)):
             raise LibraryFault("0807", f"expected {to}, found a tensor of shape {list(shape)}")
     return value
+
+
+def _element_type(library: Library, value: Any, to: TensorType) -> Any:
+    """The tensor with the declared element type, when its own becomes that by itself."""
+    if not isinstance(to.element, Scalar) or value.dtype_name == to.element.dtype.value:
+        return value
+    want = to.element.dtype
+    if not loses_nothing(DType(value.dtype_name), want):
+        raise LibraryFault("0807", f"expected {to}, found a tensor of {value.dtype_name}", f"write `as {want.value}`")
+    return invoke(library, "operator as", value, want.value)
 
 
 # ---- parts of values -------------------------------------------------------------------------------------------------------

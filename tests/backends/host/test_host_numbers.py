@@ -70,7 +70,8 @@ def test_ints_become_floats_where_they_are_declared_so() -> None:
 
 
 def test_an_op_assignment_keeps_the_type_of_its_variable() -> None:
-    assert lines("mut x = 1.5f32\nx += 1\nx *= 2.0\nprintln(x)\nvar n = 7\nn /= 2\nn -= 1\nprintln(n)\nn %= 2\nprintln(n)") == ["5.0", "2", "0"]
+    program = "mut x = 1.5f32\nx += 1\nx *= 2.0\nprintln(x)\nvar n = 7\nn /= 2\nn -= 1\nprintln(n)\nn %= 2\nprintln(n)"
+    assert lines(program) == ["5.0", "2", "0"]
 
 
 @pytest.mark.parametrize(

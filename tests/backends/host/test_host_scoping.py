@@ -13,7 +13,14 @@ def test_a_second_let_shadows_and_may_use_the_first() -> None:
 
 
 def test_loop_variables_do_not_leak() -> None:
-    assert lines("let i = 100\nfor i in 0..3: print(i, \"\")\nprintln(i)\nlet xs = [i for i in 0..2]\nprintln(i, xs)") == ["0 1 2 100", "100 [0, 1]"]
+    program = """
+let i = 100
+for i in 0..3: print(i, "")
+println(i)
+let xs = [i for i in 0..2]
+println(i, xs)
+"""
+    assert lines(program) == ["0 1 2 100", "100 [0, 1]"]
 
 
 def test_a_local_hides_a_global_only_in_its_block() -> None:
