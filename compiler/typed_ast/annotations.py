@@ -157,7 +157,7 @@ class _Reader:
                 self.fault("0402", f"`@{name}` stands before a `for`, not at the block", span, "move it to the line before the loop")
             case _:
                 known = [*BLOCK_ANNOTATIONS, *LOOP_ANNOTATIONS]
-                hint = did_you_mean(name, known) or "there are " + ", ".join(f"`@{k}`" for k in known)
+                hint = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "there are " + ", ".join(f"`@{k}`" for k in known)
                 self.fault("0401", f"there is no annotation `@{name}`", span, hint)
 
     # ---- arguments ----
@@ -429,7 +429,7 @@ class _Reader:
         elif name in BLOCK_ANNOTATIONS:
             self.fault("0402", f"`@{name}` belongs to the block, not to a loop inside", annotation.span, "move it to the top of the block")
         else:
-            hint = did_you_mean(name, LOOP_ANNOTATIONS) or "before a `for` stand " + ", ".join(f"`@{k}`" for k in LOOP_ANNOTATIONS)
+            hint = did_you_mean(f"@{name}", [f"@{k}" for k in LOOP_ANNOTATIONS]) or "before a `for` stand " + ", ".join(f"`@{k}`" for k in LOOP_ANNOTATIONS)
             self.fault("0401", f"there is no annotation `@{name}`", annotation.span, hint)
 
 

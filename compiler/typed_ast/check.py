@@ -15,7 +15,7 @@ from compiler.typed_ast import (
     infer_values,
     later,
 )
-from compiler.typed_ast.context import Checker, ComputeOutcome, ComputeRule, FindModule, Frame, unknown_compute
+from compiler.typed_ast.context import Checker, ComputeOutcome, ComputeRule, FindModule, unknown_compute
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.nodes import (
     BindingPattern,
@@ -54,7 +54,7 @@ def check(
     module has a file; without it any import is believed."""
     checker = Checker(library, compute_rule, Diagnostics(), find_module=find_module)
     _declare_types(checker, program)
-    checker.statements(program.statements, _top_scope(program, checker.frame))
+    checker.statements(program.statements, _top_scope(program, checker))
     return CheckedProgram(rebuild(program, checker.types, checker.kernels), checker.diagnostics)
 
 
@@ -90,7 +90,7 @@ def _declare_types(checker: Checker, program: Program) -> None:
             checker.resolver.resolve(alias.target)
 
 
-def _top_scope(program: Program, frame: Frame) -> Scope:
+def _top_scope(program: Program, checker: Checker) -> Scope:
     """The program's scope. A function runs later than it is declared: it sees the names of later lines too, but not their types;
     nor does it know which one is meant where a name is declared twice."""
     count: dict[str, int] = {}
@@ -101,8 +101,9 @@ def _top_scope(program: Program, frame: Frame) -> Scope:
             places.setdefault(name, span)
 
     def unknown(name: str) -> Variable:
-        return Variable(name, UNKNOWN, places[name], VariableKind.MUTABLE, declared=True, frame=frame)
+        return Variable(name, UNKNOWN, places[name], VariableKind.MUTABLE, declared=True, frame=checker.frame)
 
+    checker.top_names = places
     top = Scope()
     beyond = Scope(entries={name: unknown(name) for name in count})
     declared = Scope(beyond, top.entries, top.ended)

@@ -97,6 +97,8 @@ class Checker:
     kernels: dict[int, KernelMetadata] = Factory(dict)
     frame: Frame = Factory(lambda: Frame(top=True))
     find_module: FindModule | None = None
+    top_names: dict[str, Span] = Factory(dict)
+    """The variables that the program itself declares, wherever it does."""
     open_names: bool = False
     """True when an import brings names that are not known: an undefined name may be one of them."""
     muted: int = 0

@@ -122,8 +122,7 @@ def fit(found: Type, expected: Type, value: object = None) -> Fit:
         case Scalar(), TensorType():
             return _element_fit(found, expected.element) if expected.shape.rank in (None, 0) else Fit.NO
         case ListType(), TensorType():
-            leaf = list_leaf(found)
-            return _element_fit(leaf, expected.element) if isinstance(leaf, Scalar) or is_silent(leaf) else Fit.NO
+            return _list_fit(list_leaf(found), expected.element)
         case ListType(element=a), ListType(element=b):
             return _element_fit(a, b)
         case TupleType(elements=a), TupleType(elements=b):
@@ -139,6 +138,15 @@ def fit(found: Type, expected: Type, value: object = None) -> Fit:
 
 def _element_fit(found: Type, expected: Type) -> Fit:
     return fit(found, expected)
+
+
+def _list_fit(leaf: Type, expected: Type) -> Fit:
+    """A list of numbers as a tensor: a list is only made of f64 because its literals are, so any float type takes its floats."""
+    if not isinstance(leaf, Scalar) and not is_silent(leaf):
+        return Fit.NO
+    if isinstance(leaf, Scalar) and isinstance(expected, Scalar) and leaf.dtype.is_float and expected.dtype.is_float:
+        return Fit.YES
+    return _element_fit(leaf, expected)
 
 
 def list_leaf(found: Type) -> Type:

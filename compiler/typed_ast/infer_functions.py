@@ -261,7 +261,7 @@ def _check_annotation(checker: Checker, annotation: Annotation) -> None:
         checker.later(what, annotation.span, hint)
     elif name not in _ACCEPTED:
         known = [*_ACCEPTED, *_LATER]
-        hint_text = did_you_mean(name, known) or "functions take " + ", ".join(f"`@{k}`" for k in _ACCEPTED)
+        hint_text = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "functions take " + ", ".join(f"`@{k}`" for k in _ACCEPTED)
         checker.report(Diagnostic("0401", f"there is no annotation `@{name}` of functions", annotation.span, hint=hint_text))
 
 

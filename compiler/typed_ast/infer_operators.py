@@ -215,12 +215,9 @@ def shapes_differ(checker: Checker, node: Binary, left: Type, right: Type, where
             detail, hint = "`@` needs tensors with axes", "multiply by a number with `*`"
         else:
             i, j = where.left_axis % len(a), where.right_axis % len(b)
-            if -where.left_axis > 2 or -where.right_axis > 2 or where.left_axis == where.right_axis:
-                detail = f"axis {i} on the left is {a[where.left_axis]}, axis {j} on the right is {b[where.right_axis]}"
-                hint = "the leading axes are equal, or one of them is 1"
-            else:
-                detail = f"axis {i} on the left is {a[where.left_axis]}, axis {j} on the right is {b[where.right_axis]}"
-                hint = "the columns on the left are as many as the rows on the right"
+            detail = f"axis {i} on the left is {a[where.left_axis]}, axis {j} on the right is {b[where.right_axis]}"
+            leading = where.left_axis == where.right_axis and len(b) > 1
+            hint = "leading axes are equal, or one of them is 1" if leading else "the columns on the left are as many as the rows on the right"
     else:
         width = max(map(len, shown))
         shown = [s.rjust(width) for s in shown]

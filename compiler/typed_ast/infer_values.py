@@ -184,7 +184,8 @@ _OPTION_WORDS = {"None", "Some", "Ok", "Err"}
 def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
     """0201, with the nearest names; says so when a block that has ended declared the name."""
     if word in _OPTION_WORDS:
-        return checker.later(f"`{word}`", span, "return a tuple `(found, value)`")
+        hint = "return a tuple `(ok, value)`" if word in ("Ok", "Err") else "return a tuple `(found, value)`"
+        return checker.later(f"`{word}`", span, hint)
     if word in checker.resolver.later:
         return ERROR
     ended = scope.find_ended(word)
@@ -201,6 +202,10 @@ def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
         )
     if checker.open_names:
         return UNKNOWN
+    further_down = checker.top_names.get(word)
+    if further_down is not None:
+        others = (Label(further_down, "declared here, further down"),)
+        return checker.report(Diagnostic("0201", f"`{word}` is not defined yet", span, "not found", others, hint="declare it first"))
     known = [n for n, _ in scope.visible()] + [n for n in checker.library.functions if n.isidentifier()] + list(checker.library.constants)
     return checker.report(Diagnostic("0201", f"`{word}` is not defined", span, "not found", hint=did_you_mean(word, known)))
 

@@ -12,6 +12,7 @@ from compiler.typed_ast.nodes import (
     LaterExpression,
     LaterStatement,
     Match,
+    Name,
     Node,
     RecordLiteral,
     Statement,
@@ -54,6 +55,8 @@ _HINTS = {
 
 @infers(Match, Try, DictLiteral, RecordLiteral)
 def later_value(checker: Checker, node: Expression, scope: Scope, expected: Type | None) -> Type:
+    if isinstance(node, RecordLiteral) and isinstance(node.struct, Name) and node.struct.name in checker.resolver.later:
+        return ERROR
     what, hint = _WORDS[type(node)]
     return checker.later(what, node.span, hint)
 

@@ -172,6 +172,10 @@ class TypeResolver:
     def _dim(self, dim: Dim, size: Callable[[str, Span], ShapeExpr | None] | None) -> ShapeExpr | None:
         if dim.value is None:
             return None
+        if isinstance(dim.value, Name) and dim.value.name in _PLAIN:
+            message = f"the elements of a tensor are numbers or bools, not {_PLAIN[dim.value.name]}"
+            self.report(Diagnostic("0203", message, dim.value.span))
+            return None
         form = affine(dim.value, size)
         if form is None and not _is_plain(dim.value):
             self.report(
@@ -245,9 +249,10 @@ def parse_device(text: str, span: Span) -> DeviceTarget | Diagnostic:
         return AUTO
     if kind == "cuda" and (not colon or (index.isascii() and index.isdigit() and len(index) < 4)):
         return DeviceTarget(DeviceKind.CUDA, int(index) if colon else 0)
+    near = "did you mean `cuda`?" if kind == "gpu" else did_you_mean(text, ("cuda", "auto"))
     return Diagnostic(
         "0501",
         f"there is no device `{text}`",
         span,
-        hint=did_you_mean(text, ("cpu", "cuda", "auto")) or 'devices are "cpu", "cuda", "cuda:1" and "auto", which picks what is there',
+        hint=near or 'devices are "cpu", "cuda", "cuda:1" and "auto", which picks what is there',
     )

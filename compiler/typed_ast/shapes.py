@@ -104,7 +104,10 @@ def matmul(a: Dims | None, b: Dims | None) -> Dims | None:
     columns = b[-1:] if len(b) > 1 else ()
     if len(a) <= 2 and len(b) <= 2:
         return rows + columns
-    batch = broadcast(a[:-2], b[:-2]) if len(a) > 2 and len(b) > 2 else (a[:-2] or b[:-2])
+    try:
+        batch = broadcast(a[:-2], b[:-2])
+    except ShapeClash as clash:
+        raise ShapeClash(clash.left_axis - 2, clash.right_axis - 2) from None
     return None if batch is None else batch + rows + columns
 
 
