@@ -1,13 +1,13 @@
 """Who touches which memory where: every load, store and slot access of a nest with the loops around it, and indices as affine
 forms of iterations. Collects; the judgement is in `dependence` and `races`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from attrs import Factory, define, field, frozen
 
 from compiler.analysis.affine_sets import Facts
 from compiler.hir.affine import Affine
-from compiler.hir.control import For, If, While
+from compiler.hir.control import For, If
 from compiler.hir.core import Binary, Cast, Combine, Compare, Const, InBounds, Index, Select
 from compiler.hir.instruction import Instruction, Region, Value
 from compiler.hir.memory import Alloc, GetSlot, Load, MakeSlot, SetSlot, Store
@@ -38,13 +38,28 @@ class Access:
     index: tuple[Affine, ...]
     loops: tuple[Loop, ...]
     position: int
-    conditional: bool
+    guards: "Guards"
     exact: bool
     accumulates: "Accumulation | None" = None
 
     @property
     def is_store(self) -> bool:
         return isinstance(self.op, Store)
+
+    @property
+    def conditional(self) -> bool:
+        return self.guards.conditional
+
+
+@frozen
+class Guards:
+    """Under which conditions something runs: `forms` are those that are affine, each >= 0; `conditional`: there are any."""
+
+    conditional: bool = False
+    forms: tuple[Affine, ...] = ()
+
+    def under(self, forms: Iterable[Affine] | None) -> "Guards":
+        return Guards(True, (*self.forms, *(forms or ())))
 
 
 @frozen(eq=False)
@@ -167,7 +182,7 @@ class _Collector:
         for parameter in self.nest.function.parameters:
             self.nest.definitions[parameter.name] = parameter
             self.nest.home[parameter] = ()
-        self.region(self.nest.function.body, (), False)
+        self.region(self.nest.function.body, (), Guards())
         for access in self.nest.accesses:
             if isinstance(access.op, Store):
                 access.accumulates = accumulation(access.op, self.nest)
@@ -176,12 +191,12 @@ class _Collector:
     def form(self, form: Affine) -> Affine:
         return form.substitute(self.names)
 
-    def region(self, region: Region, loops: tuple[Loop, ...], conditional: bool) -> None:
+    def region(self, region: Region, loops: tuple[Loop, ...], guards: Guards) -> None:
         for op in region.body:
             self.position += 1
-            self.instruction(op, loops, conditional)
+            self.instruction(op, loops, guards)
 
-    def instruction(self, op: Instruction, loops: tuple[Loop, ...], conditional: bool) -> None:
+    def instruction(self, op: Instruction, loops: tuple[Loop, ...], guards: Guards) -> None:
         nest = self.nest
         for value in op.operand_values:
             nest.uses.setdefault(value, []).append(op)
@@ -199,22 +214,29 @@ class _Collector:
                     self.names[result.name] = self.form(form)
         match op:
             case For():
-                self.loop(op, loops, conditional)
+                self.loop(op, loops, guards)
             case Load() | Store():
                 index = tuple(self.form(form) for form in op.index)
                 exact = not any(name in self.opaque for form in index for name in form.names)
-                conditional = conditional or op.where is not None
-                nest.accesses.append(Access(op, op.mem, index, loops, self.position, conditional, exact))
+                guarded = guards if op.where is None else self.guarded(guards, op.where, True)
+                nest.accesses.append(Access(op, op.mem, index, loops, self.position, guarded, exact))
             case Alloc():
                 nest.allocated[op.result] = loops
-            case If() | While():
+            case If():
+                self.region(op.then, loops, self.guarded(guards, op.condition, True))
+                if op.otherwise is not None:
+                    self.region(op.otherwise, loops, self.guarded(guards, op.condition, False))
+            case _:
                 for region in op.regions:
                     for parameter in region.parameters:
                         self.parameter(parameter, loops)
-                    self.region(region, loops, True)
-            case _:
-                for region in op.regions:
-                    self.region(region, loops, True)
+                    self.region(region, loops, guards.under(None))
+
+    def guarded(self, guards: Guards, condition: Value, holds: bool) -> Guards:
+        forms = constraints_of(condition)
+        if forms is not None and not holds:
+            forms = [-forms[0] - 1] if len(forms) == 1 else None
+        return guards.under(None if forms is None else map(self.form, forms))
 
     def parameter(self, parameter: Value, loops: tuple[Loop, ...]) -> None:
         self.nest.definitions[parameter.name] = parameter
@@ -222,7 +244,7 @@ class _Collector:
         if parameter.type == Tile("index"):
             self.opaque.add(parameter.name)
 
-    def loop(self, op: For, loops: tuple[Loop, ...], conditional: bool) -> None:
+    def loop(self, op: For, loops: tuple[Loop, ...], guards: Guards) -> None:
         low, high = self.form(op.low), self.form(op.high)
         span = high - low if op.step > 0 else low - high
         name = op.variable.name
@@ -235,7 +257,7 @@ class _Collector:
         self.nest.home[op.variable] = (*loops, mine)
         if low != Affine() or op.step != 1:
             self.names[name] = mine.variable
-        self.region(op.body, (*loops, mine), conditional)
+        self.region(op.body, (*loops, mine), guards)
 
 
 EXACT = frozenset({"min", "max", "and", "or", "xor", "argmin", "argmax"})

@@ -6,7 +6,7 @@ lists as such are not negative; of other names nothing is assumed."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
-from itertools import product
+from itertools import islice, product
 from math import gcd
 
 from attrs import Factory, define, field, frozen
@@ -209,58 +209,83 @@ def injective(index: Sequence[Affine], box: Box) -> bool:
 # ---- concrete iterations for messages ----
 
 Point = dict[str, int]
+TRIES = (2, 3, 4, 6, 10)
+"""Sizes tried for the names that nothing determines."""
+MOST_POINTS = 20000
 
 
-def collision(index: Sequence[Affine], box: Box, differ: Sequence[str] = ()) -> tuple[Point, Point] | None:
-    """Two different points of the box with one index (they differ in one of `differ`, or anywhere), the first ones in order;
-    None when none was found. Sizes are taken as large as the example needs."""
-    axes = list(box)
-    differ = list(differ) or axes
-    for size in (2, 3, 4, 6, 10):
-        extents = {axis: _extent_at(extent, size) for axis, extent in box.items()}
-        capped = {axis: range(min(extent, 70)) for axis, extent in extents.items()}
-        total = 1
-        for reach in capped.values():
-            total *= len(reach)
-        if not 0 < total <= 30000:
-            continue
+@frozen
+class Places:
+    """An index over the points of a box whose extents may name earlier axes, where all the `guards` are >= 0."""
+
+    index: tuple[Affine, ...]
+    box: Box
+    guards: tuple[Affine, ...] = ()
+
+    def points(self, size: int) -> Iterator[Point]:
+        """The points in the order of the loops, every unknown name taken as `size`; the first MOST_POINTS of them."""
+        return islice(self._points(size, list(self.box.items()), {}), MOST_POINTS)
+
+    def _points(self, size: int, axes: list[tuple[str, Affine]], point: Point) -> Iterator[Point]:
+        if not axes:
+            if all(evaluate(guard, point, size) >= 0 for guard in self.guards):
+                yield dict(point)
+            return
+        (name, extent), *rest = axes
+        for value in range(min(evaluate(extent, point, size), 70)):
+            yield from self._points(size, rest, {**point, name: value})
+
+    def at(self, point: Point, size: int) -> tuple[int, ...]:
+        return tuple(evaluate(form, point, size) for form in self.index)
+
+
+def evaluate(form: Affine, point: Point, size: int) -> int:
+    return form.evaluate(lambda name: point.get(name, size))
+
+
+@frozen
+class Meeting:
+    """Two iterations that touch one element, and the sizes with which they do."""
+
+    first: Point
+    second: Point
+    element: tuple[int, ...]
+    size: int
+
+
+def meeting(first: Places, second: Places, differ: Sequence[str], same: Sequence[str] = ()) -> Meeting | None:
+    """A point of each, with one index, that differ in one of `differ` and agree in `same`: those nearest the start."""
+    for size in TRIES:
         seen: dict[tuple[int, ...], list[Point]] = {}
-        for values in product(*capped.values()):
-            point = dict(zip(axes, values, strict=True))
-            at = tuple(form.evaluate(lambda name, point=point, size=size: point.get(name, size)) for form in index)  # type: ignore[misc]
-            for earlier in seen.get(at, ()):
-                if any(earlier[name] != point[name] for name in differ):
-                    return earlier, point
-            seen.setdefault(at, []).append(point)
-    return _far_collision(index, box, differ)
-
-
-def _extent_at(extent: Affine, size: int) -> int:
-    return max(0, extent.evaluate(lambda name: size))
-
-
-def _far_collision(index: Sequence[Affine], box: Box, differ: Sequence[str]) -> tuple[Point, Point] | None:
-    """Two axes whose coefficients make up for each other, beyond what enumeration reaches: 1000*i + j."""
-    for first in box:
-        for second in box:
-            for form in index:
-                a, b = form.coefficient(first), form.coefficient(second)
-                if first == second or a <= 0 or b <= 0 or not {first, second} & set(differ):
-                    continue
-                common = gcd(a, b)
-                one = dict.fromkeys(box, 0) | {second: a // common}
-                two = dict.fromkeys(box, 0) | {first: b // common}
-                fits = all(box[n].value is None or max(one[n], two[n]) < (box[n].value or 0) for n in box)
-                same = all(
-                    f.evaluate(lambda n, p=one: p.get(n, 0)) == f.evaluate(lambda n, p=two: p.get(n, 0))  # type: ignore[misc]
-                    for f in index
-                )
-                if fits and same:
-                    return one, two
+        for point in first.points(size):
+            seen.setdefault(first.at(point, size), []).append(point)
+        for point in second.points(size):
+            element = second.at(point, size)
+            for earlier in seen.get(element, ()):
+                if any(earlier[n] != point[n] for n in differ) and all(earlier[n] == point[n] for n in same):
+                    return Meeting(earlier, point, element, size)
     return None
 
 
-def points(box: Box, size: int = 3) -> Iterator[Point]:
-    """All points of the box with every unknown size taken as `size`."""
-    for values in product(*(range(_extent_at(extent, size)) for extent in box.values())):
-        yield dict(zip(box, values, strict=True))
+def collision(places: Places, differ: Sequence[str]) -> Meeting | None:
+    """Two different points with one index, which differ in one of `differ`."""
+    return meeting(places, places, differ) or _far_collision(places, differ)
+
+
+def _far_collision(places: Places, differ: Sequence[str]) -> Meeting | None:
+    """Two axes whose coefficients make up for each other, beyond what enumeration reaches: 1000*i + j."""
+    box = places.box
+    for first, second in product(box, box):
+        for form in places.index:
+            a, b = form.coefficient(first), form.coefficient(second)
+            if first == second or a <= 0 or b <= 0 or not {first, second} & set(differ):
+                continue
+            common = gcd(a, b)
+            one = dict.fromkeys(box, 0) | {second: a // common}
+            two = dict.fromkeys(box, 0) | {first: b // common}
+            size = max(*one.values(), *two.values()) + 1
+            inside = all(0 <= p[n] < evaluate(box[n], p, size) for p in (one, two) for n in box)
+            guarded = all(evaluate(guard, p, size) >= 0 for p in (one, two) for guard in places.guards)
+            if inside and guarded and places.at(one, size) == places.at(two, size):
+                return Meeting(one, two, places.at(one, size), size)
+    return None
