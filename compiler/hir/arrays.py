@@ -193,7 +193,7 @@ def tile_unary(operator: str, dtype: str, a: Array) -> Array:
             return ~a
     if is_float(dtype):
         return round_array(np.asarray(FLOAT_UNARY[operator](a.astype(np.float64))), dtype)
-    return np.sign(a.astype(np.int64)).astype(a.dtype) if operator == "sign" else a
+    return np.sign(a).astype(a.dtype) if operator == "sign" else a
 
 
 def tile_fma(a: Array, b: Array, c: Array, dtype: str) -> Array:

@@ -37,6 +37,11 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def describe() -> list[str]:
+    """This machine as a device, one line."""
+    return [f"cpu     {host_cpu()}, {cores()} {'core' if cores() == 1 else 'cores'}, {simd_name()}"]
+
+
 def simd_name() -> str:
     """The vector extension in words, for lists of devices."""
     features = host_features().split(",")

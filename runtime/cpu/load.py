@@ -4,6 +4,7 @@ import ctypes
 import itertools
 import threading
 import time
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -53,7 +54,8 @@ def target(triple: str | None, cpu: str | None, features: str | None, level: int
     from llvmlite import binding
 
     if triple is None:
-        return Target(binding.get_process_triple(), cpu or detect.host_cpu(), detect.host_features() if features is None else features, level)
+        features = detect.host_features() if features is None else features
+        return Target(binding.get_process_triple(), cpu or detect.host_cpu(), features, level)
     return Target(triple, cpu or "generic", features or "", level)
 
 
@@ -151,6 +153,19 @@ class CompiledModule:
             self._tracker = builder.link(_jit(), f"zyntax{next(_NUMBERS)}")
             self.timings["link"] = time.perf_counter() - started
             return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._tracker[name])
+
+
+def link(texts: Sequence[str]) -> bytes:
+    """One object file of several modules, given as optimised IR, for this machine."""
+    from llvmlite import binding
+
+    of = machine(target(None, None, None, 3))
+    with _LOCK:
+        whole = binding.parse_assembly("")
+        whole.triple, whole.data_layout = binding.get_process_triple(), str(of.target_data)
+        for text in texts:
+            whole.link_in(binding.parse_assembly(text))
+        return bytes(of.emit_object(whole))
 
 
 def optimise(module: Any, of: Target, level: str, report: bool = False) -> str:

@@ -83,12 +83,12 @@ class Indexing:
                 offset = w.add(offset, w.mul(step, constant(I64, point[axis])))
         for form, stride in self.varying:
             offset = w.add(offset, w.mul(self.frame.affine(form, point, self.lane_numbers), stride))
-        step = self.steps.get(self.simd) if self.simd else None
+        apart = self.steps.get(self.simd) if self.simd else None
         if offset.type.lanes:
-            if step is not None:
-                offset = w.add(offset, w.mul(w.lane_numbers(self.lanes), step))
+            if apart is not None:
+                offset = w.add(offset, w.mul(w.lane_numbers(self.lanes), apart))
             return Address(w.offset(self.base, offset, self.element), None)
-        return Address(w.offset(self.base, offset, self.element), step)
+        return Address(w.offset(self.base, offset, self.element), apart)
 
     def scattered(self, address: Address) -> Value:
         """The address of each lane."""
@@ -100,7 +100,8 @@ class Indexing:
 
     def inside(self, point: dict[str, int]) -> Value | None:
         """Whether all indices are in bounds; None when that is plain."""
-        w, found = self.frame.w, None
+        w = self.frame.w
+        found: Value | None = None
         for number, dim in enumerate(self.memory.type.dims):
             index = self.form_at(number, point)
             extent = self.frame.affine(dim)
@@ -151,7 +152,7 @@ def load(frame: Frame, op: Load) -> None:
     def one(point: dict[str, int]) -> Value:
         mask = _mask(frame, indexing, point, op.where, op.pad is not None)
         address = indexing.at(point)
-        scalar = not lanes or (address.step is None and not address.pointer.type.lanes) or (address.step is not None and address.step.number == 0)
+        scalar = not address.pointer.type.lanes and (address.step is None or address.step.number == 0)
         if scalar and not (mask is not None and mask.type.lanes):
             return _load_one(frame, address.pointer, mask, dtype, pad, notes)
         held = memory_type(dtype, lanes)
@@ -159,13 +160,15 @@ def load(frame: Frame, op: Load) -> None:
         if address.step is not None and address.step.number == 1:
             if mask is None:
                 return from_memory(w, w.load(held, address.pointer, align, notes), dtype)
-            text = f"call {held} @llvm.masked.load.{held.suffix}.p0(ptr align {align} {address.pointer.text}, {w.splat(mask, lanes)}, {other}){notes}"
+            kind = f"llvm.masked.load.{held.suffix}.p0"
+            text = f"call {held} @{kind}(ptr align {align} {address.pointer.text}, {w.splat(mask, lanes)}, {other}){notes}"
         else:
             if scalar:
                 address = Address(w.splat(address.pointer, lanes), None)
             pointers = indexing.scattered(address)
             every = w.splat(mask if mask is not None else w.true(), lanes)
-            text = f"call {held} @llvm.masked.gather.{held.suffix}.{pointers.type.suffix}({pointers.type} align {align} {pointers.text}, {every}, {other}){notes}"
+            kind = f"llvm.masked.gather.{held.suffix}.{pointers.type.suffix}"
+            text = f"call {held} @{kind}({pointers.type} align {align} {pointers.text}, {every}, {other}){notes}"
         return from_memory(w, w.value(held, text), dtype)
 
     frame.define(op, build(w, type, one))

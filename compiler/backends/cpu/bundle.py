@@ -31,7 +31,8 @@ def static_axes(type: HirType) -> tuple[tuple[tuple[str, int], ...], str | None,
     for name, extent in type.axes:
         size = extent.value
         if size is None:
-            raise unsupported(f"a tile whose extent `{extent}` along `{name}` isn't a number", "schedule the function first: axes left over must have static extents")
+            what = f"a tile whose extent `{extent}` along `{name}` isn't a number"
+            raise unsupported(what, "schedule the function first: axes left over must have static extents")
         if is_simd(name):
             if simd is not None:
                 raise unsupported(f"a value with two vector axes, `{simd}` and `{name}`", "place one of them in registers")

@@ -38,7 +38,9 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile
 
 
-def emit_function(function: HirFunction, mode: Mode, parallel: str, attributes: tuple[str, ...], native_half: bool) -> tuple[ModuleWriter, list[faults.CheckSite]]:
+def emit_function(
+    function: HirFunction, mode: Mode, parallel: str, attributes: tuple[str, ...], native_half: bool
+) -> tuple[ModuleWriter, list[faults.CheckSite]]:
     """The module of a kernel, and in REPORT mode the checks by the numbers that its records use."""
     module = ModuleWriter(function.name, attributes, native_half)
     w = module.function(symbol_name(function), I64, [(PTR, "slots")])

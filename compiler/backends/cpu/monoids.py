@@ -203,11 +203,11 @@ def contract(frame: Frame, op: Contract) -> None:
     assert isinstance(type, Tile)
     rest, _, _ = static_axes(type)
     summed = [axis for axis in dict.fromkeys((*a.axes, *b.axes)) if axis[0] in op.over]
-    simds = {bundle.simd for bundle in (a, b) if bundle.simd}
+    simds = {bundle.simd for bundle in (a, b, accumulator) if bundle is not None and bundle.simd}
     if len(simds) > 1:
         raise unsupported(f"a contraction of two vector axes, {' and '.join(sorted(simds))}", "place one of them in registers")
     simd = next(iter(simds), None)
-    lanes = max(a.lanes, b.lanes)
+    lanes = max(a.lanes, b.lanes, accumulator.lanes if accumulator is not None else 0)
     lanes_summed = simd is not None and simd in op.over
     wide = _cast_all(frame, a, op.to), _cast_all(frame, b, op.to)
     splats: dict[int, Value] = {}
@@ -239,9 +239,6 @@ def contract(frame: Frame, op: Contract) -> None:
                 total = arithmetic.binary(w, "add", op.to, accumulator.at(point), total, op.flags)
         items.append(total)
     kept = (None, 0) if lanes_summed else (simd, lanes)
-    if accumulator is not None and accumulator.lanes and not kept[1]:
-        kept = (accumulator.simd, accumulator.lanes)
-        items = [w.splat(item, accumulator.lanes) for item in items]
     frame.define(op, Bundle(op.to, rest, *kept, tuple(items)))
 
 

@@ -111,7 +111,7 @@ def _packer(type: object) -> Callable[[Any], int]:
     assert isinstance(type, Tile)
     match type.dtype:
         case "f64":
-            return lambda value: struct.unpack("<q", struct.pack("<d", value))[0]  # type: ignore[no-any-return]
+            return lambda value: struct.unpack("<q", struct.pack("<d", value))[0]
         case "f32":
             return _float_bits
         case "f16":

@@ -27,7 +27,8 @@ def emit_sort(frame: Frame, op: Sort) -> None:
         if name in frame.values:
             owner.scope.types[name] = INDEX
     outer = frame.values, frame.memories, frame.slots, frame.definitions
-    frame.values, frame.memories, frame.slots, frame.definitions = (dict(known) for known in outer)
+    frame.values, frame.memories = dict(frame.values), dict(frame.memories)
+    frame.slots, frame.definitions = dict(frame.slots), dict(frame.definitions)
     views = [_as_bits(frame, owner, value) for value in (op.keys, *op.payload)]
     dtype = frame.memories[op.keys.name].type.dtype
     _Sorting(owner, views, dtype, op.axis, op.descending).write()

@@ -2,14 +2,15 @@
 pool) runs it in equal chunks, or the caller alone where there is too little work to pay for a team."""
 
 from compiler.backends.cpu.bundle import Bundle
-from compiler.backends.cpu.frame import Frame, Memory, close_frame, new_frame
+from compiler.backends.cpu.frame import Frame, Memory, close_frame, index_bundle, new_frame
 from compiler.backends.llvm.types import I8, I32, I64, PTR
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.hir.affine import Affine
 from compiler.hir.control import For
+from compiler.hir.core import Binary, Cast, Index
 from compiler.hir.instruction import Region
 from compiler.hir.memory import Alloc
-from compiler.hir.types import Mem
+from compiler.hir.types import INDEX, Mem
 
 SERIAL_WORK = 40_000
 """Inner steps below which a loop runs on one thread: about 20 microseconds."""
@@ -218,10 +219,41 @@ def _too_small(frame: Frame, op: For, trips: Value) -> Value:
     elif isinstance(work, int):
         inside = constant(I64, work)
     else:
-        inside = _work(frame, op.body)
+        inside = _work_of_first(frame, op)
     wide = w.convert("sitofp", trips, "double")
     total = w.binary("fmul", wide, w.convert("sitofp", inside, "double"))
     return w.binary("or", few, w.compare("olt", total, constant(total.type, float(SERIAL_WORK))))
+
+
+def _work_of_first(frame: Frame, op: For) -> Value:
+    """The work of the first iteration, its variable taken as the low bound: bounds of loops inside that are computed in the body
+    are computed here too."""
+    outer = dict(frame.values)
+    frame.values[op.variable.name] = index_bundle(frame.affine(op.low))
+    try:
+        return _work(frame, op.body)
+    finally:
+        frame.values = outer
+
+
+_COMPUTED = (Binary, Cast, Index)
+
+
+def _bound(frame: Frame, form: Affine, region: Region) -> Value | None:
+    """A loop bound's value here, None when it depends on what only the body knows."""
+
+    def known(name: str) -> bool:
+        if name in frame.values:
+            return not frame.values[name].axes
+        for op in region.body:
+            if isinstance(op, _COMPUTED) and op.result.name == name and op.result.type == INDEX:
+                if all(known(n) for n in (*(v.name for v in op.operand_values), *op.symbols)):
+                    frame.kernel.emit(frame, op)
+                    return True
+                return False
+        return False
+
+    return frame.affine(form) if all(known(name) for name in form.names) else None
 
 
 def _work(frame: Frame, region: Region) -> Value:
@@ -230,8 +262,10 @@ def _work(frame: Frame, region: Region) -> Value:
     total = constant(I64, 1)
     for op in region.body:
         if isinstance(op, For):
-            known = all(name in frame.values and not frame.values[name].axes for name in (*op.low.names, *op.high.names))
-            trips = trip_count(w, frame.affine(op.low), frame.affine(op.high), op.step) if known else constant(I64, UNKNOWN_TRIPS)
+            low, high = _bound(frame, op.low, region), _bound(frame, op.high, region)
+            trips = constant(I64, UNKNOWN_TRIPS)
+            if low is not None and high is not None:
+                trips = trip_count(w, low, high, op.step)
             total = w.add(total, w.mul(trips, _work(frame, op.body)))
         else:
             for inner in op.regions:

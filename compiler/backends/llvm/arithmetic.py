@@ -127,12 +127,23 @@ def fma(w: FunctionWriter, dtype: str, a: Value, b: Value, c: Value) -> Value:
     if not is_narrow_float(dtype):
         return w.intrinsic("fma", a, b, c)
     # the product is exact in f64; the sum is rounded to odd, so that the last rounding is the only one
-    wide = [w.convert("fpext", x, "double") for x in (a, b, c)]
-    return rounded(w, _rounded_sum(w, *wide), dtype)
+    x, y, z = (w.convert("fpext", value, "double") for value in (a, b, c))
+    return rounded(w, double_to_odd_float(w, _odd_sum(w, w.binary("fmul", x, y), z)), dtype)
 
 
-def _rounded_sum(w: FunctionWriter, a: Value, b: Value, c: Value) -> Value:
-    return double_to_odd_float(w, w.intrinsic("fma", a, b, c))
+def _odd_sum(w: FunctionWriter, a: Value, b: Value) -> Value:
+    """a + b in f64; when it isn't exact, the neighbour whose last bit is 1."""
+    total = w.binary("fadd", a, b)
+    moved = w.binary("fsub", total, a)
+    lost = w.binary("fadd", w.binary("fsub", a, w.binary("fsub", total, moved)), w.binary("fsub", b, moved))
+    bits = w.convert("bitcast", total, "i64")
+    one = constant(bits.type, 1)
+    even = w.compare("eq", w.binary("and", bits, one), constant(bits.type, 0))
+    inexact = w.binary("and", even, w.compare("one", lost, constant(lost.type, 0.0)))
+    # the sign of the product of the two: whether the lost part leads away from zero
+    opposite = w.compare("slt", w.binary("xor", bits, w.convert("bitcast", lost, "i64")), constant(bits.type, 0))
+    step = w.select(opposite, constant(bits.type, -1), one)
+    return w.convert("bitcast", w.select(inexact, w.binary("add", bits, step), bits), "double")
 
 
 def cast(w: FunctionWriter, value: Value, source: str, target: str) -> Value:
@@ -145,12 +156,29 @@ def cast(w: FunctionWriter, value: Value, source: str, target: str) -> Value:
     if is_float(source):
         return _float_to_float(w, value, source, target) if is_float(target) else _float_to_int(w, value, target)
     if is_float(target):
-        made = w.convert("uitofp" if is_unsigned(source) else "sitofp", value, element)
-        return rounded(w, made, target)
+        convert = "uitofp" if is_unsigned(source) else "sitofp"
+        if not is_narrow_float(target):
+            return w.convert(convert, value, element)
+        if value.type.bits == 64:
+            value = _sticky(w, value, is_unsigned(source))
+        return rounded(w, double_to_odd_float(w, w.convert(convert, value, "double")), target)
     have, want = value.type.bits, DTYPES[target]
     if have == want:
         return value
     return w.convert("trunc" if have > want else "zext" if is_unsigned(source) else "sext", value, element)
+
+
+def _sticky(w: FunctionWriter, value: Value, unsigned: bool) -> Value:
+    """A 64-bit int that f64 holds exactly and that rounds to fewer bits as `value` does: past 2**52 the last 12 bits become one."""
+    low = w.binary("and", value, constant(value.type, 0xFFF))
+    rest = w.convert("zext", w.compare("ne", low, constant(value.type, 0)), "i64")
+    short = w.binary("or", w.binary("and", value, constant(value.type, -0x1000)), w.binary("shl", rest, constant(value.type, 12)))
+    limit = constant(value.type, 1 << 52)
+    if unsigned:
+        small = w.compare("ult", value, limit)
+    else:
+        small = w.compare("ult", w.binary("add", value, limit), constant(value.type, 1 << 53))
+    return w.select(small, value, short)
 
 
 def _float_to_float(w: FunctionWriter, value: Value, source: str, target: str) -> Value:

@@ -63,13 +63,13 @@ def _split(m: Maths, x: Value) -> tuple[Value, Value]:
     e = w.binary("ashr", moved, m.int(m.mantissa))
     fraction = w.binary("sub", bits, w.binary("shl", e, m.int(m.mantissa)))
     e = w.binary("sub", e, m.select(small, m.int(up), m.int(0)))
-    return m.float(fraction), _int_to_float(m, e)
+    return m.from_bits(fraction), _int_to_float(m, e)
 
 
 def _int_to_float(m: Maths, e: Value) -> Value:
     """A small int, by way of the magic number's last places: cheaper than a conversion of i64."""
     magic = m.number(1.5 * 2.0**m.mantissa)
-    return m.sub(m.float(m.w.binary("add", e, m.bits(magic))), magic)
+    return m.sub(m.from_bits(m.w.binary("add", e, m.bits(magic))), magic)
 
 
 def _log_special(m: Maths, x: Value, result: Value) -> Value:

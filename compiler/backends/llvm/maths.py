@@ -84,7 +84,7 @@ class Maths:
     def bits(self, a: Value) -> Value:
         return self.w.convert("bitcast", a, self.integer.element)
 
-    def float(self, a: Value) -> Value:
+    def from_bits(self, a: Value) -> Value:
         return self.w.convert("bitcast", a, self.type.element)
 
     def coefficients(self, name: str) -> tuple[float, ...]:
@@ -111,7 +111,7 @@ class Maths:
     def power_of_two(self, n: Value) -> Value:
         """2**n of an int whose power is a normal number."""
         biased = self.w.binary("add", n, self.int(self.bias))
-        return self.float(self.w.binary("shl", biased, self.int(self.mantissa)))
+        return self.from_bits(self.w.binary("shl", biased, self.int(self.mantissa)))
 
     def scale(self, x: Value, n: Value) -> Value:
         """x * 2**n, in two steps so that each factor is normal; the last one rounds."""

@@ -66,8 +66,7 @@ def _quadrant(m: Maths, x: Value, offset: int) -> Value:
     odd = w.compare("ne", w.binary("and", number, m.int(1)), m.int(0))
     result = m.select(odd, _cosine(m, high, tail), _sine(m, high, tail))
     sign = w.binary("shl", w.binary("and", number, m.int(2)), m.int(m.type.bits - 2))
-    result = m.float(w.binary("xor", m.bits(result), sign))
-    return result
+    return m.from_bits(w.binary("xor", m.bits(result), sign))
 
 
 def _limited(m: Maths, x: Value, result: Value) -> Value:

@@ -90,7 +90,13 @@ class FunctionWriter:
     """A function under construction. `terminated` holds after a branch or return until the next block starts."""
 
     def __init__(
-        self, module: ModuleWriter, name: str, result: LlvmType | None, parameters: Sequence[tuple[LlvmType, str]], linkage: str, attributes: str
+        self,
+        module: ModuleWriter,
+        name: str,
+        result: LlvmType | None,
+        parameters: Sequence[tuple[LlvmType, str]],
+        linkage: str,
+        attributes: str,
     ) -> None:
         self.module, self.name, self.result, self.linkage, self.attributes = module, name, result, linkage, attributes
         self.parameters = [Value(type, f"%{text}") for type, text in parameters]
@@ -292,7 +298,9 @@ class FunctionWriter:
         self.start(after)
 
     @contextmanager
-    def loop(self, low: Value, high: Value, step: int = 1, marks: Callable[[], str] | str = "", latch: str | None = None, exit: str | None = None) -> Iterator[Value]:
+    def loop(
+        self, low: Value, high: Value, step: int = 1, marks: str = "", latch: str | None = None, exit: str | None = None
+    ) -> Iterator[Value]:
         """A counted loop: gives its variable. A body may branch to `latch` (go on) or `exit` (leave)."""
         head, body = self.label("head"), self.label("body")
         latch, exit = latch or self.label("latch"), exit or self.label("exit")
@@ -307,8 +315,7 @@ class FunctionWriter:
         yield index
         self.start(latch)
         self.line(f"{following} = add nsw i64 {index.text}, {step}")
-        notes = marks if isinstance(marks, str) else marks()
-        self.branch(head, notes)
+        self.branch(head, marks)
         self.start(exit)
 
     def true(self, lanes: int = 0) -> Value:
