@@ -21,7 +21,7 @@ from compiler.hir.instruction import (
     operands,
     optional_operand,
 )
-from compiler.hir.types import Axis, HirType, Tile, is_float
+from compiler.hir.types import DTYPES, Axis, HirType, Tile, is_float
 
 BINARY = {
     "add": "a + b",
@@ -55,6 +55,9 @@ UNARY = {
     **dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan"), "the function of that name, in radians"),
     **dict.fromkeys(("sinh", "cosh", "tanh"), "the hyperbolic function of that name"),
 }
+FLOAT_FUNCTIONS = frozenset(UNARY) - {"neg", "not", "abs", "sign", "floor", "ceil", "round", "trunc"}
+"""Unary operators that ints don't have. (The roundings leave an int as it is.)"""
+
 MONOIDS = ("add", "mul", "min", "max", "and", "or", "xor", "argmin", "argmax")
 """Names of reductions. `argmin` and `argmax` work on pairs (value, index): NaN wins, then the lower index."""
 
@@ -77,6 +80,12 @@ def dtype_of(value: Value) -> str:
     """The scalar type of a number or tile."""
     assert isinstance(value.type, Tile), f"{value} is no number: {value.type}"
     return value.type.dtype
+
+
+def _one_dtype(*values: Value) -> Iterator[str]:
+    dtypes = list(dict.fromkeys(map(dtype_of, values)))
+    if len(dtypes) > 1:
+        yield f"operands of {' and '.join(dtypes)}"
 
 
 def _without(axes: tuple[Axis, ...], over: tuple[str, ...]) -> tuple[Axis, ...]:
@@ -108,8 +117,7 @@ class Binary(Instruction):
         return [Tile(dtype_of(self.left), union_axes(self.left, self.right))]
 
     def check(self, scope: Scope) -> Iterator[str]:
-        if dtype_of(self.left) != dtype_of(self.right):
-            yield f"operands of {dtype_of(self.left)} and {dtype_of(self.right)}"
+        yield from _one_dtype(self.left, self.right)
         if self.operator in ("and", "or", "xor", "shl", "shr") and is_float(dtype_of(self.left)):
             yield "bits of a float"
 
@@ -126,8 +134,7 @@ class Compare(Instruction):
         return [Tile("i1", union_axes(self.left, self.right))]
 
     def check(self, scope: Scope) -> Iterator[str]:
-        if dtype_of(self.left) != dtype_of(self.right):
-            yield f"operands of {dtype_of(self.left)} and {dtype_of(self.right)}"
+        yield from _one_dtype(self.left, self.right)
 
 
 @instruction_table(UNARY, Family.PLAIN)
@@ -140,6 +147,13 @@ class Unary(Instruction):
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return [self.value.type]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        floating = is_float(dtype_of(self.value))
+        if self.operator == "not" and floating:
+            yield "bits of a float"
+        if self.operator in FLOAT_FUNCTIONS and not floating:
+            yield f"a function of floats on {dtype_of(self.value)}"
 
 
 @instruction("isnan", Family.PLAIN)
@@ -163,6 +177,9 @@ class Fma(Instruction):
     def result_types(self, scope: Scope) -> list[HirType]:
         return [Tile(dtype_of(self.a), union_axes(self.a, self.b, self.c))]
 
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from _one_dtype(self.a, self.b, self.c)
+
 
 @instruction("select", Family.PLAIN)
 class Select(Instruction):
@@ -175,6 +192,11 @@ class Select(Instruction):
     def result_types(self, scope: Scope) -> list[HirType]:
         return [Tile(dtype_of(self.then), union_axes(self.condition, self.then, self.otherwise))]
 
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from _one_dtype(self.then, self.otherwise)
+        if dtype_of(self.condition) != "i1":
+            yield f"a condition of type {self.condition.type}"
+
 
 @instruction("cast", Family.PLAIN)
 class Cast(Instruction):
@@ -186,6 +208,10 @@ class Cast(Instruction):
     def result_types(self, scope: Scope) -> list[HirType]:
         return [Tile(self.to, union_axes(self.value))]
 
+    def check(self, scope: Scope) -> Iterator[str]:
+        if self.to not in DTYPES:
+            yield f"{self.to} is no scalar type"
+
 
 @instruction("bitcast", Family.PLAIN)
 class Bitcast(Instruction):
@@ -196,6 +222,10 @@ class Bitcast(Instruction):
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return [Tile(self.to, union_axes(self.value))]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if DTYPES.get(self.to) != DTYPES[dtype_of(self.value)]:
+            yield f"{dtype_of(self.value)} and {self.to} differ in width"
 
 
 @instruction("index", Family.PLAIN)
@@ -231,6 +261,15 @@ class Combine(Instruction):
         half = len(self.operands_) // 2
         axes = union_axes(*self.operands_)
         return [Tile(dtype_of(value), axes) for value in self.operands_[:half]]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        half = len(self.operands_) // 2
+        if self.monoid not in MONOIDS:
+            yield f"no monoid {self.monoid}"
+        if [dtype_of(v) for v in self.operands_[:half]] != [dtype_of(v) for v in self.operands_[half:]]:
+            yield "two elements of different types"
+        if self.monoid in MONOIDS[-2:] and half < 2:
+            yield f"`{self.monoid}` without an index"
 
 
 @instruction("reduce", Family.MONOID)
@@ -269,6 +308,12 @@ class Scan(Instruction):
     def result_types(self, scope: Scope) -> list[HirType]:
         return [self.value.type]
 
+    def check(self, scope: Scope) -> Iterator[str]:
+        if self.monoid not in MONOIDS[:-2]:
+            yield f"no monoid {self.monoid} on one value"
+        if len(self.over) != 1 or self.over[0] not in dict(union_axes(self.value)):
+            yield f"over {list(self.over)}: one axis of the operand is wanted"
+
 
 @instruction("contract", Family.MONOID)
 class Contract(Instruction):
@@ -286,6 +331,14 @@ class Contract(Instruction):
         values = [self.a, self.b] + ([self.accumulator] if self.accumulator else [])
         return [Tile(self.to, _without(union_axes(*values), self.over))]
 
+    def check(self, scope: Scope) -> Iterator[str]:
+        have = dict(union_axes(self.a, self.b))
+        yield from (f"no operand varies along {axis}" for axis in self.over if axis not in have)
+        if self.accumulator is not None and dtype_of(self.accumulator) != self.to:
+            yield f"an accumulator of {dtype_of(self.accumulator)} for a result of {self.to}"
+        if self.accumulator is not None and set(dict(union_axes(self.accumulator))) & set(self.over):
+            yield "an accumulator that varies along a summed axis"
+
 
 @instruction("take", Family.AXIS)
 class Take(Instruction):
@@ -297,6 +350,10 @@ class Take(Instruction):
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return [Tile(dtype_of(self.value), _without(union_axes(self.value), (self.axis,)))]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if self.axis not in dict(union_axes(self.value)):
+            yield f"{self.value} doesn't vary along {self.axis}"
 
 
 @instruction("concat", Family.AXIS)

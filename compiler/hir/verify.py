@@ -12,6 +12,9 @@ from compiler.hir.module import Form, HirFunction, HirModule
 from compiler.hir.types import I1, INDEX, HirType, Mem, Ring, Slot, Tile
 
 TERMINATORS = (Yield, Condition, Break, Continue, Return)
+NUMBERS = (Family.PLAIN, Family.MONOID, Family.AXIS)
+"""Families whose operands are numbers and tiles."""
+
 SLOTS = (MakeSlot, GetSlot, SetSlot)
 
 
@@ -134,7 +137,6 @@ class _Verifier:
         for value in op.operand_values:
             yield from self.use(value, op)
         yield from self.symbols(op.symbols, f"`{op.name}`", op)
-        wrong_before = len(self.taken)
         yield from self.form_rules(op, loops, inside)
         yield from self.structure(op)
         match op:
@@ -145,7 +147,6 @@ class _Verifier:
             case _:
                 for inner in op.regions:
                     yield from self.region(inner, loops, op)
-        assert wrong_before <= len(self.taken)
         yield from self.types(op)
         yield from self.define(op.results, op)
 
@@ -181,7 +182,7 @@ class _Verifier:
                 yield from self.call(op)
             case Return():
                 if not same_types([v.type for v in op.values], list(self.function.results)):
-                    yield op, f"returns {_types(op.values)} where {', '.join(map(str, self.function.results)) or 'nothing'} is declared"
+                    yield op, f"returns {_types(op.values) or 'nothing'} where {', '.join(map(str, self.function.results)) or 'nothing'} is declared"
             case _:
                 pass
 
@@ -203,6 +204,11 @@ class _Verifier:
     # ---- types and forms ----
 
     def types(self, op: Instruction) -> Iterator[Fault]:
+        if op.family in NUMBERS:
+            strangers = [v for v in op.operand_values if not isinstance(v.type, Tile)]
+            if strangers:
+                yield from ((op, f"`{op.name}`: {v} is no number: {v.type}") for v in strangers)
+                return
         try:
             wanted = op.result_types(self.scope)
             words = list(op.check(self.scope))
