@@ -9,7 +9,7 @@ from compiler.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, DType, ListType, RangeType, Scalar, ShapeExpr, TensorType, TupleType, Type
 from runtime.device import absence, is_present, parse_device, present_devices
 from runtime.tensor import Array, Tensor
-from zynml.stdlib.dtypes import array_dtype, dtype_of, numpy_of, require_dtype, type_name
+from zynml.stdlib.dtypes import array_dtype, dtype_of, given_dtype, numpy_of, require_dtype, type_name
 from zynml.stdlib.family import Family
 from zynml.stdlib.operators import cast_array, is_number
 from zynml.stdlib.settings import StdlibSettings
@@ -63,19 +63,6 @@ def place(shape: Any, dtype: Any, device: Any, default: DType = DType.F32) -> tu
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
-
-
-def given_dtype(calls: CallTypes, default: DType | None = DType.F32) -> DType | None:
-    """The dtype that a call's `dtype=` says; None when it is given but not constant."""
-    if "dtype" not in calls.types and "dtype" not in calls.constants:
-        return default
-    constant = calls.constants.get("dtype")
-    if constant is None:
-        return default if "dtype" not in calls.types else None
-    try:
-        return require_dtype(constant)
-    except LibraryFault as fault:
-        raise TypeFault(fault.code, fault.message, "dtype", hint=fault.hint) from None
 
 
 def shape_argument(calls: CallTypes, name: str = "shape") -> Dims | None:

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from compiler.library import LibraryFault, TypeFault
+from compiler.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, CharType, DType, ListType, RangeType, Scalar, StringType, TensorType, Type
 from runtime.tensor import Array, Tensor, dtype_name, numpy_dtype
 
@@ -43,6 +43,19 @@ def require_dtype(value: Any) -> DType:
     if found is None:
         raise LibraryFault("0203", f"`{value}` is no dtype", f"the dtypes are {', '.join(_BY_NAME)}")
     return found
+
+
+def given_dtype(calls: CallTypes, default: DType | None = DType.F32) -> DType | None:
+    """The dtype that a call's `dtype=` says; None when it is given but not constant."""
+    if "dtype" not in calls.types and "dtype" not in calls.constants:
+        return default
+    constant = calls.constants.get("dtype")
+    if constant is None:
+        return default if "dtype" not in calls.types else None
+    try:
+        return require_dtype(constant)
+    except LibraryFault as fault:
+        raise TypeFault(fault.code, fault.message, "dtype", hint=fault.hint) from None
 
 
 def join(left: DType, right: DType) -> DType | None:

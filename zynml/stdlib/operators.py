@@ -34,6 +34,7 @@ from zynml.stdlib.dtypes import (
     combine_values,
     dtype_of,
     element_dtype,
+    given_dtype,
     host_scalar,
     limits,
     numpy_of,
@@ -461,8 +462,7 @@ def invert(operand: Any) -> Any:
 
 
 def _cast_rule(calls: CallTypes) -> Type:
-    kind, target = calls["value"], calls.constants.get("dtype")
-    dtype = require_dtype(target) if target is not None else None
+    kind, dtype = calls["value"], given_dtype(calls, None)
     if isinstance(kind, TensorType):
         return tensor_type(dtype, dims_of(kind))
     if isinstance(kind, Scalar):

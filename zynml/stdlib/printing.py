@@ -86,10 +86,11 @@ def float_text(value: Any) -> str:
     if isinstance(value, float):
         return repr(number)
     if isinstance(value, np.float32 | np.float16):
-        text = str(value)
+        shortest = str(value)
     else:
-        text = next(t for digits in range(1, 18) if float(type(value)(float(t := f"{number:.{digits}g}"))) == number)
-    return text if "." in text or "e" in text else text + ".0"
+        shortest = next(t for digits in range(1, 18) if float(type(value)(float(t := f"{number:.{digits}g}"))) == number)
+    # The same choice between point and exponent for every type: that of f64.
+    return repr(float(shortest))
 
 
 def element_text(value: Any) -> str:

@@ -284,6 +284,8 @@ def draw_chart(array: Array, given: dict[str, Any], path: Path) -> None:
     for index, line in enumerate(lines):
         shown = np.where(np.isfinite(line), line, np.nan)
         axes.plot(places, shown, label=names[index] if names else None, marker="o" if len(line) == 1 else None, linewidth=1.5)
+    if "x" not in given:
+        axes.xaxis.get_major_locator().set_params(integer=True)
     if given.get("log"):
         axes.set_yscale("log", nonpositive="mask")
     axes.grid(alpha=0.3)

@@ -1,0 +1,29 @@
+"""The program's `config { ... }`: which keys there are and what they do to a run."""
+
+from typing import Any
+
+from compiler.library import LibraryFault
+from compiler.typed_ast.suggest import did_you_mean
+from zynml.stdlib.settings import StdlibSettings
+
+KEYS = ("device", "compute_device", "precision", "seed")
+
+
+def configure(settings: StdlibSettings, entries: dict[str, Any]) -> None:
+    """Applies the entries. Raises LibraryFault for unknown keys and values that don't fit."""
+    for key, value in entries.items():
+        match key:
+            case "seed":
+                if not isinstance(value, int) or isinstance(value, bool):
+                    raise LibraryFault("0203", f"`seed` is an int, not {value!r}")
+                settings.set_seed(value)
+            case "device" | "compute_device":
+                if not isinstance(value, str):
+                    raise LibraryFault("0203", f"`{key}` is the name of a device, not {value!r}")
+                if value not in ("auto", "cpu"):
+                    raise LibraryFault("0501", f"there is no device `{value}` here", "devices here: cpu")
+            case "precision":
+                if value != "f32":
+                    raise LibraryFault("0109", f"precision `{value}` is valid, but not supported yet", 'precision: "f32" works')
+            case _:
+                raise LibraryFault("0201", f"`config` has no `{key}`", did_you_mean(key, KEYS) or f"it knows {', '.join(KEYS)}")
