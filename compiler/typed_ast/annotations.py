@@ -429,7 +429,8 @@ class _Reader:
         elif name in BLOCK_ANNOTATIONS:
             self.fault("0402", f"`@{name}` belongs to the block, not to a loop inside", annotation.span, "move it to the top of the block")
         else:
-            hint = did_you_mean(f"@{name}", [f"@{k}" for k in LOOP_ANNOTATIONS]) or "before a `for` stand " + ", ".join(f"`@{k}`" for k in LOOP_ANNOTATIONS)
+            known = [f"@{k}" for k in LOOP_ANNOTATIONS]
+            hint = did_you_mean(f"@{name}", known) or "before a `for` stand " + ", ".join(f"`{k}`" for k in known)
             self.fault("0401", f"there is no annotation `@{name}`", annotation.span, hint)
 
 

@@ -19,7 +19,9 @@ from compiler.typed_ast.context import Checker, ComputeOutcome, ComputeRule, Fin
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.nodes import (
     BindingPattern,
+    Compute,
     EnumDeclaration,
+    ExpressionStatement,
     LaterDeclaration,
     Let,
     Pattern,
@@ -55,6 +57,9 @@ def check(
     checker = Checker(library, compute_rule, Diagnostics(), find_module=find_module)
     _declare_types(checker, program)
     checker.statements(program.statements, _top_scope(program, checker))
+    match program.statements[-1:]:
+        case (ExpressionStatement(value=Compute() as last),):
+            infer_statements.warn_unused(checker, last)
     return CheckedProgram(rebuild(program, checker.types, checker.kernels), checker.diagnostics)
 
 

@@ -217,7 +217,9 @@ def shapes_differ(checker: Checker, node: Binary, left: Type, right: Type, where
             i, j = where.left_axis % len(a), where.right_axis % len(b)
             detail = f"axis {i} on the left is {a[where.left_axis]}, axis {j} on the right is {b[where.right_axis]}"
             leading = where.left_axis == where.right_axis and len(b) > 1
-            hint = "leading axes are equal, or one of them is 1" if leading else "the columns on the left are as many as the rows on the right"
+            hint = "the columns on the left are as many as the rows on the right"
+            if leading:
+                hint = "leading axes are equal, or one of them is 1"
     else:
         width = max(map(len, shown))
         shown = [s.rjust(width) for s in shown]

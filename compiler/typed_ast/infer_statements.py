@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from compiler.diagnostics import Diagnostic, Label
+from compiler.diagnostics import Diagnostic, Label, Severity
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.context import Checker, checks
@@ -16,6 +16,7 @@ from compiler.typed_ast.nodes import (
     BindingPattern,
     BoolLiteral,
     Break,
+    Compute,
     Config,
     Continue,
     Expression,
@@ -65,7 +66,24 @@ CONFIG_KEYS = ("device", "compute_device", "precision", "seed", "threads", "stri
 
 @checks(ExpressionStatement)
 def expression_statement(checker: Checker, node: ExpressionStatement, scope: Scope) -> Type:
-    return checker.infer(node.value, scope)
+    found = checker.infer(node.value, scope)
+    if isinstance(node.value, Compute):
+        warn_unused(checker, node.value)
+    return found
+
+
+def warn_unused(checker: Checker, node: Compute) -> None:
+    """A block whose value nobody uses does nothing, unless it updates an input."""
+    if not any(given.mutable for given in node.inputs):
+        checker.report(
+            Diagnostic(
+                "0604",
+                "the value of this `compute` block is not used",
+                Span(node.span.path, node.span.start, node.span.start + len("compute")),
+                hint="give it a name: `let y = compute(...)`",
+                severity=Severity.WARNING,
+            )
+        )
 
 
 # ---- variables -------------------------------------------------------------------------------------------------------
