@@ -254,8 +254,10 @@ class Meeting:
 
 
 def meeting(first: Places, second: Places, differ: Sequence[str], same: Sequence[str] = ()) -> Meeting | None:
-    """A point of each, with one index, that differ in one of `differ` and agree in `same`: those nearest the start."""
+    """A point of each, with one index, that differ in one of `differ` and agree in `same`: near the start, the first one first
+    where both orders occur."""
     for size in TRIES:
+        reverse: Meeting | None = None
         seen: dict[tuple[int, ...], list[Point]] = {}
         for point in first.points(size):
             seen.setdefault(first.at(point, size), []).append(point)
@@ -263,7 +265,12 @@ def meeting(first: Places, second: Places, differ: Sequence[str], same: Sequence
             element = second.at(point, size)
             for earlier in seen.get(element, ()):
                 if any(earlier[n] != point[n] for n in differ) and all(earlier[n] == point[n] for n in same):
-                    return Meeting(earlier, point, element, size)
+                    found = Meeting(earlier, point, element, size)
+                    if [earlier[n] for n in differ] < [point[n] for n in differ]:
+                        return found
+                    reverse = reverse or found
+        if reverse is not None:
+            return reverse
     return None
 
 
