@@ -7,9 +7,9 @@ from compiler.diagnostics import Diagnostic, Diagnostics, Severity, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.instruction import Value
-from compiler.hir.module import HirFunction, HirKernelInfo
+from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem, Tile
-from compiler.lowering import collecting, reductions
+from compiler.lowering import collecting, conv, custom, reductions
 from compiler.lowering.body import Body, Fault, Memory, fault
 from compiler.lowering.dtypes import hir_name
 from compiler.lowering.expressions import dotted, evaluate
@@ -183,8 +183,9 @@ class Lowering:
             self.diagnostics.raise_errors()
         if result is None and not self.yielding:
             inputs = {tensor.name: tensor for tensor in self.signature.tensors if not tensor.captured}
-            self.copies = [name for name in self.written.targets if name in inputs]
-            if not self.copies and self.kernel.kernel_type is not KernelType.CUSTOM:
+            updated = [name for name in self.written.targets if name in inputs and inputs[name].mutable]
+            self.copies = [name for name in self.written.targets if name in inputs and name not in updated]
+            if not self.copies and not updated and self.kernel.kernel_type is not KernelType.CUSTOM:
                 self.diagnostics.add(Diagnostic(
                     "0408", "the block computes nothing: it neither writes `out` nor yields", self.compute.span,
                     hint="write `out[i] = ...`, or `yield` a value"))  # fmt: skip
@@ -208,7 +209,9 @@ class Lowering:
         return body
 
     def _new_body(self, final: bool) -> Body:
-        owner = FunctionBuilder(self.kernel.name or (self.kernel.kernel_type.value if self.kernel.kernel_type else "kernel"))
+        kind = self.kernel.kernel_type
+        form = Form.THREAD if kind is KernelType.CUSTOM else Form.NEST
+        owner = FunctionBuilder(_function_name(self.kernel), form)
         body = Body(self.signature, self.kernel, owner, owner.body, final)
         body.flows = self.flows
         body.run_block = block_value
@@ -217,6 +220,8 @@ class Lowering:
         body.extra["function_value"] = function_value
         body.extra["result_write"] = self.result_write
         body.extra["numel"] = _numel
+        body.extra["sizes"] = self.sizes if final else None
+        custom.install(body)
         if not final:
             body.size_candidates = frozenset(name for name in self.candidates.names if name not in self.sizes.solved)
         return body
@@ -247,6 +252,7 @@ class Lowering:
             else:
                 value = body.owner.value(_identifier(scalar.name), Tile(hir_name(scalar.dtype)))
                 body.bind(scalar.name, typed(value, scalar.dtype, None, weak=scalar.dtype is DType.F64), scalar.span or self.compute.span, "a variable")
+        conv.bind_options(body, self.compute.span)
 
     def _bind_tensor(self, body: Body, tensor: TensorInput, value: Value, dims: tuple[Affine, ...]) -> None:
         writable = tensor.mutable or tensor.name in self.copies
@@ -295,6 +301,8 @@ class Lowering:
         wanted = [name for name in (*self.candidates.bounds, *self.candidates.guards) if name in seen.sizes_wanted]
         wanted = list(dict.fromkeys([*wanted, *seen.sizes_wanted]))
         self.sizes.solve(seen.accesses, wanted)
+        if self.kernel.kernel_type in conv.KINDS:
+            conv.solve_windows(self.sizes, seen.accesses, wanted)
         if self.diagnostics.errors:
             return
         for name in wanted:
@@ -383,6 +391,7 @@ class Lowering:
             value = body.owner.value(_identifier(scalar.name), Tile(hir_name(scalar.dtype)))
             body.bind(scalar.name, typed(value, scalar.dtype, None, weak=scalar.dtype is DType.F64), span, "a variable")
             found.append((value, ScalarArgument(scalar.name, scalar.dtype)))
+        conv.bind_options(body, self.compute.span)
         return found
 
     # ---- results ----
@@ -508,7 +517,7 @@ class Lowering:
             kernel_type=self.kernel.kernel_type or KernelType.FUSED,
             shared_memory_bytes=self.kernel.shared_memory_bytes or 0,
             max_registers=self.kernel.max_registers or None,
-            workgroup=self.kernel.workgroup_size,
+            workgroup=custom.workgroup(body) if self.kernel.kernel_type is KernelType.CUSTOM else self.kernel.workgroup_size,
         )
         equations = [*self.sizes.equations, *(self._at_launch(equation) for equation in body.equations)]
         used = body.accesses
@@ -532,6 +541,13 @@ def _label(span: Span, text: str) -> "Label":
 def _identifier(name: str) -> str:
     """An input's path as a name in the HIR."""
     return name.replace(".", "_")
+
+
+def _function_name(kernel: KernelMetadata) -> str:
+    """A name that the HIR's text can hold."""
+    given = kernel.name or (kernel.kernel_type.value if kernel.kernel_type else "kernel")
+    name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in given)
+    return name if name and not name[0].isdigit() else f"kernel_{name}"
 
 
 def _open_rank(body: Body, memory: Memory, rank: int) -> None:
