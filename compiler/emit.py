@@ -53,8 +53,7 @@ def kernels(session: "Session") -> "Iterator[tuple[nodes.Compute, BuiltKernel]]"
         if kernel is None:
             signature = assumed_signature(compute, session.scope_of(compute), free_names(compute), functions)
             kernel = build(compute, signature, session.kernel_options)
-        name = f"kernel{number}"
-        yield compute, kernel.renamed(name)
+        yield compute, kernel.named((compute.kernel.name if compute.kernel else None) or f"kernel{number}")
 
 
 def _module_text(session: "Session", stage: "Callable[[BuiltKernel], HirFunction]") -> str:

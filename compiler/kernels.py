@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from compiler.analysis.dependence import analyse
 from compiler.backends.cpu.compile import CpuOptions, compile_function
@@ -60,6 +60,15 @@ class BuiltKernel:
     scheduled: Scheduled
     options: KernelOptions
     _native: NativeKernel | None = None
+
+    def named(self, name: str) -> "BuiltKernel":
+        """The kernel under another name at every stage."""
+        field = self.scheduled.field
+        scheduled = evolve(
+            self.scheduled, function=evolve(self.scheduled.function, name=name), field=evolve(field, name=name) if field else None
+        )
+        lowered = evolve(self.lowered, function=evolve(self.lowered.function, name=name))
+        return BuiltKernel(lowered, evolve(self.nest, name=name), scheduled, self.options)
 
     @property
     def native(self) -> NativeKernel:
