@@ -1,5 +1,5 @@
-"""The meaning of instructions on tiles, by NumPy: what `interpret.py` calls for values with axes. Operands come aligned; the numbers obey the
-same rules as in `numbers.py`."""
+"""The meaning of instructions on tiles, by NumPy: what `interpret.py` calls for values with axes. Operands come aligned; the
+numbers obey the same rules as in `numbers.py`."""
 
 import math
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import numpy as np
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir import numbers
+from compiler.hir.fault import KernelFault
 from compiler.hir.instruction import Instruction
 from compiler.hir.text import print_instruction
 from compiler.hir.types import DTYPES, is_float
@@ -30,7 +31,13 @@ NUMPY: dict[str, Any] = {
 }
 """NumPy's type for each of ours."""
 
-STORED: dict[str, Any] = {**NUMPY, "f16": np.dtype(np.uint16), "bf16": np.dtype(np.uint16), "f8e4m3": np.dtype(np.uint8), "f8e5m2": np.dtype(np.uint8)}
+STORED: dict[str, Any] = {
+    **NUMPY,
+    "f16": np.dtype(np.uint16),
+    "bf16": np.dtype(np.uint16),
+    "f8e4m3": np.dtype(np.uint8),
+    "f8e5m2": np.dtype(np.uint8),
+}
 """How memories are held: as types that a memoryview understands."""
 
 
@@ -104,7 +111,7 @@ def _wide(function: Callable[..., Any]) -> Callable[[str, Array, Array], Array]:
 def _int_quotient(dtype: str, a: Array, b: Array) -> Array:
     _no_zero(a, b)
     quotient = np.floor_divide(a, b)
-    return quotient + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0))).astype(quotient.dtype)
+    return np.asarray(quotient + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0))).astype(quotient.dtype))
 
 
 def _int_remainder(dtype: str, a: Array, b: Array) -> Array:
@@ -114,8 +121,6 @@ def _int_remainder(dtype: str, a: Array, b: Array) -> Array:
 
 def _no_zero(a: Array, b: Array) -> None:
     if not np.all(b != 0):
-        from compiler.hir.interpret import KernelFault
-
         raise KernelFault("0806", -1, (0, 0))
 
 
@@ -126,7 +131,7 @@ def _int_power(dtype: str, a: Array, b: Array) -> Array:
 
 
 def _shift(function: Callable[..., Any]) -> Callable[[str, Array, Array], Array]:
-    return lambda dtype, a, b: function(a, b & NUMPY[dtype].type(DTYPES[dtype] - 1))  # type: ignore[no-any-return]
+    return lambda dtype, a, b: function(a, b & NUMPY[dtype].type(DTYPES[dtype] - 1))
 
 
 FLOAT_BINARY: dict[str, Callable[[str, Array, Array], Array]] = {
@@ -199,7 +204,7 @@ def tile_unary(operator: str, dtype: str, a: Array) -> Array:
 def tile_fma(a: Array, b: Array, c: Array, dtype: str) -> Array:
     a, b, c = np.broadcast_arrays(a, b, c)
     if not is_float(dtype):
-        return a * b + c
+        return np.asarray(a * b + c)
     flat = [numbers.fma(float(x), float(y), float(z), dtype) for x, y, z in zip(a.ravel(), b.ravel(), c.ravel(), strict=True)]
     return np.array(flat, np.float64).astype(NUMPY[dtype]).reshape(a.shape)
 
@@ -212,7 +217,7 @@ def tile_cast(a: Array, source: str, to: str) -> Array:
     if source == to:
         return a
     if to == "i1":
-        return a != 0
+        return np.asarray(a != 0)
     if not is_float(source):
         if is_float(to) and DTYPES[source] == 64 and to != "f64":
             flat = [numbers.int_to_float(int(x), to) for x in a.ravel()]
@@ -252,11 +257,14 @@ def tile_combine(monoid: str, old: tuple[Array, ...], new: tuple[Array, ...]) ->
 def tile_reduce(monoid: str, dtypes: tuple[str, ...], values: tuple[Array, ...], order: tuple[int, ...], kept: int) -> tuple[Array, ...]:
     """Combine along the last axes of `order`, the first slowest, one after the other from the identity."""
     values = tuple(np.broadcast_arrays(*values)) if len(values) > 1 else values
-    lines = tuple(v.transpose(order).reshape(*(v.shape[k] for k in order[:kept]), math.prod(v.shape[k] for k in order[kept:])) for v in values)
+    lines = tuple(
+        v.transpose(order).reshape(*(v.shape[k] for k in order[:kept]), math.prod(v.shape[k] for k in order[kept:])) for v in values
+    )
     count, shape = lines[0].shape[-1], lines[0].shape[:-1]
     if monoid in ("argmin", "argmax"):
         total = tuple(
-            np.full(shape, numbers.identity(monoid, d) if number == 0 else numbers.limits(d)[1], NUMPY[d]) for number, d in enumerate(dtypes)
+            np.full(shape, numbers.identity(monoid, d) if number == 0 else numbers.limits(d)[1], NUMPY[d])
+            for number, d in enumerate(dtypes)
         )
         for k in range(count):
             total = tile_combine(monoid, total, tuple(line[..., k] for line in lines))
@@ -288,9 +296,7 @@ def tile_scan(monoid: str, dtype: str, value: Array, axis: int, exclusive: bool,
     return np.moveaxis(result, -1, axis)
 
 
-def tile_contract(
-    a: Array, b: Array, accumulator: Any, subscripts: tuple[tuple[int, ...], ...], shape: tuple[Any, ...], to: str
-) -> Array:
+def tile_contract(a: Array, b: Array, accumulator: Any, subscripts: tuple[tuple[int, ...], ...], shape: tuple[Any, ...], to: str) -> Array:
     """Sums of products, in doubles for floats (their order is free) and modulo 2**64 for ints, then brought to the type."""
     wide = np.float64 if is_float(to) else np.int64
     product = np.einsum(

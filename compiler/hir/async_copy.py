@@ -1,4 +1,5 @@
-"""Copies from global to shared memory that go on beside the computation, committed in groups and waited for by count. Form C, sm_80 and later."""
+"""Copies from global to shared memory that go on beside the computation, committed in groups and waited for by count. Form C,
+sm_80 and later."""
 
 from collections.abc import Iterator
 
@@ -18,8 +19,8 @@ def _forms(forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
 
 @instruction("async_copy", Family.ASYNC, Effect.READ | Effect.WRITE)
 class AsyncCopy(Instruction):
-    """`async_copy %s[t], %A[i] bytes=16 hint=l2 where=%p`: contiguous elements from global to shared memory; they arrive at the latest at the
-    `async_wait` for their group. Where `where` is false the bytes become 0."""
+    """`async_copy %s[t], %A[i] bytes=16 hint=l2 where=%p`: contiguous elements from global to shared memory; they arrive at the
+    latest at the `async_wait` for their group. Where `where` is false the bytes become 0."""
 
     destination: Value = operand()
     destination_index: tuple[Affine, ...] = attribute(converter=_forms)

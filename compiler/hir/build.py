@@ -1,11 +1,11 @@
 """The builder: appends instructions at one place, names and types their results, and makes equal pure instructions one.
 
-    f = FunctionBuilder("saxpy")
-    x = f.parameter("x", Mem("f32", ["N"])) ...
-    b = f.body
-    with b.loop("i", 0, "N") as (inner, i):
-        inner.store(out, inner.add(inner.mul(a, inner.load(x, ["i"])), inner.load(y, ["i"])), ["i"])
-    function = f.finish()
+f = FunctionBuilder("saxpy")
+x = f.parameter("x", Mem("f32", ["N"])) ...
+b = f.body
+with b.loop("i", 0, "N") as (inner, i):
+    inner.store(out, inner.add(inner.mul(a, inner.load(x, ["i"])), inner.load(y, ["i"])), ["i"])
+function = f.finish()
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -171,17 +171,19 @@ class Builder:
     def reduce(self, monoid: str, *values: Value, over: Sequence[str], flags: Iterable[str] = ()) -> list[Value]:
         return self.emit(Reduce(monoid=monoid, values=values, over=tuple(over), flags=tuple(flags))).results
 
-    def scan(self, monoid: str, value: Value, over: str, exclusive: bool = False, reverse: bool = False, flags: Iterable[str] = ()) -> Value:
-        return self.emit(
-            Scan(monoid=monoid, value=value, over=(over,), exclusive=exclusive, reverse=reverse, flags=tuple(flags))
-        ).result
+    def scan(
+        self, monoid: str, value: Value, over: str, exclusive: bool = False, reverse: bool = False, flags: Iterable[str] = ()
+    ) -> Value:
+        return self.emit(Scan(monoid=monoid, value=value, over=(over,), exclusive=exclusive, reverse=reverse, flags=tuple(flags))).result
 
     def contract(self, a: Value, b: Value, over: Sequence[str], to: str, accumulator: Value | None = None) -> Value:
         return self.emit(Contract(a=a, b=b, accumulator=accumulator, over=tuple(over), to=to)).result
 
     # ---- memory ----
 
-    def load(self, mem: Value, index: Sequence[AffineLike], where: Value | None = None, pad: float | int | bool | None = None, name: str = "") -> Value:
+    def load(
+        self, mem: Value, index: Sequence[AffineLike], where: Value | None = None, pad: float | int | bool | None = None, name: str = ""
+    ) -> Value:
         return self.emit(Load(mem=mem, index=tuple(index), where=where, pad=pad), name).result
 
     def store(self, mem: Value, value: Value, index: Sequence[AffineLike], where: Value | None = None) -> Store:
@@ -206,14 +208,27 @@ class Builder:
 
     @contextmanager
     def loop(
-        self, variable: str, low: AffineLike, high: AffineLike, step: int = 1, carried: Sequence[Value] = (), place: str = "time", **marks: object
+        self,
+        variable: str,
+        low: AffineLike,
+        high: AffineLike,
+        step: int = 1,
+        carried: Sequence[Value] = (),
+        place: str = "time",
+        **marks: object,
     ) -> "Iterator[tuple[Builder, LoopHandle]]":
         """`with b.loop("i", 0, "N") as (inner, loop):` builds the body through `inner`; `loop.variable`, `loop.carried` are the
         region's parameters; end a loop that carries with `inner.yield_(...)`; after the block `loop.results` are the final values."""
         index = self.owner.value(variable, INDEX)
         params = [self.owner.value(v.name, v.type) for v in carried]
         op = For(
-            carried=tuple(carried), body=Region([index, *params]), low=Affine.of(low), high=Affine.of(high), step=step, place=place, marks=marks
+            carried=tuple(carried),
+            body=Region([index, *params]),
+            low=Affine.of(low),
+            high=Affine.of(high),
+            step=step,
+            place=place,
+            marks=marks,
         )
         handle = LoopHandle(op)
         yield self.child(op.body), handle

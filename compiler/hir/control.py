@@ -30,8 +30,9 @@ class For(Instruction):
     """`%r = for i in lo..hi step s carry(%c = %init) place=thread unroll=4 { ... yield %next }`.
 
     Runs i = lo, lo + step, ... while below `hi` (above it when the step is negative). The region's first parameter is the loop
-    variable, of type `index`; the others are the carried values. `place` binds the loop: "time" (plain), "thread", "simd", "grid", "warp", "lane", ...; a place
-    other than time asserts that the iterations are independent (up to what is carried by a monoid). `marks` are hints for later passes (`pipeline unroll order roles turns`)."""
+    variable, of type `index`; the others are the carried values. `place` binds the loop: "time" (plain), "thread", "simd",
+    "grid", "warp", "lane", ...; a place other than time asserts that the iterations are independent (up to what is carried by a
+    monoid). `marks` are hints for later passes (`pipeline unroll order roles turns`)."""
 
     carried: tuple[Value, ...] = operands()
     body: Region = region()
@@ -81,8 +82,8 @@ class If(Instruction):
 
 @instruction("while", Family.CONTROL, Effect.CONTROL)
 class While(Instruction):
-    """`%r = while carry(%c = %init) { ... condition %go } do { ... yield %next }`: `before` computes the condition and ends with `condition`;
-    `body` runs while it holds. Both regions see the carried values as parameters of `before`; `body` has its own."""
+    """`%r = while carry(%c = %init) { ... condition %go } do { ... yield %next }`: `before` computes the condition and ends with
+    `condition`; `body` runs while it holds. Both regions see the carried values as parameters of `before`; `body` has its own."""
 
     carried: tuple[Value, ...] = operands()
     before: Region = region()

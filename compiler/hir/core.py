@@ -274,8 +274,9 @@ class Combine(Instruction):
 
 @instruction("reduce", Family.MONOID)
 class Reduce(Instruction):
-    """`%s = reduce add %x over=[j]`: all elements along the axes combined, beginning with the identity. `argmin`/`argmax` take (and give) the
-    value and the index. `flags`: `reassoc` lets floats be summed in any order; without it the order is the axes', first slowest."""
+    """`%s = reduce add %x over=[j]`: all elements along the axes combined, beginning with the identity. `argmin`/`argmax` take
+    (and give) the value and the index. `flags`: `reassoc` lets floats be summed in any order; without it the order is the axes',
+    first slowest."""
 
     monoid: str = attribute()
     values: tuple[Value, ...] = operands()

@@ -169,8 +169,8 @@ def _must_be_shared(type_: Mem) -> Iterator[str]:
 
 @instruction("shared_alloc", Family.SHARED, Effect.WRITE)
 class SharedAlloc(Instruction):
-    """`%s = shared_alloc : mem<256xi32, shared, align=16>`: memory of the block, of constant extents, undefined until written. Element type,
-    count and alignment are the type's."""
+    """`%s = shared_alloc : mem<256xi32, shared, align=16>`: memory of the block, of constant extents, undefined until written.
+    Element type, count and alignment are the type's."""
 
     type: Mem = attribute()
 
@@ -185,7 +185,8 @@ class SharedAlloc(Instruction):
 
 @instruction("dynamic_shared", Family.SHARED)
 class DynamicShared(Instruction):
-    """`%s = dynamic_shared offset=1024 : mem<64x64xf16, shared>`: a view of the shared memory whose size the launch decides, `offset` bytes in."""
+    """`%s = dynamic_shared offset=1024 : mem<64x64xf16, shared>`: a view of the shared memory whose size the launch decides,
+    `offset` bytes in."""
 
     offset: Affine = attribute(converter=Affine.of)
     type: Mem = attribute()
@@ -242,8 +243,9 @@ class Atomic(Instruction):
 
 @instruction("shuffle", Family.WARP, Effect.SYNC)
 class Shuffle(Instruction):
-    """`%r = shuffle down %v, %delta width=32 : f32`: the value of another lane: number `lane` (`idx`), `lane` below (`up`) or above (`down`), or
-    that whose number differs in these bits (`xor`), within groups of `width` lanes; the own value where there is no such lane."""
+    """`%r = shuffle down %v, %delta width=32 : f32`: the value of another lane: number `lane` (`idx`), `lane` below (`up`) or
+    above (`down`), or that whose number differs in these bits (`xor`), within groups of `width` lanes; the own value where there
+    is no such lane."""
 
     mode: str = attribute()
     value: Value = operand()

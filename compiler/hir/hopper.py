@@ -1,5 +1,5 @@
-"""What sm_90a adds: barriers in shared memory that count bytes, bulk copies of tensor boxes, products of a warpgroup, and registers handed from
-role to role. Operands are views of shared memory; backends encode descriptors. Form C."""
+"""What sm_90a adds: barriers in shared memory that count bytes, bulk copies of tensor boxes, products of a warpgroup, and
+registers handed from role to role. Operands are views of shared memory; backends encode descriptors. Form C."""
 
 from collections.abc import Iterator
 
@@ -112,8 +112,9 @@ def _box_fault(shared: Value, tensor: Value, tensor_index: tuple[Affine, ...], b
 
 @instruction("bulk_copy.g2s", Family.HOPPER, Effect.READ | Effect.WRITE)
 class BulkLoad(Instruction):
-    """`bulk_copy.g2s %s[0, 0], %A[i, k], %full[s] box=[128, 64]`: the box of the tensor at these coordinates to shared memory, zeros outside; its bytes
-    are counted by the barrier. `offsets` (im2col) move the window of a convolution; `multicast` is a mask of the cluster's blocks."""
+    """`bulk_copy.g2s %s[0, 0], %A[i, k], %full[s] box=[128, 64]`: the box of the tensor at these coordinates to shared memory,
+    zeros outside; its bytes are counted by the barrier. `offsets` (im2col) move the window of a convolution; `multicast` is a
+    mask of the cluster's blocks."""
 
     shared: Value = operand()
     shared_index: tuple[Affine, ...] = attribute(converter=_forms)
@@ -135,7 +136,8 @@ class BulkLoad(Instruction):
 
 @instruction("bulk_copy.s2g", Family.HOPPER, Effect.READ | Effect.WRITE)
 class BulkStore(Instruction):
-    """`bulk_copy.s2g %s[0, 0], %C[i, j] box=[128, 64]`: from shared memory to the box of the tensor, clipped at its end; complete at `bulk_wait`."""
+    """`bulk_copy.s2g %s[0, 0], %C[i, j] box=[128, 64]`: from shared memory to the box of the tensor, clipped at its end; complete
+    at `bulk_wait`."""
 
     shared: Value = operand()
     shared_index: tuple[Affine, ...] = attribute(converter=_forms)
@@ -160,7 +162,8 @@ class BulkCommit(Instruction):
 
 @instruction("bulk_wait", Family.HOPPER, Effect.SYNC)
 class BulkWait(Instruction):
-    """`bulk_wait count=1 read=true`: until at most `count` groups are on their way; with `read` it is enough that they have read their source."""
+    """`bulk_wait count=1 read=true`: until at most `count` groups are on their way; with `read` it is enough that they have read
+    their source."""
 
     count: int = attribute(0)
     read: bool = attribute(False)
@@ -182,8 +185,9 @@ class WarpgroupFence(Instruction):
 
 @instruction("wgmma.mma", Family.HOPPER, Effect.READ | Effect.SYNC)
 class WarpgroupMma(Instruction):
-    """`%n = wgmma.mma %acc, %a[0, 0], %b[0, 0], %go shape=[64, 256, 16] : tile<...>`: acc + a * b begun by four warps, or a * b where `keep` (i1) is
-    false. `a` is a view of shared memory, or a tile of registers (then without indices). The result is there after `wgmma.wait`."""
+    """`%n = wgmma.mma %acc, %a[0, 0], %b[0, 0], %go shape=[64, 256, 16] : tile<...>`: acc + a * b begun by four warps, or a * b
+    where `keep` (i1) is false. `a` is a view of shared memory, or a tile of registers (then without indices). The result is there
+    after `wgmma.wait`."""
 
     accumulator: Value = operand()
     a: Value = operand()
@@ -220,8 +224,8 @@ class WarpgroupCommit(Instruction):
 
 @instruction("wgmma.wait", Family.HOPPER, Effect.SYNC)
 class WarpgroupWait(Instruction):
-    """`%n = wgmma.wait %m count=1 : tile<...>`: until at most `count` groups are under way. The accumulators pass through, so that no reader comes
-    before it."""
+    """`%n = wgmma.wait %m count=1 : tile<...>`: until at most `count` groups are under way. The accumulators pass through, so
+    that no reader comes before it."""
 
     values: tuple[Value, ...] = operands()
     count: int = attribute(0)

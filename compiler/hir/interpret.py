@@ -1,142 +1,26 @@
-"""Runs HIR: the meaning against which every pass and backend is tested. Forms A, F and B run in order, one instruction after the other (`place` of a
-loop has no meaning here); form C runs block by block in `interpret_threads.py`."""
+"""Runs HIR: the meaning against which every pass and backend is tested. Forms A, F and B run in order, one instruction after the
+other (`place` of a loop has no meaning here); form C runs block by block in `interpret_threads.py`."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.hir import arrays, numbers
-from compiler.hir.affine import Affine
-from compiler.hir.instruction import Instruction, Value
+from compiler.hir.execute import finish, prepare
+from compiler.hir.fault import KernelFault
+from compiler.hir.interpret_threads import interpret_threads
 from compiler.hir.module import Form, HirFunction, HirModule
-from compiler.hir.text import print_instruction
-from compiler.hir.translate import NARROW, Translator, fault
-from compiler.hir.types import Mem, Tile, is_float
+from compiler.hir.translate import Translator
 
-Argument = np.ndarray | int | float | bool | np.generic
-
-
-class KernelFault(Exception):
-    """A `check` that failed: its code, the index into the function's `sites`, and the values it names."""
-
-    def __init__(self, code: str, site: int, values: tuple[Any, ...]) -> None:
-        super().__init__(f"ZYN{code} at site {site}: {', '.join(map(str, values))}")
-        self.code, self.site, self.values = code, site, values
+__all__ = ["KernelFault", "interpret"]
 
 
 def interpret(function: HirFunction, arguments: Sequence[Any], module: HirModule | None = None, **launch: Any) -> tuple[Any, ...]:
-    """Run `function` on arguments in the order of its parameters; memories are changed in place. Gives what the function returns. A function in form C
-    needs `grid=(x, y, z)`, and `block=` unless its kernel info has a workgroup."""
+    """Run `function` on arguments in the order of its parameters; memories are changed in place. Gives what the function returns.
+    A function in form C needs `grid=(x, y, z)`, and `block=` unless its kernel info has a workgroup."""
     if function.form is Form.THREAD:
-        from compiler.hir.interpret_threads import interpret_threads
-
         interpret_threads(function, arguments, module, **launch)
         return ()
-    run = compile_function(function, module, {})
+    run = finish(Translator(function, module), {})
     with np.errstate(all="ignore"):
         return run(*prepare(function, arguments)) or ()
-
-
-def compile_function(function: HirFunction, module: HirModule | None, functions: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """The function as a Python one over prepared arguments; functions it calls are added to `functions`."""
-    return finish(Translator(function, module), functions)
-
-
-def finish(translator: Translator, functions: dict[str, Callable[..., Any]], more: Mapping[str, Any] = {}) -> Callable[..., Any]:
-    """Compile what a translator writes, and the functions it calls; `more` is what its source may call besides."""
-    source = translator.translate()
-    namespace: dict[str, Any] = {**ENVIRONMENT, **more, **translator.constants, "functions": functions}
-    exec(compile(source, f"<@{translator.function.name}>", "exec"), namespace)
-    run: Callable[..., Any] = namespace["run"]
-    functions.setdefault(translator.function.name, run)
-    for name in translator.called:
-        if name not in functions:
-            assert translator.module is not None
-            target = translator.module.functions[name]
-            finish(type(translator)(target, translator.module, translator.generator and target.form is Form.THREAD), functions, more)
-    return run
-
-
-def prepare(function: HirFunction, arguments: Sequence[Any]) -> list[Any]:
-    """Arguments as the compiled function wants them: arrays as they lie in memory, numbers of the right type."""
-    if len(arguments) != len(function.parameters):
-        raise fault(f"@{function.name} takes {len(function.parameters)} arguments, not {len(arguments)}")
-    sizes: dict[str, int] = {}
-    for parameter, argument in zip(function.parameters, arguments, strict=True):
-        if isinstance(parameter.type, Tile) and not is_float(parameter.type.dtype):
-            sizes[parameter.name] = int(argument)
-    return [_prepare(function, p, a, sizes) for p, a in zip(function.parameters, arguments, strict=True)]
-
-
-def _prepare(function: HirFunction, parameter: Value, argument: Any, sizes: dict[str, int]) -> Any:
-    match parameter.type:
-        case Mem() as type_:
-            return _memory(function, parameter.name, type_, argument, sizes)
-        case Tile(axes=()) as type_:
-            value = argument.item() if isinstance(argument, np.generic | np.ndarray) else argument
-            if not isinstance(value, bool | int | float):
-                value = float(value)
-            return numbers.convert(value, "i1" if isinstance(value, bool) else "i64" if isinstance(value, int) else "f64", type_.dtype)
-        case _:
-            return argument
-
-
-def _memory(function: HirFunction, name: str, type_: Mem, argument: Any, sizes: dict[str, int]) -> np.ndarray:
-    if not isinstance(argument, np.ndarray):
-        raise fault(f"%{name} of @{function.name} is a memory, not {type(argument).__name__}")
-    dims = tuple(_number(form, sizes) for form in type_.dims)
-    if argument.shape != dims:
-        raise fault(f"%{name} of @{function.name} has shape {dims}, not {argument.shape}")
-    return arrays.stored(argument, type_.dtype, name)
-
-
-def _number(form: Affine, sizes: dict[str, int]) -> int:
-    def size(name: str) -> int:
-        if name not in sizes:
-            raise fault(f"the size {name} is not a parameter")
-        return sizes[name]
-
-    return form.evaluate(size)
-
-
-def _outside(op: Instruction, index: tuple[Any, ...], shape: tuple[int, ...]) -> None:
-    raise ZyntaxError(Diagnostic("0901", f"`{print_instruction(op)}` reaches {tuple(map(int, index))} in a memory of shape {shape}"))
-
-
-def _check_all(condition: np.ndarray, code: str, site: int, values: tuple[Any, ...]) -> None:
-    if not condition.all():
-        first = tuple(np.argwhere(~condition)[0])
-        raise KernelFault(code, site, tuple(v[first].item() if isinstance(v, np.ndarray) and v.shape == condition.shape else v for v in values))
-
-
-def _int_divide(a: int, b: int) -> int:
-    if b == 0:
-        raise KernelFault("0806", -1, (a, b))
-    return numbers.int_divide(a, b)
-
-
-def _int_remainder(a: int, b: int) -> int:
-    if b == 0:
-        raise KernelFault("0806", -1, (a, b))
-    return numbers.int_remainder(a, b)
-
-
-ENVIRONMENT: dict[str, Any] = {
-    **{name: getattr(numbers, name) for name in ("round_f32", "round_f16", "round_bf16", "round_e4m3", "round_e5m2", "int_to_float")},
-    **{name: getattr(numbers, name) for name in ("int_power", "float_to_int", "divide", "remainder", "smaller", "larger", "power", "fma")},
-    **{name: getattr(numbers, name) for name in ("bits_of", "number_of", "bitcast", "beats")},
-    **{f"float_{name}": function for name, function in numbers.FLOAT_UNARY.items()},
-    **{name: getattr(arrays, name) for name in arrays.__all__},
-    **{f"numbers_{dtype}": numbers.Numbers(dtype) for dtype in NARROW},
-    "atan2": math.atan2,
-    "int_divide": _int_divide,
-    "int_remainder": _int_remainder,
-    "int_fma": lambda a, b, c, dtype: numbers.wrap(a * b + c, dtype),
-    "outside": _outside,
-    "check_all": _check_all,
-    "KernelFault": KernelFault,
-}
-"""What the written source may call."""

@@ -6,8 +6,8 @@ from compiler.hir.types import HirType
 
 @instruction("sort", Family.LIBRARY, Effect.READ | Effect.WRITE)
 class Sort(Instruction):
-    """`sort %keys, %payload axis=1 descending=false`: sorts each line along `axis` of the memory `keys` in place, stable, and moves the payload
-    memories (same dims) along. NaN comes last in either direction; -0.0 and 0.0 are equal."""
+    """`sort %keys, %payload axis=1 descending=false`: sorts each line along `axis` of the memory `keys` in place, stable, and
+    moves the payload memories (same dims) along. NaN comes last in either direction; -0.0 and 0.0 are equal."""
 
     keys: Value = operand()
     payload: tuple[Value, ...] = operands()

@@ -38,7 +38,8 @@ def _rank_fault(mem: Value, index: tuple[Affine, ...]) -> Iterator[str]:
 class Load(Instruction):
     """`%x = load %A[i, k+1] where=%p pad=0.0 : f32`: the element at affine indices. A name in an index may be an axis (the result
     varies along it), a loop variable, a size, or any `index` value (a gather). Where `where` is false, or, with `pad` given,
-    outside the memory's bounds, the result is `pad` (0 when not given) and memory isn't touched. Otherwise an index outside is undefined: lowering puts a `check` before a load it can't prove."""
+    outside the memory's bounds, the result is `pad` (0 when not given) and memory isn't touched. Otherwise an index outside is
+    undefined: lowering puts a `check` before a load it can't prove."""
 
     mem: Value = operand()
     index: tuple[Affine, ...] = attribute(converter=_forms)
@@ -123,8 +124,9 @@ class Alloc(Instruction):
 
 @instruction("check", Family.MEMORY, Effect.FAULT)
 class Check(Instruction):
-    """`check %ok, %index, %extent code=0801 site=3`: when `condition` is false the kernel faults with that code, `site` (an index into the function's
-    `sites`: the span and words for the message) and the values. The first fault in the order of the nest is the one reported; results are then void."""
+    """`check %ok, %index, %extent code=0801 site=3`: when `condition` is false the kernel faults with that code, `site` (an index
+    into the function's `sites`: the span and words for the message) and the values. The first fault in the order of the nest is
+    the one reported; results are then void."""
 
     condition: Value = operand()
     values: tuple[Value, ...] = operands()

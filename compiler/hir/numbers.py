@@ -1,5 +1,5 @@
-"""What arithmetic on single numbers means, exactly: wrapping ints, floats rounded to their type, saturating casts, NaN rules. The interpreter
-works with Python's own `int`, `float` and `bool`; a float always holds a value that its type can represent."""
+"""What arithmetic on single numbers means, exactly: wrapping ints, floats rounded to their type, saturating casts, NaN rules. The
+interpreter works with Python's own `int`, `float` and `bool`; a float always holds a value that its type can represent."""
 
 import math
 import struct

@@ -173,7 +173,7 @@ class Reader:
 
     # ---- types ----
 
-    def type(self) -> HirType:
+    def type(self) -> HirType:  # noqa: RET503 (`fail` doesn't return)
         token = self.at
         name = self.name()
         scalar = SCALARS.get(name)

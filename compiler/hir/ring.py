@@ -1,5 +1,5 @@
-"""Rings: bounded queues of shared tiles that join a copying role with a computing role. The meaning stays sequential: what is got is what was
-put, in order. Forms B and R."""
+"""Rings: bounded queues of shared tiles that join a copying role with a computing role. The meaning stays sequential: what is got
+is what was put, in order. Forms B and R."""
 
 from collections.abc import Iterator
 

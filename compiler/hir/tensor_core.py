@@ -49,8 +49,8 @@ def fragment_of(value: Value) -> Fragment | None:
 
 @instruction("mma_load", Family.TENSOR_CORE, Effect.READ | Effect.SYNC)
 class MmaLoad(Instruction):
-    """`%a = mma_load row %A[i, k] : fragment<a, 16x16x16, f16>`: the matrix whose first element is there, in the given order, spread over the
-    warp's lanes. The last two dims of the memory are the matrix's."""
+    """`%a = mma_load row %A[i, k] : fragment<a, 16x16x16, f16>`: the matrix whose first element is there, in the given order,
+    spread over the warp's lanes. The last two dims of the memory are the matrix's."""
 
     layout: str = attribute()
     mem: Value = operand()
@@ -71,8 +71,8 @@ class MmaLoad(Instruction):
 
 @instruction("mma", Family.TENSOR_CORE, Effect.SYNC)
 class Mma(Instruction):
-    """`%d = mma %a, %b, %c layout=row : fragment<accumulator, 16x16x16, f32>`: a * b + c; `layout` is the order in which `a` and `b` were loaded,
-    "row", "col", or one for each ("row.col")."""
+    """`%d = mma %a, %b, %c layout=row : fragment<accumulator, 16x16x16, f32>`: a * b + c; `layout` is the order in which `a` and
+    `b` were loaded, "row", "col", or one for each ("row.col")."""
 
     a: Value = operand()
     b: Value = operand()
@@ -120,8 +120,8 @@ class MmaStore(Instruction):
 
 @instruction("ldmatrix", Family.TENSOR_CORE, Effect.READ | Effect.SYNC)
 class LoadMatrix(Instruction):
-    """`%r0, %r1 = ldmatrix %s[row, col] count=2 transpose=true : u32, u32`: `count` 8x8 matrices of 16-bit elements; lane 8*n + r gives the place of
-    row r of matrix n, and gets two neighbours of row lane/4 of each."""
+    """`%r0, %r1 = ldmatrix %s[row, col] count=2 transpose=true : u32, u32`: `count` 8x8 matrices of 16-bit elements; lane 8*n + r
+    gives the place of row r of matrix n, and gets two neighbours of row lane/4 of each."""
 
     mem: Value = operand()
     index: tuple[Affine, ...] = attribute(converter=_forms)

@@ -1,5 +1,6 @@
 """Types of HIR values: scalars, tiles with named axes, memories, rings, barriers, tokens, structs."""
 
+from collections.abc import Iterable
 from enum import Enum, IntEnum
 
 from attrs import field, frozen
@@ -87,6 +88,14 @@ class Space(IntEnum):
     LOCAL = 5
 
 
+def _forms(forms: Iterable[AffineLike]) -> tuple[Affine, ...]:
+    return tuple(Affine.of(form) for form in forms)
+
+
+def _optional_forms(forms: Iterable[AffineLike] | None) -> tuple[Affine, ...] | None:
+    return None if forms is None else _forms(forms)
+
+
 def _dim(form: Affine) -> str:
     """A dim as `mem<NxKxf32>` shows it: in parentheses unless it is a plain number, or a plain name without an `x`."""
     text = str(form)
@@ -99,10 +108,8 @@ class Mem(HirType):
     means row-major without gaps. Facts to specialise on: `align` (bytes), `noalias`, `readonly`."""
 
     dtype: str
-    dims: tuple[Affine, ...] = field(converter=lambda dims: tuple(Affine.of(d) for d in dims))
-    strides: tuple[Affine, ...] | None = field(
-        default=None, converter=lambda s: None if s is None else tuple(Affine.of(x) for x in s)
-    )
+    dims: tuple[Affine, ...] = field(converter=_forms)
+    strides: tuple[Affine, ...] | None = field(default=None, converter=_optional_forms)
     space: Space = Space.GLOBAL
     align: int = 0
     noalias: bool = True

@@ -1,5 +1,5 @@
-"""Says whether a function is well formed: definitions before uses, types that follow from the operands, regions that end as they must, and what
-each form forbids. What it finds is a mistake of the compiler, never of a program; it finds all of them at once."""
+"""Says whether a function is well formed: definitions before uses, types that follow from the operands, regions that end as they
+must, and what each form forbids. What it finds is a mistake of the compiler, never of a program; it finds all of them at once."""
 
 from collections.abc import Iterator
 
@@ -182,7 +182,8 @@ class _Verifier:
                 yield from self.call(op)
             case Return():
                 if not same_types([v.type for v in op.values], list(self.function.results)):
-                    yield op, f"returns {_types(op.values) or 'nothing'} where {', '.join(map(str, self.function.results)) or 'nothing'} is declared"
+                    declared = ", ".join(map(str, self.function.results)) or "nothing"
+                    yield op, f"returns {_types(op.values) or 'nothing'} where {declared} is declared"
             case _:
                 pass
 

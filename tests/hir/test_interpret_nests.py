@@ -246,7 +246,11 @@ def test_memories_without_dims_hold_one_number() -> None:
 def test_truth_values_are_bytes() -> None:
     for make in (np.bool_, np.uint8):
         x, out = np.array([1, 0, 1], make), np.zeros(3, make)
-        run("func @f(%x: mem<3xi1>, %out: mem<3xi1>) form=A { for i in 0..3 { %v = load %x[i] : i1 %n = not %v : i1 store %out[i], %n } }", x, out)
+        run(
+            "func @f(%x: mem<3xi1>, %out: mem<3xi1>) form=A { for i in 0..3 { %v = load %x[i] : i1 %n = not %v : i1 store %out[i], %n } }",
+            x,
+            out,
+        )
         assert out.tolist() == [0, 1, 0]
 
 
@@ -279,7 +283,10 @@ def test_sort_is_stable_and_puts_nan_last(dtype: object, descending: bool) -> No
     payload = np.tile(np.arange(40, dtype=np.int32), (3, 1))
     expected = []
     for row in keys:
-        order = sorted(range(40), key=lambda i, row=row: (math.isnan(row[i]), 0 if math.isnan(row[i]) else -float(row[i]) if descending else float(row[i])))
+        order = sorted(
+            range(40),
+            key=lambda i, row=row: (math.isnan(row[i]), 0 if math.isnan(row[i]) else -float(row[i]) if descending else float(row[i])),
+        )
         expected.append(order)
     name = {"float32": "f32", "int8": "i8", "uint8": "u8", "int64": "i64"}[np.dtype(dtype).name]
     flag = "true" if descending else "false"
@@ -309,7 +316,10 @@ def test_scalars_are_brought_to_their_type() -> None:
     assert out[0] == np.float64(np.float32(0.1))
 
 
-@pytest.mark.parametrize("arguments,words", [([np.zeros(3)], "holds f32, not float64"), ([np.zeros(4, np.float32)], "has shape (3,), not (4,)"), ([], "takes 1 arguments, not 0")])
+@pytest.mark.parametrize(
+    "arguments,words",
+    [([np.zeros(3)], "holds f32, not float64"), ([np.zeros(4, np.float32)], "has shape (3,), not (4,)"), ([], "takes 1 arguments, not 0")],
+)
 def test_wrong_arguments_are_refused(arguments: list[object], words: str) -> None:
     with pytest.raises(ZyntaxError, match="0901") as error:
         run("func @f(%x: mem<3xf32>) form=A { }", *arguments)

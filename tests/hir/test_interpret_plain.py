@@ -243,7 +243,13 @@ def test_float_functions(operator: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", INTS)
 def test_int_functions(dtype: str) -> None:
     x = values_of(dtype)
-    for operator, exact in {"neg": lambda v: -v, "abs": abs, "sign": lambda v: (v > 0) - (v < 0), "not": lambda v: ~v, "floor": int}.items():
+    for operator, exact in {
+        "neg": lambda v: -v,
+        "abs": abs,
+        "sign": lambda v: (v > 0) - (v < 0),
+        "not": lambda v: ~v,
+        "floor": int,
+    }.items():
         found = run(lambda f, v, operator=operator: f.op(operator, v), [x], [dtype], dtype)
         assert found.tolist() == [wrapped(exact(int(v)), dtype) for v in x]
 
@@ -258,7 +264,10 @@ def test_not_of_a_truth_value() -> None:
 def test_float_to_int_saturates_and_takes_nan_to_zero(source: str, to: str) -> None:
     x = values_of(source)
     info = np.iinfo(NUMPY[to])
-    expected = [0 if math.isnan(v) else max(info.min, min(info.max, int(v))) if math.isfinite(v) else info.max if v > 0 else info.min for v in x.astype(np.float64)]
+    expected = [
+        0 if math.isnan(v) else max(info.min, min(info.max, int(v))) if math.isfinite(v) else info.max if v > 0 else info.min
+        for v in x.astype(np.float64)
+    ]
     assert run(lambda f, v: f.cast(v, to), [x], [source], to).tolist() == expected
 
 
@@ -311,7 +320,9 @@ def test_casts_to_truth_ask_for_nonzero() -> None:
     assert run(lambda f, v: f.cast(v, "i8"), [x], ["i1"], "i8").tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("source,to", [("f32", "u32"), ("f32", "i32"), ("f64", "i64"), ("f16", "u16"), ("bf16", "u16"), ("i8", "u8"), ("u64", "f64")])
+@pytest.mark.parametrize(
+    "source,to", [("f32", "u32"), ("f32", "i32"), ("f64", "i64"), ("f16", "u16"), ("bf16", "u16"), ("i8", "u8"), ("u64", "f64")]
+)
 def test_bitcast_keeps_the_bits(source: str, to: str) -> None:
     def emit(f: Builder, v: Value) -> Value:
         return f.emit(Bitcast(value=v, to=to)).result

@@ -69,8 +69,8 @@ def test_a_tree_sum_in_shared_memory() -> None:
 
 
 ATOMICS = {
-    "add": (10, 3, 13), "sub": (10, 3, 7), "min": (10, 3, 3), "max": (10, 3, 10), "and": (12, 10, 8), "or": (12, 10, 14), "xor": (12, 10, 6),
-    "exchange": (10, 3, 3), "inc": (10, 10, 0), "dec": (0, 7, 7),
+    "add": (10, 3, 13), "sub": (10, 3, 7), "min": (10, 3, 3), "max": (10, 3, 10), "and": (12, 10, 8), "or": (12, 10, 14),
+    "xor": (12, 10, 6), "exchange": (10, 3, 3), "inc": (10, 10, 0), "dec": (0, 7, 7),
 }  # fmt: skip
 
 
@@ -136,7 +136,8 @@ def test_votes_matches_and_elections() -> None:
     run(
         """%t = thread_idx x : index %v = cast %t to=i32 : i32 %three = const 3 : i32 %r = rem %v, %three : i32 %z = const 0 : i32
         %p = eq %r, %z : i1 %b = vote ballot %p : i32 store %out[0, t], %b
-        %a = vote all %p : i1 %a4 = cast %a to=i32 : i32 store %out[1, t], %a4 %y = vote any %p : i1 %y4 = cast %y to=i32 : i32 store %out[2, t], %y4
+        %a = vote all %p : i1 %a4 = cast %a to=i32 : i32 store %out[1, t], %a4
+        %y = vote any %p : i1 %y4 = cast %y to=i32 : i32 store %out[2, t], %y4
         %m = match any %r : i32 store %out[3, t], %m %e = elect : i1 %e4 = cast %e to=i32 : i32 store %out[4, t], %e4
         %s = redux add %v : i32 store %out[5, t], %s""",
         "%out: mem<6x64xi32>",

@@ -1,4 +1,4 @@
-"""Forms F and B in the interpreter: axes meet by name, reductions, scans, contractions, masks; the same field as a nest gives the same bits."""
+"""Forms F and B in the interpreter: axes meet by name, reductions, scans, contractions, masks; a field and its nest give the same bits."""
 
 import math
 
@@ -291,7 +291,8 @@ def test_a_check_on_a_tile_reports_the_first_element_at_fault() -> None:
             field(
                 "%k: mem<4xi32>",
                 "i:4",
-                """%v = load %k[i] : tile<i:4, i32> %n = const 3 : i32 %ok = lt %v, %n : tile<i:4, i1> check %ok, %v, %n code=0801 site=5""",
+                """%v = load %k[i] : tile<i:4, i32> %n = const 3 : i32 %ok = lt %v, %n : tile<i:4, i1>
+                check %ok, %v, %n code=0801 site=5""",
             ),
             np.array([0, 8, 9, 1], np.int32),
         )

@@ -102,7 +102,10 @@ def test_form_f(body: str, words: str) -> None:
         ("sync_threads count=33", "`sync_threads`: a barrier of 33 threads: not a multiple of 32"),
         ("%s = shared_alloc : mem<4xf32>", "`shared_alloc`: mem<4xf32> is not in shared memory"),
         ("%s = shared_alloc : mem<Nxf32, shared>", "`shared_alloc`: shared memory of an extent that isn't constant"),
-        ("%r = atomic nand %A[0, 0], %a : f32", "`atomic`: operation nand: not one of add, sub, min, max, and, or, xor, exchange, cas, inc, dec"),
+        (
+            "%r = atomic nand %A[0, 0], %a : f32",
+            "`atomic`: operation nand: not one of add, sub, min, max, and, or, xor, exchange, cas, inc, dec",
+        ),
         ("%r = atomic and %A[0, 0], %a : f32", "`atomic`: bits of a float"),
         ("%r = atomic inc %A[0, 0], %a : f32", "`atomic`: `inc` on f32: only on u32"),
         ("%r = atomic add %A[0, 0], %d : f32", "`atomic`: a f64 on mem<Nx4xf32>"),

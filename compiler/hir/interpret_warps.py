@@ -1,0 +1,148 @@
+"""What the lanes of a warp get from an instruction at which they meet: shuffles, votes, and the matrices of the tensor cores."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from compiler.hir import arrays, numbers
+from compiler.hir.core import dtype_of
+from compiler.hir.fault import fault
+from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote, WarpSync
+from compiler.hir.instruction import Instruction
+from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
+from compiler.hir.types import Fragment, FragmentRole
+
+Array = np.ndarray[Any, Any]
+Values = list[tuple[Any, ...]]
+
+
+def _shuffle(op: Shuffle, lanes: list[int], values: Values) -> list[Any]:
+    held = {lane: v for lane, (v, _) in zip(lanes, values, strict=True)}
+    answers = []
+    for lane, (own, by) in zip(lanes, values, strict=True):
+        first = lane - lane % op.width
+        match op.mode:
+            case "idx":
+                source = first + by % op.width
+            case "up":
+                source = lane - by if lane - by >= first else lane
+            case "down":
+                source = lane + by if lane + by < first + op.width else lane
+            case _:
+                source = lane ^ by if (lane ^ by) < first + op.width else lane
+        answers.append(held.get(source, own))
+    return answers
+
+
+def _vote(op: Vote, lanes: list[int], values: Values) -> list[Any]:
+    match op.operation:
+        case "ballot":
+            result: Any = numbers.wrap(sum(1 << lane for lane, (p,) in zip(lanes, values, strict=True) if p), "i32")
+        case "any":
+            result = any(p for (p,) in values)
+        case _:
+            result = all(p for (p,) in values)
+    return [result] * len(lanes)
+
+
+def _match(op: Match, lanes: list[int], values: Values) -> list[Any]:
+    dtype = dtype_of(op.value)
+    bits = [numbers.bits_of(v, dtype) for (v,) in values]
+    masks = [numbers.wrap(sum(1 << lane for lane, b in zip(lanes, bits, strict=True) if b == own), "i32") for own in bits]
+    return masks if op.mode == "any" or len(set(bits)) == 1 else [0] * len(lanes)
+
+
+def _redux(op: Redux, lanes: list[int], values: Values) -> list[Any]:
+    dtype = dtype_of(op.value)
+    total = values[0][0]
+    for (value,) in values[1:]:
+        total = int(arrays.tile_binary(op.operation, dtype, arrays.numpy_scalar(total, dtype), arrays.numpy_scalar(value, dtype)))
+    return [total] * len(lanes)
+
+
+def _matrix(op: MmaLoad | MmaStore, fragment: Fragment, memory: Array, index: tuple[int, ...]) -> Array:
+    """The fragment's matrix in memory, as a view: rows and columns as the fragment has them."""
+    match fragment.role:
+        case FragmentRole.A:
+            rows, columns = fragment.rows, fragment.depth
+        case FragmentRole.B:
+            rows, columns = fragment.depth, fragment.columns
+        case _:
+            rows, columns = fragment.rows, fragment.columns
+    plane: Array = memory[index[:-2]]
+    down, across = index[-2:]
+    high, wide = (rows, columns) if op.layout == "row" else (columns, rows)
+    view: Array = plane[down : down + high, across : across + wide]
+    if view.shape != (high, wide) or min(down, across) < 0:
+        raise fault(f"a matrix of {high}x{wide} at {index} leaves a memory of shape {memory.shape}")
+    return view if op.layout == "row" else view.T
+
+
+def _mma_load(op: MmaLoad, lanes: list[int], values: Values) -> list[Any]:
+    assert isinstance(op.type, Fragment)
+    memory, index = values[0]
+    matrix = _matrix(op, op.type, memory, index).view(arrays.NUMPY[op.type.dtype]).astype(np.float64)
+    return [matrix] * len(lanes)
+
+
+def _mma(op: Mma, lanes: list[int], values: Values) -> list[Any]:
+    a, b, c = values[0]
+    assert isinstance(op.c.type, Fragment)
+    return [arrays.round_array(a @ b + c, op.c.type.dtype).astype(np.float64)] * len(lanes)
+
+
+def _mma_store(op: MmaStore, lanes: list[int], values: Values) -> list[Any]:
+    assert isinstance(op.fragment.type, Fragment)
+    memory, index, matrix = values[0]
+    view = _matrix(op, op.fragment.type, memory, index)
+    view[...] = arrays.round_array(matrix, op.fragment.type.dtype).view(view.dtype)
+    return [None] * len(lanes)
+
+
+def _row(memory: Array, index: tuple[int, ...]) -> Array:
+    """Eight neighbours in the last dim, as 16-bit words."""
+    row: Array = memory.view(np.uint16)[index[:-1]][index[-1] : index[-1] + 8]
+    if row.shape != (8,):
+        raise fault(f"a matrix row at {index} leaves a memory of shape {memory.shape}")
+    return row
+
+
+def _load_matrix(op: LoadMatrix, lanes: list[int], values: Values) -> list[Any]:
+    matrices = [np.array([_row(*values[8 * n + r]) for r in range(8)]) for n in range(op.count)]
+    answers = []
+    for lane in lanes:
+        row, column = lane // 4, 2 * (lane % 4)
+        pairs = [(m[column, row], m[column + 1, row]) if op.transpose else (m[row, column], m[row, column + 1]) for m in matrices]
+        answers.append(tuple(int(low) | int(high) << 16 for low, high in pairs))
+    return answers
+
+
+def _store_matrix(op: StoreMatrix, lanes: list[int], values: Values) -> list[Any]:
+    for n in range(len(op.values)):
+        matrix = np.zeros((8, 8), np.uint16)
+        for lane, (_, _, *words) in zip(lanes, values, strict=True):
+            row, column = lane // 4, 2 * (lane % 4)
+            for e in range(2):
+                place = (column + e, row) if op.transpose else (row, column + e)
+                matrix[place] = words[n] >> 16 * e & 0xFFFF
+        for r in range(8):
+            memory, index, *_ = values[8 * n + r]
+            _row(memory, index)[:] = matrix[r]
+    return [None] * len(lanes)
+
+
+MEET: dict[type[Instruction], Callable[[Any, list[int], Values], list[Any]]] = {
+    Shuffle: _shuffle,
+    Vote: _vote,
+    Match: _match,
+    Redux: _redux,
+    Elect: lambda op, lanes, values: [lane == lanes[0] for lane in lanes],
+    WarpSync: lambda op, lanes, values: [None] * len(lanes),
+    MmaLoad: _mma_load,
+    Mma: _mma,
+    MmaStore: _mma_store,
+    LoadMatrix: _load_matrix,
+    StoreMatrix: _store_matrix,
+}
+"""What the lanes of a warp get from an instruction at which they meet, from what each brings."""
