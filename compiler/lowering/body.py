@@ -36,6 +36,11 @@ def fault(
     return Fault(Diagnostic(code, message, span, label, others, notes, hint))
 
 
+def silent() -> Fault:
+    """An error whose cause was reported already."""
+    return fault("", "", None)
+
+
 @define(eq=False)
 class Variable:
     """A `var`: its slot, and the type that flowed in. `fixed`: the type was written or came from a typed value."""

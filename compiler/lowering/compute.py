@@ -9,7 +9,7 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.instruction import Value
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem, Tile
-from compiler.lowering import collecting, conv, custom, reductions
+from compiler.lowering import collecting, conv, custom, flat, reductions
 from compiler.lowering.body import Body, Fault, Memory, fault
 from compiler.lowering.dtypes import hir_name
 from compiler.lowering.expressions import dotted, evaluate
@@ -143,12 +143,17 @@ class Lowering:
         self.collection: collecting.Collection | None = None
         self.yielding = bool(self.written.yields) or self.kernel.kernel_type in _YIELDING
         self.copies: list[str] = []
+        self.flat = flat.flat_tensors(compute, signature, self.kernel.kernel_type, [declared.name for declared in self.declared])
+        self.sizes.rows = {tensor.name: flat.row_form(tensor) for tensor in signature.tensors if tensor.name in self.flat}
+        self.flat_shape: tuple[Affine, ...] | None = None
 
     # ---- the order of work ----
 
     def run(self) -> LoweredKernel:
         self._judge_writes()
         self.sizes.declare()
+        if self.flat and self.kernel.kernel_type is not KernelType.CUSTOM:
+            self.flat_shape = flat.common_shape(self.sizes, self.flat, self.diagnostics)
         seen = self._settle()
         self._solve(seen)
         self._raise()
@@ -241,7 +246,7 @@ class Lowering:
         for name in self.sizes.solved:
             body.sizes[name] = Affine.of(name)
         for tensor in self.signature.tensors:
-            dims = tuple(dim_form(tensor, axis) for axis in range(tensor.rank))
+            dims = self.sizes.extents(tensor)
             value = body.owner.value(_identifier(tensor.name), Mem(hir_name(tensor.dtype), dims))
             self._bind_tensor(body, tensor, value, dims)
         for scalar in self.signature.scalars:
@@ -257,7 +262,11 @@ class Lowering:
     def _bind_tensor(self, body: Body, tensor: TensorInput, value: Value, dims: tuple[Affine, ...]) -> None:
         writable = tensor.mutable or tensor.name in self.copies
         role = "captured" if tensor.captured else "input"
-        body.memories[tensor.name] = Memory(tensor.name, value, tensor.dtype, dims, role, writable, shape=dims, span=tensor.span)
+        shape = tuple(dim_form(tensor, axis) for axis in range(tensor.rank))
+        if body.final:
+            shape = tuple(map(self.sizes.in_function, shape))
+        runs_flat = tensor.name in self.flat
+        body.memories[tensor.name] = Memory(tensor.name, value, tensor.dtype, dims, role, writable, runs_flat, shape, tensor.span)
         body.bind(tensor.name, Tensor(tensor.name), tensor.span or self.compute.span, "a captured tensor" if tensor.captured else "an input")
 
     def _open_results(self, body: Body) -> None:
@@ -357,24 +366,31 @@ class Lowering:
         self.index_parameters = {name: owner.value(name, INDEX) for name in dict.fromkeys(names)}
 
     def _tensor_parameters(self, body: Body, tensor: TensorInput) -> list[tuple[Value, KernelArgument]]:
-        dims = tuple(self.sizes.in_function(dim_form(tensor, axis)) for axis in range(tensor.rank))
+        dims = tuple(map(self.sizes.in_function, self.sizes.extents(tensor)))
+        packed = tensor.name in self.flat
+        full = tuple(dim_form(tensor, axis) for axis in range(tensor.rank))
+        if packed and tensor.mutable and not tensor.contiguous:
+            raise fault(
+                "0109", f"one index over all of `{tensor.name}`, which isn't contiguous, isn't supported yet in an update", self.flat[tensor.name],
+                hint="index each axis with a loop of its own",
+            )  # fmt: skip
         name = _identifier(tensor.name)
         strides: tuple[Affine, ...] | None = None
         found: list[tuple[Value, KernelArgument]] = []
         written = tensor.name in self.copies
-        if not tensor.contiguous and not written:
+        if not tensor.contiguous and not written and not packed:
             values = [body.owner.value(f"{name}_stride{axis}", INDEX) for axis in range(tensor.rank)]
             strides = tuple(Affine.of(value.name) for value in values)
             found = [(value, StrideArgument(tensor.name, axis)) for axis, value in enumerate(values)]
         mem = Mem(hir_name(tensor.dtype), dims, strides, readonly=not (tensor.mutable or written))
         value = body.owner.value(name, mem)
         self._bind_tensor(body, tensor, value, dims)
-        argument: KernelArgument = TensorArgument(tensor.name)
+        argument: KernelArgument = TensorArgument(tensor.name, packed and not tensor.contiguous)
         if written:
             argument = ResultArgument(len(self.results))
-            self.results.append(ResultPlan(tensor.name, tensor.dtype, tuple(map(self.sizes.at_launch, dims)), copy_of=tensor.name))
+            self.results.append(ResultPlan(tensor.name, tensor.dtype, full, copy_of=tensor.name))
         elif tensor.mutable and tensor.name in self.written.targets and self._only_updates():
-            self.results.append(ResultPlan(tensor.name, tensor.dtype, tuple(map(self.sizes.at_launch, dims)), input=tensor.name))
+            self.results.append(ResultPlan(tensor.name, tensor.dtype, full, input=tensor.name))
         return [(value, argument), *found]
 
     def _only_updates(self) -> bool:
@@ -431,9 +447,17 @@ class Lowering:
         body.bind(name, Tensor(name), declared.span or self.compute.span, "a result")
         place = len(self.results)
         self.results.append(ResultPlan(
-            name, dtype, tuple(map(self.sizes.at_launch, dims)), scalar=declared.scalar, zeroed=zeroed,
+            name, dtype, self._full_shape(dims), scalar=declared.scalar, zeroed=zeroed,
         ))  # fmt: skip
         return value, ResultArgument(place)
+
+    def _full_shape(self, dims: tuple[Affine, ...]) -> tuple[Affine, ...]:
+        """The shape handed back: that of the flat inputs, where the result is as long as they are."""
+        if self.flat_shape is not None and len(dims) == 1:
+            rows = next(iter(self.sizes.rows.values()))
+            if self.facts.proves_equal(dims[0], self.sizes.in_function(rows)):
+                return self.flat_shape
+        return tuple(map(self.sizes.at_launch, dims))
 
     def _plan_collected(self, body: Body, collection: collecting.Collection) -> list[tuple[Value, KernelArgument]]:
         collection.loops = tuple(_range_in_function(one, self.sizes) for one in collection.loops)

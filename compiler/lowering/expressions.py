@@ -10,7 +10,7 @@ from compiler.hir.memory import GetSlot, Load
 from compiler.hir.types import Tile
 from compiler.lowering import library
 from compiler.lowering.arithmetic import COMPARISONS, binary, bits, compare, comparison_facts, negate
-from compiler.lowering.body import Body, Variable, fault
+from compiler.lowering.body import Body, Variable, fault, silent
 from compiler.lowering.dtypes import ALIASES, hir_name, scalar_named
 from compiler.lowering.functions import call_function
 from compiler.lowering.indices import index_forms, load
@@ -49,6 +49,8 @@ def number(body: Body, node: nodes.Expression) -> Number:
     found = evaluate(body, node)
     if isinstance(found, Number):
         return found
+    if isinstance(found, Tuple) and found.counts and isinstance(found.elements[0], Number):
+        return found.elements[0]
     raise _no_number(body, found, node)
 
 
@@ -168,6 +170,8 @@ def name_value(body: Body, name: str, node: nodes.Expression) -> Operand:
     """What the name means here: a binding, a size, a constant."""
     binding = body.lookup(name)
     if binding is not None:
+        if binding.how == "poison":
+            raise silent()
         value = binding.value
         return read(body, value) if isinstance(value, Variable) else value
     size = body.size(name, node.span)
@@ -240,6 +244,8 @@ def _index(body: Body, node: nodes.Index) -> Operand:
     if not isinstance(owner, Tensor):
         raise _not_indexable(body, node)
     memory = body.memories[owner.name]
+    if body.extra.get("rank_open", {}).get(memory.name):
+        body.extra["open_rank"](body, memory, len(node.indices))
     indices = [(number(body, index), index) for index in node.indices]
     if "broadcast" in body.extra:
         indices = body.extra["broadcast"](body, memory, indices, node)

@@ -36,7 +36,10 @@ class Number:
 
 @frozen(eq=False)
 class Tuple:
+    """`counts`: where a number is needed, its first element stands for it (`thread_idx()`)."""
+
     elements: "tuple[Operand, ...]" = field(converter=tuple)
+    counts: bool = False
 
 
 @frozen(eq=False)

@@ -138,6 +138,14 @@ class Sizes:
     diagnostics: Diagnostics = Factory(Diagnostics)
     function_forms: dict[str, Affine] = Factory(dict)
     parameters: dict[str, Affine] = field(factory=dict)
+    rows: dict[str, Affine] = field(factory=dict)
+    """Tensors that the body runs over with one index: the number of their elements."""
+
+    def extents(self, tensor: TensorInput) -> tuple[Affine, ...]:
+        """The extents that indices meet, as launch forms."""
+        if tensor.name in self.rows:
+            return (self.rows[tensor.name],)
+        return tuple(dim_form(tensor, axis) for axis in range(tensor.rank))
 
     # -- rule 1
 
@@ -220,11 +228,11 @@ class Sizes:
         """One equation a tensor axis that states the size: that of the access which allows least."""
         by_axis: dict[tuple[str, int], Found] = {}
         for access in accesses:
-            tensor = self._tensor(access.memory)
-            if tensor is None or len(access.index) != tensor.rank:
+            tensor = self.tensor(access.memory)
+            if tensor is None or len(access.index) != len(self.extents(tensor)):
                 continue
-            for axis, form in enumerate(access.index):
-                found = self._equation(name, access, form, dim_form(tensor, axis), unknown)
+            for axis, (form, extent) in enumerate(zip(access.index, self.extents(tensor), strict=True)):
+                found = self._equation(name, access, form, extent, unknown)
                 if found is None:
                     continue
                 have = by_axis.get((tensor.name, axis))
@@ -234,7 +242,7 @@ class Sizes:
         guarded = [found for found in by_axis.values() if found.guarded]
         return free or guarded
 
-    def _tensor(self, name: str) -> TensorInput | None:
+    def tensor(self, name: str) -> TensorInput | None:
         return next((tensor for tensor in self.signature.tensors if tensor.name == name), None)
 
     def _equation(self, name: str, access: Access, form: Affine, extent: Affine, unknown: set[str]) -> Found | None:
@@ -245,7 +253,7 @@ class Sizes:
             return None
         if name in extent.names:
             return None
-        solution = _solve(bound + 1, extent, name)
+        solution = solve_for(bound + 1, extent, name)
         if solution is None:
             return None
         return Found(solution, f"`{access.words}`", access.span, guarded)
@@ -268,8 +276,8 @@ class Sizes:
         """The equations in which an unsolved size occurs, in words."""
         lines: list[str] = []
         for access in accesses:
-            tensor = self._tensor(access.memory)
-            if tensor is None or len(access.index) != tensor.rank:
+            tensor = self.tensor(access.memory)
+            if tensor is None or len(access.index) != len(self.extents(tensor)):
                 continue
             for axis, form in enumerate(access.index):
                 bound, _ = self._largest(access, form)
@@ -340,8 +348,8 @@ class Sizes:
         """What holds of the sizes: extents aren't negative, and sizes equal what they were solved to be."""
         facts = Facts()
         for tensor in self.signature.tensors:
-            for axis in range(tensor.rank):
-                facts.at_least_zero(self.in_function(dim_form(tensor, axis)))
+            for extent in (*self.extents(tensor), *(dim_form(tensor, axis) for axis in range(tensor.rank))):
+                facts.at_least_zero(self.in_function(extent))
         for name, form in self.solved.items():
             left, right = self.in_function(Affine.of(name)), self.in_function(form)
             if left != right:
@@ -373,7 +381,7 @@ def _allows_less(form: Affine, than: Affine) -> bool:
     return difference is not None and difference > 0
 
 
-def _solve(needed: Affine, extent: Affine, name: str) -> Affine | None:
+def solve_for(needed: Affine, extent: Affine, name: str) -> Affine | None:
     """The largest `name` with needed <= extent. A floor of the size is taken to divide exactly: `0..H/2` under `2*d + 1` gives H."""
     for symbol, coefficient in needed.terms:
         rest = needed.without(symbol)

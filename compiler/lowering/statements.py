@@ -7,7 +7,7 @@ from compiler.hir.control import If as HirIf
 from compiler.hir.control import While as HirWhile
 from compiler.hir.instruction import Region
 from compiler.lowering.arithmetic import ACCUMULATE, binary, form_of, negate
-from compiler.lowering.body import Body, Fault, Memory, Variable, fault
+from compiler.lowering.body import Body, Fault, Memory, Variable, fault, silent
 from compiler.lowering.dtypes import accumulator, hir_name, keeps_value, scalar_named
 from compiler.lowering.expressions import (
     choose,
@@ -485,11 +485,6 @@ def _variable(body: Body, target: nodes.Name) -> Variable:
         "0205", f"`{target.name}` is {binding.how} and can't be assigned", target.span, hint=hint,
         others=(Label(binding.span, f"{binding.how} here"),),
     )  # fmt: skip
-
-
-def silent() -> Fault:
-    """The error was reported where its cause is."""
-    return fault("", "", None)
 
 
 def _assign_number(body: Body, target: nodes.Expression, operator: str | None, value: Operand, node: nodes.Assign) -> None:

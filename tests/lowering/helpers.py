@@ -98,7 +98,9 @@ def run_lowered(lowered: LoweredKernel, grid: tuple[int, int, int] | None = None
     for place, argument in enumerate(plan.arguments):
         match argument:
             case TensorArgument(name=name):
-                arguments.append(tensors[name].reshape(-1) if argument.packed else tensors[name])
+                flat = lowered.function.parameters[place].type.rank != tensors[name].ndim
+                assert not flat or argument.packed or tensors[name].flags.c_contiguous
+                arguments.append(tensors[name].reshape(-1) if flat else tensors[name])
             case StrideArgument(name=name, axis=axis):
                 arguments.append(tensors[name].strides[axis] // tensors[name].itemsize)
             case SizeArgument():
