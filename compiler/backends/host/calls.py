@@ -7,13 +7,14 @@ from collections.abc import Callable
 from compiler.backends.host.emit import is_stable, load
 from compiler.backends.host.expressions import Expressions
 from compiler.backends.host.naming import MARK, DeclaredFunction, LibraryName, Module
+from compiler.backends.host.operators import has_weak
 from compiler.backends.host.support import bind_arguments, count_text
 from compiler.backends.host.values import kind_of_type
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.library import LibraryFault, LibraryFunction
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import UNKNOWN, FunctionType, Scalar, Type
+from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, Scalar, TupleType, Type
 
 Maker = Callable[[], ast.expr]
 
@@ -89,9 +90,10 @@ class Calls(Expressions):
         return self.made(ast.Call(function, positional, named), node.span, function, *values)
 
     def _argument(self, argument: nodes.Argument, to: Type = UNKNOWN) -> Maker:
-        """A declared type concerns only what has none of its own yet."""
-        wanted = to if isinstance(to, Scalar) and self.is_weak(argument.value) else UNKNOWN
-        return lambda: self.converted(argument.value, wanted)
+        """A declared type concerns only literals, which have none of their own yet: the function itself converts the rest."""
+        value = argument.value
+        literal = isinstance(value, (nodes.ListLiteral, nodes.TupleLiteral)) or self.is_weak(value) or has_weak(value.type)
+        return self.maker(value, to if literal and isinstance(to, (Scalar, ListType, TupleType)) else UNKNOWN)
 
     def _value_call(self, node: nodes.Call) -> ast.expr:
         """A callee that is a value: a lambda, a parameter, a module's function."""

@@ -19,7 +19,6 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.library import LibraryFunction
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.constants import constant
 from compiler.typed_ast.types import I64, STRING, UNKNOWN, DType, ListType, RangeType, Scalar, TupleType, Type
 
 _LATER = {
@@ -77,13 +76,10 @@ class Expressions(Operators):
                 if not elements:
                     return ast.Constant(None)
                 types = node.type.elements if isinstance(node.type, TupleType) else (UNKNOWN,) * len(elements)
-                makers = [self._maker(e, inferred(t)) for e, t in zip(elements, types, strict=True)]
-                values = self.in_order(makers, node.span)
-                return self.made(ast.Tuple(values, ast.Load()), node.span, *values)
+                return self.tuple_of(elements, tuple(map(inferred, types)), node.span)
             case nodes.ListLiteral(elements=elements):
                 element = inferred(node.type.element) if isinstance(node.type, ListType) else UNKNOWN
-                values = self.in_order([self._maker(e, element) for e in elements], node.span)
-                return self.made(ast.List(values, ast.Load()), node.span, *values)
+                return self.list_of(elements, (element,) * len(elements), node.span)
             case nodes.Range():
                 return self.range_(node)
             case nodes.Cast(value=value, target=target):
@@ -98,17 +94,12 @@ class Expressions(Operators):
                 return self.compute(node)
             case nodes.If() | nodes.Block():
                 return self.value_of_block(node)
-            case nodes.UnitNumber() if isinstance(constant(node), int):
-                return ast.Constant(constant(node))  # type: ignore[arg-type]
             case nodes.LaterExpression(feature=feature):
                 raise not_supported(feature, node.span, "see the list of what this version runs")
         later = _LATER.get(type(node))
         if later is not None:
             raise not_supported(later[0], node.span, later[1])
         raise ZyntaxError(Diagnostic("0901", f"tier 0 does not know the node {type(node).__name__}", node.span))
-
-    def _maker(self, node: nodes.Expression, to: Type) -> Callable[[], ast.expr]:
-        return lambda: self.converted(node, to)
 
     # ---- names ---------------------------------------------------------------------------------------------------
 
@@ -228,7 +219,7 @@ class Expressions(Operators):
     def range_(self, node: nodes.Range) -> ast.expr:
         """Ints that are known as such go straight to Python's `range`."""
         given = [node.low, node.high] if node.step is None else [node.low, node.high, node.step]
-        values = self.in_order([self._maker(e, UNKNOWN) for e in given], node.span)
+        values = self.in_order([self.maker(e) for e in given], node.span)
         if all(e.type in (I64, Scalar(DType.I64, weak=True)) for e in given) and node.step is None:
             if not node.inclusive:
                 return self.made(ast.Call(load(f"{MARK}range!"), values, []), node.span, *values)

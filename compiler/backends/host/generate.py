@@ -119,7 +119,7 @@ class Generator(Functions):
         """Inputs are evaluated as written; then every outer variable that the block mentions, by its name."""
         site = len(self.compute_sites)
         self.compute_sites.append(node)
-        values = self.in_order([self._maker(i.value, UNKNOWN) for i in node.inputs], node.span)
+        values = self.in_order([self.maker(i.value) for i in node.inputs], node.span)
         names = [i.name for i in node.inputs]
         for name in free_names(node):
             if name not in names and isinstance(self.scope.find(name), (Variable, ModuleMember)):
@@ -137,7 +137,7 @@ class Generator(Functions):
             case nodes.ProgramParameter():
                 self._program_parameter(node)
             case nodes.Config(entries=entries):
-                values = self.in_order([self._maker(e.value, UNKNOWN) for e in entries], node.span)
+                values = self.in_order([self.maker(e.value) for e in entries], node.span)
                 table = ast.Dict([ast.Constant(e.name) for e in entries], list(values))
                 call = ast.Call(load(f"{MARK}configure"), [table, self.constant(node.span)], [])
                 self.write(ast.Expr(self.made(call, node.span, *values)), node.span)
@@ -159,7 +159,7 @@ class Generator(Functions):
         parts: list[Callable[[], ast.expr]] = [lambda: self.converted(node.default, type_)]
         bounds: ast.expr = ast.Constant(None)
         if isinstance(node.range, nodes.Range):
-            parts += [self._maker(node.range.low, type_), self._maker(node.range.high, type_)]
+            parts += [self.maker(node.range.low, type_), self.maker(node.range.high, type_)]
         values = self.in_order(parts, node.span)
         if isinstance(node.range, nodes.Range):
             bounds = self.help("bounds", node.range.span, values[1], values[2], ast.Constant(node.range.inclusive))

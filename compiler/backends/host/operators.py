@@ -2,7 +2,7 @@
 that looks at the values everywhere else."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.backends.host.emit import Emitter, is_stable, load, not_supported
@@ -97,7 +97,12 @@ class Operators(Emitter):
         return True
 
     def converted(self, node: nodes.Expression, to: Type) -> ast.expr:
-        """The expression as the declared type has it."""
+        """The expression as the declared type has it. What is written out, part by part, takes the type of each part."""
+        match node, to:
+            case nodes.ListLiteral(elements=elements), ListType(element=element):
+                return self.list_of(elements, (element,) * len(elements), node.span)
+            case nodes.TupleLiteral(elements=elements), TupleType(elements=types) if len(types) == len(elements) > 0:
+                return self.tuple_of(elements, types, node.span)
         if isinstance(to, Scalar):
             literal = self.weak_literal(node)
             if literal is not None and to.dtype is not DType.BOOL and (to.dtype.is_float or literal[1].is_int):
@@ -119,7 +124,18 @@ class Operators(Emitter):
                 return self.help("convert", span, value, self.typed(to))
         if strong(have) == strong(to) or needs_no_check(to):
             return value
-        return self.help("convert", span, value, self.typed(to))
+        return self.help("convert·weak" if has_weak(have) else "convert", span, value, self.typed(to))
+
+    def list_of(self, elements: Sequence[nodes.Expression], types: Sequence[Type], span: Span) -> ast.expr:
+        values = self.in_order([self.maker(e, t) for e, t in zip(elements, types, strict=True)], span)
+        return self.made(ast.List(values, ast.Load()), span, *values)
+
+    def tuple_of(self, elements: Sequence[nodes.Expression], types: Sequence[Type], span: Span) -> ast.expr:
+        values = self.in_order([self.maker(e, t) for e, t in zip(elements, types, strict=True)], span)
+        return self.made(ast.Tuple(values, ast.Load()), span, *values)
+
+    def maker(self, node: nodes.Expression, to: Type = UNKNOWN) -> Callable[[], ast.expr]:
+        return lambda: self.converted(node, to)
 
     # ---- operators -------------------------------------------------------------------------------------------------
 
@@ -131,10 +147,8 @@ class Operators(Emitter):
         if node.operator == "await":
             raise not_supported("`await`", node.span, "call the function and use its value")
         if node.operator in ("not", "!"):
-            operand = self.expression(node.operand)
-            if _dtype(node.operand.type) is DType.BOOL:
-                return self.made(ast.UnaryOp(ast.Not(), operand), node.span, operand)
-            return self.help("not", node.span, operand)
+            operand = self.condition(node.operand)
+            return self.made(ast.UnaryOp(ast.Not(), operand), node.span, operand)
         operand = self.expression(node.operand)
         match node.operand.type:
             case Scalar(dtype=DType.F64):
@@ -263,8 +277,6 @@ class Operators(Emitter):
             left = left.left
         terms.append(left)
         terms.reverse()
-        if any(isinstance(t.type, TensorType) for t in terms):
-            return self._elementwise(node.operator, terms, node.span)
         operator = ast.And() if node.operator == "and" else ast.Or()
         values: list[ast.expr] = [self.condition(terms[0])]
         for term in terms[1:]:
@@ -284,22 +296,6 @@ class Operators(Emitter):
         return values[0] if len(values) == 1 else self.made(ast.BoolOp(operator, values), node.span, *values)
 
 
-    def _elementwise(self, operator: str, terms: list[nodes.Expression], span: Span) -> ast.expr:
-        """`and`, `or` of bool tensors: all terms are evaluated."""
-        value = self.expression(terms[0])
-        for term in terms[1:]:
-            first, second = self.in_order([_ready(value), self.maker(term)], span)
-            value = self.help("both" if operator == "and" else "either", span, first, second)
-        return value
-
-    def maker(self, node: nodes.Expression) -> Callable[[], ast.expr]:
-        return lambda: self.expression(node)
-
-
-def _ready(value: ast.expr) -> Callable[[], ast.expr]:
-    return lambda: value
-
-
 def needs_no_check(to: Type) -> bool:
     """Whether every value is fine as it is where this type is asked for."""
     match to:
@@ -308,6 +304,18 @@ def needs_no_check(to: Type) -> bool:
         case TensorType(element=element, shape=shape):
             return isinstance(element, UnknownType) and shape.rank is None
     return not isinstance(to, (Scalar, StringType, TupleType, UnitType))
+
+
+def has_weak(found: Type) -> bool:
+    """Whether the value, or a part of it, came out of unsuffixed literals."""
+    match found:
+        case Scalar(weak=weak):
+            return weak
+        case ListType(element=element):
+            return has_weak(element)
+        case TupleType(elements=elements):
+            return any(map(has_weak, elements))
+    return False
 
 
 def inferred(found: Type) -> Type:

@@ -326,7 +326,7 @@ class Statements(Calls):
 
     def render(self, node: nodes.Render) -> None:
         makers: list[Callable[[], ast.expr]] = [lambda: self.expression(node.value)]
-        makers += [self._maker(o.value, UNKNOWN) for o in node.options]
+        makers += [self.maker(o.value) for o in node.options]
         value, *options = self.in_order(makers, node.span)
         entries = ast.Dict([ast.Constant(o.name) for o in node.options], options)
         arguments = [value, ast.Constant(node.form), entries, self.constant(node.span)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler.backends.host import numbers
 from compiler.backends.host.naming import MARK
-from compiler.backends.host.numbers import dtype_of, shown
+from compiler.backends.host.numbers import shown
 from compiler.backends.host.values import (
     Bounds,
     cast,
@@ -44,6 +44,7 @@ def helpers(library: Library) -> dict[str, Any]:
         "set": lambda value, *rest: invoke(library, "index set", value, rest[:-1], rest[-1]),
         "iterate": lambda value: iterate(library, value),
         "convert": lambda value, to: convert(library, value, to),
+        "convert·weak": lambda value, to: convert(library, value, to, weak=True),
         "cast": lambda value, to: cast(library, value, to),
         "text": lambda value: value if type(value) is str else invoke(library, "to text", value),
         "format": lambda value, spec: invoke(library, "format", value, spec),
@@ -51,10 +52,7 @@ def helpers(library: Library) -> dict[str, Any]:
         "field": get_field,
         "contains": lambda value, container: contains(library, value, container),
         "negate": lambda value: negate(library, value),
-        "not": lambda value: invert(library, value),
         "matmul": lambda left, right: on_library(library, "operator matmul", "@", left, right),
-        "both": lambda left, right: on_library(library, "operator and", "and", left, right),
-        "either": lambda left, right: on_library(library, "operator or", "or", left, right),
         "weak": weak_to,
         "truth": truth,
         "unpack": unpack,
@@ -122,12 +120,6 @@ def on_library(library: Library, entry: str, symbol: str, *operands: Any) -> Any
 def negate(library: Library, value: Any) -> Any:
     found = numbers.negate(value)
     return found if found is not NotImplemented else on_library(library, "operator neg", "-", value)
-
-
-def invert(library: Library, value: Any) -> Any:
-    if dtype_of(value) is DType.BOOL:
-        return not value
-    return on_library(library, "operator not", "not", value)
 
 
 def raise_overflow(symbol: str, *operands: Any) -> Any:

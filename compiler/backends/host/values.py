@@ -77,8 +77,9 @@ def invoke(library: Library, name: str, *arguments: Any) -> Any:
 # ---- conversion ------------------------------------------------------------------------------------------------------
 
 
-def convert(library: Library, value: Any, to: Type) -> Any:
-    """The value as the declared type has it, where nothing is lost; a fault where it doesn't fit."""
+def convert(library: Library, value: Any, to: Type, weak: bool = False) -> Any:
+    """The value as the declared type has it, where nothing is lost; a fault where it doesn't fit. `weak`: its numbers come from
+    unsuffixed literals and take the type that is asked for."""
     match to:
         case Scalar(dtype=want):
             value = item(library, value)
@@ -87,7 +88,8 @@ def convert(library: Library, value: Any, to: Type) -> Any:
                 raise misfit(want.value, value)
             if have is want:
                 return plain(value, want) if want in (DType.I64, DType.F64, DType.BOOL) else value
-            if not loses_nothing(have, want):
+            from_literal = weak and have in (DType.I64, DType.F64) and (want.is_float or have.is_int)
+            if not from_literal and not loses_nothing(have, want):
                 raise LibraryFault("0807", f"expected {want.value}, found {have.value}", f"write `as {want.value}`")
             return cast_scalar(value, have, want)
         case StringType() | CharType():
@@ -100,19 +102,19 @@ def convert(library: Library, value: Any, to: Type) -> Any:
                 value = list(value)
             if not isinstance(value, list):
                 raise misfit("a list", value)
-            return _all_converted(library, value, element)
+            return _all_converted(library, value, element, weak)
         case TupleType(elements=elements):
             if not isinstance(value, tuple) or len(value) != len(elements):
                 raise misfit(f"a tuple {to}", value)
-            return tuple(convert(library, v, t) for v, t in zip(value, elements, strict=True))
+            return tuple(convert(library, v, t, weak) for v, t in zip(value, elements, strict=True))
         case TensorType():
             return as_tensor(library, value, to)
     return value
 
 
-def _all_converted(library: Library, value: list[Any], element: Type) -> list[Any]:
+def _all_converted(library: Library, value: list[Any], element: Type, weak: bool) -> list[Any]:
     """The same list when no element changes: lists are shared."""
-    converted = [convert(library, v, element) for v in value]
+    converted = [convert(library, v, element, weak) for v in value]
     return value if all(a is b for a, b in zip(converted, value, strict=True)) else converted
 
 

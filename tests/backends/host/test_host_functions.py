@@ -158,3 +158,33 @@ def test_modules_give_functions_and_variables() -> None:
     written = io.StringIO()
     build(program, runtime, typed=False, output=written).run()
     assert written.getvalue() == "16 36 4 4\n"
+
+
+def test_literals_in_containers_take_the_declared_types() -> None:
+    program = """
+def f(xs: List<f32>, p: (int, f32)) { println(xs[0] == 0.1, p.1 == 0.1) }
+f([0.1, 2], (1, 0.1))
+let ys: List<f32> = [0.1, 2]
+let q: (f32, List<u8>) = (0.1, [1, 2])
+println(ys, q)
+"""
+    assert lines(program) == ["true true", "[0.1, 2.0] (0.1, [1, 2])"]
+
+
+def test_library_modules_and_externs() -> None:
+    program = """
+import tensor as t
+from tensor import zeros
+println(tensor.ones(2), t.zeros(1), zeros(1))
+println(extern string_concat("a", "b"))
+"""
+    ones, zeros = "tensor([1.0, 1.0], shape=[2], dtype=f32)", "tensor([0.0], shape=[1], dtype=f32)"
+    assert lines(program) == [f"{ones} {zeros} {zeros}", "ab"]
+
+
+def test_a_declared_tensor_type_converts_elements_without_loss() -> None:
+    assert lines("def f(v: tensor[N, f32]) { println(v) }\nf(tensor([1, 2]))") == ["tensor([1.0, 2.0], shape=[2], dtype=f32)"]
+    program = 'def f(v: tensor[N, f32]) { println(v) }\nf(zeros(2, dtype="f64"))'
+    assert message(program, typed=False).splitlines()[0] == "error[ZYN0807]: expected tensor[N, f32], found a tensor of f64"
+    program = "def f(v: tensor[3, f32]) { println(v) }\nf(zeros(2))"
+    assert message(program, typed=False).splitlines()[0] == "error[ZYN0807]: expected tensor[3, f32], found a tensor of shape [2]"
