@@ -1,0 +1,275 @@
+"""What a field computes, read off its values: map, transposition, reduction, contraction, convolution, row chain, attention, scan.
+Facts for the schedule and for the checked promise of `@kernel`; it changes nothing."""
+
+from collections.abc import Iterator
+from enum import Enum
+
+from attrs import define, field, frozen
+
+from compiler.hir.affine import Affine
+from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, Unary, union_axes
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Load, Store
+from compiler.hir.module import HirFunction
+
+
+class FieldKind(Enum):
+    MAP = "map"
+    PERMUTE = "permute"
+    REDUCTION = "reduction"
+    ARG_REDUCTION = "arg-reduction"
+    CONTRACTION = "contraction"
+    CONVOLUTION = "convolution"
+    ROW_CHAIN = "row chain"
+    ATTENTION = "attention"
+    SCAN = "scan"
+
+
+@frozen
+class Window:
+    """An index of two axes: `stride * kept + dilation * summed - padding`."""
+
+    kept: str
+    summed: str
+    stride: int
+    dilation: int
+    padding: int
+
+
+@frozen(eq=False)
+class ProductSum:
+    """A sum of products of two values: the instruction, the two operands, and whose axes are whose. `last_a`, `last_b`: the
+    axis of each operand's last index (where it is contiguous), when the operand is a load."""
+
+    op: Contract | Reduce
+    a: Value
+    b: Value
+    batch: tuple[str, ...]
+    m: tuple[str, ...]
+    n: tuple[str, ...]
+    k: tuple[str, ...]
+    windows: tuple[Window, ...]
+    last_a: str | None
+    last_b: str | None
+
+    @property
+    def result(self) -> Value:
+        return self.op.results[0]
+
+    @property
+    def transposed_a(self) -> bool:
+        """The left operand lies with its rows (m) contiguous instead of the summed axis."""
+        return self.last_a is not None and self.last_a in self.m
+
+    @property
+    def transposed_b(self) -> bool:
+        """The right operand lies with the summed axis contiguous instead of its columns (n)."""
+        return self.last_b is not None and self.last_b in self.k
+
+
+@frozen(eq=False)
+class Attention:
+    """`softmax(scores) values`: the two product sums, the maximum (None where it isn't subtracted) and the sum of exponentials."""
+
+    scores: ProductSum
+    weighted: ProductSum
+    maximum: Reduce | None
+    total: Reduce
+    axis: str
+    masked: bool
+
+
+@define(eq=False)
+class FieldFacts:
+    kind: FieldKind
+    products: list[ProductSum] = field(factory=list)
+    reductions: list[Reduce] = field(factory=list)
+    scans: list[Scan] = field(factory=list)
+    stores: list[Store] = field(factory=list)
+    attention: Attention | None = None
+
+
+def recognise(function: HirFunction) -> FieldFacts:
+    """The facts of a function in form F."""
+    ops = function.body.body
+    products = [found for op in ops if (found := product_sum(op)) is not None]
+    inner = {id(found.op) for found in products}
+    facts = FieldFacts(
+        FieldKind.MAP,
+        [one for one in products if one.m or one.n or one.windows],
+        [op for op in ops if isinstance(op, Reduce) and id(op) not in inner]
+        + [one.op for one in products if not (one.m or one.n or one.windows) and isinstance(one.op, Reduce)],
+        [op for op in ops if isinstance(op, Scan)],
+        [op for op in ops if isinstance(op, Store)],
+    )
+    facts.attention = _attention(facts)
+    facts.kind = _kind(facts)
+    return facts
+
+
+def _kind(facts: FieldFacts) -> FieldKind:
+    if facts.attention is not None:
+        return FieldKind.ATTENTION
+    if facts.scans:
+        return FieldKind.SCAN
+    if any(one.windows for one in facts.products):
+        return FieldKind.CONVOLUTION
+    if _chained(facts):
+        return FieldKind.ROW_CHAIN
+    if facts.products:
+        return FieldKind.CONTRACTION
+    if any(op.monoid.startswith("arg") for op in facts.reductions):
+        return FieldKind.ARG_REDUCTION
+    if facts.reductions:
+        return FieldKind.REDUCTION
+    if facts.stores and all(_permutes(store) for store in facts.stores):
+        return FieldKind.PERMUTE
+    return FieldKind.MAP
+
+
+def _permutes(store: Store) -> bool:
+    load = store.value.source
+    if not isinstance(load, Load) or load.where is not None:
+        return False
+    theirs, ours = ([str(form) for form in index] for index in (load.index, store.index))
+    return theirs != ours and sorted(theirs) == sorted(ours)
+
+
+def _chained(facts: FieldFacts) -> bool:
+    """A reduction's result meets its own axis again."""
+    bound = [(op, set(op.over)) for op in [*facts.reductions, *(one.op for one in facts.products)]]
+    for store in facts.stores:
+        have = {name for name, _ in union_axes(store.value)}
+        below = set(map(id, instructions_below(store.value)))
+        if any(id(op) in below and over & have for op, over in bound):
+            return True
+    for op, over in bound:
+        for other, _ in bound:
+            if other is not op and over & set(other.over) and any(op is one for v in other.operand_values for one in instructions_below(v)):
+                return True
+    return False
+
+
+def instructions_below(value: Value) -> Iterator[Instruction]:
+    """Every instruction that the value is computed from, each once."""
+    stack, seen = [value], set()
+    while stack:
+        op = stack.pop().source
+        if op is None or id(op) in seen:
+            continue
+        seen.add(id(op))
+        yield op
+        stack.extend(op.operand_values)
+
+
+def product_sum(op: Instruction) -> ProductSum | None:
+    """A contraction, or a sum of products that is none (a matrix times a vector, a guarded window)."""
+    match op:
+        case Contract(a=a, b=b, over=over):
+            return _described(op, a, b, over)
+        case Reduce(monoid="add", values=(value,), over=over):
+            product = _product(value)
+            if product is None:
+                return None
+            a, b = product
+            of_a, of_b = _axes(a), _axes(b)
+            if not (set(over) & of_a and set(over) & of_b) or not (_reads(a) and _reads(b)):
+                return None
+            return _described(op, a, b, over)
+        case _:
+            return None
+
+
+def _product(value: Value) -> tuple[Value, Value] | None:
+    """The two factors, through casts and through a guard that puts 0 elsewhere."""
+    match value.source:
+        case Binary(operator="mul", left=a, right=b):
+            return a, b
+        case Cast(value=inner):
+            return _product(inner)
+        case Select(then=then, otherwise=otherwise):
+            return _product(then) or _product(otherwise)
+        case _:
+            return None
+
+
+def _axes(value: Value) -> set[str]:
+    return {name for name, _ in union_axes(value)}
+
+
+def _reads(value: Value) -> bool:
+    return any(isinstance(op, Load) for op in instructions_below(value))
+
+
+def _described(op: Contract | Reduce, a: Value, b: Value, over: tuple[str, ...]) -> ProductSum:
+    of_a, of_b = _axes(a), _axes(b)
+    kept = [name for name, _ in union_axes(a, b) if name not in over]
+    windows = tuple(_windows(a, set(over))) + tuple(_windows(b, set(over)))
+    return ProductSum(
+        op,
+        a,
+        b,
+        batch=tuple(n for n in kept if n in of_a and n in of_b),
+        m=tuple(n for n in kept if n in of_a and n not in of_b),
+        n=tuple(n for n in kept if n in of_b and n not in of_a),
+        k=tuple(over),
+        windows=windows,
+        last_a=_last_axis(a),
+        last_b=_last_axis(b),
+    )
+
+
+def _near_load(value: Value) -> Load | None:
+    """The load that the value is, through casts and guards."""
+    match value.source:
+        case Load() as load:
+            return load
+        case Cast(value=inner):
+            return _near_load(inner)
+        case Select(then=then, otherwise=otherwise):
+            return _near_load(then) or _near_load(otherwise)
+        case _:
+            return None
+
+
+def _windows(value: Value, summed: set[str]) -> Iterator[Window]:
+    load = _near_load(value)
+    if load is None:
+        return
+    axes = _axes(load.results[0])
+    for form in load.index:
+        names = [name for name in form.names if name in axes]
+        inside, outside = [n for n in names if n in summed], [n for n in names if n not in summed]
+        if len(inside) == 1 and len(outside) == 1:
+            yield Window(outside[0], inside[0], form.coefficient(outside[0]), form.coefficient(inside[0]), -form.constant)
+
+
+def _last_axis(value: Value) -> str | None:
+    load = _near_load(value)
+    if load is None or not load.index:
+        return None
+    last: Affine = load.index[-1]
+    names = [name for name in last.names if name in _axes(load.results[0])]
+    return names[0] if len(names) == 1 else None
+
+
+def _attention(facts: FieldFacts) -> Attention | None:
+    """Two product sums, the second over the columns of the first, joined by exponentials and their sum."""
+    for weighted in facts.products:
+        for scores in facts.products:
+            if scores is weighted:
+                continue
+            side = next((v for v in (weighted.a, weighted.b) if any(op is scores.op for op in instructions_below(v))), None)
+            if side is None:
+                continue
+            below = list(instructions_below(side))
+            if not any(isinstance(op, Unary) and op.operator in ("exp", "exp2") for op in below):
+                continue
+            mine = [r for r in facts.reductions if set(r.over) & set(weighted.k)]
+            maximum = next((r for r in mine if r.monoid == "max"), None)
+            total = next((r for r in mine if r.monoid == "add" and any(op is scores.op for op in instructions_below(r.values[0]))), None)
+            if total is None:
+                continue
+            masked = any(isinstance(op, Select) for op in below)
+            return Attention(scores, weighted, maximum, total, weighted.k[0], masked)
+    return None
