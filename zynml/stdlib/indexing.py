@@ -224,7 +224,9 @@ def _get_rule(calls: CallTypes) -> Type:
     constants = calls.constants.get("indices")
     known = constants if isinstance(constants, tuple | list) and len(constants) == len(indices) else (None,) * len(indices)
     if isinstance(value, TensorType):
-        return tensor_part(value, indices, tuple(known))
+        return tensor_part(value, indices, known)
+    # A slice whose bounds aren't constant comes as a range.
+    known = tuple(slice(0, UNKNOWN) if k is None and isinstance(i, RangeType) else k for i, k in zip(indices, known, strict=True))
     sliced = any(isinstance(k, slice) for k in known)
     match value:
         case ListType(element=element):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from compiler.library import CallTypes, LibraryFault, TypeFault
-from compiler.typed_ast.types import BOOL, UNKNOWN, DType, Scalar, ShapeExpr, Type
+from compiler.typed_ast.types import BOOL, UNKNOWN, DType, Scalar, ShapeExpr, StringType, Type
 from runtime.tensor import Array, Tensor
 from zynml.stdlib import integers
 from zynml.stdlib.creation import to_tensor
@@ -66,8 +66,10 @@ def matmul_dims(left: Dims, right: Dims) -> Dims:
 
 
 def _matmul_rule(calls: CallTypes) -> Type:
-    left = as_tensor_type(calls.types.get("left", subject(calls)))
-    right = as_tensor_type(calls.types.get("right", calls["other"]))
+    sides = calls.types.get("left", subject(calls)), calls.types.get("right", calls["other"])
+    if any(isinstance(side, Scalar | StringType) for side in sides):
+        raise TypeFault("0208", f"`@` is not defined for {sides[0]} and {sides[1]}")
+    left, right = map(as_tensor_type, sides)
     if left is None or right is None:
         return UNKNOWN
     dtype = combine_types(left, right)

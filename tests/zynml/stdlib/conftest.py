@@ -15,6 +15,8 @@ from compiler.typed_ast.types import (
     STRING,
     UNIT,
     UNKNOWN,
+    WEAK_FLOAT,
+    WEAK_INT,
     DType,
     FunctionType,
     ListType,
@@ -41,7 +43,10 @@ def type_of(value: Any) -> Type:
         case Tensor():
             return TensorType(Scalar(DType(value.dtype_name)), StaticShape(value.shape))
         case list():
-            return ListType(type_of(value[0]) if value else UNKNOWN)
+            kinds = {type_of(v) for v in value}
+            if len(kinds) > 1:
+                return ListType(WEAK_FLOAT if {WEAK_INT, WEAK_FLOAT} == kinds else UNKNOWN)
+            return ListType(kinds.pop() if kinds else UNKNOWN)
         case tuple():
             return TupleType(tuple(map(type_of, value)))
         case range():
