@@ -1,7 +1,9 @@
 """From Python exceptions in a running program to diagnostics with the program's own place: the innermost generated frame of the
 traceback tells the instruction, the instruction its columns, and those the span."""
 
+import re
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.library import LibraryFault
 from compiler.source import NOWHERE, Span
 
@@ -40,7 +42,7 @@ def translated(error: BaseException) -> ZyntaxError:
             found = [attrs.evolve(d, span=span) if d.span in (None, NOWHERE) else d for d in error.diagnostics]
             return ZyntaxError(*found)
         case LibraryFault():
-            return ZyntaxError(Diagnostic(error.code, error.message, span, hint=error.hint))
+            return ZyntaxError(Diagnostic(error.code, error.message, span, others=_caller(error.__traceback__), hint=error.hint))
         case RecursionError():
             message = f"functions call each other deeper than {sys.getrecursionlimit()} levels"
             return _error("0808", message, span, "check that the recursion ends, or use a loop")
@@ -49,8 +51,9 @@ def translated(error: BaseException) -> ZyntaxError:
         case KeyboardInterrupt():
             return _error("0809", "interrupted", span)
         case NameError():
-            name = str(getattr(error, "name", "") or "").partition("·")[0]
-            if name:
+            found_name = re.search("'([A-Za-z_][A-Za-z0-9_]*)", str(error))
+            if found_name is not None:
+                name = found_name[1]
                 return _error("0808", f"`{name}` is read before it has a value", span)
         case OSError():
             reason = error.strerror or str(error)
@@ -64,13 +67,27 @@ def _error(code: str, message: str, span: Span | None, hint: str | None = None) 
 
 def program_span(trace: TracebackType | None) -> Span | None:
     """The place in the program that was at work: that of the innermost generated frame."""
-    found: TracebackType | None = None
+    return next((_span(frame) for frame in _generated(trace, 1)), None)
+
+
+def _caller(trace: TracebackType | None) -> tuple[Label, ...]:
+    """The call that led into the function at fault, when that function is the program's."""
+    found = _generated(trace, 2)
+    span = _span(found[1]) if len(found) == 2 else None
+    return () if span is None else (Label(span, "called from here"),)
+
+
+def _generated(trace: TracebackType | None, count: int) -> list[TracebackType]:
+    """The innermost generated frames of a traceback, innermost first."""
+    found: deque[TracebackType] = deque(maxlen=count)
     while trace is not None:
         if POSITIONS in trace.tb_frame.f_globals:
-            found = trace
+            found.appendleft(trace)
         trace = trace.tb_next
-    if found is None:
-        return None
+    return list(found)
+
+
+def _span(found: TracebackType) -> Span | None:
     positions: Positions = found.tb_frame.f_globals[POSITIONS]
     columns = next(islice(found.tb_frame.f_code.co_positions(), found.tb_lasti // 2, None), (None, None, None, None))
     line, end_line, column, end_column = columns

@@ -111,7 +111,7 @@ def _compiled(module: ast.Module, program: nodes.Program, positions: Positions) 
             raise ZyntaxError(
                 Diagnostic("0108", "more than 20 loops stand inside each other", span, hint="move the inner loops into a function")
             ) from None
-        raise
+        raise ZyntaxError(Diagnostic("0901", f"a fault of the compiler itself: {error.msg}", span)) from None
     except RecursionError:
         raise ZyntaxError(Diagnostic("0108", "the program is nested too deep", None, hint="move inner parts into functions")) from None
 

@@ -166,7 +166,11 @@ class Statements(Calls):
         boxed = self.frame.loop > 0 and name in self.closure_names
         variable = self.declare(name, declared, True, boxed)
         if boxed:
-            self.assign(variable.python, ast.List([load(f"{MARK}missing")], ast.Load()), node.span)
+            raise not_supported("a variable of a loop without a first value that a closure captures", node.span, "give it one")
+        if self.frame.loop > 0:
+            # The value of the turn before must not show.
+            self.assign(variable.python, ast.Constant(None), node.span)
+            self.write(ast.Delete([ast.Name(variable.python, ast.Del())]), node.span)
 
     def bind(self, pattern: nodes.Pattern, value: ast.expr, type_: Type, mutable: bool) -> None:
         """Takes a value in a stable place apart."""

@@ -33,7 +33,15 @@ def test_a_division_deep_in_an_expression_has_its_own_span() -> None:
 
 def test_a_fault_inside_a_function_is_shown_there() -> None:
     program = "def f(xs, i) {\n    xs[i]\n}\nlet y = f([1], 3)"
-    assert message(program).splitlines()[1:] == [" --> program.zynml:2:5", "  |", "2 |     xs[i]", "  |     ^^^^^"]
+    assert message(program).splitlines()[1:] == [
+        " --> program.zynml:2:5",
+        " ...",
+        "2 |     xs[i]",
+        "  |     ^^^^^",
+        " ...",
+        "4 | let y = f([1], 3)",
+        "  |         --------- called from here",
+    ]
 
 
 def test_an_expression_over_several_lines_has_its_span() -> None:
@@ -99,6 +107,20 @@ def test_a_condition_must_be_a_bool() -> None:
 def test_a_variable_read_before_its_value_is_a_fault() -> None:
     program = "def f() { later }\nf()\nlet later = 1"
     assert message(program, typed=False).splitlines()[0] == "error[ZYN0808]: `later` is read before it has a value"
+
+
+def test_a_local_without_a_value_is_a_fault_in_each_turn() -> None:
+    program = """
+def f() {
+    for i in 0..2 {
+        var x: i64
+        if i == 0 { x = 5 }
+        println(x)
+    }
+}
+f()
+"""
+    assert message(program).splitlines()[:2] == ["error[ZYN0808]: `x` is read before it has a value", " --> program.zynml:6:17"]
 
 
 def test_a_step_of_zero_is_a_fault() -> None:
