@@ -86,7 +86,6 @@ class CompiledModule:
         self.text, self.target, self.level, self.timings = text, of, level, timings
         self._module: Any = None
         self._object: bytes | None = None
-        self._tracker: Any = None
 
     @property
     def optimised(self) -> str:
@@ -150,9 +149,12 @@ class CompiledModule:
                 if f"@{symbol}" in self.text:
                     builder.import_symbol(symbol, address())
             builder.export_symbol(name)
-            self._tracker = builder.link(_jit(), f"zyntax{next(_NUMBERS)}")
+            tracker = builder.link(_jit(), f"zyntax{next(_NUMBERS)}")
             self.timings["link"] = time.perf_counter() - started
-            return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(self._tracker[name])
+            call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(tracker[name])
+            # the code goes when its tracker does
+            call.tracker = tracker  # type: ignore[attr-defined]
+            return call
 
 
 def link(texts: Sequence[str]) -> bytes:

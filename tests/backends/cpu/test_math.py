@@ -1,0 +1,157 @@
+"""The math library: dense sweeps against NumPy in long double (x87, 64 bits of mantissa), and the corner cases."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from cpu_runs import NUMPY, pointwise, run
+
+from compiler.hir.module import HirFunction
+
+LONG = np.longdouble
+needs_long_double = pytest.mark.skipif(np.finfo(LONG).nmant < 63, reason="no wider float to compare with")
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 2.0, 5e-324, 1e-310, 1e-45, 1e-40, 3e38, 1e308, -1e-300, -3e38]
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    return np.array([math.erf(float(v)) for v in x], LONG)
+
+
+# name: reference, ranges (None: all positive floats), ulp allowed in f32 and f64
+TABLE: dict[str, tuple[Callable, tuple, float, float]] = {
+    "exp": (np.exp, ((-120, 120), (-1, 1), (-760, 760)), 1.01, 1.01),
+    "exp2": (np.exp2, ((-160, 140), (-1, 1), (-1100, 1100)), 1.0, 1.0),
+    "log": (np.log, (None, (0.5, 2)), 1.0, 1.0),
+    "log2": (np.log2, (None, (0.5, 2)), 1.0, 1.0),
+    "sin": (np.sin, ((-4, 4), (-1e6, 1e6), (-1e15, 1e15)), 1.5, 1.0),
+    "cos": (np.cos, ((-4, 4), (-1e6, 1e6), (-1e15, 1e15)), 1.5, 1.0),
+    "tan": (np.tan, ((-4, 4), (-1e6, 1e6)), 1.0, 2.5),
+    "asin": (np.arcsin, ((-1, 1), (-1e-3, 1e-3)), 1.0, 1.0),
+    "acos": (np.arccos, ((-1, 1), (0.99, 1)), 1.0, 1.0),
+    "atan": (np.arctan, ((-5, 5), None), 2.0, 2.0),
+    "sinh": (np.sinh, ((-1, 1), (-95, 95), (-715, 715)), 2.5, 2.5),
+    "cosh": (np.cosh, ((-1, 1), (-95, 95), (-715, 715)), 2.0, 2.0),
+    "tanh": (np.tanh, ((-1, 1), (-25, 25)), 2.5, 2.5),
+    "erf": (_erf, ((-1, 1), (-6, 6)), 1.5, 1.5),
+}
+
+
+def evaluate(function: HirFunction, *inputs: np.ndarray) -> np.ndarray:
+    out = np.empty_like(inputs[0])
+    assert run(function, [len(out), *inputs, out]) is None
+    return out
+
+
+def assert_near(found: np.ndarray, exact: np.ndarray, ulp: float, *at: np.ndarray) -> None:
+    """Within `ulp` units in the last place; infinities and NaN as the exact value rounds to."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(found.dtype)
+        unit = np.spacing(np.abs(rounded)).astype(LONG)
+        wrong = np.abs(found.astype(LONG) - exact) > ulp * unit
+        finite = np.isfinite(rounded)
+        same = (found == rounded) | (np.isnan(found) & np.isnan(rounded))
+        wrong = np.where(finite, wrong | ~np.isfinite(found), ~same)
+    bad = np.flatnonzero(wrong)
+    assert not len(bad), f"{len(bad)} wrong, at {[x[bad[:3]] for x in at]}: {found[bad[:3]]}, not {exact[bad[:3]]}"
+
+
+def sweep(bounds: tuple[float, float] | None, dtype: str, count: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    if bounds is not None:
+        return rng.uniform(*bounds, count).astype(NUMPY[dtype])
+    word, top = (np.uint32, 2**31 - 2**23) if dtype == "f32" else (np.uint64, 2**63 - 2**52)
+    return rng.integers(0, top, count).astype(word).view(NUMPY[dtype])
+
+
+@needs_long_double
+@pytest.mark.parametrize("dtype", ("f32", "f64"))
+@pytest.mark.parametrize("name", TABLE)
+def test_within_the_stated_ulp(name: str, dtype: str) -> None:
+    reference, ranges, single, double = TABLE[name]
+    function = pointwise(lambda b, x: b.op(name, x), [dtype], dtype, "simd")
+    for bounds in ranges:
+        x = sweep(bounds, dtype, 20_000 if name == "erf" else 100_000)
+        with np.errstate(all="ignore"):
+            assert_near(evaluate(function, x), reference(x.astype(LONG)), single if dtype == "f32" else double, x)
+
+
+@needs_long_double
+@pytest.mark.parametrize("form", ("loop", "tile"))
+@pytest.mark.parametrize("dtype", ("f16", "bf16", "f32", "f64"))
+@pytest.mark.parametrize("name", TABLE)
+def test_corner_cases(name: str, dtype: str, form: str) -> None:
+    if name in ("sin", "cos", "tan"):
+        values = [x for x in SPECIAL if not (np.isfinite(x) and abs(x) > 2**51 * 0.9)]
+    else:
+        values = SPECIAL
+    with np.errstate(all="ignore"):
+        x = np.array(values).astype(NUMPY[dtype])
+        if name in ("sin", "cos", "tan") and dtype in ("f16", "bf16", "f32"):
+            x = x[~(np.abs(x.astype(np.float64)) > 2**50)]
+        exact = TABLE[name][0](x.astype(np.float64).astype(LONG))
+        found = evaluate(pointwise(lambda b, v: b.op(name, v), [dtype], dtype, form), x)
+        assert_near(found, exact, 2.5, x)
+        zero = exact == 0
+        np.testing.assert_array_equal(np.signbit(found[zero].astype(np.float64)), np.signbit(exact[zero]))
+
+
+def test_sines_past_the_limit_are_nan() -> None:
+    for name in ("sin", "cos", "tan"):
+        found = evaluate(pointwise(lambda b, v, n=name: b.op(n, v), ["f64"], "f64", "simd"), np.array([1e17, -1e300, np.inf]))
+        assert np.isnan(found).all()
+
+
+@needs_long_double
+@pytest.mark.parametrize("dtype", ("f32", "f64"))
+def test_pow_and_atan2(dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    count = 50_000
+    power = pointwise(lambda b, x, y: b.op("pow", x, y), [dtype, dtype], dtype, "simd")
+    angle = pointwise(lambda b, x, y: b.op("atan2", x, y), [dtype, dtype], dtype, "simd")
+    for bases, exponents in (((0, 10), (-5, 5)), ((0.5, 2), (-1000, 1000)), ((0, 1e5), (-40, 40)), ((-10, 10), None)):
+        x = rng.uniform(*bases, count).astype(NUMPY[dtype])
+        y = (rng.uniform(*exponents, count) if exponents else rng.integers(-30, 30, count)).astype(NUMPY[dtype])
+        with np.errstate(all="ignore"):
+            assert_near(evaluate(power, x, y), np.power(x.astype(LONG), y.astype(LONG)), 2.0, x, y)
+    for scale in (0, 30):
+        y, x = ((rng.normal(size=count) * 10.0 ** rng.integers(-scale, scale + 1, count)).astype(NUMPY[dtype]) for _ in range(2))
+        assert_near(evaluate(angle, y, x), np.arctan2(y.astype(LONG), x.astype(LONG)), 2.0, y, x)
+    special = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, np.inf, -np.inf, np.nan, 3, -3, 2.5, -2.5, 1e18, -1e18], NUMPY[dtype])
+    x, y = (grid.ravel().copy() for grid in np.meshgrid(special, special))
+    with np.errstate(all="ignore"):
+        for function, reference in ((power, np.power), (angle, np.arctan2)):
+            exact = reference(x.astype(LONG), y.astype(LONG))
+            found = evaluate(function, x, y)
+            assert_near(found, exact, 2.0, x, y)
+            zero = (exact == 0) & (found == 0)
+            np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(exact[zero]))
+
+
+def test_integer_powers_wrap() -> None:
+    from cpu_runs import assert_as_interpreted
+
+    for dtype in ("i8", "u16", "i32", "i64", "u64"):
+        kind = NUMPY[dtype]
+        values = np.array([0, 1, 2, 3, 7, 10, 100, np.iinfo(kind).max, np.iinfo(kind).min], kind)
+        exponents = np.array([0, 1, 2, 3, 5, 60], kind)
+        x, y = (grid.ravel().copy() for grid in np.meshgrid(values, exponents))
+        for form in ("loop", "tile"):
+            function = pointwise(lambda b, u, v: b.op("pow", u, v), [dtype, dtype], dtype, form)
+            assert_as_interpreted(function, [len(x), x, y, np.zeros(len(x), kind)])
+
+
+@pytest.mark.parametrize("dtype", ("f32", "f64"))
+def test_rsqrt_is_two_roundings(dtype: str) -> None:
+    x = np.random.default_rng(2).uniform(0, 100, 1000).astype(NUMPY[dtype])
+    found = evaluate(pointwise(lambda b, v: b.op("rsqrt", v), [dtype], dtype, "simd"), x)
+    np.testing.assert_array_equal(found, (1 / np.sqrt(x)).astype(NUMPY[dtype]))
+
+
+def test_math_in_a_loop_is_vectorised_without_calls() -> None:
+    from compiler.backends.cpu.compile import compile_function
+
+    for name in TABLE:
+        kernel = compile_function(pointwise(lambda b, v, n=name: b.op(n, v), ["f32"], "f32", "simd"))
+        assert "x float>" in kernel.llvm
+        assert f"@{name}" not in kernel.llvm and "@zyn." not in kernel.llvm
