@@ -49,7 +49,8 @@ def constant(node: Expression, scope: Scope | None = None) -> object:
 
 
 def names_needing_values(compute: Compute) -> frozenset[str]:
-    """The outer ints whose value lowering must know, not only their type: those in annotations and in the steps of ranges."""
+    """The outer ints whose value lowering must know, not only their type: those in annotations and in the steps of ranges, and the
+    window's options by their names."""
     found: set[str] = set()
     for node in walk(compute):
         match node:
@@ -57,6 +58,8 @@ def names_needing_values(compute: Compute) -> frozenset[str]:
                 found |= {inner.name for argument in arguments for inner in walk(argument.value) if isinstance(inner, Name)}
             case Range(step=Expression() as step) | Slice(step=Expression() as step):
                 found |= {inner.name for inner in walk(step) if isinstance(inner, Name)}
+            case Name(name="stride" | "padding" | "dilation" | "groups" as name):
+                found.add(name)
     return frozenset(found)
 
 
