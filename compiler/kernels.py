@@ -15,7 +15,8 @@ from compiler.backends.cpu.compile import CpuOptions, compile_function
 from compiler.backends.cpu.faults import NativeFault
 from compiler.backends.cpu.native import NativeKernel
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.hir.module import FaultSite, HirFunction, OptimizationLevel
+from compiler.hir.gpu import GridIndex
+from compiler.hir.module import FaultSite, Form, HirFunction, OptimizationLevel
 from compiler.lowering.compute import lower_compute
 from compiler.lowering.kernel import (
     LoweredKernel,
@@ -31,6 +32,7 @@ from compiler.lowering.kernel import (
     WorkspaceArgument,
 )
 from compiler.lowering.launch import LaunchSizes, evaluate
+from compiler.passes.threads_to_loops import threads_to_loops
 from compiler.pipelines import NEST, PassTimes, run_passes
 from compiler.schedule.cpu import Scheduled, schedule_for_cpu
 from compiler.schedule.machine import CpuMachine
@@ -43,6 +45,9 @@ Warn = Callable[[Diagnostic], None]
 
 WORTH_THREADS = 1 << 18
 """Inner steps below which one thread is quicker: some tens of microseconds of work, against a fork and a join."""
+
+STRIDING_BLOCKS = 64
+"""Blocks for custom kernels that stride by the size of the grid."""
 
 REMEMBERED_SIZES = 64
 """Launches of a kernel whose solved sizes are kept: programs repeat few shapes."""
@@ -94,7 +99,7 @@ class BuiltKernel:
         if self._native is None:
             started = perf_counter()
             self._native = compile_function(
-                self.scheduled.function, CpuOptions(level=self.options.level), self.lowered.function
+                self.scheduled.function, CpuOptions(level=self.options.level), self.nest
             )
             self.options.times.add("llvm", perf_counter() - started)
         return self._native
@@ -106,7 +111,9 @@ def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) 
     lowered = lower_compute(compute, signature)
     options.times.add("lower", perf_counter() - started)
     nest = lowered.function
-    for _, after in run_passes(lowered.function, NEST, options.times):
+    if nest.form is Form.THREAD:
+        nest = threads_to_loops(nest)
+    for _, after in run_passes(nest, NEST, options.times):
         nest = after
     started = perf_counter()
     facts = analyse(nest)
@@ -345,6 +352,8 @@ def launch(kernel: BuiltKernel, values: Mapping[str, Any], threads: int, compute
     arguments = [
         _argument(place, argument, arrays, scalars, results, sizes, keep) for place, argument in enumerate(plan.arguments)
     ]
+    if len(kernel.nest.parameters) > len(arguments):
+        arguments += grid_of(kernel, shapes, sizes)
     fault = native.run(arguments, threads if sizes.work >= WORTH_THREADS else 1)
     if fault is not None:
         for name, array in saved.items():
@@ -354,6 +363,21 @@ def launch(kernel: BuiltKernel, values: Mapping[str, Any], threads: int, compute
         if result.input is not None and array is not values[result.input].array:
             values[result.input].array[...] = array
     return _value(plan.results, results, values)
+
+
+def grid_of(kernel: BuiltKernel, shapes: Mapping[str, tuple[int, ...]], sizes: LaunchSizes) -> list[int]:
+    """Blocks of a custom kernel whose program doesn't say: enough that every element of the largest tensor has a thread. A kernel that
+    asks for the number of blocks walks in strides and is content with any number: it gets few."""
+    info = kernel.lowered.function.kernel_info
+    x, y, z = info.workgroup if info is not None and info.workgroup is not None else (256, 1, 1)
+    elements = [*shapes.values(), *sizes.results]
+    if y == z == 1:
+        blocks = -(-max((prod(shape) for shape in elements), default=1) // x)
+        instructions = (op for top in kernel.lowered.function.body.body for op in top.walk())
+        asks = any(isinstance(op, GridIndex) and op.operator == "grid_dim" for op in instructions)
+        return [max(1, min(blocks, STRIDING_BLOCKS) if asks else blocks), 1, 1]
+    extents = [max((shape[-1 - axis] for shape in elements if len(shape) > axis), default=1) for axis in range(3)]
+    return [max(1, -(-extent // threads)) for extent, threads in zip(extents, (x, y, z), strict=True)]
 
 
 def _without_aliases(kernel: BuiltKernel, arrays: dict[str, Any]) -> dict[str, Any]:
