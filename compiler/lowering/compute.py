@@ -9,7 +9,7 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.instruction import Value
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem, Tile
-from compiler.lowering import collecting, conv, custom, flat, reductions
+from compiler.lowering import collecting, conv, custom, flat, reductions, whole_tensor
 from compiler.lowering.body import Body, Fault, Memory, fault
 from compiler.lowering.dtypes import hir_name
 from compiler.lowering.expressions import dotted, evaluate
@@ -226,7 +226,9 @@ class Lowering:
         body.extra["result_write"] = self.result_write
         body.extra["numel"] = _numel
         body.extra["sizes"] = self.sizes if final else None
+        body.extra["broadcast"] = dict(self.kernel.broadcast)
         custom.install(body)
+        whole_tensor.install(body)
         if not final:
             body.size_candidates = frozenset(name for name in self.candidates.names if name not in self.sizes.solved)
         return body
@@ -527,6 +529,9 @@ class Lowering:
 
     def _finish(self, body: Body, parameters: list[tuple[Value, KernelArgument]], warnings: list[Diagnostic]) -> LoweredKernel:
         function = body.owner.finish()
+        parameters += [
+            (value, WorkspaceArgument(hir_name(dtype), tuple(map(self.sizes.at_launch, dims)))) for value, dtype, dims in body.workspaces
+        ]
         parameters = _used(function, parameters)
         needed = _index_names(function, [value for value, _ in parameters])
         for name, value in self.index_parameters.items():

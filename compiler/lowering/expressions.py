@@ -3,6 +3,7 @@
 
 from attrs import frozen
 
+from compiler.diagnostics import Diagnostic, Label
 from compiler.hir.affine import Affine
 from compiler.hir.control import If as HirIf
 from compiler.hir.instruction import Effect, Region, Value
@@ -10,10 +11,11 @@ from compiler.hir.memory import GetSlot, Load
 from compiler.hir.types import Tile
 from compiler.lowering import library
 from compiler.lowering.arithmetic import COMPARISONS, binary, bits, compare, comparison_facts, negate
-from compiler.lowering.body import Body, Variable, fault, silent
+from compiler.lowering.body import Body, Memory, Variable, fault, silent
 from compiler.lowering.dtypes import ALIASES, hir_name, scalar_named
 from compiler.lowering.functions import call_function
 from compiler.lowering.indices import index_forms, load
+from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import (
     Nothing,
     Number,
@@ -21,6 +23,7 @@ from compiler.lowering.numbers import (
     Tensor,
     Tuple,
     affine,
+    integer,
     literal,
     meet,
     typed,
@@ -51,6 +54,10 @@ def number(body: Body, node: nodes.Expression) -> Number:
         return found
     if isinstance(found, Tuple) and found.counts and isinstance(found.elements[0], Number):
         return found.elements[0]
+    if isinstance(found, Tensor) and "element_of" in body.extra:
+        element: Number | None = body.extra["element_of"](body, found, node)
+        if element is not None:
+            return element
     raise _no_number(body, found, node)
 
 
@@ -247,21 +254,36 @@ def _index(body: Body, node: nodes.Index) -> Operand:
     if body.extra.get("rank_open", {}).get(memory.name):
         body.extra["open_rank"](body, memory, len(node.indices))
     indices = [(number(body, index), index) for index in node.indices]
-    if "broadcast" in body.extra:
-        indices = body.extra["broadcast"](body, memory, indices, node)
+    if memory.name in body.extra.get("broadcast", {}):
+        indices = _broadcast(body, memory, body.extra["broadcast"][memory.name], indices, node)
     forms = index_forms(body, memory, indices, node)
     return load(body, memory, forms, node, tuple(index.span for _, index in indices))
 
 
-def _not_indexable(body: Body, node: nodes.Index) -> Exception:
-    others: tuple[object, ...] = ()
-    if isinstance(node.value, nodes.Name):
-        from compiler.diagnostics import Label
+def _broadcast(
+    body: Body, memory: Memory, axes: tuple[int, ...], indices: list[tuple[Number, nodes.Expression]], node: nodes.Expression
+) -> list[tuple[Number, nodes.Expression]]:
+    """`@broadcast(v, axis=1)`: indexed like `out`, `v` varies along these axes only."""
+    rank, given = len(memory.dims), len(indices)
+    kept = sorted(axis % given for axis in axes if -given <= axis < given)
+    if rank == given:
+        one = Affine((), 1)
+        for axis in range(rank):
+            if axis not in kept and body.final and memory.dims[axis] != one:
+                message = f"`{memory.name}` is broadcast along axis {axis}, where it has {{left}} elements and not 1"
+                said = Diagnostic("0802", message, node.span, hint=f"leave `{memory.name}` out of `@broadcast`, or give it 1 element there")
+                body.equations.append(Equation(memory.dims[axis], one, "==", said))
+        return [index if axis in kept else (integer(0), index[1]) for axis, index in enumerate(indices)]
+    return [indices[axis] for axis in kept] if len(kept) == rank else indices
 
+
+def _not_indexable(body: Body, node: nodes.Index) -> Exception:
+    others: tuple[Label, ...] = ()
+    if isinstance(node.value, nodes.Name):
         binding = body.lookup(node.value.name)
         if binding is not None:
             others = (Label(binding.span, f"{binding.how} here"),)
-    return fault("0304", f"`{words(node.value)}` is a number and takes no index", node.span, others=others)  # type: ignore[arg-type]
+    return fault("0304", f"`{words(node.value)}` is a number and takes no index", node.span, others=others)
 
 
 def _call(body: Body, node: nodes.Call) -> Operand:
@@ -275,7 +297,7 @@ def _call(body: Body, node: nodes.Call) -> Operand:
         arguments = [(argument.name, evaluate(body, argument.value)) for argument in node.arguments]
         return call_function(body, body.signature.functions[name], arguments, node)
     special = body.extra.get("intrinsics", {}).get(name)
-    if special is not None:
+    if special is not None and body.lookup(name) is None:
         return special(body, node)  # type: ignore[no-any-return]
     if name == "where" and len(node.arguments) == 3:
         condition, then, otherwise = (argument.value for argument in node.arguments)

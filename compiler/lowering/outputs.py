@@ -83,6 +83,8 @@ def extents(accesses: Sequence[Access], name: str, rank: int, facts: Facts) -> t
                     hint=f"state the result's type: `-> tensor[{', '.join('NMKL'[:rank])}]`"))  # fmt: skip
                 largest = largest or Affine((), 0)
                 continue
+            if any(one.startswith(f"{name}.") for one in bound.names):
+                continue
             larger = _larger(largest, bound, facts, needed)
             if larger is None:
                 assert largest is not None

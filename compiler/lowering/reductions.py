@@ -227,7 +227,7 @@ def identity(operator: str, dtype: DType) -> float | int | bool:
             return True if dtype is DType.BOOL else -1
 
 
-def _constant(build: Builder, operator: str, dtype: DType) -> Value:
+def constant(build: Builder, operator: str, dtype: DType) -> Value:
     value = identity(operator, dtype)
     return value_of(build, literal(value) if dtype is DType.BOOL else literal(value, dtype), dtype)
 
@@ -239,7 +239,7 @@ def kept_dtypes(reduction: Reduction) -> list[DType]:
 
 def prepare(body: Body, reduction: Reduction) -> None:
     """Start every accumulator at its identity: slots, or a nest over the result."""
-    starts = [_constant(body.build, reduction.of(n), c.kept) for n, c in enumerate(reduction.components)]
+    starts = [constant(body.build, reduction.of(n), c.kept) for n, c in enumerate(reduction.components)]
     if reduction.is_arg:
         starts.append(body.build.const(_LARGEST_INDEX, "i64"))
     if not reduction.left:
