@@ -35,7 +35,7 @@ def test_a_fault_inside_a_function_is_shown_there() -> None:
     program = "def f(xs, i) {\n    xs[i]\n}\nlet y = f([1], 3)"
     assert message(program).splitlines()[1:] == [
         " --> program.zynml:2:5",
-        " ...",
+        "  |",
         "2 |     xs[i]",
         "  |     ^^^^^",
         " ...",

@@ -56,7 +56,8 @@ def operate(operator: str, left: int | float, right: int | float) -> int | float
     if operator in ("Div", "Mod") and right == 0:
         raise Fault
     quotient = int(Fraction(left, right)) if operator in ("Div", "Mod") else 0
-    return checked({"Add": left + right, "Sub": left - right, "Mult": left * right, "Div": quotient, "Mod": left - quotient * right}[operator])
+    results = {"Add": left + right, "Sub": left - right, "Mult": left * right, "Div": quotient, "Mod": left - quotient * right}
+    return checked(results[operator])
 
 
 def checked(value: int | float) -> int | float:
