@@ -33,7 +33,7 @@ class ZynML:
     def render(self, value: Any, form: str, options: dict[str, Any]) -> None:
         from zynml.stdlib.render import render
 
-        self.settings.write(f"[render] {display_path(render(self.settings, value, form, options))}\n")
+        self.settings.write(f"[render] {display_path(render(value, form, options, self.settings))}\n")
 
     def configure(self, entries: dict[str, Any]) -> None:
         from zynml.stdlib.config import configure
