@@ -2,6 +2,7 @@
 numbers obey the same rules as in `numbers.py`."""
 
 import math
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir import numbers
-from compiler.hir.fault import KernelFault
+from compiler.hir.fault import KernelFault, fault
 from compiler.hir.instruction import Instruction
 from compiler.hir.text import print_instruction
 from compiler.hir.types import DTYPES, is_float
@@ -59,6 +60,39 @@ def new_memory(dtype: str, dims: tuple[int, ...]) -> Array:
     elif dtype != "i1" and made.size:
         made.view(np.uint8).reshape(-1)[:] = 0x7F if is_float(dtype) else 0x5A
     return made
+
+
+def table_of(dtype: str, dims: tuple[int, ...], values: tuple[int | float, ...]) -> Array:
+    """A constant array of a module, as memory."""
+    source = "f64" if is_float(dtype) else "i64"
+    made = np.array([numbers.convert(v, "f64" if isinstance(v, float) else source, dtype) for v in values], NUMPY[dtype])
+    return made.reshape(dims).view(STORED[dtype])
+
+
+class RingQueue:
+    """A ring at run time: entries in order, of which the first `got` have been read and not yet freed."""
+
+    def __init__(self, stages: int) -> None:
+        self.stages = stages
+        self.entries: deque[tuple[Any, ...]] = deque()
+        self.got = 0
+
+    def put(self, values: tuple[Any, ...]) -> None:
+        if len(self.entries) == self.stages:
+            raise fault(f"a ring of {self.stages} stages is full: what is put here would wait for ever")
+        self.entries.append(values)
+
+    def get(self) -> tuple[Any, ...]:
+        if self.got == len(self.entries):
+            raise fault("a ring is empty: what is got here would wait for ever")
+        self.got += 1
+        return self.entries[self.got - 1]
+
+    def free(self) -> None:
+        if self.got == 0:
+            raise fault("a ring has nothing to free: each entry that was got is freed once")
+        self.entries.popleft()
+        self.got -= 1
 
 
 # ---- making arrays -----------------------------------------------------------------------------------------------
@@ -379,6 +413,7 @@ def sort_lines(arrays: list[tuple[Array, str]], axis: int, descending: bool) -> 
 
 
 __all__ = [
+    "RingQueue",
     "axis_values",
     "concatenate",
     "new_memory",
@@ -386,6 +421,7 @@ __all__ = [
     "pack_pairs",
     "sort_lines",
     "spread",
+    "table_of",
     "tile_binary",
     "tile_bitcast",
     "tile_cast",

@@ -7,6 +7,7 @@ negative number divided by -1 wraps); shifts take the amount modulo the width; `
 to a narrower int it wraps; to `i1` it asks for nonzero. Every float operation rounds to its dtype."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import (
@@ -62,6 +63,11 @@ MONOIDS = ("add", "mul", "min", "max", "and", "or", "xor", "argmin", "argmax")
 """Names of reductions. `argmin` and `argmax` work on pairs (value, index): NaN wins, then the lower index."""
 
 
+def plain_number(value: Any) -> Any:
+    """A Python number, also of a NumPy one, so that it prints and compares as what it is."""
+    return value.item() if hasattr(value, "item") else value
+
+
 def _strings(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(names)
 
@@ -96,7 +102,7 @@ def _without(axes: tuple[Axis, ...], over: tuple[str, ...]) -> tuple[Axis, ...]:
 class Const(Instruction):
     """A number of a type: `%z = const 0.0 : f32`. Of a tile type, every element is that number."""
 
-    value: int | float | bool = attribute()
+    value: int | float | bool = attribute(converter=plain_number)
     type: HirType = attribute()
 
     def result_types(self, scope: Scope) -> list[HirType]:

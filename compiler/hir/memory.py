@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from compiler.hir.affine import Affine
-from compiler.hir.core import dtype_of, union_axes
+from compiler.hir.core import dtype_of, plain_number, union_axes
 from compiler.hir.instruction import (
     Effect,
     Family,
@@ -44,7 +44,7 @@ class Load(Instruction):
     mem: Value = operand()
     index: tuple[Affine, ...] = attribute(converter=_forms)
     where: Value | None = optional_operand()
-    pad: float | int | bool | None = attribute(None)
+    pad: float | int | bool | None = attribute(None, plain_number)
 
     def result_types(self, scope: Scope) -> list[HirType]:
         axes = dict(scope.axes_of(*self.index))
@@ -116,6 +116,17 @@ class SetSlot(Instruction):
 class Alloc(Instruction):
     """`%t = alloc : mem<NxKxf32, local>`: scratch memory for the rest of the function, undefined until written; extents are sizes."""
 
+    type: Mem = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.type]
+
+
+@instruction("global", Family.MEMORY)
+class GlobalRef(Instruction):
+    """`%t = global table : mem<256xf32, constant, readonly>`: a constant array of the module, by its name."""
+
+    name_: str = attribute()
     type: Mem = attribute()
 
     def result_types(self, scope: Scope) -> list[HirType]:

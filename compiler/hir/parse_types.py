@@ -209,7 +209,7 @@ class Reader:
             case "ptr":
                 self.expect("<")
                 pointee = self.type()
-                space = Space[self.name().upper()] if self.accept(",") else Space.GENERIC
+                space = self._space() if self.accept(",") else Space.GENERIC
                 self.expect(">")
                 return Pointer(pointee, space)
             case "struct":
@@ -222,6 +222,12 @@ class Reader:
         if name not in DTYPES:
             self.fail(f"`{name}` is no scalar type", self.at - 1)
         return name
+
+    def _space(self) -> Space:
+        name = self.name()
+        if name.upper() not in Space.__members__:
+            self.fail(f"no address space is called `{name}`", self.at - 1)
+        return Space[name.upper()]
 
     def _tile_type(self) -> Tile:
         token = self.at

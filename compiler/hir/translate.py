@@ -33,9 +33,10 @@ from compiler.hir.expressions import COMPARE, binary, cast, decoded, encoded, un
 from compiler.hir.fault import fault, unsupported
 from compiler.hir.instruction import Instruction, Region, Value
 from compiler.hir.library import Sort
-from compiler.hir.memory import Alloc, Check, GetSlot, Load, MakeSlot, SetSlot, Store, mem_of
+from compiler.hir.memory import Alloc, Check, GetSlot, GlobalRef, Load, MakeSlot, SetSlot, Store, mem_of
 from compiler.hir.module import Form, HirFunction, HirModule
-from compiler.hir.types import HirType, Mem, Tile, is_float
+from compiler.hir.ring import RingFree, RingGet, RingMake, RingPut, ring_of
+from compiler.hir.types import HirType, Mem, Ring, Tile, is_float
 
 DEPTH = 18
 """Loops that Python's compiler takes inside one another, with two to spare."""
@@ -273,6 +274,8 @@ class Translator:
                 name = self.bind(op.result)
                 self.write(indent, f"{name} = new_memory({op.type.dtype!r}, ({dims}))")
                 self.memory(name, op.type, indent)
+            case GlobalRef():
+                self.table(op, indent)
             case Check():
                 values = "".join(self.of(v) + ", " for v in op.values)
                 condition = self.of(op.condition)
@@ -283,6 +286,8 @@ class Translator:
             case Sort():
                 arrays = [f"({self.of(v)}, {mem_of(v).dtype!r})" for v in (op.keys, *op.payload)]
                 self.write(indent, f"sort_lines([{', '.join(arrays)}], {op.axis}, {op.descending})")
+            case RingMake() | RingPut() | RingGet() | RingFree():
+                self.ring(op, indent)
             case Combine():
                 self.combine(op, indent)
             case Reduce():
@@ -293,6 +298,31 @@ class Translator:
                     self.other(op, indent)
                 else:
                     self.write(indent, f"{self.bind(op.result)} = {text}")
+
+    def table(self, op: GlobalRef, indent: int) -> None:
+        made = self.module.globals.get(op.name_) if self.module is not None else None
+        if made is None:
+            raise fault(f"@{self.function.name} names the global {op.name_}, which is not in the module")
+        dims = tuple(form.constant for form in op.type.dims)
+        name = self.bind(op.result)
+        self.write(indent, f"{name} = table_of({op.type.dtype!r}, {dims}, {self.constant(made.values)})")
+        self.memory(name, op.type, indent)
+
+    def ring(self, op: RingMake | RingPut | RingGet | RingFree, indent: int) -> None:
+        """A ring keeps what was put until it is freed; getting goes along the entries."""
+        match op:
+            case RingMake():
+                assert isinstance(op.type, Ring)
+                self.write(indent, f"{self.bind(op.result)} = RingQueue({op.type.stages})")
+            case RingPut():
+                elements = ring_of(op.ring).elements
+                values = [self.see(v, axes_of(t)) for v, t in zip(op.values, elements, strict=True)]
+                self.write(indent, f"{self.of(op.ring)}.put(({''.join(v + ', ' for v in values)}))")
+            case RingGet():
+                names = "".join(self.bind(r) + ", " for r in op.results)
+                self.write(indent, f"{names}= {self.of(op.ring)}.get()")
+            case RingFree():
+                self.write(indent, f"{self.of(op.ring)}.free()")
 
     def other(self, op: Instruction, indent: int) -> None:
         """What only threads know; `interpret_threads` adds it."""

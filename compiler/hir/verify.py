@@ -7,7 +7,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.control import Break, Call, Condition, Continue, For, If, Return, While, Yield
 from compiler.hir.instruction import Family, Instruction, Region, Scope, Value
-from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
+from compiler.hir.memory import GetSlot, GlobalRef, MakeSlot, SetSlot
 from compiler.hir.module import Form, HirFunction, HirModule
 from compiler.hir.types import I1, INDEX, HirType, Mem, Ring, Slot, Tile
 
@@ -180,6 +180,10 @@ class _Verifier:
                     yield op, f"`condition` asks {op.value} of type {op.value.type}; i1 is wanted"
             case Call() if self.module is not None:
                 yield from self.call(op)
+            case GlobalRef() if self.module is not None:
+                made = self.module.globals.get(op.name_)
+                if made is None or made.type != op.type:
+                    yield op, f"`global` names {op.name_} of type {op.type}, which is not in the module"
             case Return():
                 if not same_types([v.type for v in op.values], list(self.function.results)):
                     declared = ", ".join(map(str, self.function.results)) or "nothing"

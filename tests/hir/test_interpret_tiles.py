@@ -8,7 +8,7 @@ import pytest
 
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.interpret import KernelFault, interpret
-from compiler.hir.parse import parse_function
+from compiler.hir.parse import parse_function, parse_module
 from compiler.hir.verify import verify
 
 
@@ -315,3 +315,34 @@ def test_an_online_softmax_over_blocks_equals_the_definition() -> None:
         out,
     )
     np.testing.assert_allclose(out, np.log(np.exp(x - x.max(1, keepdims=True)).sum(1)) + x.max(1), rtol=1e-14)
+
+
+RING = """func @f(%x: mem<32xf64>, %out: mem<8xf64>) form=B axes=[j:8] {
+  %r = ring.make : ring<2 x (tile<j:8, f64>)> %z = const 0.0 : tile<j:8, f64>
+  %first = load %x[j] : tile<j:8, f64> ring.put %r, %first
+  %s = for t in 0..4 carry(%c = %z) {
+    %i = index of=t : index %three = const 3 : index %more = lt %i, %three : i1
+    if %more { %n = load %x[8*t+8+j] : tile<j:8, f64> ring.put %r, %n }
+    %g = ring.get %r : tile<j:8, f64> %a = add %c, %g : tile<j:8, f64> FREE yield %a }
+  store %out[j], %s }"""
+
+
+def test_a_ring_gives_what_was_put_in_order() -> None:
+    x, out = np.arange(32.0), np.zeros(8)
+    run(RING.replace("FREE", "ring.free %r"), x, out)
+    assert out.tolist() == x.reshape(4, 8).sum(0).tolist()
+
+
+def test_a_ring_that_is_never_freed_is_a_fault() -> None:
+    with pytest.raises(ZyntaxError, match="a ring of 2 stages is full"):
+        run(RING.replace("FREE", ""), np.arange(32.0), np.zeros(8))
+
+
+def test_tables_of_the_module_are_read() -> None:
+    module = parse_module("""module @m version=1 { global @table : mem<2x2xbf16, constant, readonly> = [1, -2.5, 0.1, inf]
+      func @f(%out: mem<4xf32>) form=F axes=[i:2, j:2] { %t = global table : mem<2x2xbf16, constant, readonly>
+        %v = load %t[i, j] : tile<i:2, j:2, bf16> %w = cast %v to=f32 : tile<i:2, j:2, f32> store %out[2*i+j], %w } }""")
+    verify(module)
+    out = np.zeros(4, np.float32)
+    interpret(module.functions["f"], [out], module)
+    assert out.tolist() == [1.0, -2.5, float(np.float32(0.1).astype(ml_dtypes.bfloat16)), math.inf]

@@ -1,6 +1,8 @@
 """Text round trip: of every declared instruction, of every type, of all that functions and modules say about themselves."""
 
+import contextlib
 import math
+import random
 
 import pytest
 
@@ -48,6 +50,7 @@ FORM_A = """
 %r = load %A[M-1, 2*N+floor((M+1)/2)] where=%p pad=0.5 : f32
 store %A[0, N-1], %a where=%p
 %t = alloc : mem<MxNxf64, local, align=64>
+%t = global table : mem<3xf32, constant, readonly>
 check %p, %x, %y code=0806 site=2
 check %p
 sort %I axis=0 descending=true
@@ -344,3 +347,36 @@ def test_errors_point_into_the_text(text: str, message: str, found: str) -> None
 def test_a_thousand_regions_deep_is_refused() -> None:
     with pytest.raises(ZyntaxError):
         parse_function("func @f(%p: i1) form=A {" + "if %p { " * 1000 + "} " * 1000 + "}")
+
+
+def test_damaged_texts_are_refused_in_words_or_read() -> None:
+    chooser = random.Random(5)
+    pieces = [
+        "{",
+        "}",
+        "%a",
+        "=",
+        ",",
+        ":",
+        "..",
+        "tile<",
+        "mem<4x",
+        ">",
+        "[",
+        "]",
+        "-",
+        "floor((",
+        "ptr<f32, q>",
+        "nan",
+        '"',
+        "1e999",
+        "none",
+        "@f",
+        "",
+    ]
+    for _ in range(1500):
+        text = chooser.choice(SAMPLES)
+        at = chooser.randrange(len(text))
+        damaged = text[:at] + chooser.choice(pieces) + text[at + chooser.randrange(6) :]
+        with contextlib.suppress(ZyntaxError):
+            verify(parse_function(damaged))
