@@ -277,7 +277,7 @@ def accumulation(store: Store, nest: Nest) -> Accumulation | None:
     monoid, old, flags = found
     load = old.source
     assert isinstance(load, Load)
-    if len(nest.uses.get(old, ())) != _uses_in_update(store.value, old):
+    if not used_only_to_update(store.value, lambda v: _is_old(v, store), nest, {id(store)}):
         return None
     dtype = old.type.dtype if isinstance(old.type, Tile) else ""
     return Accumulation(monoid, load, reorders(monoid, dtype, flags))
@@ -286,10 +286,6 @@ def accumulation(store: Store, nest: Nest) -> Accumulation | None:
 def _is_old(value: Value, store: Store) -> bool:
     load = value.source
     return isinstance(load, Load) and load.mem is store.mem and load.index == store.index
-
-
-def _uses_in_update(value: Value, old: Value) -> int:
-    return 1 if not isinstance(value.source, Select) else 2
 
 
 COMMUTATIVE = frozenset({"add", "mul", "min", "max", "and", "or", "xor"})
@@ -314,13 +310,34 @@ def updates(value: Value, is_old: Test) -> tuple[str, Value, tuple[str, ...]] | 
             if is_old(then):
                 return updates(otherwise, is_old)
             return None
-        case Combine(monoid=monoid, operands_=operands):
+        case Combine(monoid=monoid, operands_=operands) as combine:
             half = len(operands) // 2
-            if is_old(operands[0]) and not any(depends(v, is_old) for v in operands[half:]):
-                return monoid, operands[0], ()
+            old = operands[combine.results.index(value)]
+            if is_old(old) and not any(depends(v, is_old) for v in operands[half:]):
+                return monoid, old, ()
             return None
         case _:
             return None
+
+
+def update_path(value: Value, is_old: Test) -> list[Value]:
+    """The values from the old one to its update, as `updates` finds them."""
+    match value.source:
+        case Select(then=then, otherwise=otherwise):
+            return [value, *update_path(then if is_old(otherwise) else otherwise, is_old), then if is_old(then) else otherwise]
+        case Binary(left=left, right=right):
+            return [value, left if is_old(left) else right]
+        case Combine(operands_=operands) as combine:
+            return [value, operands[combine.results.index(value)]]
+        case _:
+            return [value]
+
+
+def used_only_to_update(value: Value, is_old: Test, nest: "Nest", sinks: set[int]) -> bool:
+    """Whether nothing but the update itself, and the instructions `sinks`, uses the old value and what it becomes."""
+    path = update_path(value, is_old)
+    allowed = sinks | {id(one.source) for one in path}
+    return all(id(use) in allowed for one in path for use in nest.uses.get(one, ()))
 
 
 def depends(value: Value, test: Test) -> bool:

@@ -1,19 +1,18 @@
 """What order each loop of a nest needs: none (parallel), that of a monoid (reduction, scan), or the written one (serial), with
 the reason in words. Works on form A, with slots or with carried values, and changes nothing."""
 
-from collections.abc import Iterable
 from enum import Enum
 
 from attrs import Factory, define, field, frozen
 
-from compiler.analysis.accesses import Access, Loop, Nest, collect, depends, reorders, slot_accesses, updates, walk
+from compiler.analysis.accesses import Access, Loop, Nest, collect, depends, reorders, slot_accesses, updates, used_only_to_update, walk
 from compiler.analysis.affine_sets import Outcome, lower, solve, upper
 from compiler.hir.affine import Affine
 from compiler.hir.control import Break, Call, For, If, Return, While, Yield
 from compiler.hir.instruction import Effect, Family, Instruction, Region, Value
 from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Tile
+from compiler.hir.types import Mem, Slot, Tile
 
 
 class LoopKind(Enum):
@@ -192,19 +191,24 @@ class _Judge:
         monoids = set()
         kept = True
         used: set[Value] = set()
+
+        def is_old(value: Value) -> bool:
+            return isinstance(value.source, GetSlot) and value.source.slot is slot
+
         for one in sets:
-            found = updates(one.value, lambda v: isinstance(v.source, GetSlot) and v.source.slot is slot)
+            found = updates(one.value, is_old)
             if found is None:
                 return f"`{slot.name}` carries a value from one iteration to the next that is no sum, product, min or max"
             monoid, old, flags = found
             used.add(old)
-            dtype = slot.type.dtype if hasattr(slot.type, "dtype") else ""
-            kept = kept and reorders(monoid, dtype, flags)
+            kept = kept and reorders(monoid, slot.type.dtype if isinstance(slot.type, Slot) else "", flags)
             monoids.add(monoid)
+            if not used_only_to_update(one.value, is_old, self.nest, {id(other) for other in sets}):
+                self.scans = True
         if len(monoids) > 1:
             return f"`{slot.name}` is updated by {' and '.join(sorted(monoids))}"
         self.folds.append(Fold(slot, monoids.pop(), kept))
-        if any(get.result not in used or len(self.nest.uses.get(get.result, ())) > _own_uses(get.result, self.nest) for get in gets):
+        if any(get.result not in used for get in gets):
             self.scans = True
         return ""
 
@@ -427,8 +431,3 @@ def update_chain(value: Value, parameter: Value) -> dict[int, Instruction]:
 
     follow(value)
     return chain
-
-
-def _own_uses(value: Value, nest: Nest) -> int:
-    uses: Iterable[Instruction] = nest.uses.get(value, ())
-    return 2 if any(use.name == "select" for use in uses) else 1
