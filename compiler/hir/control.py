@@ -136,7 +136,7 @@ class Continue(Instruction):
 
 @instruction("return", Family.CONTROL, Effect.CONTROL)
 class Return(Instruction):
-    """Leaves the function."""
+    """`return %a, %b`: leaves the function, which gives these values."""
 
     values: tuple[Value, ...] = operands()
 

@@ -145,7 +145,7 @@ class Compare(Instruction):
 
 @instruction_table(UNARY, Family.PLAIN)
 class Unary(Instruction):
-    """`%r = exp %a`."""
+    """`%r = exp %a afn : f32`: a function of one number, element by element. `flags` as of `add`."""
 
     operator: str = attribute()
     value: Value = operand()

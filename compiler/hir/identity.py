@@ -9,14 +9,14 @@ LAST_INDEX = 2**63 - 1
 def lowest(dtype: str) -> float | int:
     if is_float(dtype):
         return float("-inf")
-    return -(2 ** (DTYPES[dtype] - 1)) if is_signed(dtype) else 0
+    return -(1 << (DTYPES[dtype] - 1)) if is_signed(dtype) else 0
 
 
 def highest(dtype: str) -> float | int:
     if is_float(dtype):
         return float("inf")
     bits = DTYPES[dtype]
-    return 2 ** (bits - 1) - 1 if is_signed(dtype) else 2**bits - 1
+    return (1 << (bits - 1)) - 1 if is_signed(dtype) else (1 << bits) - 1
 
 
 def identity_of(monoid: str, dtypes: list[str]) -> list[float | int]:

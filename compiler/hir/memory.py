@@ -88,7 +88,7 @@ class MakeSlot(Instruction):
 
 @instruction("get", Family.MEMORY, Effect.READ)
 class GetSlot(Instruction):
-    """`%v = get %s`."""
+    """`%v = get %s : f32`: what the cell holds now."""
 
     slot: Value = operand()
 
@@ -99,7 +99,7 @@ class GetSlot(Instruction):
 
 @instruction("set", Family.MEMORY, Effect.WRITE)
 class SetSlot(Instruction):
-    """`set %s, %v`."""
+    """`set %s, %v`: from here on the cell holds the value."""
 
     slot: Value = operand()
     value: Value = operand()
