@@ -1,6 +1,7 @@
 """`load` and `save`: tensors from and to npy, npz, csv and png files. Nothing in a file is ever executed, sizes are checked
 before memory is taken, and what doesn't fit is fault 0807 with the file's name."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from zynml.stdlib.family import Family
 from zynml.stdlib.images import load_image, save_image
 from zynml.stdlib.operators import cast_array
 from zynml.stdlib.settings import StdlibSettings
-from zynml.stdlib.shapes import require_memory, shape_text, tensor_type
+from zynml.stdlib.shapes import MAX_RANK, require_memory, shape_text, tensor_type
 
 family = Family()
 
@@ -87,22 +88,40 @@ def accepted(array: Array) -> Array:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
+DAMAGED_NPY = "this is no npy file, or a damaged one"
+MAX_HEADER = 1 << 16
+_DESCRIPTION = re.compile(r"'descr'\s*:\s*'([<>=|]?[A-Za-z][0-9]*)'")
+_ORDER = re.compile(r"'fortran_order'\s*:\s*(True|False)")
+_SHAPE = re.compile(r"'shape'\s*:\s*\(([0-9, ]*)\)")
+
+
+def read_npy_header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether the first axis varies fastest, and dtype. The header is read as text of this one form, never evaluated."""
+    start = stream.read(8)
+    if len(start) < 8 or start[:6] != b"\x93NUMPY" or start[6] not in (1, 2, 3):
+        raise LibraryFault("0807", DAMAGED_NPY)
+    length = int.from_bytes(stream.read(2 if start[6] == 1 else 4), "little")
+    text = stream.read(min(length, MAX_HEADER)).decode("latin1")
+    description, order, extents = _DESCRIPTION.search(text), _ORDER.search(text), _SHAPE.search(text)
+    if length > MAX_HEADER or order is None or extents is None or (description is None and "'descr': [" not in text):
+        raise LibraryFault("0807", DAMAGED_NPY)
+    if description is None:
+        raise LibraryFault("0807", "its elements are records, which have no counterpart here")
+    if description[1].endswith("O"):
+        raise LibraryFault("0807", "it holds Python objects, which are never loaded")
+    try:
+        shape = tuple(int(extent) for extent in extents[1].split(",") if extent.strip())
+        dtype = np.dtype(description[1])
+    except (TypeError, ValueError):
+        raise LibraryFault("0807", DAMAGED_NPY) from None
+    if len(shape) > MAX_RANK or any(extent >= 1 << 62 for extent in shape):
+        raise LibraryFault("0807", DAMAGED_NPY)
+    return shape, order[1] == "True", dtype
+
+
 def read_npy(stream: BinaryIO, size: int) -> Array:
     """One array in NumPy's format, `size` bytes long with its header."""
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version == (1, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-        elif version == (2, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
-        else:
-            raise LibraryFault("0807", f"version {version[0]}.{version[1]} of the npy format is not known")
-    except (ValueError, EOFError, UnicodeError, SyntaxError, TypeError, OverflowError, RecursionError):
-        raise LibraryFault("0807", "this is no npy file, or a damaged one") from None
-    if dtype.hasobject:
-        raise LibraryFault("0807", "it holds Python objects, which are never loaded")
-    if any(extent < 0 for extent in shape):
-        raise LibraryFault("0807", "this is no npy file, or a damaged one")
+    shape, fortran, dtype = read_npy_header(stream)
     require_memory(shape, max(1, dtype.itemsize))
     count = int(np.prod(shape, dtype=object)) if shape else 1
     if count * dtype.itemsize > size:

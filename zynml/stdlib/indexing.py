@@ -222,11 +222,11 @@ def _get_rule(calls: CallTypes) -> Type:
     value = calls["value"]
     indices: tuple[Type, ...] = calls.types.get("indices", ())
     constants = calls.constants.get("indices")
-    known = constants if isinstance(constants, tuple | list) and len(constants) == len(indices) else (None,) * len(indices)
+    found = constants if isinstance(constants, tuple | list) and len(constants) == len(indices) else (None,) * len(indices)
+    # A slice whose bounds aren't constant comes as a range.
+    known = tuple(slice(0, UNKNOWN) if k is None and isinstance(i, RangeType) else k for i, k in zip(indices, found, strict=True))
     if isinstance(value, TensorType):
         return tensor_part(value, indices, known)
-    # A slice whose bounds aren't constant comes as a range.
-    known = tuple(slice(0, UNKNOWN) if k is None and isinstance(i, RangeType) else k for i, k in zip(indices, known, strict=True))
     sliced = any(isinstance(k, slice) for k in known)
     match value:
         case ListType(element=element):
@@ -290,7 +290,7 @@ def tensor_part(value: TensorType, indices: tuple[Type, ...], known: tuple[Any, 
             _require_inside(constant, dims[axis], axis)
         axis += 1
     out += dims[axis:]
-    if not out and len(indices) and not any(isinstance(k, EllipsisType) for k in known):
+    if not out and not any(isinstance(k, EllipsisType) for k in known):
         return value.element
     return tensor_type(element_of(value), tuple(out))
 
