@@ -75,7 +75,7 @@ def _affine(body: Body, operator: str, left: Affine, right: Affine, node: nodes.
             return right * left.value
         case "/" | "%" if right.value is not None:
             if right.value == 0:
-                raise fault("0806", f"division by zero in `{words(node)}`", node.span)
+                raise fault("0806", f"division by zero in `{words(node)}`", node.span, hint="divide by a number other than 0")
             if left.value is not None:
                 quotient = abs(left.value) // abs(right.value) * (1 if (left.value < 0) == (right.value < 0) else -1)
                 return Affine((), quotient if operator == "/" else left.value - quotient * right.value)
@@ -141,14 +141,14 @@ def guard_divisor(body: Body, divisor: Number, value: Value, node: nodes.Node) -
     """A run-time check that an int divisor isn't zero, unless that is known."""
     if divisor.constant is not None:
         if divisor.constant == 0:
-            raise fault("0806", f"division by zero in `{words(node)}`", node.span)
+            raise fault("0806", f"division by zero in `{words(node)}`", node.span, hint="divide by a number other than 0")
         return
     if divisor.form is not None and body.final and (body.facts.proves(divisor.form - 1) or body.facts.proves(-divisor.form - 1)):
         return
     zero = value_of(body.build, integer(0), divisor.dtype) if divisor.value is not None else None
     if zero is None or zero.type != value.type:
         zero = body.build.cast(body.build.const(0, "index"), str(value.type))
-    site = body.site(FaultSite("0806", node.span, f"division by zero in `{words(node)}`"))
+    site = body.site(FaultSite("0806", node.span, f"division by zero in `{words(node)}`", hint="guard the division with `if`"))
     body.build.check(body.build.op("ne", value, zero), code="0806", site=site)
 
 

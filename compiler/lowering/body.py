@@ -1,7 +1,7 @@
 """The state of lowering one body: where instructions go, what names mean, what is known of indices, and what was seen
 (reads, writes, sizes, errors). One `Body` is one walk over the tree; `compute` walks until types and sizes are settled."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -97,14 +97,8 @@ class Access:
     accumulates: bool = False
     number: Number | None = None
     opaque: frozenset[str] = frozenset()
-
-
-@frozen(eq=False)
-class YieldSite:
-    """A `yield` and its loops, outermost first."""
-
-    loops: tuple[Range, ...]
-    span: Span
+    upper: Mapping[str, Affine] = field(factory=dict)
+    """Names that a `min` or `clamp` bounds by sizes."""
 
 
 @define(eq=False)
@@ -131,7 +125,6 @@ class Body:
     flows: dict[tuple[Any, ...], tuple[DType, bool, DType | None]] = Factory(dict)
     new_flows: dict[tuple[Any, ...], tuple[DType, bool, DType | None]] = Factory(dict)
     accesses: list[Access] = Factory(list)
-    yields: list[YieldSite] = Factory(list)
     sites: list[FaultSite] = Factory(list)
     equations: list[Any] = Factory(list)
     workspaces: list[tuple[Value, DType, tuple[Affine, ...]]] = Factory(list)

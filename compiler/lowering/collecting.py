@@ -77,7 +77,7 @@ def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
         raise fault("0408", "two `yield`s stand in different numbers of loops", node.span, hint="yield from one nest")
     rank = len(loops)
     if not -rank <= collection.axis < rank:
-        raise fault("0307", f"axis {collection.axis} is outside the {rank} loops around `yield`", collection.span, hint=f"valid: {-rank} to {rank - 1}")
+        raise fault("0307", f"axis {collection.axis} is outside the {rank} {'loop' if rank == 1 else 'loops'} around `yield`", collection.span, hint=f"valid: {-rank} to {rank - 1}")
     if body.extra.get("loop_depth", 0) > rank:
         raise fault("0408", f"a {collection.kind.value} can't yield from a `while`", node.span, hint="use a `for` loop")
     names = {one.name for one in loops} | body.opaque

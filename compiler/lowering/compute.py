@@ -168,16 +168,17 @@ class Lowering:
     def _judge_writes(self) -> None:
         names = [declared.name for declared in self.declared]
         result = next((name for name in names if name in self.written.targets), None)
-        if self.yielding and result is not None:
-            self.diagnostics.add(Diagnostic(
-                "0408", "`yield` and a write to `" + result + "` can't stand in one kernel", self.written.targets[result], "the write",
-                (_label(self.written.yields[0], "the `yield`"),) if self.written.yields else (),
-                hint="collect with `yield` alone, or write `out` alone"))  # fmt: skip
         if self.kernel.kernel_type in _YIELDING and not self.written.yields:
             kind = self.kernel.kernel_type
             assert kind is not None
             self.diagnostics.add(Diagnostic(
                 "0408", f"a `{kind.value}` kernel needs a `yield`", self.compute.span, hint="write `yield x[i]` inside the loops"))  # fmt: skip
+            self.diagnostics.raise_errors()
+        if self.yielding and result is not None:
+            self.diagnostics.add(Diagnostic(
+                "0408", "`yield` and a write to `" + result + "` can't stand in one kernel", self.written.targets[result], "the write",
+                (_label(self.written.yields[0], "the `yield`"),) if self.written.yields else (),
+                hint="collect with `yield` alone, or write `out` alone"))  # fmt: skip
             self.diagnostics.raise_errors()
         if self.written.yields and self.kernel.kernel_type not in (*_YIELDING, None):
             kind = self.kernel.kernel_type
@@ -225,6 +226,7 @@ class Lowering:
         body.extra["function_value"] = function_value
         body.extra["result_write"] = self.result_write
         body.extra["numel"] = _numel
+        body.extra["bounds"] = self.candidates.bounds
         body.extra["sizes"] = self.sizes if final else None
         body.extra["broadcast"] = dict(self.kernel.broadcast)
         custom.install(body)

@@ -190,7 +190,8 @@ def name_value(body: Body, name: str, node: nodes.Expression) -> Operand:
 
 
 def undefined(body: Body, name: str, node: nodes.Node) -> Exception:
-    have = {n for scope in body.scopes for n in scope} | set(body.size_candidates) | set(body.signature.functions) | library.NAMES
+    sizes = set(body.sizes) | set(body.extra.get("bounds", ()))
+    have = ({n for scope in body.scopes for n in scope} | sizes | set(body.signature.functions) | library.NAMES) - {name}
     near = nearest(name, have)
     hint = f"did you mean {near}?" if near else "a size must stand in a loop's range: `for i in 0..N`"
     return fault("0201", f"`{name}` is not defined", node.span, hint=hint)
@@ -283,7 +284,7 @@ def _not_indexable(body: Body, node: nodes.Index) -> Exception:
         binding = body.lookup(node.value.name)
         if binding is not None:
             others = (Label(binding.span, f"{binding.how} here"),)
-    return fault("0304", f"`{words(node.value)}` is a number and takes no index", node.span, others=others)
+    return fault("0304", f"`{words(node.value)}` is a number and takes no index", node.span, hint=f"write `{words(node.value)}`", others=others)
 
 
 def _call(body: Body, node: nodes.Call) -> Operand:

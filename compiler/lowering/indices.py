@@ -78,7 +78,7 @@ def note(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Expr
     """Remember the access and all that surrounds it."""
     access = Access(
         memory.name, index, tuple(body.ranges), tuple(body.guards), tuple(body.path), node.span, index_spans, words(node), is_write,
-        accumulates, number, frozenset(body.opaque),
+        accumulates, number, frozenset(body.opaque), dict(body.extra.get("upper", {})),
     )  # fmt: skip
     body.accesses.append(access)
     return access

@@ -58,7 +58,10 @@ def call(body: Body, name: str, values: list[Number], node: nodes.Call) -> Numbe
     low, high = _COUNTS[name]
     if not low <= len(values) <= high:
         wanted = str(low) if low == high else f"{low} to {high}"
-        raise fault("0204", f"`{name}` takes {wanted} {'argument' if high == 1 else 'arguments'}, but {len(values)} are given", node.span)
+        shown = ", ".join("abcdefgh"[:low])
+        raise fault(
+            "0204", f"`{name}` takes {wanted} {'argument' if high == 1 else 'arguments'}, but {len(values)} are given", node.span, hint=f"write `{name}({shown})`"
+        )
     if any(argument.name for argument in node.arguments):
         raise fault("0204", f"`{name}` takes no named arguments in a kernel", node.span)
     match name:
@@ -103,9 +106,23 @@ def extreme_of(body: Body, operator: str, left: Number, right: Number) -> Number
         body.opaque.add(made.name)
         difference = left.form - right.form if operator == "max" else right.form - left.form
         body.facts.cases[made.name] = ((left.form, (difference,)), (right.form, (-difference,)))
+        _remember_bound(body, operator, made.name, left.form, right.form)
         return Number(dtype, form=Affine.of(made.name), weak=weak, origin=origin)
     made = body.build.op(operator, value_of(body.build, left, dtype), value_of(body.build, right, dtype))
     return typed(made, dtype, origin, weak)
+
+
+def _remember_bound(body: Body, operator: str, name: str, left: Affine, right: Affine) -> None:
+    """What sizes bound the result by: either side of a `min`; of `max(0, i)` the side that isn't constant."""
+    bounds: dict[str, Affine] = body.extra.setdefault("upper", {})
+    sides = [bounds.get(str(form), form) for form in (left, right)]
+    if operator == "max":
+        sides = [form for form in sides if form.value is None]
+        if len(sides) != 1:
+            return
+    for form in sides:
+        if form.value is None and all(body.is_size(one) for one in form.names):
+            bounds[name] = form
 
 
 def _unary(body: Body, name: str, number: Number) -> Number:

@@ -178,7 +178,7 @@ def _normalise_axes(reduction: Reduction) -> None:
     for axis in reduction.axes:
         if not isinstance(axis, int) or not -rank <= axis < rank:
             raise fault(
-                "0307", f"axis {axis} is outside the {rank} loops around `yield`", reduction.span, hint=f"valid: {-rank} to {rank - 1}" if rank else None
+                "0307", f"axis {axis} is outside the {rank} {'loop' if rank == 1 else 'loops'} around `yield`", reduction.span, hint=f"valid: {-rank} to {rank - 1}" if rank else None
             )
         axes.append(axis % rank)
     if len(set(axes)) != len(axes):

@@ -261,6 +261,9 @@ class Sizes:
     def _largest(self, access: Access, form: Affine) -> tuple[Affine | None, bool]:
         """The largest index over the loops; or what a guard allows, where one bounds the index by sizes alone."""
         varying = {one.name for one in access.ranges} | access.opaque
+        clamped = form.substitute(access.upper)
+        if clamped != form and not any(name in varying for name in clamped.names):
+            return clamped, True
         for guard in access.guards:
             allowed = form + guard
             if any(name in varying for name in form.names) and not any(name in varying for name in allowed.names):

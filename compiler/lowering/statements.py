@@ -124,7 +124,7 @@ def run(body: Body, statement: nodes.Statement) -> None:
 
 def _jump(body: Body, statement: nodes.Statement, word: str) -> None:
     if not body.extra.get("loop_depth"):
-        raise fault("0402", f"`{word}` stands outside a loop", statement.span)
+        raise fault("0402", f"`{word}` stands outside a loop", statement.span, hint="leave it out, or put it inside a `for` or `while`")
     if word == "break":
         body.build.break_()
     else:
@@ -480,7 +480,7 @@ def _variable(body: Body, target: nodes.Name) -> Variable:
         raise silent()
     if isinstance(binding.value, Variable):
         return binding.value
-    hint = f"declare it with `var {target.name} = ...`" if binding.how == "a `let`" else None
+    hint = f"declare it with `var {target.name} = ...`" if binding.how == "a `let`" else f"use a variable of its own: `var {target.name}2 = {target.name}`"
     raise fault(
         "0205", f"`{target.name}` is {binding.how} and can't be assigned", target.span, hint=hint,
         others=(Label(binding.span, f"{binding.how} here"),),
@@ -521,7 +521,7 @@ def target_memory(body: Body, target: nodes.Index) -> Memory:
     if binding.how == "poison":
         raise silent()
     if not isinstance(binding.value, Tensor):
-        raise fault("0304", f"`{name}` is a number and takes no index", target.span, others=(Label(binding.span, f"{binding.how} here"),))
+        raise fault("0304", f"`{name}` is a number and takes no index", target.span, hint=f"write `{name} = ...`", others=(Label(binding.span, f"{binding.how} here"),))
     memory = body.memories[binding.value.name]
     if memory.writable:
         return memory
