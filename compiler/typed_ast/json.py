@@ -116,8 +116,11 @@ def _converter() -> Converter:
     converter.register_structure_hook(float, _any_from_data)
     converter.register_unstructure_hook(Span, lambda span: [span.path, span.start, span.end])
     converter.register_structure_hook(Span, lambda data, _: Span(*data))
-    converter.register_unstructure_hook(Enum, lambda value: {_TAG: type(value).__name__, "value": value.value})
-    converter.register_structure_hook(Enum, lambda data, cls: cls(data["value"]))
+    # One by one, because cattrs would take an IntEnum for an int.
+    for cls in _classes().values():
+        if issubclass(cls, Enum):
+            converter.register_unstructure_hook(cls, lambda value: {_TAG: type(value).__name__, "value": value.value})
+            converter.register_structure_hook(cls, lambda data, cls: cls(data["value"]))
     return converter
 
 
