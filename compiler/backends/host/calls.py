@@ -39,7 +39,7 @@ class Calls(Expressions):
                     return self._library_call(node, found)
                 if segments[0] == "extern":
                     return self._extern_call(node, segments[-1])
-            case nodes.Field(value=receiver, name=name):
+            case nodes.Field(value=receiver, name=name) if not name.isdecimal():
                 in_library = self.library_member(receiver, name)
                 if in_library is not None:
                     return self._library_call(node, in_library)

@@ -50,7 +50,7 @@ class Generator(Functions):
         self.modules: dict[str, object] = {}
         """Namespaces of imported modules by generated name."""
         self._module_frame = self.frame
-        self._top = Frame(parent=self.frame)
+        self._top = Frame(parent=self.frame, is_top=True)
         self._ahead = self.scope
         self._globals: set[str] = set()
 

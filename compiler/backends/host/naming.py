@@ -89,6 +89,7 @@ class Frame:
     parent: "Frame | None" = None
     result: Type = UNKNOWN
     is_module: bool = False
+    is_top: bool = False
     loop: int = 0
     taken: set[str] = Factory(set)
     captured: dict[str, Variable | DeclaredFunction] = Factory(dict)

@@ -114,15 +114,20 @@ class Statements(Calls):
                 self.while_(node)
             case nodes.For():
                 self.for_(node)
+            case nodes.Break() | nodes.Continue() if self.frame.loop == 0:
+                word = "break" if isinstance(node, nodes.Break) else "continue"
+                raise ZyntaxError(Diagnostic("0101", f"`{word}` stands outside of a loop", node.span))
             case nodes.Break():
                 self.write(ast.Break(), node.span)
             case nodes.Continue():
                 self.write(ast.Continue(), node.span)
-            case nodes.Return(value=None):
-                self.write(ast.Return(ast.Constant(None)), node.span)
+            case nodes.Return() if self.frame.is_top:
+                raise ZyntaxError(Diagnostic("0101", "`return` stands outside of a function", node.span))
             case nodes.Return(value=value):
-                assert value is not None
-                self.into(value, Destination(to_caller=True, to=self.frame.result))
+                if value is None:
+                    self.write(ast.Return(ast.Constant(None)), node.span)
+                else:
+                    self.into(value, Destination(to_caller=True, to=self.frame.result))
             case nodes.Render():
                 self.render(node)
             case nodes.Declaration():

@@ -222,23 +222,48 @@ SizeForm = tuple[tuple[tuple[str, int], ...], int]
 
 def bind_sizes(tensors: tuple[tuple[str, Any, tuple[SizeForm | None, ...]], ...], names: tuple[str, ...]) -> tuple[int, ...]:
     """The sizes that a signature names, from the shapes of the arguments; each equation must hold."""
+    equations = [
+        (parameter, form, extent)
+        for parameter, tensor, dims in tensors
+        for form, extent in zip(dims, tensor.shape, strict=True)
+        if form is not None
+    ]
     known: dict[str, tuple[int, str]] = {}
-    waiting: list[tuple[str, SizeForm, int]] = []
-    for parameter, tensor, dims in tensors:
-        for form, extent in zip(dims, tensor.shape, strict=True):
-            if form is not None:
-                waiting.append((parameter, form, extent))
-    waiting.sort(key=lambda item: len(item[1][0]) != 1 or item[1][0][0][1] != 1)
+    # Plain names first: they say where a size comes from most clearly.
+    waiting = sorted(equations, key=lambda equation: not _is_plain(equation[1]))
+    progress = True
+    while progress:
+        progress = False
+        for parameter, (terms, constant), extent in waiting:
+            unknown = [(name, factor) for name, factor in terms if name not in known]
+            if len(unknown) == 1:
+                name, factor = unknown[0]
+                rest = extent - constant - sum(known[n][0] * f for n, f in terms if n in known)
+                if rest % factor == 0 and rest // factor >= 0:
+                    known[name] = (rest // factor, parameter)
+                    progress = True
     for parameter, (terms, constant), extent in waiting:
-        unknown = [(name, factor) for name, factor in terms if name not in known]
-        rest = extent - constant - sum(known[name][0] * factor for name, factor in terms if name in known)
-        if len(unknown) == 1 and rest % unknown[0][1] == 0 and rest // unknown[0][1] >= 0:
-            known[unknown[0][0]] = (rest // unknown[0][1], parameter)
-        elif not unknown and rest == 0:
-            continue
-        elif len(terms) == 1 and terms[0][1] == 1 and constant == 0:
-            name, (value, first) = terms[0][0], known[terms[0][0]]
-            raise LibraryFault("0802", f"size `{name}` is {value} by `{first}` and {extent} by `{parameter}`")
-        else:
-            raise LibraryFault("0802", f"the extent {extent} of `{parameter}` does not fit its declared type")
+        _check_size(known, parameter, terms, constant, extent)
+    for name in names:
+        if name not in known:
+            raise LibraryFault("0303", f"the arguments do not tell the size `{name}`")
     return tuple(known[name][0] for name in names)
+
+
+def _is_plain(form: SizeForm) -> bool:
+    terms, constant = form
+    return constant == 0 and len(terms) == 1 and terms[0][1] == 1
+
+
+def _check_size(known: dict[str, tuple[int, str]], parameter: str, terms: tuple[tuple[str, int], ...], constant: int, extent: int) -> None:
+    """Whether an equation holds with the sizes found."""
+    text = " + ".join([n if f == 1 else f"{f}*{n}" for n, f in terms] + ([str(constant)] if constant else [])).replace("+ -", "- ")
+    if all(name in known for name, _ in terms):
+        found = constant + sum(known[name][0] * factor for name, factor in terms)
+        if found == extent:
+            return
+        if _is_plain((terms, constant)):
+            raise LibraryFault("0802", f"size `{terms[0][0]}` is {found} by `{known[terms[0][0]][1]}` and {extent} by `{parameter}`")
+        raise LibraryFault("0802", f"`{text}` is {found}, but `{parameter}` has the extent {extent} there")
+    if len(terms) == 1:
+        raise LibraryFault("0802", f"no size makes `{text}` the extent {extent} of `{parameter}`")

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing, plain
 from compiler.library import Library, LibraryFault
-from compiler.typed_ast.types import CharType, DType, ListType, Scalar, StringType, TensorType, TupleType, Type, UnitType
+from compiler.typed_ast.types import CharType, DType, ListType, RangeType, Scalar, StringType, TensorType, TupleType, Type, UnitType
 
 
 @frozen
@@ -51,6 +51,8 @@ def kind_of_type(type_: Type) -> str | None:
             return "tensor"
         case TupleType():
             return "tuple"
+        case RangeType():
+            return "range"
     return None
 
 

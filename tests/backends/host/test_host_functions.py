@@ -188,3 +188,14 @@ def test_a_declared_tensor_type_converts_elements_without_loss() -> None:
     assert message(program, typed=False).splitlines()[0] == "error[ZYN0807]: expected tensor[N, f32], found a tensor of f64"
     program = "def f(v: tensor[3, f32]) { println(v) }\nf(zeros(2))"
     assert message(program, typed=False).splitlines()[0] == "error[ZYN0807]: expected tensor[3, f32], found a tensor of shape [2]"
+
+
+def test_affine_sizes_are_solved_and_checked() -> None:
+    head = "def f(a: tensor[2 * M + 1, N - M, f32], b: tensor[N]) { println(M, N) }\n"
+    assert lines(head + "f(zeros(5, 4), zeros(6))") == ["2 6"]
+    found = message(head + "f(zeros(4, 4), zeros(6))", typed=False).splitlines()[0]
+    assert found == "error[ZYN0802]: `2*M + 1` is 5, but `a` has the extent 4 there"
+
+
+def test_a_part_of_a_tuple_may_be_called() -> None:
+    assert lines("let p = (def(x: int): x + 1, 2)\nprintln(p.0(3))") == ["4"]
