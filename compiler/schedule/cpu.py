@@ -5,7 +5,6 @@ import attrs
 from attrs import frozen
 
 from compiler.analysis.dependence import NestFacts
-from compiler.analysis.lift import Refused, lift
 from compiler.hir.core import Scan
 from compiler.hir.instruction import Family
 from compiler.hir.memory import Load, Store
@@ -26,17 +25,18 @@ class Scheduled:
     words: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
 
 
-def schedule_for_cpu(nest: HirFunction, facts: NestFacts, machine: CpuMachine) -> Scheduled:
-    """Derives the schedule of a nest (form A) from its analysis."""
-    try:
-        lifted = lift(nest)
-        _require_placeable(lifted)
-        kept = materialise(lifted)
-        table = table_for(kept, machine)
-        return Scheduled(place(kept, table), lifted, str(table).split("\n"))
-    except (Refused, NotPlaceable) as reason:
-        function, words = marked(nest, facts)
-        return Scheduled(function, None, (f"the nest as written, because {reason}", *words))
+def schedule_for_cpu(nest: HirFunction, facts: NestFacts, field: HirFunction | None, reason: str, machine: CpuMachine) -> Scheduled:
+    """Derives the schedule of a nest (form A) from its field (form F) or, where it has none for the `reason`, from its loops."""
+    if field is not None:
+        try:
+            _require_placeable(field)
+            kept = materialise(field)
+            table = table_for(kept, machine)
+            return Scheduled(place(kept, table), field, str(table).split("\n"))
+        except NotPlaceable as refusal:
+            reason = str(refusal)
+    function, words = marked(nest, facts)
+    return Scheduled(function, field, (f"the nest as written, because {reason}", *words))
 
 
 def _require_placeable(field: HirFunction) -> None:
