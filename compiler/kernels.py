@@ -13,8 +13,6 @@ from attrs import Factory, define, evolve, frozen
 from compiler.analysis.check import check_kernel, zeroed_memories
 from compiler.analysis.dependence import analyse
 from compiler.analysis.lift import Refused, lift
-from compiler.analysis.promise import check_promise
-from compiler.analysis.races import check_races
 from compiler.backends.cpu.compile import CpuOptions, compile_function
 from compiler.backends.cpu.faults import NativeFault
 from compiler.backends.cpu.native import NativeKernel
@@ -125,28 +123,20 @@ def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) 
     options.times.add("lift", perf_counter() - started)
     started = perf_counter()
     if lowered.function.form is not Form.THREAD:
-        faults = (*check_races(lowered), *check_promise(lowered, facts, field))
+        faults = check_kernel(lowered, facts, field)
         if faults:
             raise ZyntaxError(*faults)
     options.times.add("check kernels", perf_counter() - started)
     started = perf_counter()
     scheduled = schedule_for_cpu(nest, facts, field, reason, options.machine)
     options.times.add("schedule", perf_counter() - started)
-    faults = check_kernel(lowered, facts, scheduled.field)
-    if faults:
-        raise ZyntaxError(*faults)
     return BuiltKernel(lowered, nest, scheduled, options)
 
 
 def lifted(nest: HirFunction, lowered: LoweredKernel) -> tuple[HirFunction | None, str]:
     """The field of a nest, or None and the reason why it has none."""
-    zeroed = frozenset(
-        parameter.name
-        for parameter, argument in zip(lowered.function.parameters, lowered.plan.arguments, strict=True)
-        if isinstance(argument, ResultArgument) and lowered.plan.results[argument.index].zeroed
-    )
     try:
-        return lift(nest, zeroed), ""
+        return lift(nest, zeroed_memories(lowered)), ""
     except Refused as refusal:
         return None, str(refusal)
 
