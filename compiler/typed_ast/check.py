@@ -8,6 +8,7 @@ from compiler.source import Span
 from compiler.typed_ast import (
     infer_calls,
     infer_compute,
+    infer_declarations,
     infer_functions,
     infer_index,
     infer_operators,
@@ -37,7 +38,17 @@ from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import UNKNOWN
 
-RULE_FILES = (infer_calls, infer_compute, infer_functions, infer_index, infer_operators, infer_statements, infer_values, later)
+RULE_FILES = (
+    infer_calls,
+    infer_compute,
+    infer_declarations,
+    infer_functions,
+    infer_index,
+    infer_operators,
+    infer_statements,
+    infer_values,
+    later,
+)
 """Importing them fills the tables of rules."""
 
 

@@ -6,8 +6,9 @@ import attrs
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.arguments import Callee, Slot, match_arguments
+from compiler.typed_ast.bind_sizes import Bound, check_argument, substituted
 from compiler.typed_ast.context import MAX_INSTANCE_DEPTH, MAX_INSTANCES, Checker, Frame, leaves
-from compiler.typed_ast.conversions import Fit, fit, is_silent, join, strong
+from compiler.typed_ast.conversions import is_silent, join, strong
 from compiler.typed_ast.nodes import (
     Annotation,
     Argument,
@@ -21,7 +22,7 @@ from compiler.typed_ast.nodes import (
     Statement,
 )
 from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
-from compiler.typed_ast.shapes import describe, differ, dims_of, shape_of, substitute
+from compiler.typed_ast.signatures import declared_result, name_place, parameter_types, signature, sizes_in
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     ERROR,
@@ -29,15 +30,9 @@ from compiler.typed_ast.types import (
     UNIT,
     UNKNOWN,
     WEAK_INT,
-    FunctionType,
-    ListType,
-    ShapeExpr,
     TensorType,
-    TupleType,
     Type,
 )
-
-Bound = dict[str, ShapeExpr | None]
 
 
 def hoist(checker: Checker, statements: tuple[Statement, ...], scope: Scope) -> list[UserFunction]:
@@ -73,52 +68,6 @@ def check_pending(checker: Checker, functions: list[UserFunction]) -> None:
             generic_result(checker, function)
 
 
-def name_place(function: Function) -> Span:
-    return function.span if function.name_span == NOWHERE else function.name_span
-
-
-# ---- signatures ------------------------------------------------------------------------------------------------------
-
-
-def parameter_types(checker: Checker, function: UserFunction) -> list[Type]:
-    """Declared types, UNKNOWN for parameters without one. Faults in them are reported when the body is checked."""
-    checker.muted += 1
-    try:
-        return [_resolved(checker, p.annotation) for p in function.node.parameters]
-    finally:
-        checker.muted -= 1
-
-
-def _resolved(checker: Checker, syntax: object) -> Type:
-    from compiler.typed_ast.nodes import TypeSyntax
-
-    return checker.resolver.resolve(syntax) if isinstance(syntax, TypeSyntax) else UNKNOWN
-
-
-def signature(checker: Checker, function: UserFunction) -> str:
-    """`def f(a: tensor[N, f32], k = ...): f32` as messages show it."""
-    shown = []
-    for parameter, found in zip(function.node.parameters, parameter_types(checker, function), strict=True):
-        typed = parameter.name if parameter.annotation is None else f"{parameter.name}: {found}"
-        shown.append(typed + (" = ..." if parameter.default is not None else ""))
-    checker.muted += 1
-    result = "" if function.node.result is None else f": {checker.resolver.resolve(function.node.result)}"
-    checker.muted -= 1
-    return f"def {function.name}({', '.join(shown)}){result}"
-
-
-def sizes_in(found: Type) -> list[str]:
-    """The size names that a type mentions, in the order written."""
-    match found:
-        case TensorType(shape=shape):
-            return [name for dim in dims_of(shape) or () if dim is not None for name, _ in dim.terms]
-        case ListType(element=element):
-            return sizes_in(element)
-        case TupleType(elements=elements):
-            return [name for element in elements for name in sizes_in(element)]
-    return []
-
-
 # ---- bodies ----------------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +77,7 @@ def generic_result(checker: Checker, function: UserFunction) -> Type:
     if key in checker.results:
         return checker.results[key]
     if key in checker.in_progress:
-        return _declared_result(checker, function) or UNKNOWN
+        return declared_result(checker, function) or UNKNOWN
     checker.in_progress.add(key)
     labels, checker.instance_labels = checker.instance_labels, ()
     muted, checker.muted = checker.muted, 0
@@ -139,16 +88,6 @@ def generic_result(checker: Checker, function: UserFunction) -> Type:
         checker.instance_labels, checker.muted = labels, muted
     checker.results[key] = found
     return found
-
-
-def _declared_result(checker: Checker, function: UserFunction) -> Type | None:
-    if function.node.result is None:
-        return None
-    checker.muted += 1
-    try:
-        return checker.resolver.resolve(function.node.result)
-    finally:
-        checker.muted -= 1
 
 
 def _check_body(checker: Checker, function: UserFunction, types: list[Type], first: bool) -> Type:
@@ -330,9 +269,9 @@ def call_user_function(checker: Checker, call: Call, function: UserFunction, sco
             continue
         argument = given[0]
         reason = Label(parameter.span, f"parameter `{parameter.name}` of `{function.name}`")
-        fits &= _check_argument(checker, argument, found[id(argument)], want, scope, reason, function, bound, origins)
+        fits &= check_argument(checker, argument, found[id(argument)], want, scope, reason, function, bound, origins)
     if ERROR in found.values() or not fits:
-        return _substituted(_declared_result(checker, function) or ERROR, bound) if node.result is not None else ERROR
+        return substituted(declared_result(checker, function) or ERROR, bound) if node.result is not None else ERROR
     types = [
         want if p.annotation is not None else strong(found[id(matched[p.name][0])]) if p.name in matched else UNKNOWN
         for p, want in zip(node.parameters, declared, strict=True)
@@ -342,7 +281,7 @@ def call_user_function(checker: Checker, call: Call, function: UserFunction, sco
         result = _instance(checker, function, types, call)
     if node.is_async or node.type_parameters:
         return ERROR
-    return _substituted(result, bound)
+    return substituted(result, bound)
 
 
 def _instance(checker: Checker, function: UserFunction, types: list[Type], call: Call) -> Type:
@@ -350,7 +289,7 @@ def _instance(checker: Checker, function: UserFunction, types: list[Type], call:
     key = (id(function), *types)
     if key in checker.instances:
         return checker.instances[key]
-    declared = _declared_result(checker, function)
+    declared = declared_result(checker, function)
     too_many = len(checker.instances) >= MAX_INSTANCES or len(checker.instance_labels) >= MAX_INSTANCE_DEPTH
     if key in checker.in_progress or too_many or function.node.body is None:
         return declared or UNKNOWN
@@ -366,169 +305,3 @@ def _instance(checker: Checker, function: UserFunction, types: list[Type], call:
         checker.in_progress.discard(key)
     checker.instances[key] = found
     return found
-
-
-def _substituted(found: Type, bound: Bound) -> Type:
-    """A result's type with the callee's sizes replaced by what this call bound them to."""
-    match found:
-        case TensorType(element=element, shape=shape, device=device):
-            dims = dims_of(shape)
-            if dims is None or all(d is None or not d.terms for d in dims):
-                return found
-            return TensorType(element, shape_of(tuple(substitute(d, bound) for d in dims)), device)
-        case ListType(element=element):
-            return ListType(_substituted(element, bound))
-        case TupleType(elements=elements):
-            return TupleType(tuple(_substituted(e, bound) for e in elements))
-        case FunctionType():
-            return UNKNOWN if sizes_in_function(found) else found
-    return found
-
-
-def sizes_in_function(found: FunctionType) -> bool:
-    return any(sizes_in(t) for t in (*found.parameters, found.result))
-
-
-def _check_argument(
-    checker: Checker,
-    argument: Argument,
-    found: Type,
-    wanted: Type,
-    scope: Scope,
-    reason: Label,
-    function: UserFunction,
-    bound: Bound,
-    origins: dict[str, tuple[Argument, str]],
-) -> bool:
-    if is_silent(found):
-        return True
-    if not isinstance(wanted, TensorType) or fit(found, wanted) is not Fit.YES:
-        good = True
-        for leaf in leaves(argument.value):
-            good &= checker.require(checker.type_of(leaf), wanted, leaf, scope, reason)
-        return good
-    have = dims_of(found.shape) if isinstance(found, TensorType) else list_dims(argument.value) if isinstance(found, ListType) else None
-    want = dims_of(wanted.shape)
-    if have is None or want is None:
-        return True
-    if len(have) != len(want):
-        checker.report(
-            Diagnostic(
-                "0301",
-                f"shapes do not fit: `{function.name}` takes {wanted}, found {found}",
-                argument.value.span,
-                f"it has {len(have)} axes, not {len(want)}" if len(have) != 1 else f"it has 1 axis, not {len(want)}",
-                (reason,),
-                notes=(f"expected {describe(want)}", f"found    {describe(have)}"),
-            )
-        )
-        return False
-    for axis, (dim, form) in enumerate(zip(have, want, strict=True)):
-        if form is not None and not _bind(checker, argument, found, axis, dim, form, wanted, reason, function, bound, origins):
-            return False
-    return True
-
-
-def _bind(
-    checker: Checker,
-    argument: Argument,
-    found: Type,
-    axis: int,
-    dim: ShapeExpr | None,
-    form: ShapeExpr,
-    wanted: Type,
-    reason: Label,
-    function: UserFunction,
-    bound: Bound,
-    origins: dict[str, tuple[Argument, str]],
-) -> bool:
-    """Binds the one free size of a dim to this extent, or compares the extent with what the sizes make of the dim."""
-    if dim is None:
-        return True
-    free = [name for name, _ in form.terms if name not in bound]
-    label = f"{argument_words(argument)} is {found}"
-    if len(free) == 1:
-        name = free[0]
-        coefficient = dict(form.terms)[name]
-        rest = substitute(form + ShapeExpr.of(name).times(-coefficient), bound)
-        if rest is None:
-            return True
-        difference = dim + rest.times(-1)
-        if coefficient in (1, -1):
-            bound[name] = difference.times(coefficient)
-        elif difference.value is not None and difference.value % coefficient == 0:
-            bound[name] = ShapeExpr((), difference.value // coefficient)
-        elif difference.value is not None:
-            checker.report(
-                Diagnostic(
-                    "0301",
-                    f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, and no {name} makes {form} of it",
-                    argument.value.span,
-                    f"this is {found}",
-                    (reason,),
-                )
-            )
-            return False
-        if name in bound:
-            origins[name] = (argument, f"{label}: {name} = {bound[name]}")
-        return True
-    if free:
-        return True
-    expected = substitute(form, bound)
-    if expected is None or not differ(expected, dim):
-        return True
-    if len(form.terms) == 1 and form.terms[0][1] == 1 and form.constant == 0:
-        name = form.terms[0][0]
-        first, words = origins[name]
-        checker.report(
-            Diagnostic(
-                "0302",
-                f"size `{name}` is bound to two values",
-                argument.value.span,
-                f"{label}: {name} = {dim}",
-                (Label(first.value.span, words), Label(name_place(function.node), f"declared `{signature(checker, function)}`")),
-                hint=f"`{name}` is one number in each call of `{function.name}`",
-            )
-        )
-        return False
-    where = "".join(f", with {name} = {bound[name]}" for name, _ in form.terms)
-    checker.report(
-        Diagnostic(
-            "0301",
-            f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, but `{function.name}` takes {form}{where}",
-            argument.value.span,
-            f"this is {found}",
-            (reason, *(Label(origins[n][0].value.span, origins[n][1]) for n, _ in form.terms if origins[n][0] is not argument)),
-            notes=(f"expected {_shape_words(wanted)}", f"found    {_shape_words(found, argument.value)}"),
-        )
-    )
-    return False
-
-
-def _shape_words(found: Type, node: Expression | None = None) -> str:
-    if isinstance(found, TensorType):
-        return describe(dims_of(found.shape))
-    return describe(list_dims(node)) if node is not None else str(found)
-
-
-def list_dims(node: Expression) -> tuple[ShapeExpr | None, ...] | None:
-    """The shape of a nested list literal, where it is written out and regular."""
-    from compiler.typed_ast.nodes import ListLiteral
-
-    if not isinstance(node, ListLiteral):
-        return None
-    inner = [list_dims(e) for e in node.elements if isinstance(e, ListLiteral)]
-    if not inner:
-        return (ShapeExpr((), len(node.elements)),)
-    if len(inner) != len(node.elements) or any(i != inner[0] for i in inner) or inner[0] is None:
-        return None
-    return (ShapeExpr((), len(node.elements)), *inner[0])
-
-
-def argument_words(argument: Argument) -> str:
-    """How a message names an argument."""
-    from compiler.typed_ast.nodes import Name
-
-    if isinstance(argument.value, Name):
-        return f"`{argument.value.name}`"
-    return f"`{argument.name}`" if argument.name else "the argument"

@@ -17,30 +17,21 @@ from compiler.typed_ast.nodes import (
     BoolLiteral,
     Break,
     Compute,
-    Config,
     Continue,
     Expression,
     ExpressionStatement,
     Field,
     For,
     Function,
-    Import,
-    ImportForm,
     Index,
-    IntLiteral,
     Let,
     Name,
     Node,
     Pattern,
-    ProgramParameter,
-    Range,
-    Render,
     Return,
     SharedVariable,
-    Test,
     TupleLiteral,
     TuplePattern,
-    TypeAlias,
     While,
     WildcardPattern,
     Yield,
@@ -60,8 +51,6 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-
-CONFIG_KEYS = ("device", "compute_device", "precision", "seed", "threads", "strict")
 
 
 @checks(ExpressionStatement)
@@ -476,122 +465,3 @@ def stray_shared(checker: Checker, node: SharedVariable, scope: Scope) -> Type:
     )
     scope.entries[node.name] = Variable(node.name, ERROR, node.span, VariableKind.MUTABLE, frame=checker.frame)
     return UNIT
-
-
-# ---- declarations ----------------------------------------------------------------------------------------------------
-
-
-@checks(Function, TypeAlias)
-def declared_before(checker: Checker, node: Node, scope: Scope) -> Type:
-    return UNIT
-
-
-@checks(Test)
-def test_block(checker: Checker, node: Test, scope: Scope) -> Type:
-    checker.block(node.body, scope)
-    return UNIT
-
-
-@checks(Render)
-def render(checker: Checker, node: Render, scope: Scope) -> Type:
-    found = checker.infer(node.value, scope)
-    if found == UNIT:
-        checker.report(Diagnostic("0203", "there is nothing to render: the value is ()", node.value.span))
-    for option in node.options:
-        checker.infer(option.value, scope)
-    return UNIT
-
-
-@checks(Config)
-def config(checker: Checker, node: Config, scope: Scope) -> Type:
-    seen: dict[str, Span] = {}
-    for entry in node.entries:
-        span = entry.span if entry.span != NOWHERE else entry.value.span
-        checker.infer(entry.value, scope)
-        if entry.name not in CONFIG_KEYS:
-            hint = did_you_mean(entry.name, CONFIG_KEYS) or "keys are " + ", ".join(f"`{k}`" for k in CONFIG_KEYS)
-            checker.report(Diagnostic("0202", f"`config` has no key `{entry.name}`", span, hint=hint))
-        elif entry.name in seen:
-            checker.report(
-                Diagnostic("0210", f"key `{entry.name}` is given twice", span, "", (Label(seen[entry.name], "first given here"),))
-            )
-        seen.setdefault(entry.name, span)
-        if entry.name in ("device", "compute_device"):
-            value = constant(entry.value)
-            if isinstance(value, str):
-                checker.resolver.device(value, entry.value.span)
-    return UNIT
-
-
-@checks(ProgramParameter)
-def program_parameter(checker: Checker, node: ProgramParameter, scope: Scope) -> Type:
-    before = scope.entries.get(node.name)
-    if isinstance(before, Variable) and before.kind is VariableKind.PROGRAM_PARAMETER:
-        checker.report(
-            Diagnostic("0210", f"`param {node.name}` is defined twice", node.span, "", (Label(before.span, "first defined here"),))
-        )
-    found: Type
-    if node.annotation is not None:
-        found = checker.resolver.resolve(node.annotation)
-        checker.value(node.default, scope, found, Label(node.annotation.span, "the type is declared here"))
-    else:
-        found = strong(checker.infer(node.default, scope))
-    if node.range is not None:
-        _check_default(checker, node, scope)
-    scope.entries[node.name] = Variable(node.name, found, node.span, VariableKind.PROGRAM_PARAMETER, True, frame=checker.frame)
-    return UNIT
-
-
-def _check_default(checker: Checker, node: ProgramParameter, scope: Scope) -> None:
-    assert node.range is not None
-    if not isinstance(node.range, Range):
-        checker.infer(node.range, scope)
-        return
-    low, high, value = constant(node.range.low), constant(node.range.high), constant(node.default)
-    for bound in (node.range.low, node.range.high):
-        checker.infer(bound, scope)
-    if not (isinstance(low, (int, float)) and isinstance(high, (int, float)) and isinstance(value, (int, float))):
-        return
-    if value < low or value > high or (value == high and not node.range.inclusive and isinstance(node.default, IntLiteral)):
-        checker.report(
-            Diagnostic(
-                "0305",
-                f"the default {value} is outside the range of `{node.name}`",
-                node.default.span,
-                "",
-                (Label(node.range.span, "the range"),),
-            )
-        )
-
-
-@checks(Import)
-def import_statement(checker: Checker, node: Import, scope: Scope) -> Type:
-    module = ".".join(node.module)
-    here = checker.find_module is not None and checker.find_module(node.module)
-    known = module in checker.library.modules
-    names = node.names if node.form is ImportForm.NAMES else (node.alias or node.module[-1],)
-    found: Type = UNKNOWN
-    if checker.find_module is not None and not here and not known:
-        hint = did_you_mean(module, checker.library.modules) or "a module is a program file beside this one"
-        found = checker.report(Diagnostic("0202", f"there is no module `{module}`", node.span, "not found", hint=hint))
-    if node.form is ImportForm.EVERYTHING:
-        checker.open_names = checker.open_names or not known
-        return UNIT
-    for name in names:
-        if known and not here:
-            if node.form is ImportForm.NAMES:
-                _import_name(checker, node, module, name, scope)
-            elif node.alias is not None:
-                scope.entries[name] = Variable(name, UNKNOWN, node.span, VariableKind.LET, frame=checker.frame)
-        else:
-            scope.entries[name] = Variable(name, found, node.span, VariableKind.LET, frame=checker.frame)
-    return UNIT
-
-
-def _import_name(checker: Checker, node: Import, module: str, name: str, scope: Scope) -> None:
-    functions = checker.library.functions
-    if name in functions or name in checker.library.constants or f"{module}::{name}" in functions or not checker.library.functions:
-        return
-    hint = did_you_mean(name, functions)
-    checker.report(Diagnostic("0202", f"module `{module}` has no `{name}`", node.span, hint=hint))
-    scope.entries[name] = Variable(name, ERROR, node.span, VariableKind.LET, frame=checker.frame)

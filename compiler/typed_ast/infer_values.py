@@ -172,7 +172,7 @@ def _variable(checker: Checker, entry: Variable, scope: Scope) -> Type:
 
 def function_value(checker: Checker, function: UserFunction) -> Type:
     """A function as a value; its parameters without a type are Unknown."""
-    from compiler.typed_ast.infer_functions import parameter_types
+    from compiler.typed_ast.signatures import parameter_types
 
     types = parameter_types(checker, function)
     return FunctionType(tuple(types), UNKNOWN)

@@ -1,0 +1,174 @@
+"""Sizes at a call: arguments against the shapes of parameters, size names bound to extents, the result's shape from them."""
+
+from compiler.diagnostics import Diagnostic, Label
+from compiler.typed_ast.context import Checker, leaves
+from compiler.typed_ast.conversions import Fit, fit, is_silent
+from compiler.typed_ast.nodes import Argument, Expression, ListLiteral, Name
+from compiler.typed_ast.scope import Scope, UserFunction
+from compiler.typed_ast.shapes import describe, differ, dims_of, shape_of, substitute
+from compiler.typed_ast.signatures import name_place, signature, sizes_in
+from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, ShapeExpr, TensorType, TupleType, Type
+
+Bound = dict[str, ShapeExpr | None]
+
+
+def substituted(found: Type, bound: Bound) -> Type:
+    """A result's type with the callee's sizes replaced by what this call bound them to."""
+    match found:
+        case TensorType(element=element, shape=shape, device=device):
+            dims = dims_of(shape)
+            if dims is None or all(d is None or not d.terms for d in dims):
+                return found
+            return TensorType(element, shape_of(tuple(substitute(d, bound) for d in dims)), device)
+        case ListType(element=element):
+            return ListType(substituted(element, bound))
+        case TupleType(elements=elements):
+            return TupleType(tuple(substituted(e, bound) for e in elements))
+        case FunctionType():
+            return UNKNOWN if _mentions_sizes(found) else found
+    return found
+
+
+def _mentions_sizes(found: FunctionType) -> bool:
+    return any(sizes_in(t) for t in (*found.parameters, found.result))
+
+
+def check_argument(
+    checker: Checker,
+    argument: Argument,
+    found: Type,
+    wanted: Type,
+    scope: Scope,
+    reason: Label,
+    function: UserFunction,
+    bound: Bound,
+    origins: dict[str, tuple[Argument, str]],
+) -> bool:
+    if is_silent(found):
+        return True
+    if not isinstance(wanted, TensorType) or fit(found, wanted) is not Fit.YES:
+        good = True
+        for leaf in leaves(argument.value):
+            good &= checker.require(checker.type_of(leaf), wanted, leaf, scope, reason)
+        return good
+    have = dims_of(found.shape) if isinstance(found, TensorType) else list_dims(argument.value) if isinstance(found, ListType) else None
+    want = dims_of(wanted.shape)
+    if have is None or want is None:
+        return True
+    if len(have) != len(want):
+        checker.report(
+            Diagnostic(
+                "0301",
+                f"shapes do not fit: `{function.name}` takes {wanted}, found {found}",
+                argument.value.span,
+                f"it has {len(have)} axes, not {len(want)}" if len(have) != 1 else f"it has 1 axis, not {len(want)}",
+                (reason,),
+                notes=(f"expected {describe(want)}", f"found    {describe(have)}"),
+            )
+        )
+        return False
+    for axis, (dim, form) in enumerate(zip(have, want, strict=True)):
+        if form is not None and not _bind(checker, argument, found, axis, dim, form, wanted, reason, function, bound, origins):
+            return False
+    return True
+
+
+def _bind(
+    checker: Checker,
+    argument: Argument,
+    found: Type,
+    axis: int,
+    dim: ShapeExpr | None,
+    form: ShapeExpr,
+    wanted: Type,
+    reason: Label,
+    function: UserFunction,
+    bound: Bound,
+    origins: dict[str, tuple[Argument, str]],
+) -> bool:
+    """Binds the one free size of a dim to this extent, or compares the extent with what the sizes make of the dim."""
+    if dim is None:
+        return True
+    free = [name for name, _ in form.terms if name not in bound]
+    label = f"{argument_words(argument)} is {found}"
+    if len(free) == 1:
+        name = free[0]
+        coefficient = dict(form.terms)[name]
+        rest = substitute(form + ShapeExpr.of(name).times(-coefficient), bound)
+        if rest is None:
+            return True
+        difference = dim + rest.times(-1)
+        if coefficient in (1, -1):
+            bound[name] = difference.times(coefficient)
+        elif difference.value is not None and difference.value % coefficient == 0:
+            bound[name] = ShapeExpr((), difference.value // coefficient)
+        elif difference.value is not None:
+            checker.report(
+                Diagnostic(
+                    "0301",
+                    f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, and no {name} makes {form} of it",
+                    argument.value.span,
+                    f"this is {found}",
+                    (reason,),
+                )
+            )
+            return False
+        if name in bound:
+            origins[name] = (argument, f"{label}: {name} = {bound[name]}")
+        return True
+    if free:
+        return True
+    expected = substitute(form, bound)
+    if expected is None or not differ(expected, dim):
+        return True
+    if len(form.terms) == 1 and form.terms[0][1] == 1 and form.constant == 0:
+        name = form.terms[0][0]
+        first, words = origins[name]
+        checker.report(
+            Diagnostic(
+                "0302",
+                f"size `{name}` is bound to two values",
+                argument.value.span,
+                f"{label}: {name} = {dim}",
+                (Label(first.value.span, words), Label(name_place(function.node), f"declared `{signature(checker, function)}`")),
+                hint=f"`{name}` is one number in each call of `{function.name}`",
+            )
+        )
+        return False
+    where = "".join(f", with {name} = {bound[name]}" for name, _ in form.terms)
+    checker.report(
+        Diagnostic(
+            "0301",
+            f"shapes do not fit: axis {axis} of {argument_words(argument)} is {dim}, but `{function.name}` takes {form}{where}",
+            argument.value.span,
+            f"this is {found}",
+            (reason, *(Label(origins[n][0].value.span, origins[n][1]) for n, _ in form.terms if origins[n][0] is not argument)),
+            notes=(f"expected {_shape_words(wanted)}", f"found    {_shape_words(found, argument.value)}"),
+        )
+    )
+    return False
+
+
+def _shape_words(found: Type, node: Expression | None = None) -> str:
+    if isinstance(found, TensorType):
+        return describe(dims_of(found.shape))
+    return describe(list_dims(node)) if node is not None else str(found)
+
+
+def list_dims(node: Expression) -> tuple[ShapeExpr | None, ...] | None:
+    """The shape of a nested list literal, where it is written out and regular."""
+    if not isinstance(node, ListLiteral):
+        return None
+    inner = [list_dims(e) for e in node.elements if isinstance(e, ListLiteral)]
+    if not inner:
+        return (ShapeExpr((), len(node.elements)),)
+    if len(inner) != len(node.elements) or any(i != inner[0] for i in inner) or inner[0] is None:
+        return None
+    return (ShapeExpr((), len(node.elements)), *inner[0])
+
+
+def argument_words(argument: Argument) -> str:
+    """How a message names an argument."""
+    if isinstance(argument.value, Name):
+        return f"`{argument.value.name}`"
+    return f"`{argument.name}`" if argument.name else "the argument"
