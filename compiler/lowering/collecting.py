@@ -15,12 +15,12 @@ from compiler.lowering.expressions import as_truth, evaluate
 from compiler.lowering.numbers import Number, Tuple, literal, meet, value_of
 from compiler.lowering.ranges import Range, loop_range, mentions
 from compiler.lowering.reductions import identity
-from compiler.lowering.sizes import walk
 from compiler.lowering.statements import has_jump, loop_bounds, ranged, run_statements
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
+from compiler.typed_ast.walk import walk
 
 _OPERATORS = {"+": "add", "sum": "add", "*": "mul", "prod": "mul", "min": "min", "max": "max", "and": "and", "or": "or"}
 
@@ -77,17 +77,27 @@ def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
         raise fault("0408", "two `yield`s stand in different numbers of loops", node.span, hint="yield from one nest")
     rank = len(loops)
     if not -rank <= collection.axis < rank:
-        raise fault("0307", f"axis {collection.axis} is outside the {rank} {'loop' if rank == 1 else 'loops'} around `yield`", collection.span, hint=f"valid: {-rank} to {rank - 1}")
+        raise fault(
+            "0307",
+            f"axis {collection.axis} is outside the {rank} {'loop' if rank == 1 else 'loops'} around `yield`",
+            collection.span,
+            hint=f"valid: {-rank} to {rank - 1}",
+        )
     if body.extra.get("loop_depth", 0) > rank:
         raise fault("0408", f"a {collection.kind.value} can't yield from a `while`", node.span, hint="use a `for` loop")
     names = {one.name for one in loops} | body.opaque
     for one in loops:
         if mentions(one.low, names) or mentions(one.last, names):
             raise fault(
-                "0109", f"a {collection.kind.value} over loops whose bounds depend on other loops isn't supported yet", node.span, hint="use rectangular loops"
+                "0109",
+                f"a {collection.kind.value} over loops whose bounds depend on other loops isn't supported yet",
+                node.span,
+                hint="use rectangular loops",
             )
         if abs(one.step) != 1:
-            raise fault("0109", f"a {collection.kind.value} over a loop with a step isn't supported yet", node.span, hint="count by 1 and multiply")
+            raise fault(
+                "0109", f"a {collection.kind.value} over a loop with a step isn't supported yet", node.span, hint="count by 1 and multiply"
+            )
     collection.axis %= rank
     collection.loops, collection.seen = loops, node.span
     collection.conditional = collection.conditional or bool(body.path)
@@ -162,9 +172,7 @@ def _yields(node: nodes.Node) -> bool:
     return any(isinstance(part, nodes.Yield) for part in walk(node))
 
 
-def _enter(
-    body: Body, collection: Collection, clauses: list[nodes.ForClause], order: list[int], first: int, inner: nodes.Block
-) -> None:
+def _enter(body: Body, collection: Collection, clauses: list[nodes.ForClause], order: list[int], first: int, inner: nodes.Block) -> None:
     if not order:
         run_statements(body, inner)
         return
@@ -228,4 +236,3 @@ def finish(body: Body, collection: Collection) -> None:
     if collection.kind is KernelType.SORT:
         keys, *payload = collection.results
         body.build.emit(Sort(keys=keys, payload=tuple(payload), axis=collection.axis, descending=collection.descending))
-

@@ -1,16 +1,19 @@
 """Compute blocks to HIR: the block is walked until the types of its variables are settled, its sizes are solved from what the
 walk saw, and a last walk emits the nest with every index proved or checked."""
 
+from collections.abc import Callable
+from typing import Any
+
 from attrs import evolve, frozen
 
-from compiler.diagnostics import Diagnostic, Diagnostics, Severity, ZyntaxError
+from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.instruction import Value
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem, Tile
 from compiler.lowering import collecting, conv, custom, flat, reductions, whole_tensor
-from compiler.lowering.body import Body, Fault, Memory, fault
+from compiler.lowering.body import Access, Body, Fault, Memory, fault
 from compiler.lowering.dtypes import hir_name
 from compiler.lowering.expressions import dotted, evaluate
 from compiler.lowering.kernel import (
@@ -28,7 +31,7 @@ from compiler.lowering.kernel import (
     TensorInput,
     WorkspaceArgument,
 )
-from compiler.lowering.numbers import Number, Operand, Tensor, affine, typed
+from compiler.lowering.numbers import Operand, Tensor, affine, typed
 from compiler.lowering.outputs import (
     Declared,
     covered,
@@ -39,12 +42,14 @@ from compiler.lowering.outputs import (
     surely_uncovered,
     uncovered_warning,
 )
-from compiler.lowering.sizes import Candidates, Sizes, candidates, dim_form, unsolved, walk
-from compiler.lowering.statements import block_value, function_value, result_flow, run_all
+from compiler.lowering.ranges import Range
+from compiler.lowering.sizes import Candidates, Sizes, candidates, dim_form, unsolved
+from compiler.lowering.statements import block_value, function_value, run_all
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.types import DType, Scalar, ShapeExpr, StaticShape, SymbolicShape, TensorShape, TensorType, TupleType, Type
+from compiler.typed_ast.walk import walk
 
 _MOST_WALKS = 12
 _YIELDING = (KernelType.REDUCE, KernelType.SCAN, KernelType.SORT)
@@ -136,7 +141,7 @@ class Lowering:
         self.written = _written(compute)
         self.candidates: Candidates = candidates(compute)
         self.declared = declared_results(compute)
-        self.flows: dict[object, tuple[DType, bool, DType | None]] = {}
+        self.flows: dict[tuple[Any, ...], tuple[DType, bool, DType | None]] = {}
         self.sizes = Sizes(signature)
         self.results: list[ResultPlan] = []
         self.reduction: reductions.Reduction | None = None
@@ -260,7 +265,12 @@ class Lowering:
                 body.bind(scalar.name, affine(Affine.of(scalar.name)), scalar.span or self.compute.span, "a variable")
             else:
                 value = body.owner.value(_identifier(scalar.name), Tile(hir_name(scalar.dtype)))
-                body.bind(scalar.name, typed(value, scalar.dtype, None, weak=scalar.dtype is DType.F64), scalar.span or self.compute.span, "a variable")
+                body.bind(
+                    scalar.name,
+                    typed(value, scalar.dtype, None, weak=scalar.dtype is DType.F64),
+                    scalar.span or self.compute.span,
+                    "a variable",
+                )
         conv.bind_options(body, self.compute.span)
 
     def _bind_tensor(self, body: Body, tensor: TensorInput, value: Value, dims: tuple[Affine, ...]) -> None:
@@ -271,7 +281,9 @@ class Lowering:
             shape = tuple(map(self.sizes.in_function, shape))
         runs_flat = tensor.name in self.flat
         body.memories[tensor.name] = Memory(tensor.name, value, tensor.dtype, dims, role, writable, runs_flat, shape, tensor.span)
-        body.bind(tensor.name, Tensor(tensor.name), tensor.span or self.compute.span, "a captured tensor" if tensor.captured else "an input")
+        body.bind(
+            tensor.name, Tensor(tensor.name), tensor.span or self.compute.span, "a captured tensor" if tensor.captured else "an input"
+        )
 
     def _open_results(self, body: Body) -> None:
         """Results of a walk that only finds out: the first write decides on the rank where the type doesn't."""
@@ -561,11 +573,11 @@ class Lowering:
         return LoweredKernel(function, plan, self.kernel.kernel_type, self.kernel, tuple(warnings), self.signature)
 
     def _at_launch(self, equation: Equation) -> Equation:
-        at = self.sizes.at_launch
+        at: Callable[[Affine], Affine] = self.sizes.at_launch
         return evolve(equation, left=at(equation.left), right=at(equation.right), when=tuple(map(at, equation.when)))
 
 
-def _label(span: Span, text: str) -> "Label":
+def _label(span: Span, text: str) -> Label:
     return Label(span, text)
 
 
@@ -606,11 +618,11 @@ def _numel(body: Body, memory: Memory) -> Operand:
     return affine(form if sizes is None else sizes.in_function(form))
 
 
-def _range_in_function(one: "Range", sizes: Sizes) -> "Range":
+def _range_in_function(one: Range, sizes: Sizes) -> Range:
     return evolve(one, low=sizes.in_function(one.low), last=sizes.in_function(one.last))
 
 
-def evolve_access(access: "Access", sizes: Sizes) -> "Access":
+def evolve_access(access: Access, sizes: Sizes) -> Access:
     """An access of the walks before, in the function's symbols."""
     return evolve(
         access,
@@ -620,7 +632,7 @@ def evolve_access(access: "Access", sizes: Sizes) -> "Access":
     )
 
 
-def _first_use(accesses: "list[Access]", name: str) -> Span | None:
+def _first_use(accesses: list[Access], name: str) -> Span | None:
     return next((access.span for access in accesses if access.memory == name), None)
 
 
@@ -650,10 +662,3 @@ def _index_names(function: HirFunction, values: list[Value]) -> set[str]:
         if isinstance(value.type, Mem):
             names.update(name for dim in value.type.dims for name in dim.names)
     return names
-
-
-from compiler.diagnostics import Label  # noqa: E402
-from compiler.lowering.body import Access  # noqa: E402
-from compiler.lowering.ranges import Range  # noqa: E402
-
-_ = (Number, result_flow)

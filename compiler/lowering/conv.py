@@ -76,6 +76,3 @@ def _window(sizes: Sizes, name: str, accesses: Sequence[Access], unknown: Sequen
             if solution is not None:
                 return Found(solution, f"the output formula of `{access.words}`", access.span)
     return None
-
-
-

@@ -218,7 +218,14 @@ def _atomic(body: Body, node: nodes.Call) -> Operand:
     given = [value_of(body.build, value, memory.dtype) for value in values]
     compare = given[0] if operation == "cas" else None
     made = body.build.emit(
-        Atomic(operation=operation, mem=memory.value, index=forms, value=given[-1], compare=compare, scope="block" if memory.role == "shared" else scope)
+        Atomic(
+            operation=operation,
+            mem=memory.value,
+            index=forms,
+            value=given[-1],
+            compare=compare,
+            scope="block" if memory.role == "shared" else scope,
+        )
     )
     return typed(made.result, memory.dtype, memory.dtype)
 
@@ -226,7 +233,9 @@ def _atomic(body: Body, node: nodes.Call) -> Operand:
 def _judge_dtype(operation: str, memory: Memory, node: nodes.Call) -> None:
     dtype = memory.dtype
     if operation in ("inc", "dec") and dtype is not DType.U32:
-        raise fault("0504", f"`atomic_{operation}` works on u32 only: `{memory.name}` holds {dtype.value}", node.span, hint="use `atomic_add`")
+        raise fault(
+            "0504", f"`atomic_{operation}` works on u32 only: `{memory.name}` holds {dtype.value}", node.span, hint="use `atomic_add`"
+        )
     if operation in ("and", "or", "xor") and not dtype.is_int:
         raise fault("0504", f"`atomic_{operation}` works on ints only: `{memory.name}` holds {dtype.value}", node.span)
 
@@ -306,6 +315,3 @@ def _block_sum(body: Body, node: nodes.Call) -> Operand:
         inner.set(total, inner.add(inner.get(total), inner.load(shared, [handle.variable.name])))
     build.emit(SyncThreads())
     return typed(build.get(total), given.dtype, given.origin, given.weak)
-
-
-

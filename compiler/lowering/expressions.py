@@ -1,6 +1,8 @@
 """Expressions of kernel bodies: from the tree to numbers. Statements inside expressions (`if`, blocks) go through the body's
 `run_block`, so that this module needs no other that reads statements."""
 
+from collections.abc import Callable
+
 from attrs import frozen
 
 from compiler.diagnostics import Diagnostic, Label
@@ -33,6 +35,8 @@ from compiler.lowering.suggest import nearest
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
+
+Alternative = Callable[[], Number]
 
 _CONSTANTS = {"inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793}
 
@@ -103,8 +107,8 @@ def _evaluate(body: Body, node: nodes.Expression) -> Operand:
             return _binary(body, node)
         case nodes.Conditional(condition=condition, then=then, otherwise=otherwise):
             return choose(body, condition, lambda: number(body, then), lambda: number(body, otherwise), node)
-        case nodes.If(condition=condition, then=then, otherwise=otherwise):
-            return _if(body, condition, then, otherwise, node)
+        case nodes.If():
+            return _if(body, node)
         case nodes.Block():
             assert body.run_block is not None
             return body.run_block(body, node)
@@ -113,9 +117,7 @@ def _evaluate(body: Body, node: nodes.Expression) -> Operand:
         case nodes.TupleLiteral(elements=elements):
             return Tuple(tuple(evaluate(body, element) for element in elements))
         case nodes.Match():
-            raise fault(
-                "0109", "`match` isn't supported yet in a kernel", node.span, hint="write `if`, `elif` and `else` with `==`"
-            )
+            raise fault("0109", "`match` isn't supported yet in a kernel", node.span, hint="write `if`, `elif` and `else` with `==`")
         case _:
             raise not_in_kernel(body, node)
 
@@ -127,7 +129,10 @@ def _binary(body: Body, node: nodes.Binary) -> Number:
     left, right = number(body, node.left), number(body, node.right)
     if operator == "@":
         raise fault(
-            "0109", "`@` of tiles isn't supported yet in a kernel", node.operator_span, hint="write the sum as a loop: `s += A[i, k] * B[k, j]`"
+            "0109",
+            "`@` of tiles isn't supported yet in a kernel",
+            node.operator_span,
+            hint="write the sum as a loop: `s += A[i, k] * B[k, j]`",
         )
     if operator in ("&", "<<", ">>"):
         return bits(body, {"&": "and", "<<": "shl", ">>": "shr"}[operator], left, right, node)
@@ -240,7 +245,10 @@ def shape_of(body: Body, tensor: Tensor) -> tuple[Affine, ...]:
 def _index(body: Body, node: nodes.Index) -> Operand:
     if any(isinstance(index, (nodes.Slice, nodes.EllipsisIndex)) for index in node.indices):
         raise fault(
-            "0109", f"the slice `{words(node)}` isn't supported yet in a kernel", node.span, hint="loop over the elements: `for t in 0..64: ... x[q + t]`"
+            "0109",
+            f"the slice `{words(node)}` isn't supported yet in a kernel",
+            node.span,
+            hint="loop over the elements: `for t in 0..64: ... x[q + t]`",
         )
     owner = evaluate(body, node.value)
     if isinstance(owner, Tuple):
@@ -284,7 +292,9 @@ def _not_indexable(body: Body, node: nodes.Index) -> Exception:
         binding = body.lookup(node.value.name)
         if binding is not None:
             others = (Label(binding.span, f"{binding.how} here"),)
-    return fault("0304", f"`{words(node.value)}` is a number and takes no index", node.span, hint=f"write `{words(node.value)}`", others=others)
+    return fault(
+        "0304", f"`{words(node.value)}` is a number and takes no index", node.span, hint=f"write `{words(node.value)}`", others=others
+    )
 
 
 def _call(body: Body, node: nodes.Call) -> Operand:
@@ -346,7 +356,9 @@ def _method(body: Body, function: nodes.Field, node: nodes.Call) -> Operand:
             if axis is None or not -len(shape) <= axis < len(shape):
                 raise fault("0307", f"axis {words(node.arguments[0].value)} of `{owner.name}` is outside its {len(shape)} axes", node.span)
             return affine(shape[axis])
-        raise fault("0410", f"method `{name}` of a tensor can't stand in a kernel", node.span, hint="kernels know `shape`, `numel()` and `ndim()`")
+        raise fault(
+            "0410", f"method `{name}` of a tensor can't stand in a kernel", node.span, hint="kernels know `shape`, `numel()` and `ndim()`"
+        )
     if isinstance(owner, Number) and name in library.NAMES:
         return library.call(body, name, [owner, *(number(body, argument.value) for argument in node.arguments)], node)
     raise fault("0410", f"method `{name}` can't stand in a kernel", node.span)
@@ -402,7 +414,10 @@ def as_truth(body: Body, found: Number, node: nodes.Expression) -> Truth:
         return kept or Truth(value)
     if found.dtype.is_float:
         raise fault(
-            "0203", f"a condition must be bool or an int mask: `{words(node)}` is {found.shown}", node.span, hint=f"compare it: `{words(node)} != 0.0`"
+            "0203",
+            f"a condition must be bool or an int mask: `{words(node)}` is {found.shown}",
+            node.span,
+            hint=f"compare it: `{words(node)} != 0.0`",
         )
     zero = literal(0)
     yes, no = comparison_facts("!=", found, zero)
@@ -459,13 +474,16 @@ class _where:
 
 def _harmless(region: Region) -> bool:
     """Whether computing this needlessly changes nothing: no writes, no checks, no control flow."""
-    return all(op.effects is Effect.PURE or isinstance(op, (Load, GetSlot)) for op in region.body) and not any(op.regions for op in region.body)
+    return all(op.effects is Effect.PURE or isinstance(op, (Load, GetSlot)) for op in region.body) and not any(
+        op.regions for op in region.body
+    )
 
 
 # ---- choices -----------------------------------------------------------------------------------------------------------
 
 
-def _if(body: Body, condition: nodes.Expression, then: nodes.Block, otherwise: nodes.Block | None, node: nodes.If) -> Operand:
+def _if(body: Body, node: nodes.If) -> Operand:
+    then, otherwise = node.then, node.otherwise
     if otherwise is None:
         raise fault("0203", "an `if` without `else` has no value", node.span, hint="add `else { ... }`")
     run = body.run_block
@@ -477,15 +495,15 @@ def _if(body: Body, condition: nodes.Expression, then: nodes.Block, otherwise: n
             raise _no_number(body, found, block)
         return found
 
-    return choose(body, condition, lambda: value(then), lambda: value(otherwise), node)
+    return choose(body, node.condition, lambda: value(then), lambda: value(otherwise), node)
 
 
-def choose(body: Body, condition: nodes.Expression, then: "Alternative", otherwise: "Alternative", node: nodes.Expression) -> Number:
+def choose(body: Body, condition: nodes.Expression, then: Alternative, otherwise: Alternative, node: nodes.Expression) -> Number:
     """The value of one of two expressions: both computed and one selected where that is harmless, else a branch."""
     return choose_by(body, truth(body, condition), then, otherwise)
 
 
-def choose_by(body: Body, found: Truth, then: "Alternative", otherwise: "Alternative") -> Number:
+def choose_by(body: Body, found: Truth, then: Alternative, otherwise: Alternative) -> Number:
     construct = body.construct()
     regions: list[Region] = []
     numbers: list[Number] = []
@@ -543,7 +561,4 @@ def _drop_unused_not(region: Region, condition: Value, value: Value) -> None:
         region.body.pop(0)
 
 
-from collections.abc import Callable  # noqa: E402
-
-Alternative = Callable[[], Number]
 _ = Nothing

@@ -7,10 +7,11 @@ from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.hir.affine import Affine
 from compiler.lowering.expressions import dotted
 from compiler.lowering.kernel import Equation, Signature, TensorInput
-from compiler.lowering.sizes import Sizes, dim_form, walk
+from compiler.lowering.sizes import Sizes, dim_form
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.walk import walk
 
 _KINDS = (KernelType.ELEMENTWISE, KernelType.CUSTOM)
 

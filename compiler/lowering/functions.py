@@ -25,7 +25,9 @@ def call_function(body: Body, function: nodes.Function, arguments: Sequence[tupl
         raise fault("0410", f"calls nest deeper than {_DEEPEST} in a kernel", node.span)
     if function.body is None or function.is_async or function.type_parameters:
         what = "an `extern` function" if function.body is None else "an async function" if function.is_async else "a generic function"
-        raise fault("0410", f"`{name}` is {what}, which a kernel can't call", node.span, others=(Label(function.name_span, "declared here"),))
+        raise fault(
+            "0410", f"`{name}` is {what}, which a kernel can't call", node.span, others=(Label(function.name_span, "declared here"),)
+        )
     values = _bound(function, arguments, node)
     with _isolated(body):
         body.inlining.append((name, node.span))
@@ -71,7 +73,9 @@ def _bound(
     positional = [value for name, value in arguments if name is None]
     named = {name: value for name, value in arguments if name is not None}
     if len(positional) > len(function.parameters):
-        raise fault("0204", f"`{shown}` takes {len(function.parameters)} arguments, but {len(positional)} are given", node.span, others=declared)
+        raise fault(
+            "0204", f"`{shown}` takes {len(function.parameters)} arguments, but {len(positional)} are given", node.span, others=declared
+        )
     bound: list[tuple[nodes.Parameter, Operand | nodes.Expression]] = []
     for place, parameter in enumerate(function.parameters):
         if place < len(positional):

@@ -47,7 +47,9 @@ def _wrong_rank(memory: Memory, given: int, node: nodes.Expression) -> Exception
 
 def _placeholder(name: str, rank: int) -> str:
     letters = "ijklmnop"
-    return f"`{name}[{', '.join(letters[a] if a < len(letters) else f'i{a}' for a in range(rank))}]`" if rank else f"`{name}` without an index"
+    return (
+        f"`{name}[{', '.join(letters[a] if a < len(letters) else f'i{a}' for a in range(rank))}]`" if rank else f"`{name}` without an index"
+    )
 
 
 def _plural(word: str, count: int) -> str:
@@ -125,8 +127,10 @@ def _refuse_outside(body: Body, memory: Memory, axis: int, form: Affine, extent:
 
 def _is_plain(body: Body, form: Affine) -> bool:
     """Whether the access happens whenever its loops run, at indices that are known at launch."""
-    return not body.path and not any(name in body.opaque for name in form.names) and all(
-        one.exact or one.name not in form.names for one in body.ranges
+    return (
+        not body.path
+        and not any(name in body.opaque for name in form.names)
+        and all(one.exact or one.name not in form.names for one in body.ranges)
     )
 
 

@@ -78,7 +78,7 @@ class Equation:
     relation: str
     """"==", "<=" or ">="."""
     diagnostic: Diagnostic
-    when: tuple[Affine, ...] = field(default=(), converter=tuple)
+    when: tuple[Affine, ...] = field(default=(), converter=as_tuple)
     """Asked only where each of these is above 0: loop extents, without which the access or the reduction doesn't happen."""
 
 

@@ -1,5 +1,6 @@
 """The scalar functions of kernel bodies: how many arguments each takes, and the instructions it becomes."""
 
+from collections.abc import Callable
 from math import sqrt
 
 from compiler.hir.affine import Affine
@@ -13,6 +14,8 @@ from compiler.lowering.numbers import Number, index_value, literal, meet, typed,
 from compiler.lowering.suggest import nearest
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
+
+Make = Callable[[Builder, list[Value]], Value]
 
 _FLOAT_FUNCTIONS = (
     "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "erf",
@@ -49,7 +52,10 @@ def unknown(body: Body, name: str, node: nodes.Call) -> Exception:
         )  # fmt: skip
     near = nearest(name, NAMES | set(body.signature.functions))
     return fault(
-        "0201", f"`{name}` is not a function that kernels know", node.span, hint=f"did you mean {near}?" if near else "known: " + ", ".join(sorted(NAMES))
+        "0201",
+        f"`{name}` is not a function that kernels know",
+        node.span,
+        hint=f"did you mean {near}?" if near else "known: " + ", ".join(sorted(NAMES)),
     )
 
 
@@ -60,7 +66,10 @@ def call(body: Body, name: str, values: list[Number], node: nodes.Call) -> Numbe
         wanted = str(low) if low == high else f"{low} to {high}"
         shown = ", ".join("abcdefgh"[:low])
         raise fault(
-            "0204", f"`{name}` takes {wanted} {'argument' if high == 1 else 'arguments'}, but {len(values)} are given", node.span, hint=f"write `{name}({shown})`"
+            "0204",
+            f"`{name}` takes {wanted} {'argument' if high == 1 else 'arguments'}, but {len(values)} are given",
+            node.span,
+            hint=f"write `{name}({shown})`",
         )
     if any(argument.name for argument in node.arguments):
         raise fault("0204", f"`{name}` takes no named arguments in a kernel", node.span)
@@ -138,7 +147,7 @@ def _fma(body: Body, values: list[Number]) -> Number:
     return typed(body.build.add(body.build.mul(a, b), c), dtype, origin, weak)
 
 
-def _floats(body: Body, make: "Make", *values: Number, at_least: DType | None = None) -> Number:
+def _floats(body: Body, make: Make, *values: Number, at_least: DType | None = None) -> Number:
     """A function of floats: ints become f64 first; `at_least` computes narrow floats in a wider type and rounds once."""
     dtype, weak, origin = meet(*values)
     if not dtype.is_float:
@@ -159,8 +168,3 @@ def _composed(build: Builder, name: str, x: Value) -> Value:
         return build.op("mul", build.op("mul", x, build.const(0.5, dtype)), build.op("add", one, inner))
     sigmoid = build.op("div", one, build.op("add", one, build.op("exp", build.op("neg", x))))
     return build.op("mul", x, sigmoid) if name == "silu" else sigmoid
-
-
-from collections.abc import Callable  # noqa: E402
-
-Make = Callable[[Builder, list[Value]], Value]

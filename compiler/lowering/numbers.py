@@ -1,7 +1,7 @@
 """What an expression of a kernel body is while it is lowered: a number (an HIR value, an affine form, or a literal, whichever is
 known), a tuple of such, or a tensor. Types of numbers and their conversions; no reading of the tree."""
 
-from attrs import field, frozen
+from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -38,7 +38,7 @@ class Number:
 class Tuple:
     """`counts`: where a number is needed, its first element stands for it (`thread_idx()`)."""
 
-    elements: "tuple[Operand, ...]" = field(converter=tuple)
+    elements: "tuple[Operand, ...]"
     counts: bool = False
 
 

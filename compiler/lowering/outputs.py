@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from compiler.diagnostics import Diagnostic, Label
+from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.lowering.body import Access, Body, fault
 from compiler.lowering.dtypes import scalar_named
 from compiler.lowering.expressions import number
-from compiler.lowering.ranges import Facts, Range, extreme, last_value, loop_range
+from compiler.lowering.ranges import Facts, Range, extreme, last_value
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -138,7 +138,10 @@ def _plain_writes(accesses: Sequence[Access], name: str) -> list[Access]:
     for access in writes:
         if len(access.path) == 1 and access.path[0][1] == 0:
             construct = access.path[0][0]
-            if any(other.path == ((construct, 1),) and other.words == access.words and len(other.ranges) == len(access.ranges) for other in writes):
+            if any(
+                other.path == ((construct, 1),) and other.words == access.words and len(other.ranges) == len(access.ranges)
+                for other in writes
+            ):
                 plain.append(access)
     return plain
 
@@ -239,6 +242,3 @@ def uncovered_warning(name: str, access: Access) -> Diagnostic:
         "0601", f"some elements of `{name}` are never written: they are 0", access.span, "this write skips them",
         hint=f"write all of `{name}`, or ignore this when 0 is meant", severity=Severity.WARNING,
     )  # fmt: skip
-
-
-_ = (Label, loop_range)

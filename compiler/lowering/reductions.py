@@ -97,7 +97,7 @@ def reduction_of(body: Body, span: Span) -> Reduction:
     operators = tuple(_OPERATORS[name] if name not in ("any", "all") else name for name in names)
     axis = body.kernel.option("axis")
     axes = None if axis is None else tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    return Reduction(operators, axes, bool(body.kernel.option("keepdims", False)), span)  # type: ignore[arg-type]
+    return Reduction(operators, axes, bool(body.kernel.option("keepdims", False)), span)
 
 
 # ---- the walk that finds out ---------------------------------------------------------------------------------------------
@@ -178,7 +178,10 @@ def _normalise_axes(reduction: Reduction) -> None:
     for axis in reduction.axes:
         if not isinstance(axis, int) or not -rank <= axis < rank:
             raise fault(
-                "0307", f"axis {axis} is outside the {rank} {'loop' if rank == 1 else 'loops'} around `yield`", reduction.span, hint=f"valid: {-rank} to {rank - 1}" if rank else None
+                "0307",
+                f"axis {axis} is outside the {rank} {'loop' if rank == 1 else 'loops'} around `yield`",
+                reduction.span,
+                hint=f"valid: {-rank} to {rank - 1}" if rank else None,
             )
         axes.append(axis % rank)
     if len(set(axes)) != len(axes):
@@ -201,7 +204,10 @@ def _survey_index(body: Body, reduction: Reduction, parts: list[Number], node: n
         varying = {one.name for one in body.ranges} | body.opaque
         if low is None or high is None or any(name in varying for name in (*low.names, *high.names)):
             raise fault(
-                "0109", "an index tuple of values isn't supported yet in `argmin` and `argmax`", node.value.span, hint="yield loop variables, `(x[i, j], (i, j))`"
+                "0109",
+                "an index tuple of values isn't supported yet in `argmin` and `argmax`",
+                node.value.span,
+                hint="yield loop variables, `(x[i, j], (i, j))`",
             )
         reduction.starts.append(low)
         reduction.strides.append(high - low + 1)
@@ -245,7 +251,9 @@ def prepare(body: Body, reduction: Reduction) -> None:
     if not reduction.left:
         reduction.slots = [body.build.slot(start, "total") for start in starts]
         return
-    _over_result(body, reduction, lambda build, index: [build.store(mem, start, index) for mem, start in zip(reduction.kept, starts, strict=True)])
+    _over_result(
+        body, reduction, lambda build, index: [build.store(mem, start, index) for mem, start in zip(reduction.kept, starts, strict=True)]
+    )
 
 
 def _over_result(body: Body, reduction: Reduction, inside: "Callable[[Builder, list[Affine]], object]") -> None:
@@ -280,7 +288,9 @@ def combine(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
     if reduction.is_arg:
         made = list(build.emit(Combine(monoid=reduction.operator, operands_=(*old, *new))).results)
     else:
-        made = [_combined(build, reduction.of(n), a, b, c.kept) for n, (a, b, c) in enumerate(zip(old, new, reduction.components, strict=True))]
+        made = [
+            _combined(build, reduction.of(n), a, b, c.kept) for n, (a, b, c) in enumerate(zip(old, new, reduction.components, strict=True))
+        ]
     for n, result in enumerate(made):
         if reduction.slots:
             build.set(reduction.slots[n], result)

@@ -4,7 +4,7 @@ rest is solved from indices: the largest size for which every access is in bound
 Two vocabularies meet here. *Launch* forms speak of facts (`A.0`, the extent of A's axis 0), scalars and sizes. *Function* forms
 speak of the function's parameters: sizes under their names, and `A_0` for an extent that no size states exactly."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import Factory, define, field, frozen
 
@@ -13,9 +13,9 @@ from compiler.hir.affine import Affine, FloorDiv
 from compiler.lowering.body import Access
 from compiler.lowering.kernel import Equation, Signature, SizeRule, TensorInput
 from compiler.lowering.ranges import Facts, extreme
-from compiler.lowering.words import words
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.walk import walk
 
 
 def fact(tensor: str, axis: int) -> str:
@@ -88,29 +88,6 @@ def _collect(node: nodes.Node, into: dict[str, Span]) -> None:
             _collect(value, into)
         case _:
             pass
-
-
-def walk(node: object) -> Iterator[nodes.Node]:
-    """The node and all below it, in order."""
-    waiting: list[object] = [node]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, tuple):
-            waiting.extend(reversed(part))
-        elif isinstance(part, nodes.Node):
-            yield part
-            waiting.extend(getattr(part, name) for name in reversed(_fields(type(part))))
-
-
-_FIELDS: dict[type, tuple[str, ...]] = {}
-
-
-def _fields(kind: type) -> tuple[str, ...]:
-    if kind not in _FIELDS:
-        import attrs
-
-        _FIELDS[kind] = tuple(one.name for one in attrs.fields(kind) if one.name not in ("span", "type"))
-    return _FIELDS[kind]
 
 
 # ---- solving -----------------------------------------------------------------------------------------------------------
@@ -323,7 +300,9 @@ class Sizes:
             if number.value is not None:
                 self.function_forms[name] = number
         for one in list(self.function_forms):
-            self.function_forms[one] = self.function_forms[one].substitute({n: f for n, f in self.function_forms.items() if f.value is not None})
+            self.function_forms[one] = self.function_forms[one].substitute(
+                {n: f for n, f in self.function_forms.items() if f.value is not None}
+            )
 
     def _closed(self, form: Affine, eliminated: Mapping[str, Affine]) -> Affine:
         for _ in range(8):
@@ -397,9 +376,11 @@ def solve_for(needed: Affine, extent: Affine, name: str) -> Affine | None:
             if inner.terms:
                 continue
             exact = inner.constant - inner.constant % symbol.divisor
-            return ((extent - rest) * symbol.divisor).floordiv(coefficient) - exact if (
-                symbol.divisor % coefficient or coefficient == 1
-            ) else (extent - rest) * (symbol.divisor // coefficient) - exact
+            return (
+                ((extent - rest) * symbol.divisor).floordiv(coefficient) - exact
+                if (symbol.divisor % coefficient or coefficient == 1)
+                else (extent - rest) * (symbol.divisor // coefficient) - exact
+            )
     return None
 
 
@@ -410,6 +391,3 @@ def unsolved(name: str, span: Span, lines: Sequence[str]) -> Diagnostic:
         "0303", f"size `{name}` can't be determined", span, "this bound", notes=notes,
         hint=f"set it before the block, `let {name} = ...`, or name it in an input's type: `x: tensor[{name}]`",
     )  # fmt: skip
-
-
-_ = words

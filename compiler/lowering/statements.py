@@ -1,13 +1,17 @@
 """Statements of kernel bodies: loops, branches, variables, writes. Each is lowered on its own: an error in one is reported and
 the next one goes on; names that a broken statement would have bound stay silent."""
 
+from collections.abc import Callable
+
+from attrs import evolve
+
 from compiler.diagnostics import Label
 from compiler.hir.affine import Affine
 from compiler.hir.control import If as HirIf
 from compiler.hir.control import While as HirWhile
 from compiler.hir.instruction import Region
 from compiler.lowering.arithmetic import ACCUMULATE, binary, form_of, negate
-from compiler.lowering.body import Body, Fault, Memory, Variable, fault, silent
+from compiler.lowering.body import Access, Body, Fault, Memory, Variable, fault, silent
 from compiler.lowering.dtypes import accumulator, hir_name, keeps_value, scalar_named
 from compiler.lowering.expressions import (
     choose,
@@ -21,12 +25,15 @@ from compiler.lowering.expressions import (
 )
 from compiler.lowering.indices import guard, index_forms, load, note
 from compiler.lowering.numbers import Nothing, Number, Operand, Tensor, Tuple, affine, literal, meet, typed, value_of
-from compiler.lowering.ranges import loop_range
+from compiler.lowering.ranges import Range, loop_range
 from compiler.lowering.words import words
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
+from compiler.typed_ast.walk import walk
+
+Inside = Callable[[], None]
 
 _JUMPS = (nodes.Break, nodes.Continue)
 
@@ -158,7 +165,10 @@ def loop_bounds(body: Body, clause: nodes.ForClause) -> tuple[Affine, Affine, in
     source = clause.source
     if not isinstance(source, nodes.Range) or len(clause.names) != 1:
         raise fault(
-            "0410", f"a kernel loops over ranges of ints, not over `{words(source)}`", source.span, hint=f"write `for {clause.names[0]} in 0..N`"
+            "0410",
+            f"a kernel loops over ranges of ints, not over `{words(source)}`",
+            source.span,
+            hint=f"write `for {clause.names[0]} in 0..N`",
         )
     low, high = _bound(body, source.low), _bound(body, source.high)
     step = 1
@@ -178,19 +188,21 @@ def loop_bounds(body: Body, clause: nodes.ForClause) -> tuple[Affine, Affine, in
 def _bound(body: Body, node: nodes.Expression) -> Affine:
     found = number(body, node)
     if not found.dtype.is_int:
-        raise fault("0203", f"a loop's bound must be an int: `{words(node)}` is {found.shown}", node.span, hint=f"write `({words(node)}) as i64`")
+        raise fault(
+            "0203", f"a loop's bound must be an int: `{words(node)}` is {found.shown}", node.span, hint=f"write `({words(node)}) as i64`"
+        )
     return form_of(body, found)
 
 
 def enter_loop(
-    body: Body, clause: nodes.ForClause, low: Affine, high: Affine, step: int, inside: "Inside", jumps: bool, marks: dict[str, object]
+    body: Body, clause: nodes.ForClause, low: Affine, high: Affine, step: int, inside: Inside, jumps: bool, marks: dict[str, object]
 ) -> None:
     """A loop around what `inside` emits."""
     if step == 0:
         body.extra["dynamic_loop"](body, clause, low, high, inside)
         return
     name = clause.names[0]
-    with body.build.loop(name, low, high, step, **marks) as (inner, handle):
+    with body.build.loop(name, low, high, step, (), "time", **marks) as (inner, handle):
         one = loop_range(handle.variable.name, low, high, step)
         with body.at(inner), body.scope(), ranged(body, clause, one):
             if jumps:
@@ -203,7 +215,7 @@ def enter_loop(
 class ranged:
     """While inside, the loop's variable is bound and its range known."""
 
-    def __init__(self, body: Body, clause: nodes.ForClause, one: "Range", form: Affine | None = None) -> None:
+    def __init__(self, body: Body, clause: nodes.ForClause, one: Range, form: Affine | None = None) -> None:
         self.body, self.clause, self.one, self.form = body, clause, one, form
 
     def __enter__(self) -> None:
@@ -369,9 +381,10 @@ def require_kept(value: Number, dtype: DType, node: nodes.Node, target: Label | 
 def _declare(body: Body, name: str, value: Number, node: nodes.Let) -> None:
     key = ("var", node.span.start, node.span.path, name, tuple(span.start for _, span in body.inlining))
     annotated = scalar_named(node.annotation)
+    origin: DType | None
     if annotated is not None:
         require_kept(value, annotated, node.value or node, None)
-        dtype, weak, origin, fixed = annotated, False, annotated if node.value is not None else annotated, True
+        dtype, weak, origin, fixed = annotated, False, annotated, True
     elif not value.weak:
         dtype, weak, origin, fixed = value.dtype, False, value.origin, True
     else:
@@ -420,7 +433,10 @@ def _assign_name(body: Body, target: nodes.Expression, node: nodes.Assign) -> No
         if whole is not None and whole(body, target, node):
             return
         raise fault(
-            "0203", f"`{target.name}` is a whole tensor: a kernel writes its elements", target.span, hint=f"write `{target.name}[i] = ...`, or use `@kernel(fused)`"
+            "0203",
+            f"`{target.name}` is a whole tensor: a kernel writes its elements",
+            target.span,
+            hint=f"write `{target.name}[i] = ...`, or use `@kernel(fused)`",
         )
     variable = _variable(body, target)
     before, body.widen = body.widen, variable.dtype if not variable.weak else None
@@ -444,43 +460,43 @@ def _accumulation(body: Body, variable: Variable, node: nodes.Assign) -> tuple[s
             return "+", negate(body, value), ACCUMULATE if inside else None
         return node.operator, value, ACCUMULATE if inside and node.operator in "+*" else None
     match node.value:
-        case nodes.Binary(operator="+" | "*" as operator, left=nodes.Name(name=name), right=other) if (
-            name == variable.name and not _reads(other, name)
+        case nodes.Binary(operator="+" | "*" as operator, left=nodes.Name(name=name), right=other) if name == variable.name and not _reads(
+            other, name
         ):
             return operator, number(body, other), ACCUMULATE if inside else None
-        case nodes.Binary(operator="+" | "*" as operator, left=other, right=nodes.Name(name=name)) if (
-            name == variable.name and not _reads(other, name)
+        case nodes.Binary(operator="+" | "*" as operator, left=other, right=nodes.Name(name=name)) if name == variable.name and not _reads(
+            other, name
         ):
             return operator, number(body, other), ACCUMULATE if inside else None
         case _:
             return None, number(body, node.value), None
 
 
-def _reads(node: object, name: str) -> bool:
+def _reads(node: nodes.Node, name: str) -> bool:
     """Whether the name occurs in the expression."""
-    waiting: list[object] = [node]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, nodes.Name) and part.name == name:
-            return True
-        if isinstance(part, nodes.Node):
-            waiting.extend(getattr(part, one) for one in part.__attrs_attrs__.__class__ and [a.name for a in part.__attrs_attrs__])  # type: ignore[attr-defined]
-        elif isinstance(part, tuple):
-            waiting.extend(part)
-    return False
+    return any(isinstance(part, nodes.Name) and part.name == name for part in walk(node))
 
 
 def _variable(body: Body, target: nodes.Name) -> Variable:
     binding = body.lookup(target.name)
     if binding is None:
         if target.name in body.sizes or target.name in body.size_candidates:
-            raise fault("0205", f"`{target.name}` is a size and can't be assigned", target.span, hint=f"declare a variable: `var {target.name}2 = ...`")
+            raise fault(
+                "0205",
+                f"`{target.name}` is a size and can't be assigned",
+                target.span,
+                hint=f"declare a variable: `var {target.name}2 = ...`",
+            )
         raise undefined(body, target.name, target)
     if binding.how == "poison":
         raise silent()
     if isinstance(binding.value, Variable):
         return binding.value
-    hint = f"declare it with `var {target.name} = ...`" if binding.how == "a `let`" else f"use a variable of its own: `var {target.name}2 = {target.name}`"
+    hint = (
+        f"declare it with `var {target.name} = ...`"
+        if binding.how == "a `let`"
+        else f"use a variable of its own: `var {target.name}2 = {target.name}`"
+    )
     raise fault(
         "0205", f"`{target.name}` is {binding.how} and can't be assigned", target.span, hint=hint,
         others=(Label(binding.span, f"{binding.how} here"),),
@@ -521,7 +537,13 @@ def target_memory(body: Body, target: nodes.Index) -> Memory:
     if binding.how == "poison":
         raise silent()
     if not isinstance(binding.value, Tensor):
-        raise fault("0304", f"`{name}` is a number and takes no index", target.span, hint=f"write `{name} = ...`", others=(Label(binding.span, f"{binding.how} here"),))
+        raise fault(
+            "0304",
+            f"`{name}` is a number and takes no index",
+            target.span,
+            hint=f"write `{name} = ...`",
+            others=(Label(binding.span, f"{binding.how} here"),),
+        )
     memory = body.memories[binding.value.name]
     if memory.writable:
         return memory
@@ -559,9 +581,7 @@ def _store(body: Body, target: nodes.Index, node: nodes.Assign) -> None:
     _write(body, memory, forms, made, kept, target, spans, node)
 
 
-def _as_accumulating(body: Body) -> "Access":
-    from attrs import evolve
-
+def _as_accumulating(body: Body) -> Access:
     return evolve(body.accesses[-1], accumulates=True)
 
 
@@ -588,9 +608,18 @@ def _target_forms(body: Body, memory: Memory, target: nodes.Index) -> tuple[tupl
 
 
 def _write(
-    body: Body, memory: Memory, forms: tuple[Affine, ...], value: Number, flowing: Number, target: nodes.Index, spans: tuple[Span, ...], node: nodes.Assign | None
+    body: Body,
+    memory: Memory,
+    forms: tuple[Affine, ...],
+    value: Number,
+    flowing: Number,
+    target: nodes.Index,
+    spans: tuple[Span, ...],
+    node: nodes.Assign | None,
 ) -> None:
-    access = note(body, memory, forms, target, spans, is_write=True, accumulates=node is not None and node.operator is not None, number=flowing)
+    access = note(
+        body, memory, forms, target, spans, is_write=True, accumulates=node is not None and node.operator is not None, number=flowing
+    )
     if memory.role == "result":
         result_flow(body, memory.name, flowing)
     if value.dtype.is_float and not memory.dtype.is_float and (body.final or memory.role != "result"):
@@ -648,7 +677,9 @@ def _choose_tail(
         with body.scope():
             found = _tail(body, (*first, *rest), function)
         if not isinstance(found, Number):
-            raise fault("0209", f"`{function.name}` gives no number on this path", branch.span, others=(Label(function.name_span, "declared here"),))
+            raise fault(
+                "0209", f"`{function.name}` gives no number on this path", branch.span, others=(Label(function.name_span, "declared here"),)
+            )
         return found
 
     return choose(body, branch.condition, lambda: side(then), lambda: side(otherwise), branch)
@@ -664,10 +695,4 @@ def _returns(branch: nodes.If) -> bool:
     )
 
 
-from collections.abc import Callable  # noqa: E402
-
-from compiler.lowering.body import Access  # noqa: E402
-from compiler.lowering.ranges import Range  # noqa: E402
-
-Inside = Callable[[], None]
 _ = hir_name

@@ -1,7 +1,7 @@
 """Whole-tensor lines of fused kernels: `out = x - m`, `let m = reduce(max, x, axis=1, keepdims=true)`. Each becomes a nest over the
 elements of what it assigns; operands broadcast as in NumPy. A `reduce` is computed first, into scratch memory or a number."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.hir.affine import Affine
@@ -15,13 +15,15 @@ from compiler.lowering.indices import guard, load, note
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, Operand, Tensor, meet, typed, value_of
 from compiler.lowering.ranges import loop_range
-from compiler.lowering.sizes import walk
 from compiler.lowering.statements import result_flow
 from compiler.lowering.words import words
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
+from compiler.typed_ast.walk import walk
+
+Inside = Callable[[tuple[Affine, ...]], object]
 
 _OPERATORS = ("+", "*", "min", "max", "and", "or", "any", "all", "mean")
 
@@ -53,7 +55,9 @@ def _assign(body: Body, target: nodes.Name, node: nodes.Assign) -> bool:
     shape = _shape(body, node.value)
     if body.extra.get("rank_open", {}).get(memory.name):
         if not shape:
-            raise fault("0203", f"`{target.name}` gets one number: a kernel writes elements", node.span, hint=f"write `{target.name}[0] = ...`")
+            raise fault(
+                "0203", f"`{target.name}` gets one number: a kernel writes elements", node.span, hint=f"write `{target.name}[0] = ...`"
+            )
         body.extra["open_rank"](body, memory, len(shape))
     if len(shape) > len(memory.dims):
         raise _misfit(target, node.value, memory.dims, shape, node.span)
@@ -120,7 +124,7 @@ def _scratch(body: Body, name: str, dtype: DType, shape: tuple[Affine, ...], spa
 # ---- elements ----------------------------------------------------------------------------------------------------------
 
 
-def _nest(body: Body, dims: Sequence[Affine], inside: "Inside") -> None:
+def _nest(body: Body, dims: Sequence[Affine], inside: Inside) -> None:
     """A nest over the dims around what `inside` emits for one index."""
 
     def go(index: tuple[Affine, ...]) -> None:
@@ -238,7 +242,12 @@ def _require_equal(body: Body, have: Affine, want: Affine, span: Span, what: str
     if have.value is not None and want.value is not None:
         if have.value == 1:
             return
-        raise fault("0301", f"shapes in `{what}` don't fit: an axis has {want} and {have} elements", span, hint="axes align from the last; one of 1 repeats")
+        raise fault(
+            "0301",
+            f"shapes in `{what}` don't fit: an axis has {want} and {have} elements",
+            span,
+            hint="axes align from the last; one of 1 repeats",
+        )
     if body.facts.proves_equal(have, want):
         return
     body.equations.append(Equation(want, have, "==", Diagnostic(
@@ -273,7 +282,9 @@ def _reduce(body: Body, node: nodes.Call) -> Operand:
     positional = [argument.value for argument in node.arguments if argument.name is None]
     named = {argument.name: argument.value for argument in node.arguments if argument.name is not None}
     if len(positional) != 2 or set(named) - {"axis", "keepdims"}:
-        raise fault("0204", "`reduce` takes an operator, a tensor, and `axis=`, `keepdims=`", node.span, hint="write `reduce(max, x, axis=1)`")
+        raise fault(
+            "0204", "`reduce` takes an operator, a tensor, and `axis=`, `keepdims=`", node.span, hint="write `reduce(max, x, axis=1)`"
+        )
     operator = _operator(positional[0])
     source = positional[1]
     shape = _shape(body, source)
@@ -342,7 +353,9 @@ def _divide(body: Body, memory: Memory, index: tuple[Affine, ...], extents: Sequ
 def _operator(node: nodes.Expression) -> str:
     word = node.operator if isinstance(node, nodes.OperatorValue) else node.name if isinstance(node, nodes.Name) else ""
     if word not in _OPERATORS:
-        raise fault("0401", f"`{words(node)}` is no operator of `reduce` over a whole tensor", node.span, hint="one of " + " ".join(_OPERATORS))
+        raise fault(
+            "0401", f"`{words(node)}` is no operator of `reduce` over a whole tensor", node.span, hint="one of " + " ".join(_OPERATORS)
+        )
     return {"+": "add", "*": "mul"}.get(word, word)
 
 
@@ -354,11 +367,11 @@ def _axes(body: Body, node: nodes.Expression | None, rank: int, call: nodes.Call
     for part in parts:
         axis = number(body, part).constant
         if axis is None or not -rank <= axis < rank:
-            raise fault("0307", f"axis `{words(part)}` is outside the {rank} axes of `{words(call.arguments[1].value)}`", part.span, f"valid: {-rank} to {rank - 1}")
+            raise fault(
+                "0307",
+                f"axis `{words(part)}` is outside the {rank} axes of `{words(call.arguments[1].value)}`",
+                part.span,
+                f"valid: {-rank} to {rank - 1}",
+            )
         axes.append(axis % rank)
     return tuple(sorted(set(axes)))
-
-
-from collections.abc import Callable  # noqa: E402
-
-Inside = Callable[[tuple[Affine, ...]], object]
