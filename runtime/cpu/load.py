@@ -82,8 +82,8 @@ def _jit() -> Any:
 class CompiledModule:
     """A module on its way from text to machine code; each stage is done when first needed."""
 
-    def __init__(self, text: str, of: Target, level: str, timings: dict[str, float]) -> None:
-        self.text, self.target, self.level, self.timings = text, of, level, timings
+    def __init__(self, text: str, of: Target, level: str, timings: dict[str, float], explicit: bool = False) -> None:
+        self.text, self.target, self.level, self.timings, self.explicit = text, of, level, timings, explicit
         self._module: Any = None
         self._object: bytes | None = None
 
@@ -123,7 +123,7 @@ class CompiledModule:
             if self._module is None:
                 module = self._parse()
                 started = time.perf_counter()
-                optimise(module, self.target, self.level)
+                optimise(module, self.target, self.level, self.explicit)
                 self.timings["optimise"] = time.perf_counter() - started
                 self._module = module
             return self._module
@@ -132,7 +132,7 @@ class CompiledModule:
         """LLVM's table of pass times."""
         with _LOCK:
             module = self._parse()
-            return optimise(module, self.target, self.level, report=True)
+            return optimise(module, self.target, self.level, self.explicit, report=True)
 
     def function(self, name: str) -> Any:
         """The entry as a callable of one address. It keeps the code alive."""
@@ -170,8 +170,9 @@ def link(texts: Sequence[str]) -> bytes:
         return bytes(of.emit_object(whole))
 
 
-def optimise(module: Any, of: Target, level: str, report: bool = False) -> str:
-    """Run the passes of a level: 0, 1, 2, 3, s or latency. With `report`, LLVM's table of pass times."""
+def optimise(module: Any, of: Target, level: str, explicit: bool = False, report: bool = False) -> str:
+    """Run the passes of a level: 0, 1, 2, 3, s or latency. `explicit`: the vectors and the blocking are written out already, so
+    that a short list of passes gives the same speed in a tenth of the time. With `report`, LLVM's table of pass times."""
     from llvmlite import binding
 
     speed = _LEVELS[level]
@@ -184,15 +185,27 @@ def optimise(module: Any, of: Target, level: str, report: bool = False) -> str:
     builder = binding.create_pass_builder(machine(of), options)
     if report:
         builder.start_pass_timing()
-    if speed == 0:
+    if speed == 0 or explicit:
         manager = binding.create_new_module_pass_manager()
         manager.add_always_inliner_pass()
+        for name in _EXPLICIT if speed else ():
+            getattr(manager, f"add_{name}_pass")()
     else:
         manager = builder.getModulePassManager()
     manager.run(module, builder)
     return str(builder.finish_pass_timing()) if report else ""
 
 
+_EXPLICIT = (
+    "sroa",
+    "simplify_cfg",
+    "instruction_combine",
+    "loop_rotate",
+    "aggressive_dce",
+    "new_gvn",
+    "simplify_cfg",
+    "instruction_combine",
+)
 _LEVELS = {"0": 0, "1": 1, "2": 2, "3": 3, "s": 2, "latency": 3}
 """Speed levels; that size counts in Os is said by an attribute of each function."""
 

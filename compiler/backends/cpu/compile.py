@@ -4,10 +4,13 @@ import time
 
 from attrs import frozen
 
+from compiler.backends.cpu.bundle import is_simd
 from compiler.backends.cpu.emit import emit_function, symbol_name
 from compiler.backends.cpu.frame import Mode
 from compiler.backends.cpu.native import NativeKernel
+from compiler.hir.control import For, While
 from compiler.hir.module import HirFunction, OptimizationLevel
+from compiler.hir.types import Tile
 from runtime.cpu import detect, load, pool
 
 
@@ -35,7 +38,7 @@ def compile_function(function: HirFunction, options: CpuOptions | None = None, r
     module, checks = emit_function(function, mode, parallel, attributes(target, options.level), has_half(target))
     text = module.text()
     timings = {"emit": time.perf_counter() - started}
-    compiled = load.CompiledModule(text, target, options.level.value, timings)
+    compiled = load.CompiledModule(text, target, options.level.value, timings, is_explicit(function))
 
     def report() -> NativeKernel:
         chosen = reference or function
@@ -53,6 +56,18 @@ def attributes(target: "load.Target", level: OptimizationLevel) -> tuple[str, ..
     if level is OptimizationLevel.OS:
         found.append("optsize")
     return tuple(found)
+
+
+def is_explicit(function: HirFunction) -> bool:
+    """Whether all innermost loops work on values with a vector axis: then LLVM has nothing to vectorise or to unroll."""
+    loops = [op for top in function.body.body for op in top.walk() if isinstance(op, For | While)]
+    innermost = [loop for loop in loops if not any(isinstance(op, For | While) for op in loop.walk() if op is not loop)]
+    return bool(innermost) and all(isinstance(loop, For) and _has_vectors(loop) for loop in innermost)
+
+
+def _has_vectors(loop: For) -> bool:
+    types = [result.type for op in loop.walk() for result in op.results]
+    return any(is_simd(name) for type in types if isinstance(type, Tile) for name in type.axis_names)
 
 
 def has_half(target: "load.Target") -> bool:
