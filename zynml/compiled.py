@@ -1,0 +1,158 @@
+"""`zynml.compile`: a program's functions as Python callables on NumPy arrays, and the program at its stages.
+
+    p = zynml.compile('''
+        def scale(x: tensor[N], by: f32): tensor {
+            compute(x, by) { for i in 0..N: out[i] = x[i] * by }
+        }
+    ''')
+    p.scale(np.ones(3, np.float32), 2.0)     # array([2., 2., 2.], dtype=float32)
+
+Arrays go in and come out without a copy; what a kernel updates (`compute(mut x)`) is updated in the caller's array."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
+from compiler.driver import DriverOptions, Session
+from compiler.hir.module import OptimizationLevel
+from compiler.source import Source, Sources
+from runtime.tensor import NAMES, Tensor
+from zynml.api import open_program, open_source
+
+
+class ZynMLError(Exception):
+    """A program that doesn't compile, or failed while it ran. `str` is the whole message; `diagnostics` are its parts."""
+
+    def __init__(self, error: ZyntaxError, sources: Sources) -> None:
+        super().__init__("\n\n".join(render(d, sources) for d in error.diagnostics))
+        self.diagnostics = error.diagnostics
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return tuple(d.full_code for d in self.diagnostics)
+
+
+class CompiledProgram:
+    """A checked program. Its functions are attributes and entries of `functions`; its top-level statements run before the first
+    call, or in `run`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.warnings: tuple[Diagnostic, ...] = tuple(d for d in session.checked.diagnostics.sorted if d.severity is Severity.WARNING)
+        with _errors(session.sources):
+            self.functions: dict[str, Callable[..., Any]] = {
+                name: _callable(name, function, session.sources) for name, function in session.host.functions.items()
+            }
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        functions = self.__dict__.get("functions", {})
+        if name in functions:
+            return functions[name]  # type: ignore[no-any-return]
+        raise AttributeError(f"the program has no function `{name}`; it has {', '.join(functions) or 'none'}")
+
+    def run(self) -> None:
+        """The top-level statements and `main`."""
+        with _errors(self._session.sources):
+            self._session.run()
+
+    def emit(self, stage: str) -> str | bytes:
+        """The program at a stage of `zyntax compile --emit`."""
+        with _errors(self._session.sources):
+            return self._session.emit(stage)
+
+    @property
+    def hir(self) -> str:
+        return str(self.emit("hir"))
+
+    @property
+    def schedule(self) -> str:
+        return str(self.emit("schedule"))
+
+    @property
+    def llvm(self) -> str:
+        return str(self.emit("llvm"))
+
+    @property
+    def asm(self) -> str:
+        return str(self.emit("asm"))
+
+
+def compile(
+    source: str | Path, *, opt: str = "3", threads: int = 0, device: str | None = None, strict: bool = False, **parameters: Any
+) -> CompiledProgram:
+    """Compile a program: a `Path`, a text that names a `.zynml` file, or the program's text itself. Further keywords are values of its
+    `param`s. Raises ZynMLError with every fault found."""
+    options = DriverOptions(
+        device=device,
+        strict=strict,
+        threads=threads,
+        level=OptimizationLevel(opt),
+        parameters={name: _shown(value) for name, value in parameters.items()},
+    )
+    sources = Sources()
+    with _errors(sources):
+        if isinstance(source, Path) or ("\n" not in source and source.endswith((".zynml", ".ml"))):
+            session = open_program(str(source), options, sources, _silent)
+        else:
+            session = open_source(sources.add(Source("<program>", source)), options, sources, _silent)
+        return CompiledProgram(session)
+
+
+def _silent(warning: Diagnostic) -> None:
+    """Warnings are listed in `warnings`, not printed."""
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class _errors:
+    """Turns the compiler's error into the one that Python users see."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, ZyntaxError):
+            raise ZynMLError(error, self.sources) from None
+
+
+def _callable(name: str, function: Callable[..., Any], sources: Sources) -> Callable[..., Any]:
+    def call(*values: Any, **named: Any) -> Any:
+        with _errors(sources):
+            return _out(function(*map(_in, values), **{key: _in(value) for key, value in named.items()}))
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"Function `{name}` of a ZynML program."
+    return call
+
+
+def _in(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        if value.dtype.newbyteorder("=") not in NAMES or not value.dtype.isnative:
+            known = ", ".join(NAMES.values())
+            raise ZyntaxError(Diagnostic("0807", f"an array of NumPy type {value.dtype} has no counterpart", hint=f"programs know {known}"))
+        return Tensor(value)
+    if not isinstance(value, Tensor) and hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
+        return Tensor(np.from_dlpack(value))
+    if isinstance(value, list):
+        return [_in(one) for one in value]
+    if isinstance(value, tuple):
+        return tuple(_in(one) for one in value)
+    return value
+
+
+def _out(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.array
+    if isinstance(value, list):
+        return [_out(one) for one in value]
+    if isinstance(value, tuple):
+        return tuple(_out(one) for one in value)
+    return value
