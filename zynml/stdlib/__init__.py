@@ -13,6 +13,7 @@ __all__ = ["StdlibSettings", "library"]
 
 FAMILIES = (
     "operators",
+    "casts",
     "indexing",
     "printing",
     "creation",

@@ -9,9 +9,10 @@ from compiler.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, DType, ListType, RangeType, Scalar, ShapeExpr, TensorType, TupleType, Type
 from runtime.device import absence, is_present, parse_device, present_devices
 from runtime.tensor import Array, Tensor
-from zynml.stdlib.dtypes import array_dtype, dtype_of, given_dtype, numpy_of, require_dtype, type_name
+from zynml.stdlib.casts import cast_array
+from zynml.stdlib.dtypes import array_dtype, dtype_of, given_dtype, join, numpy_of, require_dtype, require_fit, type_name
 from zynml.stdlib.family import Family
-from zynml.stdlib.operators import cast_array, is_number
+from zynml.stdlib.operators import is_number
 from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import (
     Dims,
@@ -345,8 +346,6 @@ def array_of_list(values: Any, dtype: DType | None = None) -> Array:
     if natural.is_int or natural is DType.BOOL:
         wide = np.array([int(v) for v in found], dtype=object)
         if natural.is_int and target.is_int:
-            from zynml.stdlib.dtypes import require_fit
-
             for value in found:
                 require_fit(int(value), target)
         return wide.astype(numpy_of(target)).reshape(shape)
@@ -366,8 +365,6 @@ def _natural_dtype(values: list[Any]) -> DType:
         elif DType.BOOL in (found, dtype):
             raise LibraryFault("0203", "a list that makes a tensor has bools or numbers, not both")
         else:
-            from zynml.stdlib.dtypes import join
-
             joined = join(found, dtype)
             if joined is None:
                 raise LibraryFault("0207", f"{found.value} and {dtype.value} have no common type")

@@ -200,15 +200,13 @@ def float_array(array: Array) -> Array:
 
 def type_name(value: Any) -> str:
     """The type of a host value as messages name it."""
-    from zynml.stdlib.shapes import shape_text
-
     match value:
         case None:
             return "()"
         case str():
             return "String"
         case Tensor():
-            inside = shape_text(value.shape)[1:-1]
+            inside = ", ".join(map(str, value.shape))
             return f"tensor[{inside + ', ' if inside else ''}{value.dtype_name}]"
         case list():
             return f"List<{type_name(value[0])}>" if value and not isinstance(value[0], list) else "List"

@@ -26,6 +26,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from runtime.tensor import Array, Tensor
+from zynml.stdlib.creation import array_of_list
 from zynml.stdlib.dtypes import array_dtype, dtype_of, host_scalar, join, require_fit, type_name
 from zynml.stdlib.family import Family
 from zynml.stdlib.operators import is_number
@@ -180,8 +181,6 @@ def put_tensor(tensor: Tensor, indices: tuple[Any, ...], new: Any) -> None:
         raise LibraryFault("0205", "this tensor can't be written to", "make a copy that can: `.clone()`")
     index, _ = numpy_index(array.shape, indices)
     if isinstance(new, list):
-        from zynml.stdlib.creation import array_of_list
-
         new = Tensor(array_of_list(new))
     source = dtype_of(new)
     if source is None:

@@ -3,9 +3,11 @@
 A static shape is a tuple of `ShapeExpr | None` (None: unknown dim), or None when even the rank is unknown."""
 
 import math
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from compiler.library import LibraryFault, TypeFault
 from compiler.typed_ast.types import (
@@ -19,9 +21,10 @@ from compiler.typed_ast.types import (
     TensorType,
     Type,
 )
+from runtime.tensor import Tensor
+from zynml.stdlib.dtypes import type_name
 
 Dims = tuple[ShapeExpr | None, ...]
-Fault = Callable[[str, str], Exception]
 
 MAX_RANK = 64
 """NumPy's."""
@@ -128,15 +131,18 @@ def broadcast_shapes(left: tuple[int, ...], right: tuple[int, ...], operator: st
 
 def axis_message(axis: int, rank: int) -> tuple[str, str]:
     """Text and hint of fault 0307."""
-    valid = "a tensor of rank 0 has no axes" if rank == 0 else f"valid axes are 0 to {rank - 1}, or -{rank} to -1 from the end"
+    if rank == 0:
+        valid = "a tensor of rank 0 has no axes"
+    elif rank == 1:
+        valid = "the one axis is 0, or -1 from the end"
+    else:
+        valid = f"valid axes are 0 to {rank - 1}, or -{rank} to -1 from the end"
     return f"axis {axis} is outside a tensor of rank {rank}", valid
 
 
 def require_axis(axis: Any, rank: int) -> int:
     """The axis counted from the front; fault 0307 outside the rank."""
     if not is_int(axis):
-        from zynml.stdlib.dtypes import type_name
-
         raise LibraryFault("0203", f"an axis is an int, not {type_name(axis)}")
     if not -rank <= axis < rank:
         raise LibraryFault("0307", *axis_message(int(axis), rank))
@@ -153,15 +159,11 @@ def static_axis(axis: Any, rank: int) -> int:
 
 def is_int(value: Any) -> bool:
     """A program's int: a Python or NumPy integer, not a bool."""
-    import numpy as np
-
     return (isinstance(value, int) and not isinstance(value, bool)) or isinstance(value, np.integer)
 
 
 def require_shape(parts: Any, what: str = "a shape") -> tuple[int, ...]:
     """A shape from `2, 3`, `[2, 3]` or `(2, 3)` (`parts` is the tuple of arguments); faults 0203 and 0804."""
-    from runtime.tensor import Tensor
-    from zynml.stdlib.dtypes import type_name
 
     if isinstance(parts, tuple) and len(parts) == 1 and isinstance(parts[0], list | tuple | Tensor):
         parts = parts[0]
@@ -202,18 +204,20 @@ def require_memory(shape: tuple[int, ...], item_bytes: int) -> None:
 
 
 def available_memory() -> int:
-    """Bytes that can still be allocated, as far as the system tells."""
+    """Bytes that can still be allocated, as far as the system tells: what is free, and what a container's limit leaves."""
+    free = _number_after("/proc/meminfo", "MemAvailable:")
+    limit, used = _number_after("/sys/fs/cgroup/memory.max", ""), _number_after("/sys/fs/cgroup/memory.stat", "anon ")
+    found = 1 << 40 if free is None else free * 1024
+    return found if limit is None or used is None else max(0, min(found, limit - used))
+
+
+def _number_after(path: str, word: str) -> int | None:
+    """The number that follows a word at the start of a line of one of the system's files."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123 (not a user's path)
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, AttributeError):
-        return 1 << 40
+        with Path(path).open(encoding="ascii") as lines:
+            return next(int(line[len(word) :].split()[0]) for line in lines if line.startswith(word))
+    except (OSError, ValueError, StopIteration, IndexError):
+        return None
 
 
 def bytes_text(count: int) -> str:

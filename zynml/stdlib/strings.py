@@ -8,6 +8,7 @@ from compiler.typed_ast.types import BOOL, F64, I64, STRING, ListType
 from zynml.stdlib.collections import require_count
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import Family
+from zynml.stdlib.indexing import position
 from zynml.stdlib.printing import MAX_WIDTH, quoted, to_text
 
 family = Family()
@@ -124,8 +125,6 @@ def index_of(self: Any, text: Any) -> int:
 @family.method("String", "get", result=STRING)
 def get(self: Any, index: Any) -> str:
     """The character at a position."""
-    from zynml.stdlib.indexing import position
-
     return str(self[position(index, len(self), "text")])
 
 

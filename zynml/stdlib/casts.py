@@ -1,0 +1,66 @@
+"""`value as dtype`: conversions that a program asks for. Floats are rounded, or cut toward zero to ints; what doesn't fit stops."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.types import UNKNOWN, CharType, DType, Scalar, TensorType, Type
+from runtime.tensor import Array, Tensor
+from zynml.stdlib.dtypes import dtype_of, given_dtype, limits, numpy_of, require_dtype, scalar_of, type_name
+from zynml.stdlib.family import Family
+from zynml.stdlib.shapes import dims_of, tensor_type
+
+family = Family()
+
+
+def _cast_rule(calls: CallTypes) -> Type:
+    kind, dtype = calls["value"], given_dtype(calls, None)
+    if isinstance(kind, TensorType):
+        return tensor_type(dtype, dims_of(kind))
+    if isinstance(kind, Scalar):
+        return UNKNOWN if dtype is None else Scalar(dtype)
+    if kind is UNKNOWN:
+        return UNKNOWN
+    if isinstance(kind, CharType) and dtype is not None and dtype.is_int:
+        return Scalar(dtype)
+    raise TypeFault("0203", f"{kind} can't be converted to {dtype.value if dtype else 'a number'}")
+
+
+@family.function("operator as", result=_cast_rule)
+def cast(value: Any, dtype: Any) -> Any:
+    """`value as dtype`: rounds floats, cuts toward zero from float to int, stops where an int doesn't fit."""
+    target = require_dtype(dtype)
+    source = dtype_of(value)
+    if source is None:
+        raise LibraryFault("0203", f"{type_name(value)} can't be converted to {target.value}")
+    if isinstance(value, Tensor):
+        return Tensor(cast_array(value.array, source, target))
+    if target.is_int and source.is_float:
+        if value != value or value in (math.inf, -math.inf):
+            raise LibraryFault("0806", f"{float(value)} has no {target.value}")
+        return scalar_of(int(value), target)
+    if target is DType.BOOL:
+        return bool(value)
+    return scalar_of(value, target)
+
+
+def cast_array(array: Array, source: DType, target: DType) -> Array:
+    """A converted copy; 0806 where an element doesn't fit."""
+    if target.is_int and source is not DType.BOOL and array.size and target is not source:
+        low, high = limits(target)
+        if source.is_float:
+            wide = np.trunc(array.astype(np.float64))
+            # The upper limit plus one is a power of two, exact in f64, where the limit itself may round.
+            fits = np.isfinite(wide) & (wide >= low) & (wide < float(high + 1))
+            if not fits.all():
+                raise LibraryFault("0806", f"{float(wide[~fits][0])} does not fit {target.value} ({low} to {high})")
+            return wide.astype(numpy_of(target))
+        if int(array.min()) < low or int(array.max()) > high:
+            wrong = int(array.min()) if int(array.min()) < low else int(array.max())
+            raise LibraryFault("0806", f"{wrong} does not fit {target.value} ({low} to {high})")
+    if target is DType.BOOL:
+        return np.asarray(array != 0)
+    with np.errstate(all="ignore"):
+        return array.astype(numpy_of(target))
