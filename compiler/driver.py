@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attrs import Factory, define, evolve, frozen
 
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError
-from compiler.hir.module import OptimizationLevel
 from compiler.library import Library
 from compiler.source import Source, Sources, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check
 from compiler.typed_ast.context import ComputeOutcome
+from compiler.typed_ast.kernel import OptimizationLevel
 from compiler.typed_ast.types import UNKNOWN, DeviceKind, Type
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import numpy as np
 
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
 from compiler.driver import DriverOptions, Session
-from compiler.hir.module import OptimizationLevel
 from compiler.source import Source, Sources
+from compiler.typed_ast.kernel import OptimizationLevel
 from runtime.tensor import NAMES, Tensor
 from zynml.api import open_program, open_source
 

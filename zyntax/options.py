@@ -37,7 +37,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
 def driver_options(**given: Any) -> "DriverOptions":
     """The driver's options from a command's. Raises UsageError for a malformed `--set`."""
     from compiler.driver import DriverOptions
-    from compiler.hir.module import OptimizationLevel
+    from compiler.typed_ast.kernel import OptimizationLevel
 
     settings = {}
     for text in given.get("settings") or ():

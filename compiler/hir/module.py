@@ -8,7 +8,26 @@ from compiler.hir.affine import Affine
 from compiler.hir.instruction import Region, Scope, Value
 from compiler.hir.types import HirType, Space
 from compiler.source import Span
-from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.kernel import KernelType, OptimizationLevel
+
+__all__ = [
+    "ArchFamily",
+    "CallingConvention",
+    "FaultSite",
+    "Form",
+    "GpuArch",
+    "GpuModuleMetadata",
+    "HirExecutionConstraints",
+    "HirExport",
+    "HirFunction",
+    "HirGlobal",
+    "HirImport",
+    "HirKernelInfo",
+    "HirModule",
+    "LaunchBounds",
+    "Linkage",
+    "OptimizationLevel",
+]
 
 
 class Form(Enum):
@@ -19,15 +38,6 @@ class Form(Enum):
     TILE = "B"
     ROLES = "R"
     THREAD = "C"
-
-
-class OptimizationLevel(Enum):
-    O0 = "0"
-    O1 = "1"
-    O2 = "2"
-    O3 = "3"
-    OS = "s"
-    OLATENCY = "latency"
 
 
 class ArchFamily(Enum):

@@ -93,3 +93,14 @@ class CompileTarget(Enum):
 class Visibility(Enum):
     PUBLIC = "public"
     PRIVATE = "private"
+
+
+class OptimizationLevel(Enum):
+    """`-O`: none, quick, standard, all; for size; for latency above throughput."""
+
+    O0 = "0"
+    O1 = "1"
+    O2 = "2"
+    O3 = "3"
+    OS = "s"
+    OLATENCY = "latency"
