@@ -117,6 +117,7 @@ class Layout:
         self.words = words
         self.faults: list[Fault] = []
         self.panic = False
+        self.too_deep = False
         self.every_line_ends = False  # Set after a syntax error: then a line end counts even behind an operator.
         self.frames = [Frame("file", Token("", "", 0, 0), 0, 0)]
         self.column = len(text) - len(text.lstrip(" \t"))
@@ -210,7 +211,8 @@ class Layout:
         self.at_start = False
         if kind in _CHAINING:
             frame.chain += 1
-            if frame.chain == MAX_CHAIN + 1:
+            if frame.chain > MAX_CHAIN:
+                self.too_deep = True
                 self._fault(
                     "0108", f"this expression is too long: it nests over {MAX_CHAIN:,} terms", token, hint="name a part of it with `let`"
                 )
@@ -244,7 +246,7 @@ class Layout:
                 frame.headers.pop()
             case "FATARROW" if frame.headers and frame.headers[-1] == "CASE":
                 frame.headers.pop()
-            case "COMMA" if frame.kind != "file" and not frame.is_block:
+            case "COMMA":
                 frame.chain = frame.chain_base
             case "MODEL":
                 self.model_open = True
@@ -256,7 +258,8 @@ class Layout:
                 frame.headers.append("declaration")
 
     def _open(self, kind: str, token: Token) -> None:
-        if len(self.frames) == MAX_NESTING + 1:
+        if len(self.frames) > MAX_NESTING:
+            self.too_deep = True
             self._fault(
                 "0108",
                 f"nested too deep: more than {MAX_NESTING} brackets and blocks are open",

@@ -4,6 +4,7 @@ The lexer is contextual: the state decides which spellings are looked for. After
 the beginning of the statement and on at the next one of the same block, so that one run finds all faults."""
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from attrs import frozen
@@ -50,6 +51,12 @@ class Tables:
     terminals: frozenset[str]
 
 
+@lru_cache(16)
+def _methods(tables: Tables, actions: type) -> list[Any]:
+    """The action of each rule, None for a helper rule."""
+    return [getattr(actions, rule.action) if rule.action else None for rule in tables.rules]
+
+
 class _Spliced(list[Any]):
     """The values of a helper rule."""
 
@@ -71,7 +78,8 @@ class Machine:
         self.masked, scan_faults = mask(text)
         self.faults: list[Fault] = list(scan_faults)
         self.layout = Layout(self.masked, words)
-        self.methods = [getattr(actions, rule.action) if rule.action else None for rule in tables.rules]
+        self.actions = actions
+        self.methods = _methods(tables, type(actions))
         self.end_state = tables.ends[start]
         self.states = [tables.starts[start]]
         self.values: list[Any] = []
@@ -89,7 +97,7 @@ class Machine:
         length = len(text)
         plain, after_dot = self.tables.scanner, self.tables.scanner_after_dot
         states = self.tables.states
-        while position < length and len(self.faults) < MAX_FAULTS:
+        while position < length and len(self.faults) < MAX_FAULTS and not layout.too_deep:
             scanner = after_dot if self.skipping is None and "INT" in states[self.states[-1]] else plain
             found = scanner.match(text, position)
             if found is None:
@@ -101,8 +109,10 @@ class Machine:
             if kind != "WHITESPACE":
                 self._take(layout.push(kind, position, end))
             position = end
-        if len(self.faults) < MAX_FAULTS:
-            self._take(layout.finish())
+        if layout.too_deep or len(self.faults) >= MAX_FAULTS:
+            self.faults = _without_consequences(self.faults, layout.faults)
+            return None
+        self._take(layout.finish())
         self.faults = _without_consequences(self.faults, layout.faults)
         if self.skipping is not None:
             self._restore(0)
@@ -192,7 +202,7 @@ class Machine:
                 values.append(taken[index])
         if absent:
             values += (None,) * absent[-1]
-        return values if method is None else method(start, end, *values)
+        return values if method is None else method(self.actions, start, end, *values)
 
     # ---- errors -----------------------------------------------------------------------------------------------------------
 

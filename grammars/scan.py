@@ -7,7 +7,7 @@ import re
 
 from grammars.faults import Fault
 
-_INTERESTING = re.compile(r"""//|/\*|[A-Za-z_]\w*(?=["'])|["']""")
+_INTERESTING = re.compile(r"""//|/\*|(?<![A-Za-z0-9_])[fF](?=["'])|["']""")
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _MAXIMUM_STRING_NESTING = 20
 
@@ -30,12 +30,9 @@ def mask(text: str) -> tuple[str, tuple[Fault, ...]]:
                     faults.append(Fault("0102", "this comment is never closed", start, start + 2, hint="close it with `*/`"))
                     end = len(text)
                 replacement = " " * (end - start)
-            case word if word[0] not in "\"'":
-                position = found.end()
-                if word not in ("f", "F"):
-                    continue
-                end, replacement = _string(text, found.end(), True, faults, 0)
+            case "f" | "F":
                 start = found.end()
+                end, replacement = _string(text, start, True, faults, 0)
             case _:
                 end, replacement = _string(text, start, False, faults, 0)
         pieces += (text[copied:start], replacement)
@@ -77,7 +74,8 @@ def string_end(text: str, start: int, formatted: bool, depth: int = 0) -> int:
     """The offset behind the string whose quotes open at `start`, or -1 when it is never closed."""
     quotes = quotes_of(text, start)
     position = start + len(quotes)
-    while position < len(text):
+    stop = len(text)
+    while position < stop:
         character = text[position]
         if text.startswith(quotes, position):
             return position + len(quotes)
@@ -89,24 +87,27 @@ def string_end(text: str, start: int, formatted: bool, depth: int = 0) -> int:
             if text.startswith("{{", position):
                 position += 2
                 continue
-            hole = hole_end(text, position, quotes, depth)
+            hole = hole_end(text, position, stop, quotes, depth)
+            if hole < 0 and depth > 0:
+                return -1  # No second try inside another hole: that would take exponential time.
+            formatted = hole >= 0
             position = hole if hole >= 0 else position + 1
         else:
             position += 1
     return -1
 
 
-def hole_end(text: str, start: int, quotes: str, depth: int = 0) -> int:
-    """The offset behind the `}` of the hole that opens at `start` in an f-string, or -1."""
+def hole_end(text: str, start: int, stop: int, quotes: str, depth: int = 0) -> int:
+    """The offset behind the `}` of the hole that opens at `start` in an f-string that ends before `stop`, or -1."""
     position, braces = start + 1, 1
-    while position < len(text):
+    while position < stop:
         character = text[position]
         if character == "\n" and len(quotes) == 1:
             return -1
         if character in "\"'":
             formatted = text[position - 1] in "fF"
             inner = string_end(text, position, formatted, depth + 1) if depth < _MAXIMUM_STRING_NESTING else -1
-            if inner < 0:
+            if inner < 0 or inner > stop:
                 return -1
             position = inner
             continue

@@ -5,6 +5,7 @@ import re
 from compiler.typed_ast import nodes
 from grammars.faults import Fault, Token
 from grammars.scan import hole_end, quotes_of
+from grammars.words import HARD
 from zynml.actions.base import Actions
 
 _INT_SUFFIXES = frozenset(["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"])
@@ -16,6 +17,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "0"
 _ESCAPE = re.compile(r"x[0-9A-Fa-f]{2}|u\{[0-9A-Fa-f]{1,6}\}|.|\Z", re.DOTALL)
 _FORMAT = re.compile(r"(?:.?[<>=^])?[+\- ]?z?#?0?\d*[,_]?(?:\.\d+)?[bcdeEfFgGnosxX%]?\Z", re.DOTALL)
 _MAX_DIGITS = 4000
+_NAME = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*")
 
 
 class LiteralActions(Actions):
@@ -133,7 +135,7 @@ class LiteralActions(Actions):
                     if text:
                         parts.append(nodes.FStringPart(text=text, span=self.span(literal_start, position)))
                         text = ""
-                    closing = hole_end(self.text[:stop], position, quotes)
+                    closing = hole_end(self.text, position, stop, quotes)
                     if closing < 0:
                         self.fault(
                             "0105",
@@ -177,6 +179,8 @@ class LiteralActions(Actions):
     def _parse_hole(self, start: int, end: int) -> nodes.Expression | None:
         from zynml.parse import parse_text
 
+        if (name := _NAME.fullmatch(self.text, start, end)) and name[1] not in HARD:
+            return nodes.Name(name=name[1], span=self.span(*name.span(1)))
         inner = self.text[start:end].replace("\n", " ").replace("\r", " ")
         actions = type(self)(self.file, inner, self.offset + start, self.units)
         value, faults = parse_text(inner, actions, "expression_only")
