@@ -75,7 +75,9 @@ def extents(accesses: Sequence[Access], name: str, rank: int, facts: Facts) -> t
     for axis in range(rank):
         largest: Affine | None = None
         for access in writes:
-            bound = extreme(access.index[axis], [_exact(one) for one in access.ranges], upper=True) + 1
+            bound = _guarded(access, access.index[axis])
+            if bound is None:
+                bound = extreme(access.index[axis], [_exact(one) for one in access.ranges], upper=True) + 1
             varying = [one for one in bound.names if one in access.opaque or any(one == r.name for r in access.ranges)]
             if varying:
                 problems.append(Diagnostic(
@@ -95,6 +97,18 @@ def extents(accesses: Sequence[Access], name: str, rank: int, facts: Facts) -> t
             largest = larger
         found.append(largest if largest is not None else Affine())
     return found, problems, needed
+
+
+def _guarded(access: Access, form: Affine) -> Affine | None:
+    """One past the largest index that a guard allows (`if b + t < N` over `out[b + t]`), None where no guard bounds it by sizes."""
+    varying = {one.name for one in access.ranges} | access.opaque
+    if not any(name in varying for name in form.names):
+        return None
+    for guard in access.guards:
+        allowed = form + guard
+        if not any(name in varying for name in allowed.names):
+            return allowed + 1
+    return None
 
 
 def _larger(have: Affine | None, bound: Affine, facts: Facts, needed: list[Affine]) -> Affine | None:
@@ -162,13 +176,16 @@ def _box(access: Access, facts: Facts) -> list[_Side] | None:
             sides.append((form, form + 1))
             continue
         one = varying[own[0]]
-        if len(own) > 1 or form.coefficient(own[0]) != 1 or own[0] in used or abs(one.step) != 1 or not one.exact:
+        if len(own) > 1 or abs(form.coefficient(own[0])) != 1 or own[0] in used or abs(one.step) != 1 or not one.exact:
             return None
         used.add(own[0])
         rest = form.without(own[0])
         if any(name in varying for bound in (one.low, one.last) for name in bound.names):
             return None
-        sides.append((one.smallest + rest, one.largest + rest + 1))
+        if form.coefficient(own[0]) > 0:
+            sides.append((one.smallest + rest, one.largest + rest + 1))
+        else:
+            sides.append((rest - one.largest, rest - one.smallest + 1))
     for one in access.ranges:
         if one.name not in used and one.exact and not facts.proves(one.extent - 1):
             return None

@@ -103,6 +103,8 @@ class Facts:
     def add_range(self, one: Range) -> None:
         self.at_least_zero(Affine.of(one.name) - one.smallest)
         self.at_least_zero(one.largest - Affine.of(one.name))
+        if one.step > 1:
+            self.at_least_zero(last_value(one.low, one.last + 1, one.step) - Affine.of(one.name))
 
     def proves(self, form: Affine, depth: int = 4) -> bool:
         """Whether the form is at least 0 wherever all facts hold."""
