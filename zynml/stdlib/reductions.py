@@ -24,6 +24,7 @@ from runtime.tensor import Array, Tensor
 from zynml.stdlib.dtypes import array_dtype, element_dtype, float_array, host_scalar, limits, numpy_of, type_name
 from zynml.stdlib.family import Family, subject
 from zynml.stdlib.operators import BINARY, apply_arrays, arithmetic_rule, is_number, is_operand, undefined
+from zynml.stdlib.sequences import extreme, numbers_array
 from zynml.stdlib.shapes import dims_of, is_int, require_axis, shape_text, static_axis, tensor_type
 from zynml.stdlib.structure import array_of, as_tensor_type
 
@@ -241,8 +242,6 @@ def _values(value: Any) -> Array:
     if isinstance(value, range):
         return np.arange(value.start, value.stop, value.step, dtype=np.int64)
     if isinstance(value, list):
-        from zynml.stdlib.collections import numbers_array
-
         return numbers_array(value)
     return array_of(value)
 
@@ -285,8 +284,6 @@ def of_sequence(name: str, values: Any) -> Any:
     if isinstance(values, range):
         values = list(values)
     if name in ("min", "max"):
-        from zynml.stdlib.collections import extreme
-
         return extreme(values, name)
     return reduce_array(name, _values(values), None, False, WORK[name])
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from compiler.library import LibraryFault
 from compiler.typed_ast.types import BOOL, F64, I64, STRING, ListType
-from zynml.stdlib.collections import require_count
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import Family
 from zynml.stdlib.indexing import position
 from zynml.stdlib.printing import MAX_WIDTH, quoted, to_text
+from zynml.stdlib.sequences import require_count
 
 family = Family()
 

@@ -1,0 +1,181 @@
+"""Joining tensors along an axis, and splitting them."""
+
+from typing import Any
+
+import numpy as np
+
+from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.types import (
+    UNKNOWN,
+    ListType,
+    Scalar,
+    ShapeExpr,
+    TensorType,
+    TupleType,
+    Type,
+)
+from runtime.tensor import Array, Tensor
+from zynml.stdlib.dtypes import type_name
+from zynml.stdlib.family import Family, subject
+from zynml.stdlib.shapes import (
+    Dims,
+    dims_of,
+    is_int,
+    require_axis,
+    require_extents,
+    require_memory,
+    require_shape,
+    shape_text,
+    tensor_type,
+)
+from zynml.stdlib.structure import array_of, as_tensor_type, constant_axis, rearranged, with_dims
+
+family = Family()
+
+
+def _parts_types(calls: CallTypes) -> tuple[list[TensorType], bool]:
+    """The tensors that a call joins, and whether they are all of them."""
+    given = calls.types.get("tensors", ())
+    if len(given) == 1 and isinstance(given[0], TupleType):
+        given = given[0].elements
+    elif len(given) == 1 and isinstance(given[0], ListType):
+        constant = calls.constants.get("tensors")
+        inner = as_tensor_type(given[0].element) if not isinstance(given[0].element, Scalar) else None
+        return ([inner] if inner is not None else []), constant is not None
+    return [kind for part in given if (kind := as_tensor_type(part)) is not None], UNKNOWN not in given
+
+
+def _concat_rule(calls: CallTypes) -> Type:
+    parts, complete = _parts_types(calls)
+    if not parts:
+        return tensor_type(None, None)
+    dims = dims_of(parts[0])
+    if dims is None:
+        return with_dims(parts[0], None)
+    axis = constant_axis(calls, "axis", len(dims), 0)
+    out: list[ShapeExpr | None] = list(dims)
+    total = dims[axis] if axis is not None else None
+    for other in parts[1:]:
+        extents = dims_of(other)
+        if extents is None:
+            total = None
+            continue
+        if axis is not None:
+            _require_joinable(dims, extents, axis)
+            more = extents[axis]
+            total = total + more if total is not None and more is not None else None
+    if axis is None:
+        return with_dims(parts[0], (None,) * len(dims))
+    out[axis] = total if complete and len(calls.types.get("tensors", ())) != 1 else None
+    return with_dims(parts[0], tuple(out))
+
+
+def _require_joinable(first: Dims, other: Dims, axis: int) -> None:
+    if len(first) != len(other):
+        raise TypeFault("0301", f"{shape_text(first)} and {shape_text(other)} can't be joined: their ranks differ", "tensors")
+    for place, (a, b) in enumerate(zip(first, other, strict=True)):
+        x, y = a.value if a is not None else None, b.value if b is not None else None
+        if place != axis and x is not None and y is not None and x != y:
+            raise TypeFault("0301", join_message(first, other, axis, place), "tensors")
+
+
+def join_message(first: Any, other: Any, axis: int, place: int) -> str:
+    return (
+        f"{shape_text(first)} and {shape_text(other)} can't be joined along axis {axis}: axis {place} is {first[place]} and {other[place]}"
+    )
+
+
+def _parts(tensors: tuple[Any, ...]) -> list[Array]:
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        tensors = tuple(tensors[0])
+    if not tensors:
+        raise LibraryFault("0204", "there is no tensor to join")
+    arrays = [array_of(tensor) for tensor in tensors]
+    for array in arrays[1:]:
+        if array.dtype != arrays[0].dtype:
+            names = f"{type_name(Tensor(arrays[0]))} and {type_name(Tensor(array))}"
+            raise LibraryFault("0207", f"{names} can't be joined: their element types differ", "convert one of them with `as`")
+    return arrays
+
+
+@family.function("concat", "Tensor::concat", "cat", result=_concat_rule, variadic="tensors", keywords=("axis",))
+def concat(tensors: Any, axis: Any = 0) -> Tensor:
+    """Tensors one after the other along an axis."""
+    arrays = _parts(tensors)
+    first = arrays[0]
+    if first.ndim == 0:
+        raise LibraryFault("0301", "tensors of rank 0 can't be joined along an axis", "`stack` makes an axis")
+    place = require_axis(axis, first.ndim)
+    for other in arrays[1:]:
+        if other.ndim != first.ndim:
+            raise LibraryFault("0301", f"{shape_text(first.shape)} and {shape_text(other.shape)} can't be joined: their ranks differ")
+        for at, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
+            if at != place and a != b:
+                raise LibraryFault("0301", join_message(first.shape, other.shape, place, at))
+    total = sum(array.shape[place] for array in arrays)
+    require_memory((*first.shape[:place], total, *first.shape[place + 1 :]), first.itemsize)
+    return Tensor(np.concatenate(arrays, axis=place))
+
+
+@family.method("tensor", "concat", result=rearranged)
+def concat_method(self: Any, other: Any, axis: Any = 0) -> Tensor:
+    """This tensor and another (or a list of them), one after the other along an axis."""
+    return concat((self, *other) if isinstance(other, list | tuple) else (self, other), axis)
+
+
+def _stack_rule(calls: CallTypes) -> Type:
+    parts, complete = _parts_types(calls)
+    if not parts:
+        return tensor_type(None, None)
+    dims = dims_of(parts[0])
+    if dims is None:
+        return with_dims(parts[0], None)
+    axis = constant_axis(calls, "axis", len(dims) + 1, 0)
+    count = ShapeExpr.of(len(parts)) if complete and len(parts) > 1 else None
+    if axis is None:
+        return with_dims(parts[0], (None,) * (len(dims) + 1))
+    return with_dims(parts[0], (*dims[:axis], count, *dims[axis:]))
+
+
+@family.function("stack", "Tensor::stack", result=_stack_rule, variadic="tensors", keywords=("axis",))
+def stack(tensors: Any, axis: Any = 0) -> Tensor:
+    """Tensors of one shape along a new axis."""
+    arrays = _parts(tensors)
+    for other in arrays[1:]:
+        if other.shape != arrays[0].shape:
+            raise LibraryFault("0301", f"{shape_text(arrays[0].shape)} and {shape_text(other.shape)} can't be stacked: shapes differ")
+    place = require_axis(axis, arrays[0].ndim + 1)
+    require_memory((len(arrays), *arrays[0].shape), arrays[0].itemsize)
+    return Tensor(np.stack(arrays, axis=place))
+
+
+def _split_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    dims = dims_of(kind) if kind is not None else None
+    if dims is None:
+        return ListType(with_dims(kind, None))
+    axis = constant_axis(calls, "axis", len(dims), 0)
+    if axis is None:
+        return ListType(with_dims(kind, (None,) * len(dims)))
+    return ListType(with_dims(kind, (*dims[:axis], None, *dims[axis + 1 :])))
+
+
+@family.tensor_method("split", result=_split_rule, parts="int or list of int")
+def split(self: Any, parts: Any, axis: Any = 0) -> list[Tensor]:
+    """Views along an axis: so many equal parts, or parts of the listed extents."""
+    array = array_of(self)
+    place = require_axis(axis, array.ndim)
+    extent = array.shape[place]
+    if is_int(parts):
+        if parts <= 0 or extent % parts:
+            raise LibraryFault("0301", f"axis {place} of {shape_text(array.shape)} has extent {extent}, which {parts} parts don't divide")
+        sizes: tuple[int, ...] = (extent // int(parts),) * int(parts)
+    else:
+        sizes = require_extents(require_shape(parts, "a list of extents"))
+        if sum(sizes) != extent:
+            raise LibraryFault("0301", f"parts of {shape_text(sizes)} make {sum(sizes)}, and axis {place} has extent {extent}")
+    out, low = [], 0
+    for size in sizes:
+        out.append(Tensor(array[(slice(None),) * place + (slice(low, low + size),)]))
+        low += size
+    return out

@@ -1,0 +1,136 @@
+"""What iterates, and what lists of numbers are for reductions: shared by the files about lists and about tensors."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.types import (
+    I64,
+    STRING,
+    UNKNOWN,
+    FunctionType,
+    ListType,
+    RangeType,
+    Scalar,
+    StringType,
+    TensorType,
+    TupleType,
+    Type,
+)
+from runtime.tensor import Array, Tensor
+from zynml.stdlib.creation import array_of_list
+from zynml.stdlib.dtypes import dtype_of, type_name
+from zynml.stdlib.indexing import get_tensor, tensor_part
+from zynml.stdlib.operators import BINARY, is_number
+from zynml.stdlib.shapes import available_memory, bytes_text, is_int
+
+
+def items(value: Any) -> Iterable[Any]:
+    """The values that `for x in value` goes through."""
+    if isinstance(value, list | range | str | tuple):
+        return value
+    if isinstance(value, Tensor):
+        if value.array.ndim == 0:
+            raise LibraryFault("0301", "a tensor of rank 0 has no rows to go through")
+        return (get_tensor(value, (row,)) for row in range(len(value.array)))
+    if isinstance(value, dict | set):
+        return list(value)
+    raise LibraryFault("0203", f"{type_name(value)} can't be iterated")
+
+
+def item_type(kind: Type) -> Type:
+    """The type of one value of what iterates."""
+    match kind:
+        case ListType(element=element):
+            return element
+        case RangeType():
+            return I64
+        case StringType():
+            return STRING
+        case TensorType():
+            return tensor_part(kind, (I64,), (None,))
+        case TupleType(elements=elements) if elements and all(e == elements[0] for e in elements):
+            return elements[0]
+        case Scalar() | FunctionType():
+            raise TypeFault("0203", f"{kind} can't be iterated")
+    return UNKNOWN
+
+
+def call(function: Any, *values: Any) -> Any:
+    """A call of a function that the program handed over."""
+    if not callable(function):
+        raise LibraryFault("0203", f"a function is expected here, not {type_name(function)}")
+    return function(*values)
+
+
+def holds(function: Any, value: Any) -> bool:
+    found = call(function, value)
+    if not isinstance(found, bool | np.bool_):
+        raise LibraryFault("0203", f"the function answers with a bool here, not {type_name(found)}")
+    return bool(found)
+
+
+def require_count(count: Any, what: str = "a number of elements") -> int:
+    if not is_int(count):
+        raise LibraryFault("0203", f"{what} is an int, not {type_name(count)}")
+    if count < 0:
+        raise LibraryFault("0801", f"{what} can't be negative: {count}")
+    return int(count)
+
+
+def numbers_array(values: list[Any]) -> Array:
+    """A list's numbers as an array that keeps their types: Python floats as f64."""
+    if values and all(type(value) is float for value in values):
+        return np.array(values, dtype=np.float64)
+    if not values:
+        return np.zeros(0, dtype=np.int64)
+    if any(type(value) is float for value in values) and all(is_number(value) for value in values):
+        for value in values:
+            if isinstance(value, bool | np.bool_):
+                raise LibraryFault("0203", "a list of bools and numbers can't be reduced")
+        return np.array([float(value) for value in values], dtype=np.float64)
+    return array_of_list(values)
+
+
+def extreme(values: Any, name: str) -> Any:
+    """The largest or smallest of a list; nan wins."""
+    listed = list(values)
+    if not listed:
+        raise LibraryFault("0803", f"`{name}` of an empty list")
+    less = BINARY["lt" if name == "min" else "gt"]
+    found = listed[0]
+    for value in listed[1:]:
+        if found != found:
+            return found
+        if less(value, found) or value != value:
+            found = value
+    dtype = dtype_of(found)
+    return found if dtype is not None or isinstance(found, str) else _refuse(found, name)
+
+
+def _refuse(value: Any, name: str) -> Any:
+    raise LibraryFault("0203", f"`{name}` compares numbers or text, not {type_name(value)}")
+
+
+def result_of(kind: Type) -> Type:
+    return kind.result if isinstance(kind, FunctionType) else UNKNOWN
+
+
+def receiver_type(calls: CallTypes) -> Type:
+    found: Type = calls.types.get("self", calls["values"])
+    return found
+
+
+def element_type(calls: CallTypes) -> Type:
+    return item_type(receiver_type(calls))
+
+
+def listed_type(calls: CallTypes) -> Type:
+    return ListType(element_type(calls))
+
+
+def require_room(count: int) -> None:
+    if count * 32 > 1 << 24 and count * 32 > available_memory():
+        raise LibraryFault("0804", f"a list of {count} elements takes about {bytes_text(count * 32)}, more than is free")
