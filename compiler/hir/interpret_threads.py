@@ -1,6 +1,6 @@
 """Runs functions of form C: block after block, each thread a Python generator that gives way where threads meet. Threads of a block
-run in order between meetings; a barrier or warp instruction that not all its threads reach is a fault (0411), and so is reading
-shared memory that nobody has written (0412). What only Hopper has is not interpreted."""
+run in order between meetings; a barrier or warp instruction that not all its threads reach is a fault (0411), and so are the accesses
+to shared memory that `interpret_shared.py` watches for (0412). What only Hopper has is not interpreted."""
 
 import itertools
 from collections.abc import Callable, Generator, Sequence
@@ -10,6 +10,7 @@ import numpy as np
 from attrs import Factory, define
 
 from compiler.hir import arrays
+from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.execute import finish, prepare
 from compiler.hir.expressions import binary, decoded, encoded
@@ -33,6 +34,7 @@ from compiler.hir.gpu import (
     WarpSync,
 )
 from compiler.hir.instruction import Instruction, Value
+from compiler.hir.interpret_shared import WARP, Clock, SharedAccesses
 from compiler.hir.interpret_warps import MEET
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction, HirModule
@@ -40,7 +42,6 @@ from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMa
 from compiler.hir.translate import Translator
 from compiler.hir.types import bytes_of
 
-WARP = 32
 Array = np.ndarray[Any, Any]
 Dims = tuple[int, int, int]
 
@@ -53,14 +54,21 @@ class Block:
     dim: Dims
     grid: Dims
     shared_bytes: int
-    allocated: dict[int, tuple[Array, Array]] = Factory(dict)
+    allocated: dict[int, tuple[Array, SharedAccesses]] = Factory(dict)
     dynamic: Array | None = None
+    racing: bool = True
 
-    def shared(self, op: SharedAlloc, dims: tuple[int, ...]) -> tuple[Array, Array]:
-        """The memory of an allocation, and which of its elements have been written."""
+    def shared(self, op: SharedAlloc, dims: tuple[int, ...]) -> tuple[Array, SharedAccesses]:
+        """The memory of an allocation, and who touched it."""
         if id(op) not in self.allocated:
-            self.allocated[id(op)] = (arrays.new_memory(op.type.dtype, dims), np.zeros(dims, np.bool_))
+            self.allocated[id(op)] = (arrays.new_memory(op.type.dtype, dims), SharedAccesses(self.racing))
         return self.allocated[id(op)]
+
+    def order_unknown(self) -> None:
+        """A barrier of some threads only: from here on races are not looked for."""
+        self.racing = False
+        for _, accesses in self.allocated.values():
+            accesses.racing = False
 
     def dynamic_view(self, op: DynamicShared, offset: int, dims: tuple[int, ...]) -> Array:
         if self.dynamic is None:
@@ -79,6 +87,7 @@ class Thread:
     block: Block
     index: Dims
     number: int
+    clock: Clock
     run: Generator[Any, Any, None] | None = None
     waiting: "Meeting | None" = None
     answer: Any = None
@@ -138,11 +147,12 @@ def _dims(sizes: Sequence[int]) -> Dims:
 
 def _run_block(run: Callable[..., Any], arguments: list[Any], block: Block) -> None:
     threads = [
-        Thread(block, (x, y, z), number) for number, (z, y, x) in enumerate(itertools.product(*(range(n) for n in reversed(block.dim))))
+        Thread(block, (x, y, z), number, Clock(number))
+        for number, (z, y, x) in enumerate(itertools.product(*(range(n) for n in reversed(block.dim))))
     ]
     for thread in threads:
         thread.run = run(*arguments, thread)
-    barriers = _Barriers(threads)
+    barriers = _Barriers(block, threads)
     while True:
         for thread in threads:
             _advance(thread, barriers)
@@ -180,11 +190,13 @@ def _diverged(threads: list[Thread]) -> None:
 class _Barriers:
     """The block's barriers: who waits at which, and arrivals that don't wait."""
 
-    def __init__(self, threads: list[Thread]) -> None:
+    def __init__(self, block: Block, threads: list[Thread]) -> None:
+        self.block = block
         self.threads = threads
         self.arrived: dict[int, int] = {}
 
     def arrive(self, op: SyncThreads) -> None:
+        self.block.order_unknown()
         self.arrived[op.id] = self.arrived.get(op.id, 0) + 1
 
     def release(self) -> bool:
@@ -205,6 +217,9 @@ class _Barriers:
                 self.arrived[number] = 0
                 for thread in threads:
                     thread.waiting = None
+                    thread.clock.block += 1
+                if wanted < len(self.threads):
+                    self.block.order_unknown()
                 released = True
         return released
 
@@ -227,6 +242,7 @@ def _meet_warp(threads: list[Thread]) -> bool:
     answers = MEET[type(first.op)](first.op, lanes, [m.values for m in meetings if m is not None])
     for thread, answer in zip(alive, answers, strict=True):
         thread.answer, thread.waiting = answer, None
+        thread.clock.warp += isinstance(first.op, WarpSync)
     return True
 
 
@@ -234,7 +250,7 @@ def _meet_warp(threads: list[Thread]) -> bool:
 
 
 class ThreadTranslator(Translator):
-    """Adds to the translation what only threads have. Shared memories get a second array, `name_w`, of what has been written."""
+    """Adds to the translation what only threads have. Accesses to a shared memory `name` are told to `name_a`."""
 
     def __init__(self, function: HirFunction, module: HirModule | None = None, generator: bool = True) -> None:
         super().__init__(function, module, generator)
@@ -261,7 +277,6 @@ class ThreadTranslator(Translator):
                 dims = "".join(f"{self.affine(d)}, " for d in op.type.dims)
                 self.write(indent, f"{name}, {name}_a = thread.block.shared({self.constant(op)}, ({dims}))")
                 self.memory(name, op.type, indent)
-                self.write(indent, f"{name}_w = memoryview({name}_a)")
                 self.tracked.add(op.result.name)
             case DynamicShared():
                 name = self.bind(op.result)
@@ -307,29 +322,27 @@ class ThreadTranslator(Translator):
     # ---- shared memory ----
 
     def load(self, op: Load, indent: int) -> None:
-        if op.mem.name in self.tracked and not self.varies(*op.index) and op.where is None and op.pad is None:
-            self.written_before(op, op.mem, indent)
         super().load(op, indent)
+        if op.mem.name in self.tracked and not self.varies(*op.index) and op.where is None and op.pad is None:
+            self.tell("read", op.mem, op.index, "", indent)
 
     def store(self, op: Store, indent: int) -> None:
+        tracked = op.mem.name in self.tracked
+        tile = bool(self.varies(*op.index) or getattr(op.value.type, "axes", ()))
+        if tracked and not tile:
+            if op.where is not None:
+                self.write(indent, f"if {self.of(op.where)}:")
+            self.tell("write", op.mem, op.index, f", {self.of(op.value)}", indent + 1 if op.where is not None else indent)
         super().store(op, indent)
-        if op.mem.name in self.tracked:
-            name = self.of(op.mem)
-            if self.varies(*op.index) or getattr(op.value.type, "axes", ()):
-                self.write(indent, f"{name}_a[...] = True")  # a tile: its elements are not followed one by one
-            else:
-                inner = indent + 1 if op.where is not None else indent
-                index, _ = self.place(op.index, self.of(op.mem), inner)
-                self.write(inner, f"{name}_w[{index}] = True")
+        if tracked and tile:
+            self.write(indent, f"{self.of(op.mem)}_a.complete = True")
 
-    def written_before(self, op: Load | Atomic, mem: Value, indent: int) -> None:
-        name = self.of(mem)
-        index, inside = self.place(op.index, name, indent)
-        self.write(indent, f"if {inside} and not {name}_w[{index}]: raise KernelFault('0412', -1, ({index}))")
+    def tell(self, what: str, mem: Value, index: tuple[Affine, ...], value: str, indent: int) -> None:
+        """An access to a shared memory, told to who watches it."""
+        place, _ = self.place(index, self.of(mem), indent)
+        self.write(indent, f"{self.of(mem)}_a.{what}(({place}), thread.clock{value})")
 
     def atomic(self, op: Atomic, indent: int) -> None:
-        if op.mem.name in self.tracked:
-            self.written_before(op, op.mem, indent)
         memory, dtype = self.of(op.mem), mem_of(op.mem).dtype
         index, inside = self.place(op.index, memory, indent)
         self.write(indent, f"if not ({inside}): outside({self.site(op)}, ({index}), {memory}.shape)")
@@ -347,7 +360,11 @@ class ThreadTranslator(Translator):
                 new = f"({value} if {old} == 0 or {old} > {value} else {old} - 1)"
             case operator:
                 new = binary(operator, dtype, old, value)
-        self.write(indent, f"{memory}_m[{index}] = {encoded(new, dtype)}")
+        changed = self.temporary()
+        self.write(indent, f"{changed} = {new}")
+        if op.mem.name in self.tracked:
+            self.tell("atomic", op.mem, op.index, "", indent)
+        self.write(indent, f"{memory}_m[{index}] = {encoded(changed, dtype)}")
 
     def copy(self, op: AsyncCopy, indent: int) -> None:
         count = op.bytes // bytes_of(mem_of(op.source).dtype)
@@ -357,7 +374,7 @@ class ThreadTranslator(Translator):
         target = self.of(op.destination)
         self.write(indent, f"thread.copy(late_copy({target}, ({to}), {self.of(op.source)}, ({source}), {count}, {where}))")
         if op.destination.name in self.tracked:
-            self.write(indent, f"{target}_a[...] = True")
+            self.write(indent, f"{target}_a.complete = True")
 
 
 def _late_copy(

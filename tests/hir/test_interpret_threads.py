@@ -266,3 +266,46 @@ def test_what_only_hopper_has_is_refused_in_words() -> None:
     with pytest.raises(ZyntaxError) as error:
         run("wgmma.fence", "")
     assert error.value.diagnostics[0].message == "`wgmma.fence` can't be interpreted in form C"
+
+
+RACES = """%s = shared_alloc : mem<65xi32, shared> %t = thread_idx x : index %v = cast %t to=i32 : i32 %o = const 1 : i32
+  store %s[t], %v {between} %w = load %s[{read}] : i32 store %out[t], %w"""
+
+
+@pytest.mark.parametrize("between,read", [("sync_threads", "63-t"), ("", "t"), ("warp_sync", "32*floor((t)/32)+31-t+32*floor((t)/32)")])
+def test_accesses_that_a_barrier_orders_are_no_race(between: str, read: str) -> None:
+    out = np.zeros(64, np.int32)
+    run(RACES.format(between=between, read=read), "%out: mem<64xi32>", out)
+    assert sorted(out.tolist()) == list(range(64))
+
+
+@pytest.mark.parametrize("body", ["", "warp_sync"])
+def test_a_read_of_what_another_thread_writes_at_that_time_is_a_race(body: str) -> None:
+    with pytest.raises(KernelFault) as fault:
+        run(RACES.format(between="sync_threads store %s[t], %o " + body, read="63-t"), "%out: mem<64xi32>", np.zeros(64, np.int32))
+    assert fault.value.code == "0412"
+    index, first, second = fault.value.values
+    assert first != second and index in (first, second)
+
+
+@pytest.mark.parametrize("value,races", [("%v", True), ("%o", False)])
+def test_two_threads_may_write_the_same_value(value: str, races: bool) -> None:
+    body = "%s = shared_alloc : mem<1xi32, shared> %t = thread_idx x : index %v = cast %t to=i32 : i32 %o = const 1 : i32 "
+    body += f"store %s[0], {value}"
+    if races:
+        with pytest.raises(KernelFault) as fault:
+            run(body, "")
+        assert (fault.value.code, fault.value.values) == ("0412", (0, 0, 1))
+    else:
+        run(body, "")
+
+
+def test_atomics_race_with_plain_accesses_only() -> None:
+    start = """%s = shared_alloc : mem<1xi32, shared> %t = thread_idx x : index %z = const 0 : index %i = const 0 : i32 %one = const 1 : i32
+    %first = eq %t, %z : i1 if %first { store %s[0], %i }"""
+    add = "%old = atomic add %s[0], %one scope=block : i32"
+    run(f"{start} sync_threads {add}", "")
+    with pytest.raises(KernelFault, match="0412"):
+        run(f"{start} {add}", "")
+    with pytest.raises(KernelFault, match="0412"):
+        run(f"{start} sync_threads {add} %r = load %s[0] : i32", "")
