@@ -18,6 +18,7 @@ from compiler.typed_ast.nodes import (
     Call,
     Compute,
     Expression,
+    ExpressionStatement,
     For,
     If,
     ListLiteral,
@@ -468,8 +469,6 @@ def _words(value: object) -> str:
 
 def _loops(block: Block) -> Iterator[For]:
     """All loops in a block, outermost first."""
-    from compiler.typed_ast.nodes import ExpressionStatement
-
     for statement in block.statements:
         match statement:
             case For():

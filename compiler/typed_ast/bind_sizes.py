@@ -4,9 +4,9 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.typed_ast.context import Checker, leaves
 from compiler.typed_ast.conversions import Fit, fit, is_silent
 from compiler.typed_ast.nodes import Argument, Expression, ListLiteral, Name
-from compiler.typed_ast.scope import Scope, UserFunction
+from compiler.typed_ast.scope import Scope, UserFunction, name_place
 from compiler.typed_ast.shapes import describe, differ, dims_of, shape_of, substitute
-from compiler.typed_ast.signatures import name_place, signature, sizes_in
+from compiler.typed_ast.signatures import signature, sizes_in
 from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, ShapeExpr, TensorType, TupleType, Type
 
 Bound = dict[str, ShapeExpr | None]

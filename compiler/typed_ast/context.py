@@ -16,7 +16,7 @@ from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.nodes import Block, Compute, Conditional, Expression, ExpressionStatement, Function, If, Name, Node, Statement
 from compiler.typed_ast.resolve_types import TypeResolver
-from compiler.typed_ast.scope import Scope, UserFunction
+from compiler.typed_ast.scope import Scope, UserFunction, name_place
 from compiler.typed_ast.shapes import describe, differ, dims_of
 from compiler.typed_ast.types import BOOL, ERROR, NEVER, UNIT, UNKNOWN, ListType, Scalar, StringType, TensorType, Type
 
@@ -29,6 +29,9 @@ FindModule = Callable[[tuple[str, ...]], bool]
 
 RULES: dict[type[Expression], Rule] = {}
 STATEMENTS: dict[type[Statement], StatementRule] = {}
+FunctionRule = Callable[["Checker", UserFunction], Type]
+"""Checks a function's body, once; the type of its result."""
+
 MAX_INSTANCES = 400
 MAX_INSTANCE_DEPTH = 12
 
@@ -92,6 +95,7 @@ class Checker:
     library: Library
     compute_rule: ComputeRule
     diagnostics: Diagnostics
+    check_function: FunctionRule
     resolver: TypeResolver = field(init=False)
     types: dict[int, Type] = Factory(dict)
     kernels: dict[int, KernelMetadata] = Factory(dict)
@@ -106,7 +110,6 @@ class Checker:
     instances: dict[tuple[Any, ...], Type] = Factory(dict)
     results: dict[int, Type] = Factory(dict)
     in_progress: set[Any] = Factory(set)
-    user_functions: list[UserFunction] = Factory(list)
     _seen: set[tuple[str, Span | None]] = Factory(set)
 
     def __attrs_post_init__(self) -> None:
@@ -226,9 +229,7 @@ class Checker:
         return found
 
     def statements(self, statements: tuple[Statement, ...], scope: Scope, expected: Type | None = None) -> Type:
-        from compiler.typed_ast.infer_functions import check_pending, hoist
-
-        functions = hoist(self, statements, scope)
+        functions = self._hoist(statements, scope)
         value: Type = UNIT
         ended = False
         last = len(statements) - 1
@@ -240,8 +241,34 @@ class Checker:
                 if value != NEVER:
                     value = UNIT
             ended = ended or value == NEVER
-        check_pending(self, functions)
+        for function in functions:
+            if id(function) not in self.results:
+                self.check_function(self, function)
         return NEVER if ended else value
+
+    def _hoist(self, statements: tuple[Statement, ...], scope: Scope) -> list[UserFunction]:
+        """Declares the functions of a block before its statements run, so that they can call each other."""
+        found: list[UserFunction] = []
+        for statement in statements:
+            if not isinstance(statement, Function):
+                continue
+            before = scope.entries.get(statement.name)
+            if isinstance(before, UserFunction):
+                self.report(
+                    Diagnostic(
+                        "0210",
+                        f"`{statement.name}` is defined twice",
+                        name_place(statement),
+                        "",
+                        (Label(name_place(before.node), "first defined here"),),
+                        hint="rename one of them",
+                    )
+                )
+                continue
+            function = UserFunction(statement, scope.for_functions or scope)
+            scope.entries[statement.name] = function
+            found.append(function)
+        return found
 
 
 def leaves(node: Expression) -> Iterator[Expression]:
@@ -274,4 +301,3 @@ def _hint(found: Type, expected: Type) -> str | None:
 
 def _any_hint(found: Type) -> str | None:
     return "say which: `any(...)` or `all(...)`" if isinstance(found, TensorType) else None
-

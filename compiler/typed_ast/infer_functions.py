@@ -19,10 +19,9 @@ from compiler.typed_ast.nodes import (
     ExpressionStatement,
     Function,
     If,
-    Statement,
 )
-from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
-from compiler.typed_ast.signatures import declared_result, name_place, parameter_types, signature, sizes_in
+from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind, name_place
+from compiler.typed_ast.signatures import declared_result, parameter_types, signature, sizes_in
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     ERROR,
@@ -33,40 +32,6 @@ from compiler.typed_ast.types import (
     TensorType,
     Type,
 )
-
-
-def hoist(checker: Checker, statements: tuple[Statement, ...], scope: Scope) -> list[UserFunction]:
-    """Declares the functions of a block before its statements run, so that they can call each other."""
-    found: list[UserFunction] = []
-    for statement in statements:
-        if not isinstance(statement, Function):
-            continue
-        before = scope.entries.get(statement.name)
-        if isinstance(before, UserFunction):
-            checker.report(
-                Diagnostic(
-                    "0210",
-                    f"`{statement.name}` is defined twice",
-                    name_place(statement),
-                    "",
-                    (Label(name_place(before.node), "first defined here"),),
-                    hint="rename one of them",
-                )
-            )
-            continue
-        function = UserFunction(statement, scope.for_functions or scope)
-        scope.entries[statement.name] = function
-        found.append(function)
-    checker.user_functions.extend(found)
-    return found
-
-
-def check_pending(checker: Checker, functions: list[UserFunction]) -> None:
-    """Checks the bodies of functions that no call has made checked before."""
-    for function in functions:
-        if id(function) not in checker.results:
-            generic_result(checker, function)
-
 
 # ---- bodies ----------------------------------------------------------------------------------------------------------
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from compiler.diagnostics import Diagnostic, Label, Severity
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.context import Checker, checks
+from compiler.typed_ast.context import Checker, checks, leaves
 from compiler.typed_ast.conversions import clash, is_silent, join, strong
 from compiler.typed_ast.infer_functions import refined
 from compiler.typed_ast.infer_operators import operate
-from compiler.typed_ast.infer_values import iterated, undefined
+from compiler.typed_ast.infer_values import undefined
+from compiler.typed_ast.loops import bind_loop_names
 from compiler.typed_ast.nodes import (
     Assign,
     Binary,
@@ -285,8 +286,6 @@ def require_mutable(checker: Checker, target: Expression, scope: Scope, what: st
 
 
 def _store_value(checker: Checker, variable: Variable, found: Type, node: Expression, scope: Scope) -> None:
-    from compiler.typed_ast.context import leaves
-
     good = True
     for leaf in leaves(node):
         good &= _store_fits(checker, variable, checker.type_of(leaf), leaf, scope)
@@ -337,38 +336,6 @@ def for_loop(checker: Checker, node: For, scope: Scope) -> Type:
     _loop_body(checker, node, inner)
     inner.close()
     return UNIT
-
-
-def bind_loop_names(
-    checker: Checker, scope: Scope, names: tuple[str, ...], spans: tuple[Span, ...], source: Expression, found: Type
-) -> None:
-    """Declares the variables of a `for` clause or a comprehension over a source of type `found`."""
-    element = iterated(checker, found, source.span)
-    parts: Sequence[Type] = [element]
-    if len(names) > 1:
-        parts = [UNKNOWN] * len(names)
-        if isinstance(element, TupleType):
-            if len(element.elements) == len(names):
-                parts = element.elements
-            else:
-                checker.report(
-                    Diagnostic(
-                        "0203", f"{len(names)} names for a tuple of {len(element.elements)}", source.span, f"this hands out {element}"
-                    )
-                )
-        elif isinstance(element, Scalar):
-            checker.report(
-                Diagnostic(
-                    "0203",
-                    f"{len(names)} names for one value: each step hands out {element}",
-                    source.span,
-                    hint=f"`enumerate(...)` hands out `({names[0]}, {names[1]})`" if len(names) == 2 else None,
-                )
-            )
-    for i, (name, part) in enumerate(zip(names, parts, strict=True)):
-        span = spans[i] if i < len(spans) else source.span
-        if name != "_":
-            scope.entries[name] = Variable(name, part, span, VariableKind.LOOP, frame=checker.frame)
 
 
 @checks(While)

@@ -4,6 +4,7 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast.context import Checker, Frame, infers
 from compiler.typed_ast.conversions import clash, is_silent, join, literal_type, strong
+from compiler.typed_ast.loops import bind_loop_names
 from compiler.typed_ast.nodes import (
     Block,
     BoolLiteral,
@@ -27,12 +28,12 @@ from compiler.typed_ast.nodes import (
     TupleLiteral,
 )
 from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind
+from compiler.typed_ast.signatures import parameter_types
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     ANY_TENSOR,
     BOOL,
     ERROR,
-    I64,
     NEVER,
     RANGE,
     STRING,
@@ -40,9 +41,7 @@ from compiler.typed_ast.types import (
     UNKNOWN,
     FunctionType,
     ListType,
-    RangeType,
     Scalar,
-    StringType,
     TensorType,
     TupleType,
     Type,
@@ -172,8 +171,6 @@ def _variable(checker: Checker, entry: Variable, scope: Scope) -> Type:
 
 def function_value(checker: Checker, function: UserFunction) -> Type:
     """A function as a value; its parameters without a type are Unknown."""
-    from compiler.typed_ast.signatures import parameter_types
-
     types = parameter_types(checker, function)
     return FunctionType(tuple(types), UNKNOWN)
 
@@ -323,37 +320,9 @@ def cast(checker: Checker, node: Cast, scope: Scope, expected: Type | None) -> T
 def comprehension(checker: Checker, node: Comprehension, scope: Scope, expected: Type | None) -> Type:
     if node.key is not None:
         return checker.later("a map", node.span, "use a list of tuples")
-    from compiler.typed_ast.infer_statements import bind_loop_names
-
     inner = scope.inner()
     source = checker.infer(node.source, scope)
     bind_loop_names(checker, inner, node.names, (), node.source, source)
     if node.condition is not None:
         checker.require_bool(node.condition, inner, "the condition")
     return ListType(strong(checker.infer(node.element, inner)))
-
-
-def iterated(checker: Checker, source: Type, span: Span) -> Type:
-    """What a loop over `source` hands out."""
-    match source:
-        case RangeType():
-            return I64
-        case ListType(element=element):
-            return strong(element)
-        case StringType():
-            return UNKNOWN
-        case TupleType(elements=elements):
-            found = elements[0]
-            for element in elements[1:]:
-                found = join(found, element)
-            return strong(found)
-        case TensorType():
-            from compiler.typed_ast.infer_index import without_leading_axis
-
-            if source.shape.rank == 0:
-                return checker.report(Diagnostic("0203", "a tensor without axes has nothing to loop over", span, f"this is {source}"))
-            return without_leading_axis(source)
-    if is_silent(source):
-        return UNKNOWN
-    hint = "loop over a range: `for i in 0..n`" if isinstance(source, Scalar) else None
-    return checker.report(Diagnostic("0203", f"nothing to loop over: this is {source}", span, f"this is {source}", hint=hint))

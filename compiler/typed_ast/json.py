@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_origin
 
 import attrs
 from cattrs import Converter
@@ -125,7 +126,4 @@ def _converter() -> Converter:
 
 
 def _is_open(annotation: Any) -> bool:
-    from types import UnionType
-    from typing import Union, get_origin
-
     return annotation in (object, Any) or get_origin(annotation) in (Union, UnionType)

@@ -5,7 +5,7 @@ from enum import Enum
 
 from attrs import Factory, define, field
 
-from compiler.source import Span
+from compiler.source import NOWHERE, Span
 from compiler.typed_ast.nodes import Function
 from compiler.typed_ast.types import Type
 
@@ -113,3 +113,7 @@ class Scope:
 
     def functions(self) -> dict[str, Function]:
         return {name: entry.node for name, entry in self.visible() if isinstance(entry, UserFunction)}
+
+
+def name_place(function: Function) -> Span:
+    return function.span if function.name_span == NOWHERE else function.name_span

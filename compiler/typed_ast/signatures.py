@@ -1,15 +1,10 @@
 """What the signature of a function of the program says: types of parameters and result, sizes, and its words in messages."""
 
-from compiler.source import NOWHERE, Span
 from compiler.typed_ast.context import Checker
-from compiler.typed_ast.nodes import Function, TypeSyntax
+from compiler.typed_ast.nodes import TypeSyntax
 from compiler.typed_ast.scope import UserFunction
 from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import UNKNOWN, ListType, TensorType, TupleType, Type
-
-
-def name_place(function: Function) -> Span:
-    return function.span if function.name_span == NOWHERE else function.name_span
 
 
 def parameter_types(checker: Checker, function: UserFunction) -> list[Type]:
