@@ -108,6 +108,8 @@ class Frame:
     def affine(self, form: Affine, point: dict[str, int] | None = None, simd: Callable[[str], Value] | None = None) -> Value:
         """The form's value, at a point of the register axes; `simd` gives the lane numbers of a vector axis."""
         w = self.w
+        if any(name in self.definitions for name in form.names):
+            return self._wrapping(form, point, simd)
         total = constant(I64, form.constant)
         for symbol, coefficient in form.terms:
             if isinstance(symbol, FloorDiv):
@@ -115,6 +117,20 @@ class Frame:
             else:
                 part = self.symbol(symbol, point or {}, simd)
             total = w.add(total, w.mul(part, constant(I64, coefficient))) if coefficient != -1 else w.sub(total, part)
+        return total
+
+    def _wrapping(self, form: Affine, point: dict[str, int] | None, simd: Callable[[str], Value] | None) -> Value:
+        """A form of computed values, which may come from data and be anything: its arithmetic wraps, so that a check of it holds."""
+        w = self.w
+        total = constant(I64, form.constant)
+        for symbol, coefficient in form.terms:
+            if isinstance(symbol, FloorDiv):
+                part = self.floor(self.affine(symbol.numerator, point, simd), symbol.divisor)
+            else:
+                part = self.symbol(symbol, point or {}, simd)
+            if coefficient != 1:
+                part = w.binary("mul", part, constant(part.type, coefficient))
+            total = part if total.number == 0 else w.binary("add", total, part)
         return total
 
     def symbol(self, name: str, point: dict[str, int], simd: Callable[[str], Value] | None) -> Value:

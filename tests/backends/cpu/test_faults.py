@@ -79,6 +79,26 @@ def test_shifted_indices_are_guarded_by_their_own_check() -> None:
     assert run(f.finish(), [values, values.copy(), np.zeros(100), 100]) == NativeFault("0801", 2, (-1, 100))
 
 
+@pytest.mark.parametrize("level", (OptimizationLevel.O0, OptimizationLevel.O3))
+@pytest.mark.parametrize("worst", (2**63 - 1, -(2**63), 2**62, -(2**62)))
+def test_an_index_from_data_may_wrap_and_is_still_found_out(worst: int, level: OptimizationLevel) -> None:
+    """out[i] = x[2*at[i] + 1]."""
+    f = FunctionBuilder("far")
+    x, at = f.parameter("x", Mem("i64", ["N"])), f.parameter("at", Mem("i64", ["M"]))
+    out = f.parameter("out", Mem("i64", ["M"]))
+    f.parameter("N", INDEX)
+    f.parameter("M", INDEX)
+    with f.body.loop("i", 0, "M", place="simd") as (b, _):
+        index = Affine.of(b.cast(b.load(at, ["i"]), "index").name) * 2 + 1
+        b.check(b.inbounds(index, "N"), b.index(index), b.index("N"), code="0801", site=0)
+        b.store(out, b.load(x, [index]), ["i"])
+    indices = np.full(100, 3)
+    indices[64] = worst
+    wrapped = (2 * worst + 1 + 2**63) % 2**64 - 2**63
+    fault = run(f.finish(), [np.arange(10), indices, np.zeros(100, np.int64), 10, 100], level=level)
+    assert fault == (None if 0 <= wrapped < 10 else NativeFault("0801", 0, (wrapped, 10)))
+
+
 @pytest.mark.parametrize("dtype", ("i32", "i64", "u8"))
 def test_division_by_zero_is_a_fault_and_no_trap(dtype: str) -> None:
     kind = {"i32": np.int32, "i64": np.int64, "u8": np.uint8}[dtype]
