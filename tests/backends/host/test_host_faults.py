@@ -1,6 +1,7 @@
 """Faults in tier 0: every one is a coded message at the program's own place."""
 
 import sys
+from types import FrameType
 
 import pytest
 from host_programs import Recorder, build, lines, message
@@ -156,3 +157,27 @@ def test_render_goes_to_the_runtime() -> None:
     runtime = Recorder()
     build('let x = 3\nrender x { title: "Loss", width: 640 }', runtime, typed=False).run()
     assert runtime.asked == [("render", 3, "", {"title": "Loss", "width": 640})]
+
+
+def test_debuggers_see_the_lines_and_names_of_the_program() -> None:
+    program = build("def double(n) {\n    let m = n * 2\n    m\n}\nlet x = double(4)\nlet y = x + 1\n")
+    seen: list[tuple[str, int]] = []
+    variables: dict[str, object] = {}
+
+    def trace(frame: FrameType, event: str, argument: object) -> object:
+        if frame.f_code.co_filename != "program.zynml":
+            return None
+        if event == "line":
+            seen.append((frame.f_code.co_name, frame.f_lineno))
+        if event == "return":
+            variables.update(frame.f_locals)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        program.run()
+    finally:
+        sys.settrace(None)
+    assert [line for name, line in seen if name == "double"] == [2, 3]
+    assert [line for name, line in seen if name != "double"][:2] == [5, 6]
+    assert (variables["n"], variables["m"]) == (4, 8)
