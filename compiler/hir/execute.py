@@ -34,14 +34,20 @@ def finish(translator: Translator, functions: dict[str, Callable[..., Any]], mor
     return run
 
 
+def sizes_of(function: HirFunction, arguments: Sequence[Any]) -> dict[str, int]:
+    """The values of int parameters, by name."""
+    return {
+        parameter.name: int(argument)
+        for parameter, argument in zip(function.parameters, arguments, strict=True)
+        if isinstance(parameter.type, Tile) and not is_float(parameter.type.dtype)
+    }
+
+
 def prepare(function: HirFunction, arguments: Sequence[Any]) -> list[Any]:
     """Arguments as the compiled function wants them: arrays as they lie in memory, numbers of the right type."""
     if len(arguments) != len(function.parameters):
         raise fault(f"@{function.name} takes {len(function.parameters)} arguments, not {len(arguments)}")
-    sizes: dict[str, int] = {}
-    for parameter, argument in zip(function.parameters, arguments, strict=True):
-        if isinstance(parameter.type, Tile) and not is_float(parameter.type.dtype):
-            sizes[parameter.name] = int(argument)
+    sizes = sizes_of(function, arguments)
     return [_prepare(function, p, a, sizes) for p, a in zip(function.parameters, arguments, strict=True)]
 
 

@@ -17,7 +17,7 @@ __all__ = ["KernelFault", "interpret"]
 
 def interpret(function: HirFunction, arguments: Sequence[Any], module: HirModule | None = None, **launch: Any) -> tuple[Any, ...]:
     """Run `function` on arguments in the order of its parameters; memories are changed in place. Gives what the function returns.
-    A function in form C needs `grid=(x, y, z)`, and `block=` unless its kernel info has a workgroup."""
+    A function in form C may be given `grid=(x, y, z)`, `block=` and `shared_bytes=`; else its kernel info says them."""
     if function.form is Form.THREAD:
         interpret_threads(function, arguments, module, **launch)
         return ()

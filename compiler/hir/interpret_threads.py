@@ -12,7 +12,7 @@ from attrs import Factory, define
 from compiler.hir import arrays
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
-from compiler.hir.execute import finish, prepare
+from compiler.hir.execute import finish, prepare, sizes_of
 from compiler.hir.expressions import binary, decoded, encoded
 from compiler.hir.fault import KernelFault, fault
 from compiler.hir.gpu import (
@@ -125,14 +125,16 @@ def interpret_threads(
     function: HirFunction,
     arguments: Sequence[Any],
     module: HirModule | None = None,
-    grid: Sequence[int] = (1, 1, 1),
+    grid: Sequence[int] | None = None,
     block: Sequence[int] | None = None,
     shared_bytes: int = 0,
 ) -> None:
-    """Run a kernel over `grid` blocks of `block` threads (the workgroup of its kernel info when not given)."""
+    """Run a kernel over `grid` blocks of `block` threads; what isn't given is the kernel info's, or 1."""
     info = function.kernel_info
     dims = _dims(block if block is not None else info.workgroup if info is not None and info.workgroup is not None else (1, 1, 1))
-    blocks = _dims(grid)
+    if grid is None and info is not None and info.grid is not None:
+        grid = [form.evaluate(sizes_of(function, arguments).__getitem__) for form in info.grid]
+    blocks = _dims(grid if grid is not None else (1, 1, 1))
     run = finish(ThreadTranslator(function, module, generator=True), {}, ENVIRONMENT)
     prepared = prepare(function, arguments)
     with np.errstate(all="ignore"):

@@ -260,6 +260,7 @@ def full_module() -> HirModule:
             128,
             {Space.GLOBAL, Space.SHARED},
             (16, 16, 1),
+            (Affine.of("N").ceildiv(16), Affine.of("N"), Affine.of(1)),
         ),
         constraints=HirExecutionConstraints(True, True, True, True, True, OptimizationLevel.OLATENCY),
         linkage=Linkage.INTERNAL,
