@@ -3,6 +3,7 @@ contiguous), which is shared out to threads (one that every result varies along)
 
 from attrs import frozen
 
+from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
@@ -37,8 +38,9 @@ def table_for(field: HirFunction, machine: CpuMachine) -> Table:
     tiles: dict[str, tuple[int, int]] = {}
     reasons: list[str] = []
     for op in field.body.body:
-        if isinstance(op, Contract):
-            _block_contraction(field, op, facts, machine, tiles, reasons)
+        product = product_sum(op)
+        if product is not None and (isinstance(op, Contract) or (product.m and product.n)):
+            _block_product(field, product, facts, machine, tiles, reasons)
     _choose_vector(field, facts, machine, tiles, reasons)
     order = _order(field, facts, tiles)
     threaded = order[0] if order and (order[0] in facts.common or order[0] not in facts.ordered) else None
@@ -68,7 +70,7 @@ def _computed_dtype(field: HirFunction) -> str:
     widest = "i8"
     for op in field.body.body:
         for value in [*op.results, *op.operand_values]:
-            if isinstance(value.type, Tile) and value.type.axes and value.type.dtype != "i1":
+            if isinstance(value.type, Tile) and value.type.axes and value.type.dtype not in ("i1", "index"):
                 dtype = "f32" if value.type.dtype in ("f16", "bf16") else value.type.dtype
                 widest = max(widest, dtype, key=lambda d: CpuMachine(512).lanes(d) * -1)
     return widest
@@ -135,7 +137,7 @@ def _choose_vector(
     field: HirFunction, facts: _Facts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
 ) -> None:
     """Vectors for what isn't a contraction: the axis with the most contiguous traffic, if no target then has two vector axes."""
-    contracted = {axis for op in field.body.body if isinstance(op, Contract) for axis in op.over}
+    contracted = {a for op in field.body.body if (p := product_sum(op)) is not None and p.m and p.n for a in p.k}
     votes = _contiguity(field)
     taken = [axis for axis, (_, lanes) in tiles.items() if lanes > 1]
     together = [axes_of(op) for op in field.body.body if isinstance(op, Store | Reduce | Contract)]
@@ -153,25 +155,20 @@ def _choose_vector(
     reasons.append(f"{best} is the vector: memory is contiguous along it")
 
 
-def _block_contraction(
-    field: HirFunction,
-    contraction: Contract,
-    facts: _Facts,
-    machine: CpuMachine,
-    tiles: dict[str, tuple[int, int]],
-    reasons: list[str],
+def _block_product(
+    field: HirFunction, product: ProductSum, facts: _Facts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
 ) -> None:
-    """Register blocking of one contraction. Columns are vectors of the operand that is contiguous along them, rows are broadcast
-    from the other; when both operands are contiguous along the sum instead, vectors run along it and both sides give rows."""
-    left, right = axes_of_value(contraction.a), axes_of_value(contraction.b)
-    own = [a for a in field.axes if (a in left) != (a in right) and a not in contraction.over and a not in tiles]
-    votes = _contiguity(field, loads_of(contraction))
-    lanes_for = machine.lanes(contraction.to)
+    """Register blocking of one sum of products. Columns are vectors of the operand that is contiguous along them, rows are
+    broadcast from the other; when both operands are contiguous along the sum instead, vectors run along it and both sides give rows."""
+    left, right = axes_of_value(product.a), axes_of_value(product.b)
+    own = [a for a in (*product.m, *product.n) if a not in tiles]
+    votes = _contiguity(field, loads_of(product))
+    lanes_for = machine.lanes(dtype_of(product.result))
     column = max((a for a in own if votes[a] > 0), key=lambda a: votes[a], default=None)
     if column is not None:
         lanes = _lanes(field, column, lanes_for)
         tiles[column] = (_registers(field, column, 2, lanes), lanes)
-        reasons.append(f"{column} is the vector of a contraction: an operand is contiguous along it")
+        reasons.append(f"{column} is the vector of a sum of products: an operand is contiguous along it")
         other = right if column in left else left
         rows = [a for a in own if a != column and a in other]
         height = 8 if machine.vector_registers >= 32 else 4
@@ -179,12 +176,12 @@ def _block_contraction(
             tiles[rows[-1]] = (_registers(field, rows[-1], height, 1), 1)
             reasons.append(f"{rows[-1]} reuses its vectors from registers")
         return
-    summed = [a for a in contraction.over if votes[a] > 0 and a not in facts.ordered and a not in tiles]
+    summed = [a for a in product.k if votes[a] > 0 and a not in facts.ordered and a not in tiles]
     along = max(summed, key=lambda a: votes[a], default=None)
     if along is None:
         return
     tiles[along] = (1, _lanes(field, along, lanes_for))
-    reasons.append(f"{along} is the vector of a contraction: both operands are contiguous along it")
+    reasons.append(f"{along} is the vector of a sum of products: both operands are contiguous along it")
     for side in (left, right):
         rows = [a for a in own if a in side and a not in tiles]
         if rows:
@@ -192,10 +189,10 @@ def _block_contraction(
             reasons.append(f"{rows[-1]} reuses its vectors from registers")
 
 
-def loads_of(contraction: Contract) -> list[Instruction]:
-    """Loads that a contraction's operands are computed from, other reductions not entered."""
+def loads_of(product: ProductSum) -> list[Instruction]:
+    """Loads that the factors are computed from, other reductions not entered."""
     found: list[Instruction] = []
-    waiting, seen = [contraction.a, contraction.b], set()
+    waiting, seen = [product.a, product.b], set()
     while waiting:
         value = waiting.pop()
         if value in seen or value.source is None:

@@ -17,7 +17,7 @@ from attrs import Factory, define
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
-from compiler.hir.core import Combine, Const, Contract, Reduce, dtype_of, union_axes
+from compiler.hir.core import Combine, Const, Contract, Reduce, Select, dtype_of, union_axes
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store
@@ -313,11 +313,29 @@ class _Placing:
             made = Contract(a=left, b=right, accumulator=accumulators[0], over=(), to=target.to, flags=target.flags)
             return [b.emit(made).result]
         numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
+        guarded = self.guarded(target, numbers)
+        if guarded is not None:
+            # `acc + (p ? x : 0)` is `p ? acc + x : acc`, which is one instruction where vectors have masks.
+            condition, value = (self.value(v, region) for v in guarded)
+            where = self.mask(region, [a for a in target.over if a in region.masks], None)
+            condition = condition if where is None else b.op("and", condition, where)
+            flags = target.flags if is_float(dtype_of(value)) else ()
+            return [b.select(condition, b.op(target.monoid, accumulators[0], value, flags=flags), accumulators[0])]
         values = [
             self.masked(self.value(v, region), number, [a for a in target.over if a in region.masks], region)
             for v, number in zip(target.values, numbers, strict=True)
         ]
         return self.combined(target, accumulators, values, b)
+
+    def guarded(self, target: Reduce, numbers: list[float | int]) -> tuple[Value, Value] | None:
+        """The condition and value of a reduction that takes part only where the condition holds."""
+        if len(target.values) != 1:
+            return None
+        match target.values[0].source:
+            case Select(condition=condition, then=then, otherwise=Value(source=Const(value=number))) if number == numbers[0]:
+                return condition, then
+            case _:
+                return None
 
     def combined(self, target: Target, left: list[Value], right: list[Value], b: Builder) -> list[Value]:
         """Two partial results of a reduction made one."""
