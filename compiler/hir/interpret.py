@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from compiler.hir.execute import finish, prepare
-from compiler.hir.fault import KernelFault
+from compiler.hir.fault import KernelFault, unsupported
 from compiler.hir.interpret_threads import interpret_threads
 from compiler.hir.module import Form, HirFunction, HirModule
 from compiler.hir.translate import Translator
@@ -18,9 +18,12 @@ __all__ = ["KernelFault", "interpret"]
 def interpret(function: HirFunction, arguments: Sequence[Any], module: HirModule | None = None, **launch: Any) -> tuple[Any, ...]:
     """Run `function` on arguments in the order of its parameters; memories are changed in place. Gives what the function returns.
     A function in form C may be given `grid=(x, y, z)`, `block=` and `shared_bytes=`; else its kernel info says them."""
-    if function.form is Form.THREAD:
-        interpret_threads(function, arguments, module, **launch)
-        return ()
-    run = finish(Translator(function, module), {})
-    with np.errstate(all="ignore"):
-        return run(*prepare(function, arguments)) or ()
+    try:
+        if function.form is Form.THREAD:
+            interpret_threads(function, arguments, module, **launch)
+            return ()
+        run = finish(Translator(function, module), {})
+        with np.errstate(all="ignore"):
+            return run(*prepare(function, arguments)) or ()
+    except RecursionError:
+        raise unsupported(f"@{function.name} calls functions deeper than the interpreter follows") from None

@@ -337,3 +337,9 @@ def test_too_many_nested_loops_are_refused_in_words() -> None:
     with pytest.raises(ZyntaxError) as error:
         run(f"func @f() form=A {{ {nest} }}")
     assert error.value.diagnostics[0].code == "0109"
+
+
+def test_endless_recursion_is_refused_in_words() -> None:
+    module = parse_module("module @m version=1 { func @f() form=A { call @f() } }")
+    with pytest.raises(ZyntaxError, match="@f calls functions deeper than the interpreter follows"):
+        interpret(module.functions["f"], [], module)

@@ -314,7 +314,8 @@ def test_atomics_race_with_plain_accesses_only() -> None:
 def test_the_kernel_says_its_grid_when_the_launch_does_not() -> None:
     out = np.zeros(200, np.int32)
     function = parse_function(
-        """func @f(%out: mem<Nxi32>, %N: index) form=C kernel=[entry=true, kind=custom, workgroup=[64, 1, 1], grid=[floor((N+63)/64), 1, 1]] {
+        """func @f(%out: mem<Nxi32>, %N: index) form=C
+        kernel=[entry=true, kind=custom, workgroup=[64, 1, 1], grid=[floor((N+63)/64), 1, 1]] {
         %t = thread_idx x : index %b = block_idx x : index %one = const 1 : i32 %in = inbounds of=64*b+t below=N : i1
         store %out[64*b+t], %one where=%in }"""
     )
