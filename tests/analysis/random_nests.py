@@ -15,6 +15,8 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem, Tile
 
 FAMILIES = ("map", "reduction", "memory", "contraction", "window", "chain", "scan", "arg", "mixed")
+"""Families that always have a field. `wild` is one more: anything goes, so that most of it has none."""
+
 REASSOCIATES = ("reassoc", "contract")
 
 
@@ -66,6 +68,7 @@ def random_nest(seed: int, family: str | None = None) -> RandomNest:
         "scan": maker.scan,
         "arg": maker.arg,
         "mixed": maker.mixed,
+        "wild": maker.wild,
     }
     builders[family]()
     return RandomNest(family, maker.owner.finish(), maker.sizes)
@@ -378,3 +381,87 @@ class _Maker:
                 here = [Variable(n, Affine.of(s)) for n, s in names.items()]
                 old = builder.load(out, [i, j])
                 builder.store(out, builder.add(old, self.expression(builder, here), REASSOCIATES), [i, j])
+
+    def wild(self) -> None:
+        """Stores and loads of a few memories, slots, branches and loops at random: mostly not parallel, often not liftable."""
+        body = self.owner.body
+        size = Affine.of(12)
+        mems = [self.result([size], "out"), self.result([size, Affine.of(9)], "two"), body.alloc(Mem(self.dtype, (size,)), "scratch")]
+        with body.loop("z", 0, 12) as (fill, _):
+            fill.store(mems[2], self.number(fill, 1), ["z"])
+            if self.chance.random() < 0.7:
+                fill.store(mems[0], self.number(fill, 2), ["z"])
+            with fill.loop("y", 0, 9) as (inner, _):
+                inner.store(mems[1], self.number(inner, 3), ["z", "y"])
+        slots = [body.slot(self.number(body, 0), "s"), body.slot(self.number(body, 1), "t")]
+        for _ in range(self.chance.choice((1, 2))):
+            self.block(body, [], mems, slots, 3)
+        body.store(mems[0], body.get(slots[0]), [11])
+
+    def block(self, builder: Builder, variables: list[str], mems: list[Value], slots: list[Value], depth: int) -> None:
+        for _ in range(self.chance.choice((1, 1, 2, 3))):
+            kind = self.chance.choice(("loop", "loop", "store", "add", "set", "fold", "if", "local"))
+            match kind:
+                case "loop" if depth and len(variables) < 3:
+                    self.count += 1
+                    name = f"w{self.count}"
+                    low, high, step = self.chance.choice(((0, 3, 1), (0, 4, 1), (1, 4, 1), (3, -1, -1), (0, 4, 2)))
+                    if variables and self.chance.random() < 0.2:
+                        high_form: Affine | int = Affine.of(variables[-1]) + 1
+                        low, step = 0, 1
+                    else:
+                        high_form = high
+                    with builder.loop(name, low, high_form, step) as (inner, _):
+                        self.block(inner, [*variables, name], mems, slots, depth - 1)
+                case "if" if depth:
+                    with builder.when(self.test(builder, variables, mems, slots)) as inner:
+                        self.block(inner, variables, mems, slots, depth - 1)
+                case "store":
+                    mem = self.chance.choice(mems)
+                    builder.store(mem, self.value(builder, variables, mems, slots), self.place(variables, mem))
+                case "add":
+                    mem = self.chance.choice(mems)
+                    at = self.place(variables, mem)
+                    builder.store(mem, self.combine(builder, "add", builder.load(mem, at), self.value(builder, variables, mems, slots)), at)
+                case "set":
+                    builder.set(self.chance.choice(slots), self.value(builder, variables, mems, slots))
+                case "local":
+                    slots = [*slots, builder.slot(self.value(builder, variables, mems, slots), "u")]
+                case _:
+                    slot = self.chance.choice(slots)
+                    monoid = self.chance.choice(("add", "max"))
+                    builder.set(slot, self.combine(builder, monoid, builder.get(slot), self.value(builder, variables, mems, slots)))
+
+    def place(self, variables: list[str], mem: Value) -> list[Affine]:
+        rank = mem.type.rank if isinstance(mem.type, Mem) else 1
+        if rank == 2:
+            return [self.at(variables), self.at(variables)]
+        return [self.at(variables)]
+
+    def at(self, variables: list[str]) -> Affine:
+        form = Affine.of(self.chance.choice((0, 0, 1, 2)))
+        for name in self.chance.sample(variables, min(len(variables), self.chance.choice((0, 1, 1, 1, 2)))):
+            form = form + name
+        return form
+
+    def value(self, builder: Builder, variables: list[str], mems: list[Value], slots: list[Value], depth: int = 2) -> Value:
+        match self.chance.choice(("load", "slot", "number", "index", "op", "op") if depth else ("slot", "number", "index")):
+            case "load":
+                mem = self.chance.choice(mems)
+                return builder.load(mem, self.place(variables, mem))
+            case "slot":
+                return builder.get(self.chance.choice(slots))
+            case "number":
+                return self.number(builder, self.chance.choice((0, 1, 2)))
+            case "index":
+                return builder.cast(builder.index(self.at(variables)), self.dtype)
+            case _:
+                a, b = (self.value(builder, variables, mems, slots, depth - 1) for _ in range(2))
+                return builder.op(self.chance.choice(("add", "sub", "max", "min")), a, b, flags=REASSOCIATES)
+
+    def test(self, builder: Builder, variables: list[str], mems: list[Value], slots: list[Value]) -> Value:
+        if variables and self.chance.random() < 0.7:
+            return builder.op(
+                self.chance.choice(("lt", "gt", "eq")), builder.index(self.at(variables)), builder.index(self.chance.choice((1, 2)))
+            )
+        return builder.op("lt", self.value(builder, variables, mems, slots, 1), self.number(builder, 2))
