@@ -196,7 +196,8 @@ class Lowering:
             inputs = {tensor.name: tensor for tensor in self.signature.tensors if not tensor.captured}
             updated = [name for name in self.written.targets if name in inputs and inputs[name].mutable]
             self.copies = [name for name in self.written.targets if name in inputs and name not in updated]
-            if not self.copies and not updated and self.kernel.kernel_type is not KernelType.CUSTOM:
+            captured = any(tensor.name in self.written.targets for tensor in self.signature.tensors if tensor.captured)
+            if not (self.copies or updated or captured) and self.kernel.kernel_type is not KernelType.CUSTOM:
                 self.diagnostics.add(Diagnostic(
                     "0408", "the block computes nothing: it neither writes `out` nor yields", self.compute.span,
                     hint="write `out[i] = ...`, or `yield` a value"))  # fmt: skip

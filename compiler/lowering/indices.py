@@ -119,10 +119,14 @@ def _refuse_outside(body: Body, memory: Memory, axis: int, form: Affine, extent:
         return
     shown = f"is {form}" if low == high else f"runs from {low} to {high}"
     raise fault(
-        "0305", f"index {axis} of `{memory.name}` {shown}, but the axis has {extent} elements" if extent.value != 1 else
-        f"index {axis} of `{memory.name}` {shown}, but the axis has 1 element", span, f"valid: 0 to {extent - 1}",
+        "0305", f"{_which(memory, axis)} {shown}, but the axis has {extent} elements" if extent.value != 1 else
+        f"{_which(memory, axis)} {shown}, but the axis has 1 element", span, f"valid: 0 to {extent - 1}",
         "change the loop's range, or guard the access with `if`",
     )  # fmt: skip
+
+
+def _which(memory: Memory, axis: int) -> str:
+    return f"the index of `{memory.name}`" if len(memory.dims) == 1 else f"the index along axis {axis} of `{memory.name}`"
 
 
 def _is_plain(body: Body, form: Affine) -> bool:
@@ -150,7 +154,7 @@ def _at_launch(body: Body, memory: Memory, axis: int, form: Affine, extent: Affi
         return False
     running = tuple(one.extent for one in body.ranges)
     low, high = extreme(form, body.ranges, upper=False), extreme(form, body.ranges, upper=True)
-    words_of = f"index {axis} of `{memory.name}`"
+    words_of = _which(memory, axis)
     if not body.facts.proves(form):
         body.equations.append(Equation(low, Affine(), ">=", Diagnostic(
             "0801", f"{words_of} is {{left}}, but the axis has no element before 0", span, hint="guard the access with `if`"), running))  # fmt: skip

@@ -36,6 +36,9 @@ _INTRINSICS = {
 }  # fmt: skip
 
 
+_TILES = {"dot", "row_max", "row_sum", "row_min", "transpose", "zeros", "ones", "matmul", "softmax", "sum", "mean"}
+
+
 def unknown(body: Body, name: str, node: nodes.Call) -> Exception:
     """The error for a call of a name that is no function of kernels."""
     if name in _IO:
@@ -50,6 +53,13 @@ def unknown(body: Body, name: str, node: nodes.Call) -> Exception:
             "0413", f"`{name}` needs a kernel of kind `custom`{' or `fused`' if name in ('barrier', 'block_sum') else ''}: this one is {kind}",
             node.span, hint="add `@kernel(custom)` to the block",
         )  # fmt: skip
+    if name in _TILES:
+        raise fault(
+            "0109",
+            f"`{name}` of tiles isn't supported yet in a kernel",
+            node.span,
+            hint="loop over the elements: `for k in 0..K: s += a[k] * b[k]`",
+        )
     near = nearest(name, NAMES | set(body.signature.functions))
     return fault(
         "0201",
