@@ -102,9 +102,6 @@ class Emitter:
             self.constants[name] = value
         return load(name)
 
-    def typed(self, to: Type) -> ast.expr:
-        return self.constant(to)
-
     def keep(self, value: ast.expr, span: Span) -> ast.expr:
         """The value in a place that nothing changes: itself, if it is a constant or a temporary, else a new temporary."""
         if is_stable(value):

@@ -239,7 +239,7 @@ class Expressions(Operators):
                 return made
             case Scalar(dtype=DType.I64), Scalar(dtype=DType.F64):
                 return self.made(ast.Call(load(f"{MARK}float!"), [made], []), node.span, made)
-        return self.help("cast", node.span, made, self.typed(to))
+        return self.help("cast", node.span, made, self.constant(to))
 
     def f_string(self, node: nodes.FString) -> ast.expr:
         pieces = [p for p in node.parts if p.value is not None or p.text]

@@ -7,7 +7,7 @@ from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import MARK, DeclaredFunction, Frame, LibraryName, Scope, Variable
 from compiler.backends.host.operators import needs_no_check
 from compiler.backends.host.positions import Positions
-from compiler.backends.host.statements import Destination, Statements
+from compiler.backends.host.statements import DISCARD, Destination, Statements
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.library import Library
 from compiler.source import Span
@@ -78,13 +78,13 @@ class Functions(Statements):
     ) -> None:
         defaults = [self._default(p, python) for p in parameters]
         outer_frame, outer_scope = self.frame, self.scope
-        self.frame = Frame(parent=outer_frame, result=UNKNOWN if result == UNIT else result)
+        self.frame = Frame(parent=outer_frame, result=result)
         self.scope = Scope(outer_scope)
         try:
             with self.collected() as body:
                 names = self._parameters(parameters, defaults)
                 self._sizes(parameters)
-                write(Destination(to_caller=True, to=self.frame.result))
+                write(DISCARD if result == UNIT else Destination(to_caller=True, to=result))
             frame = self.frame
         finally:
             self.frame, self.scope = outer_frame, outer_scope
@@ -136,7 +136,7 @@ class Functions(Statements):
                 given = self.at(ast.Assign([ast.Name(python, ast.Store())], ast.Call(load(default), [], [])), parameter.span)
                 self.write(ast.If(test, [given], []), parameter.span)
             if not needs_no_check(type_):
-                value = self.help("convert", parameter.span, load(python), self.typed(type_))
+                value = self.help("convert", parameter.span, load(python), self.constant(type_))
                 self.assign(python, value, parameter.span)
         return names
 

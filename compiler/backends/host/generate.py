@@ -47,8 +47,6 @@ class Generator(Functions):
         self.runtime = runtime
         self.tests: list[tuple[str, str]] = []
         self.compute_sites: list[nodes.Compute] = []
-        self.modules: dict[str, object] = {}
-        """Namespaces of imported modules by generated name."""
         self._module_frame = self.frame
         self._top = Frame(parent=self.frame, is_top=True)
         self._ahead = self.scope
@@ -95,7 +93,8 @@ class Generator(Functions):
         if self.frame is not self._top or self.scope.parent is not self._ahead:
             return super().declare(name, type_, mutable, boxed)
         announced = self._ahead.names.get(name)
-        variable = self._global(name, type_)if not isinstance(announced, Variable) or name in self.scope.names else announced
+        first = name not in self.scope.names
+        variable = announced if first and isinstance(announced, Variable) else self._global(name, type_)
         variable.type, variable.mutable = type_, mutable
         self.scope.names[name] = variable
         return variable

@@ -121,10 +121,10 @@ class Operators(Emitter):
                         return value
                     if have.weak:
                         return self.help("weak", span, value, self.constant(want))
-                return self.help("convert", span, value, self.typed(to))
+                return self.help("convert", span, value, self.constant(to))
         if strong(have) == strong(to) or needs_no_check(to):
             return value
-        return self.help("convert·weak" if has_weak(have) else "convert", span, value, self.typed(to))
+        return self.help("convert·weak" if has_weak(have) else "convert", span, value, self.constant(to))
 
     def list_of(self, elements: Sequence[nodes.Expression], types: Sequence[Type], span: Span) -> ast.expr:
         values = self.in_order([self.maker(e, t) for e, t in zip(elements, types, strict=True)], span)

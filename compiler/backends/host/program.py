@@ -58,6 +58,7 @@ class HostProgram:
     namespace: dict[str, Any] = field(repr=False)
     functions: dict[str, Callable[..., Any]] = field(factory=dict)
     tests: dict[str, Callable[[], None]] = field(factory=dict)
+    main: nodes.Function | None = None
     code: Any = field(default=None, repr=False)
     _started: bool = False
 
@@ -65,9 +66,9 @@ class HostProgram:
         """The top-level statements, then `main()` if there is one."""
         with translated_faults():
             self.start()
-            main = self.names.get("main")
-            if main is not None and callable(self.namespace[main]):
-                self.namespace[main]()
+            if self.main is not None:
+                _require_no_parameters(self.main)
+                self.namespace[self.names["main"]]()
 
     def start(self) -> None:
         """The top-level statements, unless they have run."""
@@ -96,6 +97,8 @@ def compile_program(program: nodes.Program, library: Library, runtime: HostRunti
     namespace[f"{MARK}configure"] = runtime.configure
     exec(code, namespace)
     for function in generator.functions:
+        if function.name == "main":
+            host.main = function.node
         host.functions[function.name] = _entry(host, function.python, generator.parameter_types(function.node))
     for name, python in generator.tests:
         host.tests[name] = _entry(host, python, {})
@@ -114,6 +117,13 @@ def _compiled(module: ast.Module, program: nodes.Program, positions: Positions) 
         raise ZyntaxError(Diagnostic("0901", f"a fault of the compiler itself: {error.msg}", span)) from None
     except RecursionError:
         raise ZyntaxError(Diagnostic("0108", "the program is nested too deep", None, hint="move inner parts into functions")) from None
+
+
+def _require_no_parameters(main: nodes.Function) -> None:
+    needed = next((p for p in main.parameters if p.default is None), None)
+    if needed is not None:
+        text = f"`main` is called without arguments, but needs `{needed.name}`"
+        raise ZyntaxError(Diagnostic("0204", text, needed.span, hint=f"declare `param {needed.name}` at the top level instead"))
 
 
 def _entry(host: HostProgram, python: str, types: Mapping[str, Type]) -> Callable[..., Any]:

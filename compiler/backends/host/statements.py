@@ -271,7 +271,7 @@ class Statements(Calls):
         whole = nodes.Binary(operator=node.operator, left=left, right=node.value, span=node.span)
         made = self.binary(whole)
         if isinstance(variable.type, Scalar) and not self._keeps_type(variable.type, node):
-            return self.help("convert", node.span, made, self.typed(variable.type))
+            return self.help("convert", node.span, made, self.constant(variable.type))
         return made
 
     def _keeps_type(self, to: Scalar, node: nodes.Assign) -> bool:
@@ -296,7 +296,7 @@ class Statements(Calls):
         weak = self.is_weak(node.value)
         made = self.operate(node.operator, old, value, target.type, node.value.type, False, weak, node.span)
         if isinstance(target.type, Scalar):
-            made = self.help("convert", node.span, made, self.typed(target.type))
+            made = self.help("convert", node.span, made, self.constant(target.type))
         self.write(ast.Expr(self.help("set", target.span, base, *indices, made)), node.span)
 
     # ---- loops --------------------------------------------------------------------------------------------------------

@@ -199,3 +199,13 @@ def test_affine_sizes_are_solved_and_checked() -> None:
 
 def test_a_part_of_a_tuple_may_be_called() -> None:
     assert lines("let p = (def(x: int): x + 1, 2)\nprintln(p.0(3))") == ["4"]
+
+
+def test_a_function_that_declares_no_result_gives_unit() -> None:
+    assert lines("def f(): void { 5 }\nprintln(f())") == ["()"]
+
+
+def test_main_takes_no_arguments() -> None:
+    assert message("def main(n: int) { println(n) }").splitlines()[0] == (
+        "error[ZYN0204]: `main` is called without arguments, but needs `n`"
+    )
