@@ -83,7 +83,7 @@ class Session:
     @cached_property
     def checked(self) -> CheckedProgram:
         """The typed tree with all that was found; errors aren't raised yet."""
-        return check(self.program, self.language.library, self._compute_rule)
+        return check(self.program, self.language.library, self._compute_rule, lambda path: self._module_file(path) is not None)
 
     def check(self) -> nodes.Program:
         """The typed tree. Raises all errors; shows warnings, or raises them under `strict`."""
@@ -203,10 +203,13 @@ class Session:
         """Runs the program to its end. Raises ZyntaxError."""
         self.host.run()
 
+    def _module_file(self, path: tuple[str, ...]) -> Path | None:
+        beside = Path(self.source.path).parent.joinpath(*path)
+        return next((f for f in (beside.with_suffix(e) for e in MODULE_ENDINGS) if f.is_file()), None)
+
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
         """The program that `import a.b` means: a file beside this one; None when there is none, which leaves the library."""
-        beside = Path(self.source.path).parent.joinpath(*path)
-        file = next((f for f in (beside.with_suffix(e) for e in MODULE_ENDINGS) if f.is_file()), None)
+        file = self._module_file(path)
         if file is None:
             return None
         if file in self._modules:

@@ -175,6 +175,23 @@ def function_value(checker: Checker, function: UserFunction) -> Type:
     return FunctionType(tuple(types), UNKNOWN)
 
 
+KERNEL_WORDS = frozenset(
+    [
+        "thread_idx",
+        "block_idx",
+        "block_dim",
+        "grid_dim",
+        "global_idx",
+        "lane_id",
+        "barrier",
+        "fence",
+        "block_sum",
+        "row_max",
+        "row_sum",
+        "random",
+    ]
+)
+"""Functions of kernels that host code does not have, beside those on atomics and warps."""
 _OPTION_WORDS = {"None", "Some", "Ok", "Err"}
 
 
@@ -199,12 +216,28 @@ def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
         )
     if checker.open_names:
         return UNKNOWN
+    if word in KERNEL_WORDS or word.startswith(("atomic_", "warp_")):
+        return _kernel_word(checker, word, span)
     further_down = checker.top_names.get(word)
     if further_down is not None:
         others = (Label(further_down, "declared here, further down"),)
         return checker.report(Diagnostic("0201", f"`{word}` is not defined yet", span, "not found", others, hint="declare it first"))
     known = [n for n, _ in scope.visible()] + [n for n in checker.library.functions if n.isidentifier()] + list(checker.library.constants)
     return checker.report(Diagnostic("0201", f"`{word}` is not defined", span, "not found", hint=did_you_mean(word, known)))
+
+
+def _kernel_word(checker: Checker, word: str, span: Span) -> Type:
+    """A function that only kernels have. Another function may be called from a kernel, so only the program's own lines are wrong."""
+    if not checker.frame.top:
+        return UNKNOWN
+    return checker.report(
+        Diagnostic(
+            "0413",
+            f"`{word}` stands outside of a compute block",
+            span,
+            hint="it is there in blocks of the kinds `custom` and `fused`, and in functions that they call",
+        )
+    )
 
 
 @infers(Path)
