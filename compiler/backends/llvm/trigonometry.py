@@ -1,8 +1,8 @@
 """sin, cos, tan and their inverses, and erf, for f32 and f64.
 
 sin and cos: x less the nearest multiple of pi/2, taken away in four parts (f32: in f64, in two), then a
-polynomial. Right for |x| below 2**51; beyond, where neighbouring f64 lie half a radian apart, the result is NaN. Errors in
-ulp, f32 / f64: sin and cos 1.5 / 1.0, tan 1.0 / 2.5, asin 2.0 / 2.0, acos 1.5 / 1.5, atan and atan2 2.0 / 2.0, erf 1.5 / 1.5."""
+polynomial. Past 2**51, where neighbouring f64 lie half a radian apart, the C library's function is called, lane by lane and out
+of line; a scalar loop with that call isn't vectorised, a tile is. Errors in ulp, f32 / f64: sin and cos 1.5 / 1.0, tan 1.0 / 2.5, asin 2.0 / 2.0, acos 1.5 / 1.5, atan and atan2 2.0 / 2.0, erf 1.5 / 1.5."""
 
 import math
 
@@ -71,17 +71,54 @@ def _quadrant(m: Maths, x: Value, offset: int) -> Value:
     return m.from_bits(w.binary("xor", m.bits(result), sign))
 
 
-def _limited(m: Maths, x: Value, result: Value) -> Value:
-    return m.select(m.is_("ult", m.abs(x), LIMIT), result, m.number(math.nan))
+def _limited(m: Maths, function: str, x: Value, result: Value) -> Value:
+    """The result, but where |x| is past the limit what the C library says."""
+    w = m.w
+    huge = m.is_("uge", m.abs(x), LIMIT)
+    any_ = w.call(f"llvm.vector.reduce.or.{huge.type.suffix}", huge.type.with_lanes(0), huge) if huge.type.lanes else huge
+    weights = w.module.node(['!"branch_weights"', "i32 1", "i32 100000"])
+    rare, done = w.label("huge"), w.label("done")
+    w.start(w.label("common"))
+    common = w.block
+    w.branch_if(any_, rare, done, f", !prof {weights}")
+    w.start(rare)
+    fixed = w.call(_out_of_line(m, function), m.type, x, result)
+    w.start(done)
+    return w.phi(m.type, [(result, common), (fixed, rare)])
+
+
+def _out_of_line(m: Maths, function: str) -> str:
+    """`fix(x, result)`: the result with each lane past the limit replaced."""
+
+    def make(name: str) -> None:
+        f = m.w.module.function(name, m.type, [(m.type, "x"), (m.type, "result")], "internal", "noinline cold")
+        x, result = f.parameters
+        f.module.declare(function, "double (double)")
+        for lane in range(max(1, m.type.lanes)):
+            one = Maths(f, m.type.with_lanes(0))
+            here = f.extract(x, lane) if m.type.lanes else x
+            huge, after = f.label("huge"), f.label("after")
+            f.start(f.label("lane"))
+            before = f.block
+            f.branch_if(one.is_("uge", one.abs(here), LIMIT), huge, after)
+            f.start(huge)
+            value = f.call(function, one.type.of("double"), here if m.double else one.widen(here))
+            value = value if m.double else one.narrow(value)
+            changed = f.insert(result, value, lane) if m.type.lanes else value
+            f.start(after)
+            result = f.phi(m.type, [(result, before), (changed, huge)])
+        f.ret(result)
+
+    return m.w.module.helper(f"zyn.{function}.huge.{m.type.suffix}", make)
 
 
 def sin(m: Maths, x: Value) -> Value:
-    result = _limited(m, x, _quadrant(m, x, 0))
-    return m.select(m.is_("oeq", x, 0.0), x, result)
+    result = _quadrant(m, x, 0)
+    return _limited(m, "sin", x, m.select(m.is_("oeq", x, 0.0), x, result))
 
 
 def cos(m: Maths, x: Value) -> Value:
-    return _limited(m, x, _quadrant(m, x, 1))
+    return _limited(m, "cos", x, _quadrant(m, x, 1))
 
 
 def tan(m: Maths, x: Value) -> Value:
@@ -93,9 +130,8 @@ def tan(m: Maths, x: Value) -> Value:
     s, c = _sine(wide, high, low), _cosine(wide, high, low)
     odd = w.compare("ne", w.binary("and", number, wide.int(1)), wide.int(0))
     quotient = wide.div(m.select(odd, wide.neg(c), s), m.select(odd, s, c))
-    result = _limited(wide, argument, quotient)
-    result = m.select(wide.is_("oeq", argument, 0.0), argument, result)
-    return result if m.double else m.narrow(result)
+    result = m.select(wide.is_("oeq", argument, 0.0), argument, quotient)
+    return _limited(m, "tan", x, result if m.double else m.narrow(result))
 
 
 def _arcsine(m: Maths, x: Value, z: Value) -> Value:
