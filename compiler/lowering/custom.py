@@ -175,7 +175,7 @@ def _dynamic_loop(body: Body, clause: nodes.ForClause, low: Affine, high: Affine
         reach = build.add(reach, one)
     count = build.op("div", build.op("max", reach, build.const(0, "index")), step)
     body.opaque.add(count.name)
-    with build.loop("turn", 0, count.name) as (inner, handle):
+    with build.loop("turn", 0, count.name, strided=True) as (inner, handle):
         turns = loop_range(handle.variable.name, Affine(), Affine.of(count.name), 1)
         with body.at(inner), body.scope(), body.branch(body.construct(), 0):
             position = inner.add(build.index(low), inner.mul(inner.index(handle.variable.name), step))

@@ -508,6 +508,9 @@ class _Fission:
     def cut_for(self, op: For, b: Builder, masks: _Masks) -> None:
         if op.carried:
             raise _unsupported("a loop that carries values across a barrier", op)
+        if _strides(op) and not any(_has_cut(inner) for inner in op.body.body):
+            self.strided_loop(op, b, masks)
+            return
         symbols = [self.named[n] for n in (*op.low.names, *op.high.names) if n in self.named]
         if all(self.uniform(v) for v in symbols) and not _leaves(op.body):
             with b.loop(op.variable.name, self.block_form(op.low, b), self.block_form(op.high, b), op.step) as (inner, loop):
@@ -536,6 +539,22 @@ class _Fission:
             s.builder.store(counter, s.builder.add(now, s.builder.const(op.step, "index")), [s.thread])
 
         self.masked_loop(b, masks, running, iteration, test, lambda inner, inside: self.region(op.body, inner, inside), advance)
+
+    def strided_loop(self, op: For, b: Builder, masks: _Masks) -> None:
+        """`for turn { for each thread that has this turn { body } }`."""
+        turns = self.out.body.alloc(Mem("index", (Affine.of(self.threads),), space=Space.LOCAL), "turns")
+        self.each_thread(b, _Masks(), lambda s: s.builder.store(turns, s.builder.const(0, "index"), [s.thread]))
+        self.each_thread(b, masks, lambda s: s.builder.store(turns, s.builder.index(self.form(op.high, s, s.builder)), [s.thread]))
+        most = b.slot(b.const(0, "index"), "most")
+        with b.loop("t", 0, self.threads) as (inner, loop):
+            inner.set(most, inner.op("max", inner.get(most), inner.load(turns, [loop.variable.name])))
+        last = b.get(most)
+        with b.loop(op.variable.name, self.block_form(op.low, b), last.name, op.step) as (inner, loop):
+            self.block[op.variable] = loop.variable
+            with inner.loop("t", 0, self.threads) as (each, thread):
+                t = thread.variable.name
+                with each.when(each.op("lt", loop.variable, each.load(turns, [t]))) as here:
+                    self.copier(op.body.body, masks)(_Stretch(here, t))
 
     def cut_while(self, op: While, b: Builder, masks: _Masks) -> None:
         if op.carried:
@@ -587,8 +606,14 @@ def _walk(region: Region):  # type: ignore[no-untyped-def]
         yield from op.walk()
 
 
+def _strides(op: Instruction) -> bool:
+    """A loop by which the threads of a grid share out a range, each in strides of the grid. Neighbouring threads then touch
+    neighbouring elements: the loop over threads belongs inside, where memory runs in order. Between barriers any order is right."""
+    return isinstance(op, For) and bool(op.mark("strided")) and not op.carried and not _leaves(op.body) and not _contains(op.body, Return)
+
+
 def _has_cut(op: Instruction) -> bool:
-    return isinstance(op, CUTS) or any(_has_cut(inner) for region in op.regions for inner in region.body)
+    return _strides(op) or isinstance(op, CUTS) or any(_has_cut(inner) for region in op.regions for inner in region.body)
 
 
 def _contains(region: Region, kind: type[Instruction]) -> bool:
