@@ -171,7 +171,12 @@ def skip(self: Any, count: Any) -> Any:
     return self[require_count(count) :]
 
 
-@_iterator("chain", result=listed_type)
+def _chained(calls: CallTypes) -> Type:
+    element = element_type(calls)
+    return ListType(element if item_type(calls["other"]) == element else UNKNOWN)
+
+
+@_iterator("chain", result=_chained)
 def chain(self: Any, other: Any) -> list[Any]:
     """The elements of both."""
     return [*items(self), *items(other)]

@@ -219,7 +219,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1.0, dtype: Any = None, dev
         start, stop, step = int(start), int(stop), int(step)
         (count,), found = place((max(0, -((start - stop) // step)),), dtype, device)
         require_memory((count,), 8)
-        values = start + step * np.arange(count, dtype=np.int64 if abs(start) < 1 << 62 and abs(stop) < 1 << 62 else object)
+        values = start + step * np.arange(count, dtype=np.int64 if max(abs(start), abs(stop), abs(step)) < 1 << 62 else object)
         return Tensor(cast_array(values, DType.I64, array_dtype(np.empty(0, found))))
     (count,), found = place((arange_count(start, stop, step),), dtype, device)
     values = float(start) + float(step) * np.arange(count, dtype=np.float64)
@@ -232,7 +232,8 @@ def linspace(start: Any, stop: Any, count: Any, dtype: Any = None, device: Any =
     for bound in (start, stop):
         if not is_number(bound):
             raise LibraryFault("0203", f"`linspace` takes numbers, not {type_name(bound)}")
-    (extent,), found = place((count,), dtype, device)
+    extent = require_count(count)
+    _, found = place((extent,), dtype, device)
     with np.errstate(all="ignore"):
         values = np.linspace(float(start), float(stop), extent, dtype=np.float64)
     return Tensor(cast_array(values, DType.F64, array_dtype(np.empty(0, found))))
@@ -265,7 +266,8 @@ def _permutation_rule(calls: CallTypes) -> Type:
 @family.function("randperm", "Tensor::randperm", result=_permutation_rule, uses_settings=True)
 def randperm(settings: StdlibSettings, count: Any) -> Tensor:
     """The numbers 0 to count - 1 in random order, the same for the same seed."""
-    (extent,), _ = place((count,), DType.I64, None)
+    extent = require_count(count)
+    place((extent,), DType.I64, None)
     return Tensor(generator(settings).permutation(extent).astype(np.int64, copy=False))
 
 
@@ -275,6 +277,12 @@ def set_seed(settings: StdlibSettings, seed: Any) -> None:
     if not is_int(seed):
         raise LibraryFault("0203", f"a seed is an int, not {type_name(seed)}")
     settings.set_seed(int(seed))
+
+
+def require_count(count: Any) -> int:
+    if not is_int(count):
+        raise LibraryFault("0203", f"a number of elements is an int, not {type_name(count)}")
+    return int(count)
 
 
 def generator(settings: StdlibSettings) -> Any:

@@ -169,6 +169,20 @@ def require_fit(value: int, dtype: DType, what: str | None = None) -> int:
     return value
 
 
+def require_number(value: Any, what: str) -> float:
+    """A number argument as a Python float; fault 0203 for anything else."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, NUMBER_TYPES):
+        raise LibraryFault("0203", f"{what} is a number, not {type_name(value)}")
+    return float(value)
+
+
+def require_bool(value: Any, what: str) -> bool:
+    """A bool argument; fault 0203 for anything else."""
+    if not isinstance(value, bool | np.bool_):
+        raise LibraryFault("0203", f"{what} is a bool, not {type_name(value)}")
+    return bool(value)
+
+
 def host_scalar(value: Any) -> Any:
     """A NumPy scalar or 0-d array as a program's scalar: bool, int for i64, float for f64, else the NumPy scalar."""
     kind = value.dtype

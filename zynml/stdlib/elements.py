@@ -143,7 +143,7 @@ def _listed(array: Array) -> Any:
 
 
 def _same(calls: CallTypes) -> Type:
-    return subject(calls)
+    return as_tensor_type(subject(calls)) or UNKNOWN
 
 
 @family.method("tensor", "clone", "contiguous", result=_same)

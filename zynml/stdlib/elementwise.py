@@ -264,6 +264,8 @@ def atan2(y: Any, x: Any) -> Any:
 def _clamp_rule(calls: CallTypes) -> Type:
     arithmetic = arithmetic_rule("clamp")
     found = subject(calls)
+    if isinstance(found, ListType):
+        found = as_tensor_type(found) or UNKNOWN
     for name in ("low", "high"):
         found = arithmetic(CallTypes({"left": found, "right": calls[name]}, {}))
     return found
@@ -274,7 +276,7 @@ def clamp(self: Any, low: Any, high: Any) -> Any:
     """The value, moved to `low` or `high` where it lies beyond; nan stays."""
     value = operand(self)
     for bound in (low, high):
-        if not is_operand(bound):
+        if not is_operand(bound) or (dtype_of(value) is DType.BOOL and dtype_of(bound) is DType.BOOL):
             raise undefined("clamp", value, bound)
     raised = apply_arrays("clamp", value, low, lambda a, b, dtype: np.maximum(a, b))
     return apply_arrays("clamp", raised, high, lambda a, b, dtype: np.minimum(a, b))

@@ -62,7 +62,7 @@ class Family:
     ) -> Callable[[Implementation], Implementation]:
         """Declares the decorated function under each name. `uses_settings`: its first parameter is the run's settings. `types`: what
         parameters take, in words."""
-        return self._declare(names, (), result, variadic, keywords, uses_settings, types)
+        return self._declare(names, (), result, variadic, keywords, uses_settings, types, renamed=True)
 
     def method(
         self,

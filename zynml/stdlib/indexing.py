@@ -53,9 +53,9 @@ def position(index: Any, length: int, what: str) -> int:
 
 def get(value: Any, indices: tuple[Any, ...]) -> Any:
     """`value[indices]`."""
-    if type(value) is list:
+    if type(value) is list and len(indices) == 1:
         index = indices[0]
-        if type(index) is int and len(indices) == 1 and -len(value) <= index < len(value):
+        if type(index) is int and -len(value) <= index < len(value):
             return value[index]
     if isinstance(value, Tensor):
         return get_tensor(value, indices)
@@ -316,7 +316,8 @@ def _require_inside(index: int, dim: ShapeExpr | None, axis: int) -> None:
 
 
 def _put_rule(calls: CallTypes) -> Type:
-    _get_rule(calls)
+    if isinstance(calls.types.get("indices"), tuple):
+        _get_rule(calls)
     return UNIT
 
 

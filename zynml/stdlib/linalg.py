@@ -19,17 +19,20 @@ from zynml.stdlib.dtypes import (
     is_definite,
     limits,
     numpy_of,
+    require_number,
     type_name,
 )
 from zynml.stdlib.elementwise import real_dtype
 from zynml.stdlib.family import Family, subject
-from zynml.stdlib.operators import operand_array, undefined
+from zynml.stdlib.operators import is_number, operand_array, undefined
+from zynml.stdlib.printing import to_text
 from zynml.stdlib.shapes import (
     Dims,
     aligned,
     broadcast_dims,
     broadcast_shapes,
     dims_of,
+    is_int,
     require_axis,
     require_memory,
     shape_text,
@@ -217,11 +220,12 @@ def layer_norm(self: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5)
     """The last axis shifted and scaled to mean 0 and variance 1 (divided by n), then times weight plus bias."""
     array = array_of(self)
     require_axis(-1, array.ndim)
+    epsilon = require_number(eps, "`eps`")
     values = float_array(array).astype(np.float64)
     with np.errstate(all="ignore"):
         centred = values - values.mean(axis=-1, keepdims=True) if values.shape[-1] else values
         spread = np.square(centred).mean(axis=-1, keepdims=True) if values.shape[-1] else centred
-        found = centred / np.sqrt(spread + float(eps)) if values.shape[-1] else centred
+        found = centred / np.sqrt(spread + epsilon) if values.shape[-1] else centred
         for factor, join in ((weight, np.multiply), (bias, np.add)):
             if factor is not None:
                 other = array_of(factor)
@@ -248,10 +252,11 @@ def cross_entropy(self: Any, targets: Any) -> Any:
     array = array_of(self)
     if array.ndim not in (1, 2):
         raise LibraryFault("0301", f"`cross_entropy` takes logits of shape [classes] or [rows, classes], not {shape_text(array.shape)}")
-    wanted = array_of(targets) if isinstance(targets, Tensor | list) else np.asarray(targets)
-    if wanted.dtype == object or not array_dtype(wanted).is_int:
+    given = targets if isinstance(targets, Tensor | list) else Tensor(np.asarray(targets)) if is_number(targets) else None
+    wanted = np.empty(0) if given is None else array_of(given)
+    if given is None or not array_dtype(wanted).is_int:
         raise LibraryFault("0203", f"the targets of `cross_entropy` are class numbers, ints, not {type_name(targets)}")
-    rows = array.reshape(-1, array.shape[-1]) if array.ndim == 1 else array
+    rows = array[None, :] if array.ndim == 1 else array
     wanted = wanted.reshape(-1)
     if len(wanted) != len(rows):
         raise LibraryFault("0301", f"`cross_entropy` of {len(rows)} rows needs as many targets, not {len(wanted)}")
@@ -272,8 +277,9 @@ def allclose(self: Any, other: Any, rtol: Any = 1e-5, atol: Any = 1e-8) -> bool:
     """Whether all elements are equal up to `atol + rtol * |other|`."""
     a, b = array_of(self), array_of(other)
     broadcast_shapes(a.shape, b.shape, "allclose")
+    relative, absolute = require_number(rtol, "`rtol`"), require_number(atol, "`atol`")
     with np.errstate(all="ignore"):
-        return bool(np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=float(rtol), atol=float(atol)))
+        return bool(np.allclose(a.astype(np.float64), b.astype(np.float64), rtol=relative, atol=absolute))
 
 
 def _one_hot_rule(calls: CallTypes) -> Type:
@@ -289,6 +295,8 @@ def one_hot(self: Any, classes: Any) -> Tensor:
     array = array_of(self)
     if not array_dtype(array).is_int:
         raise LibraryFault("0203", f"`one_hot` takes class numbers, ints, not {array_dtype(array).value}")
+    if not is_int(classes) or classes < 0:
+        raise LibraryFault("0203", f"a number of classes is an int of at least 0, not {to_text(classes)}")
     require_memory((*array.shape, int(classes)), 4)
     if array.size and not (int(array.min()) >= 0 and int(array.max()) < classes):
         wrong = int(array.min()) if int(array.min()) < 0 else int(array.max())

@@ -14,7 +14,7 @@ from compiler.typed_ast.types import (
 )
 from runtime.tensor import Tensor
 from zynml.stdlib.collections import ITERABLES, collect
-from zynml.stdlib.dtypes import type_name
+from zynml.stdlib.dtypes import require_bool, type_name
 from zynml.stdlib.family import Family
 from zynml.stdlib.indexing import position
 from zynml.stdlib.operators import BINARY, equal, is_number
@@ -95,12 +95,13 @@ def sort_list(values: list[Any], function: Any, descending: Any) -> list[Any]:
         and function is None
         and (all(type(v) is int for v in values) or all(type(v) is str for v in values) or all(type(v) is float and v == v for v in values))
     ):
-        return sorted(values, reverse=bool(descending))
+        return sorted(values, reverse=require_bool(descending, "`descending=`"))
+    downward = require_bool(descending, "`descending=`")
     keys = values if function is None else [call(function, value) for value in values]
 
     def order(a: int, b: int) -> int:
         found = compare(keys[a], keys[b])
-        return -found if descending and keys[a] == keys[a] and keys[b] == keys[b] else found
+        return -found if downward and keys[a] == keys[a] and keys[b] == keys[b] else found
 
     return [values[index] for index in sorted(range(len(values)), key=cmp_to_key(order))]
 

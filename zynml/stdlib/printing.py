@@ -130,6 +130,8 @@ def _nested(array: Array, cut: bool) -> str:
 
 def format_value(value: Any, spec: str) -> str:
     """The text of a value under a Python format spec, as in `f"{value:spec}"`."""
+    if not isinstance(spec, str):
+        raise LibraryFault("0203", f"a format is a String, not {type_name(spec)}")
     if not spec:
         return to_text(value)
     if any(int(number[:12]) > MAX_WIDTH for number in re.findall(r"[0-9]+", spec)):

@@ -21,7 +21,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from runtime.tensor import Array, Tensor
-from zynml.stdlib.dtypes import array_dtype, element_dtype, float_array, host_scalar, limits, numpy_of, type_name
+from zynml.stdlib.dtypes import array_dtype, element_dtype, float_array, host_scalar, limits, numpy_of, require_bool, type_name
 from zynml.stdlib.family import Family, subject
 from zynml.stdlib.operators import BINARY, apply_arrays, arithmetic_rule, is_number, is_operand, undefined
 from zynml.stdlib.sequences import extreme, numbers_array
@@ -69,16 +69,16 @@ def reduced_type(name: str, calls: CallTypes) -> Type:
     if keepdims is None:
         return UNKNOWN
     if "axis" not in calls.types:
-        return scalar if not keepdims else tensor_type(dtype, None if dims is None else (ShapeExpr.of(1),) * len(dims))
+        return scalar if not keepdims or dims == () else tensor_type(dtype, None if dims is None else (ShapeExpr.of(1),) * len(dims))
     axes = calls.constants.get("axis")
     if is_int(axes):
         axes = [axes]
     if dims is None or not isinstance(axes, list | tuple) or not all(is_int(a) for a in axes):
-        one_goes = dims is not None and len(dims) > 1 and not isinstance(calls["axis"], ListType)
+        one_goes = dims is not None and len(dims) > 1 and isinstance(calls["axis"], Scalar)
         return tensor_type(dtype, (None,) * (len(dims or ()) - (not keepdims))) if one_goes else UNKNOWN
     places = {static_axis(axis, len(dims)) for axis in axes}
     if keepdims:
-        return tensor_type(dtype, tuple(ShapeExpr.of(1) if i in places else d for i, d in enumerate(dims)))
+        return scalar if not dims else tensor_type(dtype, tuple(ShapeExpr.of(1) if i in places else d for i, d in enumerate(dims)))
     left = tuple(d for i, d in enumerate(dims) if i not in places)
     return tensor_type(dtype, left) if left else scalar
 
@@ -86,8 +86,8 @@ def reduced_type(name: str, calls: CallTypes) -> Type:
 def reduction_rule(name: str) -> Callable[[CallTypes], Type]:
     def rule(calls: CallTypes) -> Type:
         kind = subject(calls)
-        if isinstance(kind, RangeType) or (isinstance(kind, ListType) and isinstance(kind.element, Scalar) and "axis" not in calls.types):
-            return sequence_type(name, kind)
+        if isinstance(kind, RangeType) or (isinstance(kind, ListType) and isinstance(kind.element, Scalar)):
+            return UNKNOWN if "axis" in calls.types or "keepdims" in calls.types else sequence_type(name, kind)
         return reduced_type(name, calls)
 
     return rule
@@ -98,6 +98,7 @@ def reduction_rule(name: str) -> Callable[[CallTypes], Type]:
 
 def reduce_array(name: str, array: Array, axis: Any, keepdims: Any, work: Reduction) -> Any:
     """Applies `work` to the axes meant (all when None) and gives a scalar or a tensor."""
+    keep = require_bool(keepdims, "`keepdims=`")
     if axis is None:
         axes = tuple(range(array.ndim))
     else:
@@ -110,7 +111,7 @@ def reduce_array(name: str, array: Array, axis: Any, keepdims: Any, work: Reduct
             raise LibraryFault("0803", f"`{name}` of an empty tensor: its shape is {shape_text(array.shape)}")
         raise LibraryFault("0803", f"`{name}` over an empty axis of a tensor of shape {shape_text(array.shape)}")
     with np.errstate(all="ignore"):
-        found = np.asarray(work(array, axes, bool(keepdims)))
+        found = np.asarray(work(array, axes, keep))
     return host_scalar(found) if found.ndim == 0 else Tensor(found)
 
 

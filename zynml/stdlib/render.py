@@ -302,4 +302,7 @@ FORMS: dict[str, Callable[[Array, dict[str, Any], Path], None]] = {"image": draw
 @family.function("render", result=STRING, uses_settings=True, form="String")
 def render_value(settings: StdlibSettings, value: Any, form: Any = "", options: Any = None) -> str:
     """Draws the value and gives the path of the PNG file."""
-    return str(render(value, form, dict(options or {}), settings))
+    options = {} if options is None else options
+    if not isinstance(form, str) or not isinstance(options, dict):
+        raise LibraryFault("0204", "`render` takes a value, the name of a form, and options by name")
+    return str(render(value, form, options, settings))

@@ -24,7 +24,7 @@ from zynml.stdlib.creation import array_of_list
 from zynml.stdlib.dtypes import dtype_of, type_name
 from zynml.stdlib.indexing import get_tensor, tensor_part
 from zynml.stdlib.operators import BINARY, is_number
-from zynml.stdlib.shapes import available_memory, bytes_text, is_int
+from zynml.stdlib.shapes import MAX_EXTENT, available_memory, bytes_text, is_int
 
 
 def items(value: Any) -> Iterable[Any]:
@@ -62,7 +62,14 @@ def call(function: Any, *values: Any) -> Any:
     """A call of a function that the program handed over."""
     if not callable(function):
         raise LibraryFault("0203", f"a function is expected here, not {type_name(function)}")
-    return function(*values)
+    try:
+        return function(*values)
+    except TypeError as error:
+        # Raised by the call itself, not in the function: the number of arguments is wrong.
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            count = "1 argument" if len(values) == 1 else f"{len(values)} arguments"
+            raise LibraryFault("0204", f"the function is called with {count}, which it does not take") from None
+        raise
 
 
 def holds(function: Any, value: Any) -> bool:
@@ -77,6 +84,8 @@ def require_count(count: Any, what: str = "a number of elements") -> int:
         raise LibraryFault("0203", f"{what} is an int, not {type_name(count)}")
     if count < 0:
         raise LibraryFault("0801", f"{what} can't be negative: {count}")
+    if count >= MAX_EXTENT:
+        raise LibraryFault("0804", f"{count} is more than any memory can hold")
     return int(count)
 
 

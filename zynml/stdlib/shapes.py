@@ -28,6 +28,7 @@ Dims = tuple[ShapeExpr | None, ...]
 
 MAX_RANK = 64
 """NumPy's."""
+MAX_EXTENT = 1 << 62
 
 
 def dims_of(kind: Type) -> Dims | None:
@@ -182,19 +183,25 @@ def require_extents(shape: tuple[int, ...]) -> tuple[int, ...]:
     for extent in shape:
         if extent < 0:
             raise LibraryFault("0301", f"a shape can't have the negative extent {extent}: {shape_text(shape)}")
+        if extent >= MAX_EXTENT:
+            raise too_large(shape)
     if len(shape) > MAX_RANK:
         raise LibraryFault("0301", f"a tensor has at most {MAX_RANK} axes, not {len(shape)}")
     return shape
+
+
+def too_large(shape: tuple[int, ...]) -> LibraryFault:
+    return LibraryFault("0804", f"a tensor of shape {shape_text(shape)} has more elements than any memory can hold")
 
 
 def require_memory(shape: tuple[int, ...], item_bytes: int) -> None:
     """Fault 0804 when a tensor of that shape can't be held: before NumPy is asked, whose answer may be the end of the process."""
     elements = math.prod(shape)
     # The product with an empty axis is 0, but NumPy still wants each extent to be a size.
-    if elements * item_bytes < 1 << 24 and all(extent < 1 << 62 for extent in shape):
+    if elements * item_bytes < 1 << 24 and all(extent < MAX_EXTENT for extent in shape):
         return
-    if elements * item_bytes >= 1 << 63 or any(extent >= 1 << 62 for extent in shape):
-        raise LibraryFault("0804", f"a tensor of shape {shape_text(shape)} has more elements than any memory can hold")
+    if elements * item_bytes >= 1 << 63 or any(extent >= MAX_EXTENT for extent in shape):
+        raise too_large(shape)
     free = available_memory()
     if elements * item_bytes > free:
         raise LibraryFault(

@@ -8,6 +8,7 @@ from compiler.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import (
     I64,
     STRING,
+    UNIT,
     UNKNOWN,
     ListType,
     ShapeExpr,
@@ -29,6 +30,7 @@ from zynml.stdlib.shapes import (
     shape_text,
     static_axis,
     tensor_type,
+    too_large,
 )
 
 family = Family()
@@ -70,7 +72,7 @@ def rearranged(calls: CallTypes) -> Type:
 
 def _shape_rule(calls: CallTypes) -> Type:
     kind = as_tensor_type(subject(calls))
-    if "axis" not in calls.types:
+    if calls.types.get("axis", UNIT) == UNIT:
         return ListType(I64)
     dims = dims_of(kind) if kind is not None else None
     if dims is not None:
@@ -325,7 +327,7 @@ def expand(self: Any, shape: Any) -> Tensor:
                 "0301", f"{shape_text(array.shape)} can't expand to {shape_text(target)}: axis {axis} has extent {have}, not 1"
             )
     if int(np.prod(extents, dtype=object)) >= 1 << 62:
-        raise LibraryFault("0804", f"a tensor of shape {shape_text(extents)} has more elements than any memory can hold")
+        raise too_large(extents)
     return Tensor(np.broadcast_to(array, extents))
 
 
