@@ -341,7 +341,7 @@ def used_only_to_update(value: Value, is_old: Test, nest: "Nest", sinks: set[int
 
 
 def depends(value: Value, test: Test) -> bool:
-    """Whether any value that this one is computed from (plainly, not through loops or memory) passes the test."""
+    """Whether any value that this one is computed from (not through memory) passes the test."""
     seen: set[int] = set()
     stack = [value]
     while stack:
@@ -351,8 +351,9 @@ def depends(value: Value, test: Test) -> bool:
         seen.add(id(current))
         if test(current):
             return True
-        if current.source is not None and not current.source.regions:
-            stack.extend(v for v in current.source.operand_values if isinstance(v.type, Tile))
+        if current.source is not None:
+            below = current.source.walk() if current.source.regions else (current.source,)
+            stack.extend(v for op in below for v in op.operand_values if isinstance(v.type, Tile))
     return False
 
 

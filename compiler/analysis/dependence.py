@@ -243,6 +243,12 @@ class _Judge:
     def read_besides(self, parameter: Value, value: Value) -> bool:
         """Whether the running value is used for more than its own update."""
         chain = update_chain(value, parameter)
+        for op in chain.values():
+            if isinstance(op, For) and parameter in op.carried:
+                number = op.carried.index(parameter)
+                last = op.body.body[-1]
+                if self.read_besides(op.body.parameters[1 + number], last.operand_values[number]):
+                    return True
         return any(
             id(use) not in chain
             for one in [parameter, *(r for step in chain.values() for r in step.results)]
@@ -383,14 +389,17 @@ def carried_update(value: Value, parameter: Value) -> tuple[str, tuple[str, ...]
             return found[0], (), list(operands[: len(operands) // 2])
         return found[0], found[2], [parameter]
     match value.source:
-        case If(then=then, otherwise=otherwise) as branch if otherwise is not None:
+        case If(condition=condition, then=then, otherwise=otherwise) as branch if otherwise is not None:
+            if depends(condition, lambda v: v is parameter):
+                return None
             number = branch.results.index(value)
             sides = [r.body[-1].operand_values[number] for r in (then, otherwise)]
             changed = [side for side in sides if side is not parameter]
-            inner = [carried_update(side, parameter) for side in changed]
-            if inner and all(one is not None and one[0] == inner[0][0] for one in inner if inner[0]) and inner[0] is not None:
-                return inner[0]
-            return None
+            inner = [one for side in changed if (one := carried_update(side, parameter)) is not None]
+            if not inner or len(inner) != len(changed) or any(one[0] != inner[0][0] for one in inner):
+                return None
+            flags = tuple(flag for flag in inner[0][1] if all(flag in one[1] for one in inner))
+            return inner[0][0], flags, inner[0][2]
         case For(carried=carried) as loop if parameter in carried:
             number = loop.results.index(value)
             if carried[number] is not parameter:

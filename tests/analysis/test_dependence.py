@@ -129,3 +129,12 @@ def test_loops_found_free_of_order_may_run_backwards(family: str) -> None:
             interpret(made.function, found)
             for a, b in zip(expected, found, strict=True):
                 np.testing.assert_array_equal(a, b, err_msg=f"seed {seed}, {op.variable}\n{print_function(made.function)}")
+
+
+def test_a_running_sum_through_two_loops_is_a_scan_along_both() -> None:
+    text = """%z = const 0.0 : f32  %s = slot %z : slot<f32>
+        for i in 0..N { for j in 0..M { %x = load %X[i, j] : f32  %o = get %s : f32  %a = add %o, %x reassoc  set %s, %a
+        store %out[i, j], %a } }"""
+    function = nest(text, "N: index; M: index; X: mem<NxMxf32, readonly>; out: mem<NxMxf32>")
+    assert kinds(function) == {"i": C, "j": C}
+    assert kinds(slots_to_carried(function)) == {"i": C, "j": C}
