@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from library_calls import Caller
