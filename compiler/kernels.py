@@ -363,7 +363,7 @@ def launch(kernel: BuiltKernel, values: Mapping[str, Any], threads: int, compute
     sizes = kernel.sizes(shapes, scalars)
     arrays = _without_aliases(kernel, arrays)
     results = [_allocate(result, sizes, number, arrays) for number, result in enumerate(plan.results)]
-    saved = {r.input: arrays[r.input].copy() for r in plan.results if r.input is not None and kernel.lowered.function.sites}
+    saved = {r.input: arrays[r.input].copy() for r in plan.results if r.input is not None and kernel.nest.sites}
     keep: list[Any] = []
     native = kernel.native
     arguments = [
@@ -375,7 +375,7 @@ def launch(kernel: BuiltKernel, values: Mapping[str, Any], threads: int, compute
     if fault is not None:
         for name, array in saved.items():
             arrays[name][...] = array
-        raise ZyntaxError(_fault(fault, kernel.lowered.function.sites, compute))
+        raise ZyntaxError(_fault(fault, kernel.nest.sites, compute))
     for result, array in zip(plan.results, results, strict=True):
         if result.input is not None and array is not values[result.input].array:
             values[result.input].array[...] = array
