@@ -217,7 +217,7 @@ def _position(body: Body, form: Affine) -> Value:
     return index_value(body.build, affine(form))
 
 
-def comparison_facts(operator: str, left: Number, right: Number) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
+def comparison_facts(body: Body, operator: str, left: Number, right: Number) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
     """Forms that are at least 0 where the comparison holds, and where it doesn't."""
     a, b = left.form, right.form
     if a is None or b is None:
@@ -232,6 +232,14 @@ def comparison_facts(operator: str, left: Number, right: Number) -> tuple[tuple[
         case ">=":
             return (a - b,), (b - a - 1,)
         case "==":
-            return (a - b, b - a), ()
+            return (a - b, b - a), _apart(body, a - b)
         case _:
-            return (), (a - b, b - a)
+            return _apart(body, a - b), (a - b, b - a)
+
+
+def _apart(body: Body, difference: Affine) -> tuple[Affine, ...]:
+    """What follows from a difference that isn't 0, where its sign is known."""
+    for form in (difference, -difference):
+        if form.value is None and body.facts.proves(form):
+            return (form - 1,)
+    return ()

@@ -395,7 +395,7 @@ def truth(body: Body, node: nodes.Expression) -> Truth:
         match node:
             case nodes.Binary(operator=operator, left=left, right=right) if operator in COMPARISONS:
                 a, b = number(body, left), number(body, right)
-                yes, no = comparison_facts(operator, a, b)
+                yes, no = comparison_facts(body, operator, a, b)
                 return Truth(compare(body, operator, a, b), yes, no)
             case nodes.Unary(operator="not", operand=operand):
                 inner = truth(body, operand)
@@ -420,7 +420,7 @@ def as_truth(body: Body, found: Number, node: nodes.Expression) -> Truth:
             hint=f"compare it: `{words(node)} != 0.0`",
         )
     zero = literal(0)
-    yes, no = comparison_facts("!=", found, zero)
+    yes, no = comparison_facts(body, "!=", found, zero)
     return Truth(compare(body, "!=", found, zero), yes, no)
 
 

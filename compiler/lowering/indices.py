@@ -7,7 +7,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import FaultSite
 from compiler.lowering.arithmetic import form_of
 from compiler.lowering.body import Access, Body, Memory, fault
-from compiler.lowering.dtypes import hir_name
+from compiler.lowering.dtypes import accumulator, hir_name
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, typed
 from compiler.lowering.ranges import Facts, extreme
@@ -68,6 +68,8 @@ def load(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Expr
         dtype, weak, origin = body.flows.get(("result", memory.name), (memory.dtype, True, None))
         return typed(body.build.cast(value, hir_name(dtype)), dtype, origin, weak)
     wide = body.widen
+    if wide is not None and wide.is_float and memory.dtype.is_int:
+        wide = accumulator(memory.dtype)
     if wide is not None and wide is not memory.dtype and wide.is_float == memory.dtype.is_float and wide.bits > memory.dtype.bits:
         if memory.dtype.is_int and not (wide.is_signed or not memory.dtype.is_signed):
             return number
