@@ -187,6 +187,8 @@ def describe_error(found: Token, previous: Token, acceptable: frozenset[str], te
             start, end, label = previous.end, previous.end + 1, "the line ends here"
         case "$END":
             start, end, label = previous.end, previous.end + 1, "the file ends here"
+        case "$EXPRESSION_END":
+            start, end, label = previous.end, previous.end + 1, "the expression ends here"
         case "INDENT":
             label = "this line is indented deeper"
         case _ if found.text in HARD:
@@ -236,6 +238,8 @@ def _words(acceptable: frozenset[str]) -> list[str]:
         words.append("a block (`{`)")
         kinds -= {"LBRACE"}
     ends = kinds & _END
+    if operator and ends:
+        kinds -= {"COLON"}  # `name: type = value` is not what is likely meant.
     kinds -= _END
     if "EQUAL" in kinds and "ASSIGN_OP" in kinds:
         kinds -= {"EQUAL", "ASSIGN_OP"}
@@ -270,7 +274,7 @@ def _hint(found: Token, previous: Token, acceptable: frozenset[str], headers: li
         return f"write `{found.text}= 1`"
     if previous.kind == found.kind == "PLUS":
         return "write `+= 1`"
-    if found.kind in ("NL", "INDENT") and "COLON" in acceptable and "LBRACE" in acceptable and headers:
+    if found.kind in ("NL", "INDENT") and "COLON" in acceptable and "LBRACE" in acceptable:
         return "end the line with `:`, or open a block with `{`"
     if found.kind in _OPERAND_ENDS and previous.kind in _OPERAND_ENDS and {"COMMA", "RPAR"} <= acceptable:
         return "separate the two with `,`"

@@ -75,6 +75,7 @@ class Machine:
     def __init__(self, tables: Tables, words: Words, actions: object, text: str, start: str) -> None:
         self.tables = tables
         self.text = text
+        self.start = start
         self.masked, scan_faults = mask(text)
         self.faults: list[Fault] = list(scan_faults)
         self.layout = Layout(self.masked, words)
@@ -260,6 +261,8 @@ class Machine:
         if token.kind != "$END" or not self.faults:
             acceptable = frozenset(kind for kind in self.tables.terminals if self._accepts(kind))
             found = Token("NL", "", token.start, token.end) if token.kind in _BEGINS_ONLY and self._on_new_line(token) else token
+            if self.start == "expression_only" and token.kind in ("NL", "$END"):
+                found = Token("$EXPRESSION_END", "", token.start, token.end)
             self.faults.append(describe_error(found, self.previous, acceptable, self.text, self.layout.frames[-1].headers))
 
     def _accepts(self, kind: str) -> bool:
