@@ -65,7 +65,7 @@ def check(
 ) -> CheckedProgram:
     """Checks one file against a library. Never raises for what is wrong with the program. `find_module` says whether an imported
     module has a file; without it any import is believed."""
-    checker = Checker(library, compute_rule, Diagnostics(), infer_functions.generic_result, find_module=find_module)
+    checker = Checker(library, compute_rule, Diagnostics(), infer_functions.generic_result, find_module=find_module, program=program)
     _declare_types(checker, program)
     checker.statements(program.statements, _top_scope(program, checker))
     match program.statements[-1:]:

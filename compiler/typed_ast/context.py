@@ -2,6 +2,7 @@
 themselves stand in the infer_*.py files, one idea each."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -10,11 +11,24 @@ from attrs import Factory, define, field, frozen
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.source import NOWHERE, Span
 from compiler.tuples import as_tuple
+from compiler.typed_ast.assigned_names import assigned_by_functions
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.conversions import Fit, fit
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.library import Library
-from compiler.typed_ast.nodes import Block, Compute, Conditional, Expression, ExpressionStatement, Function, If, Name, Node, Statement
+from compiler.typed_ast.nodes import (
+    Block,
+    Compute,
+    Conditional,
+    Expression,
+    ExpressionStatement,
+    Function,
+    If,
+    Name,
+    Node,
+    Program,
+    Statement,
+)
 from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.scope import Scope, UserFunction, name_place
 from compiler.typed_ast.shapes import describe, differ, dims_of
@@ -90,7 +104,7 @@ class Frame:
     top: bool = False
 
 
-@define(eq=False)
+@define(eq=False, slots=False)
 class Checker:
     library: Library
     compute_rule: ComputeRule
@@ -99,8 +113,12 @@ class Checker:
     resolver: TypeResolver = field(init=False)
     types: dict[int, Type] = Factory(dict)
     kernels: dict[int, KernelMetadata] = Factory(dict)
+    tree_types: dict[int, Type] = Factory(lambda self: self.types, takes_self=True)
+    tree_kernels: dict[int, KernelMetadata] = Factory(lambda self: self.kernels, takes_self=True)
+    """What goes into the tree. `types` and `kernels` are others while an instance of a generic function is checked."""
     frame: Frame = Factory(lambda: Frame(top=True))
     find_module: FindModule | None = None
+    program: Program | None = None
     top_names: dict[str, Span] = Factory(dict)
     """The variables that the program itself declares, wherever it does."""
     open_names: bool = False
@@ -137,6 +155,11 @@ class Checker:
         if isinstance(node, Name) and scope.find(node.name) is None and node.name in self.library.constants:
             return self.library.constants[node.name][1]
         return constant(node, scope)
+
+    @cached_property
+    def changed_elsewhere(self) -> frozenset[str]:
+        """Variables that a function other than their own assigns."""
+        return frozenset() if self.program is None else assigned_by_functions(self.program)
 
     # ---- inference ----
 

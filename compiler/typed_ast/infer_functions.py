@@ -44,13 +44,17 @@ def generic_result(checker: Checker, function: UserFunction) -> Type:
     if key in checker.in_progress:
         return declared_result(checker, function) or UNKNOWN
     checker.in_progress.add(key)
+    # What the body is found to be goes into the tree, whoever asks first: a call in an instance, or in a loop's second round.
     labels, checker.instance_labels = checker.instance_labels, ()
     muted, checker.muted = checker.muted, 0
+    types, kernels = checker.types, checker.kernels
+    checker.types, checker.kernels = checker.tree_types, checker.tree_kernels
     try:
         found = _check_body(checker, function, parameter_types(checker, function), first=True)
     finally:
         checker.in_progress.discard(key)
         checker.instance_labels, checker.muted = labels, muted
+        checker.types, checker.kernels = types, kernels
     checker.results[key] = found
     return found
 

@@ -112,6 +112,8 @@ def _bind_pattern(checker: Checker, node: Let, pattern: Pattern, found: Type, de
         case BindingPattern(name=name):
             kind = VariableKind.MUTABLE if node.mutable else VariableKind.LET
             span = pattern.span if pattern.span != NOWHERE else node.span
+            if node.mutable and not declared and isinstance(found, TensorType) and name in checker.changed_elsewhere:
+                found = ANY_TENSOR
             variable = Variable(name, strong(found), span, kind, declared, frame=checker.frame, assigned=node.value is not None)
             if not node.mutable:
                 variable.constant = known

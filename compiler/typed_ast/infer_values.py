@@ -176,20 +176,10 @@ def function_value(checker: Checker, function: UserFunction) -> Type:
 
 
 KERNEL_WORDS = frozenset(
-    [
-        "thread_idx",
-        "block_idx",
-        "block_dim",
-        "grid_dim",
-        "global_idx",
-        "lane_id",
-        "barrier",
-        "fence",
-        "block_sum",
-        "row_max",
-        "row_sum",
-        "random",
-    ]
+    {
+        *("thread_idx", "block_idx", "block_dim", "grid_dim", "global_idx", "lane_id"),
+        *("barrier", "fence", "block_sum", "row_max", "row_sum", "random"),
+    }
 )
 """Functions of kernels that host code does not have, beside those on atomics and warps."""
 _OPTION_WORDS = {"None", "Some", "Ok", "Err"}

@@ -1,8 +1,11 @@
 """Types of expressions: literals, promotion, shapes, calls."""
 
+import sys
+
 import pytest
 
-from tests.typed_ast.checking import codes, messages, type_of, types_of
+from compiler.typed_ast import nodes
+from tests.typed_ast.checking import checked, codes, messages, type_of, types_of
 
 
 @pytest.mark.parametrize(
@@ -220,3 +223,24 @@ def test_three_independent_errors_are_three_messages_by_position() -> None:
 def test_what_depends_on_an_error_is_silent() -> None:
     program = "let a = zeros(3) + zeros(4)\nlet b = a @ 3\nlet c = b\nif c { c.foo() }\nlet d = missing + 1\nfor i in d { i[0] = 2 }"
     assert codes(program) == ["0301", "0201"], messages(program)
+
+
+def test_a_body_that_an_instance_asks_for_first_is_typed_in_the_tree() -> None:
+    program = checked("def g(a: i64) { a * 2.0 }\ndef h(x) { g(1) }\nprintln(h(2))").program
+    function = program.statements[0]
+    assert isinstance(function, nodes.Function)
+    assert function.body is not None
+    (statement,) = function.body.statements
+    assert isinstance(statement, nodes.ExpressionStatement)
+    assert str(statement.value.type) == "f64"
+
+
+def test_long_chains_and_deep_nests_are_checked() -> None:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(20000)
+    try:
+        assert type_of(" + ".join(["1"] * 2000)) == "i64"
+        assert type_of("(" * 150 + "1" + ")" * 150) == "i64"
+        assert codes("if true {" * 150 + "println(missing)" + "}" * 150) == ["0201"]
+    finally:
+        sys.setrecursionlimit(limit)

@@ -1,0 +1,61 @@
+"""Which variables functions assign that are not their own. Such a variable may change at any call, so the checker takes no shape of
+it for granted."""
+
+from attrs import fields
+
+from compiler.typed_ast.nodes import (
+    Assign,
+    BindingPattern,
+    Compute,
+    Function,
+    Lambda,
+    Name,
+    Node,
+    Program,
+    TupleLiteral,
+)
+
+
+def assigned_by_functions(program: Program) -> frozenset[str]:
+    """Names that some function or lambda of the program assigns without declaring them itself."""
+    found: set[str] = set()
+    waiting: list[Node] = [program]
+    while waiting:
+        owner = waiting.pop()
+        assigned, declared, inner = _names_of(owner)
+        waiting += inner
+        if owner is not program:
+            found |= assigned - declared
+    return frozenset(found)
+
+
+def _names_of(owner: Node) -> tuple[set[str], set[str], list[Node]]:
+    """Names that a function assigns and declares, and the functions in it, which are not looked into."""
+    assigned: set[str] = set()
+    declared: set[str] = set()
+    functions: list[Node] = []
+    waiting: list[object] = [getattr(owner, field.name) for field in fields(type(owner))]
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case tuple():
+                waiting.extend(node)
+                continue
+            case Function() | Lambda():
+                functions.append(node)
+                continue
+            case Compute(inputs=inputs):
+                # Its body has variables of its own.
+                waiting.extend(given.value for given in inputs)
+                continue
+            case Assign(target=Name(name=name)):
+                assigned.add(name)
+            case Assign(target=TupleLiteral(elements=elements)):
+                assigned |= {element.name for element in elements if isinstance(element, Name)}
+            case BindingPattern(name=name):
+                declared.add(name)
+        if isinstance(node, Node):
+            waiting.extend(getattr(node, field.name) for field in fields(type(node)))
+    if isinstance(owner, Function | Lambda):
+        declared |= {parameter.name for parameter in owner.parameters}
+    return assigned, declared, functions
