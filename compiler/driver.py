@@ -247,5 +247,5 @@ def _absent(name: str, span: Span | None) -> Diagnostic:
         span,
         "this block is to run there" if span else "",
         notes=("devices here: cpu",),
-        hint='`--device cpu` runs the program on the CPU; `@device("auto")` takes what is there, `@device("cuda:0", fallback="cpu")` falls back',
+        hint=f'`--device cpu` runs the program on the CPU, as does `@device("auto")` here; `@device("{name}", fallback="cpu")` falls back',
     )

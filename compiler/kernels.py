@@ -246,9 +246,8 @@ def _as_tensor(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return Tensor(value)
     if isinstance(value, list):
-        from runtime.tensor import from_list
-
-        return from_list(value)
+        array = np.array(value)
+        return Tensor(array.astype(np.float32) if array.dtype == np.float64 else array)
     return value
 
 

@@ -45,9 +45,8 @@ class LazyGroup(click.Group):
             import difflib
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            if near:
-                error.message += f" Did you mean `{near[0]}`?"
-            raise
+            hint = f" Did you mean `{near[0]}`?" if near else ""
+            raise click.UsageError(f"{error.message}{hint}", context) from None
 
 
 def _module_of(verb: str) -> str:

@@ -4,13 +4,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import IO, TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 if TYPE_CHECKING:
     from compiler.diagnostics import Diagnostic
-    from compiler.source import Sources
 
 INTERRUPTED = 130
 
@@ -110,7 +110,7 @@ def internal_fault(error: Exception) -> "Diagnostic":
     from compiler.diagnostics import Diagnostic
 
     frames = traceback.extract_tb(error.__traceback__)
-    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
     return Diagnostic(
         "0901",
         f"internal fault: {type(error).__name__}: {error} ({place})",
@@ -118,12 +118,12 @@ def internal_fault(error: Exception) -> "Diagnostic":
     )
 
 
-def wants_colour(stream: IO[str]) -> bool:
+def wants_colour(stream: TextIO) -> bool:
     """NO_COLOR (any value) wins; else colour on a terminal only."""
     return not os.environ.get("NO_COLOR") and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _write(stream: IO[str], text: str) -> None:
+def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
     except UnicodeEncodeError:

@@ -10,7 +10,7 @@ the values. What is known about the order of computation is only what the values
 
 This is section "place" of the HIR's design; the recursion over axes replaces its fixed pair of grid and serial axes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from attrs import Factory, define
 
@@ -118,7 +118,7 @@ class _Placing:
 
     # ---- targets ----
 
-    def produce(self, targets: list[Target], region: _Region, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
+    def produce(self, targets: Sequence[Target], region: _Region, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
         """Computes all targets inside `region`. A reduction in `state` has begun: its accumulators come in and go out; one that isn't
         begins here, and its results are noted in the region."""
         result = dict(state)
@@ -173,13 +173,13 @@ class _Placing:
         return min(missing, key=self.table.order) if missing else None
 
     def loop_over(
-        self, axis: str, group: list[Target], region: _Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
+        self, axis: str, group: Sequence[Target], region: _Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
     ) -> None:
         """One loop over the axis's outer digit for the whole group, and, when the tile may not divide the extent, its masked end."""
         plan = self.table[axis]
         begun = [t for t in group if isinstance(t, Reduce | Contract) and t not in state]
-        for target in begun:
-            result[target] = self.identity(target, region)
+        for one in begun:
+            result[one] = self.identity(one, region)
         carrying = [t for t in group if isinstance(t, Reduce | Contract)]
         extent = self.field.axes[axis]
         for target in group:
@@ -196,9 +196,8 @@ class _Placing:
                 self.chunked_loop(plan, high, group, carrying, region, result)
             else:
                 self.one_loop(plan, low, high, ragged, "thread" if threaded else "time", group, carrying, region, result)
-        for target in begun:
-            assert isinstance(target, Reduce | Contract)
-            for value, final in zip(target.results, self.combine_digits(target, result.pop(target), region), strict=True):
+        for one in begun:
+            for value, final in zip(one.results, self.combine_digits(one, result.pop(one), region), strict=True):
                 region.made[value] = final
 
     def one_loop(
@@ -208,8 +207,8 @@ class _Placing:
         high: Affine,
         ragged: bool,
         where: str,
-        group: list[Target],
-        carrying: list[Target],
+        group: Sequence[Target],
+        carrying: Sequence[Target],
         region: _Region,
         result: dict[Target, list[Value]],
     ) -> None:
@@ -235,7 +234,7 @@ class _Placing:
             position += count
 
     def chunked_loop(
-        self, plan: AxisPlan, whole: Affine, group: list[Target], carrying: list[Target], region: _Region, result: dict[Target, list[Value]]
+        self, plan: AxisPlan, whole: Affine, group: Sequence[Target], carrying: Sequence[Target], region: _Region, result: dict[Target, list[Value]]
     ) -> None:
         """Threads that reduce: a fixed number of chunks, a partial result for each, combined in order. The chunks depend on the extent
         alone, so the result doesn't depend on the number of threads."""
@@ -247,8 +246,7 @@ class _Placing:
             first = body.op("min", body.op("mul", loop.variable, share), total, name="first")
             last = body.op("min", body.add(first, share), total)
             inner = _Region(body, region, None, dict(region.forms), dict(region.masks))
-            partial = {t: self.identity(t, inner) for t in carrying if isinstance(t, Reduce | Contract)}
-            own: dict[Target, list[Value]] = dict(partial)
+            own: dict[Target, list[Value]] = {t: self.identity(t, inner) for t in carrying if isinstance(t, Reduce | Contract)}
             self.one_loop(plan, Affine.of(first.name), Affine.of(last.name), False, "time", group, carrying, inner, own)
             for buffer, value in zip(buffers, [v for t in carrying for v in own[t]], strict=True):
                 body.store(buffer, value, [loop.variable.name, *_axis_names(value)])

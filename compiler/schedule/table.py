@@ -6,6 +6,7 @@ registers, `simd` the lanes of a vector."""
 from attrs import field, frozen
 
 from compiler.hir.affine import Affine
+from compiler.tuples import as_tuple
 
 SIMD = "simd"
 """Name of the one tile axis that is a vector."""
@@ -62,8 +63,8 @@ class AxisPlan:
 class Table:
     """Axis plans in the order of their loops, outermost first; `reasons` say in words what was chosen and why."""
 
-    plans: tuple[AxisPlan, ...] = field(converter=tuple)
-    reasons: tuple[str, ...] = field(default=(), converter=tuple)
+    plans: tuple[AxisPlan, ...] = field(converter=as_tuple)
+    reasons: tuple[str, ...] = field(default=(), converter=as_tuple)
 
     def __getitem__(self, axis: str) -> AxisPlan:
         return next(plan for plan in self.plans if plan.axis == axis)
