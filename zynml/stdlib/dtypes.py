@@ -25,6 +25,7 @@ NUMBER_TYPES = (int, float, np.generic)
 """What a host scalar number can be (bool is an int)."""
 
 _BY_NAME = {dtype.value: dtype for dtype in DType}
+_PLAIN_CHARACTERS = frozenset("dlq?" if np.dtype(np.int64).char in "lq" and np.dtype("l").itemsize == 8 else "dq?")
 _PRECISION = {DType.F16: 1, DType.BF16: 1, DType.F32: 2, DType.F64: 3}
 
 
@@ -185,10 +186,7 @@ def require_bool(value: Any, what: str) -> bool:
 
 def host_scalar(value: Any) -> Any:
     """A NumPy scalar or 0-d array as a program's scalar: bool, int for i64, float for f64, else the NumPy scalar."""
-    kind = value.dtype
-    if kind == np.float64 or kind == np.int64 or kind == np.bool_:
-        return value.item()
-    return value[()]
+    return value.item() if value.dtype.char in _PLAIN_CHARACTERS else value[()]
 
 
 def scalar_of(value: Any, dtype: DType) -> Any:

@@ -2,6 +2,7 @@
 
 An index is an int, a Python slice, Ellipsis, or an int or bool tensor (which gathers, a copy). Slices of tensors are views."""
 
+from contextlib import suppress
 from types import EllipsisType
 from typing import Any
 
@@ -169,6 +170,9 @@ def _tensor_index(index: Array, shape: tuple[int, ...], axis: int) -> Array:
 
 def get_tensor(tensor: Tensor, indices: tuple[Any, ...]) -> Any:
     array = tensor.array
+    if len(indices) == array.ndim and all(type(index) is int for index in indices):
+        with suppress(IndexError):  # The slow way says which index is out of range.
+            return host_scalar(array[indices])
     index, single = numpy_index(array.shape, indices)
     if single:
         return host_scalar(array[index])
@@ -179,6 +183,10 @@ def put_tensor(tensor: Tensor, indices: tuple[Any, ...], new: Any) -> None:
     array = tensor.array
     if not array.flags.writeable:
         raise LibraryFault("0205", "this tensor can't be written to", "make a copy that can: `.clone()`")
+    if type(new) is float and array.dtype.kind == "f" and -6e4 < new < 6e4 and all(type(index) is int for index in indices):
+        with suppress(IndexError):  # The slow way says which index is out of range.
+            array[indices] = new
+            return
     index, _ = numpy_index(array.shape, indices)
     if isinstance(new, list):
         new = Tensor(array_of_list(new))

@@ -78,6 +78,8 @@ def operand_array(value: Any, dtype: DType) -> Array:
         require_fit(int(value), dtype)
     elif dtype.is_float and isinstance(value, int):
         value = float(value)
+    if type(value) is float and -6e4 < value < 6e4:
+        return np.asarray(value, dtype=numpy_of(dtype))
     with np.errstate(all="ignore"):
         return np.asarray(value).astype(numpy_of(dtype))
 

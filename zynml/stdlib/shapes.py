@@ -197,6 +197,8 @@ def too_large(shape: tuple[int, ...]) -> LibraryFault:
 def require_memory(shape: tuple[int, ...], item_bytes: int) -> None:
     """Fault 0804 when a tensor of that shape can't be held: before NumPy is asked, whose answer may be the end of the process."""
     elements = math.prod(shape)
+    if 0 < elements < 1 << 20:
+        return
     # The product with an empty axis is 0, but NumPy still wants each extent to be a size.
     if elements * item_bytes < 1 << 24 and all(extent < MAX_EXTENT for extent in shape):
         return

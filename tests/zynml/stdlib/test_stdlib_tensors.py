@@ -359,3 +359,17 @@ def test_indexing_is_numpys_where_it_is_in_range(parts: list[Any], at: int) -> N
         return
     found = get(Tensor(x), index)
     assert np.array_equal(found.array if isinstance(found, Tensor) else found, expected)
+
+
+def test_an_expanded_view_refuses_writes(call: Any) -> None:
+    with pytest.raises(LibraryFault) as caught:
+        put(call.method(t([[1, 2]]), "expand", 3, 2), (0, 0), 5.0)
+    assert (caught.value.code, caught.value.message) == ("0205", "this tensor can't be written to")
+
+
+def test_no_element_of_a_row_is_written_when_an_index_is_out_of_range() -> None:
+    x = t(np.zeros((2, 2)))
+    with pytest.raises(LibraryFault):
+        put(x, (2,), 1.0)
+    put(x, (-1,), 1.0)
+    assert x.array.tolist() == [[0, 0], [1, 1]]
