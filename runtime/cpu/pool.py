@@ -47,8 +47,18 @@ def _run(body: int, context: int, count: int) -> None:
     call = _BODY(body)
     others = [_executor().submit(call, context, number, count) for number in range(1, count)]
     call(context, 0, count)
-    for other in others:
-        other.result()
+    interrupted = False
+    while others:
+        try:
+            others[-1].result()
+            others.pop()
+        except KeyboardInterrupt:
+            # nothing may leave a callback while the others still write; the signal is raised again behind the kernel
+            interrupted = True
+    if interrupted:
+        import _thread
+
+        _thread.interrupt_main()
 
 
 @cache

@@ -1,8 +1,9 @@
 """sin, cos, tan and their inverses, and erf, for f32 and f64.
 
-sin and cos: x less the nearest multiple of pi/2, taken away in four parts (f32: in f64, in two), then a
-polynomial. Past 2**51, where neighbouring f64 lie half a radian apart, the C library's function is called, lane by lane and out
-of line; a scalar loop with that call isn't vectorised, a tile is. Errors in ulp, f32 / f64: sin and cos 1.5 / 1.0, tan 1.0 / 2.5, asin 2.0 / 2.0, acos 1.5 / 1.5, atan and atan2 2.0 / 2.0, erf 1.5 / 1.5."""
+sin and cos: x less the nearest multiple of pi/2, taken away in four parts (f32: in f64, in two), then a polynomial. Past 2**51,
+where neighbouring f64 lie half a radian apart, the C library's function is called, lane by lane and out of line; a scalar loop
+with that call isn't vectorised, a tile is. Errors in ulp, f32 / f64: sin and cos 1.5 / 1.0, tan 1.0 / 2.5, asin and acos
+1.0 / 1.0, atan and atan2 2.0 / 2.0, erf 1.5 / 1.5."""
 
 import math
 
