@@ -246,7 +246,10 @@ def _as_tensor(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return Tensor(value)
     if isinstance(value, list):
-        array = np.array(value)
+        try:
+            array = np.array(value)
+        except ValueError:
+            raise ZyntaxError(Diagnostic("0301", "the rows of the list have different lengths")) from None
         return Tensor(array.astype(np.float32) if array.dtype == np.float64 else array)
     return value
 
