@@ -4,9 +4,10 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.context import Checker, checks
-from compiler.typed_ast.conversions import strong
+from compiler.typed_ast.conversions import Fit, fit, strong
 from compiler.typed_ast.nodes import (
     Config,
+    FieldValue,
     Function,
     Import,
     ImportForm,
@@ -20,9 +21,9 @@ from compiler.typed_ast.nodes import (
 )
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import ERROR, UNIT, UNKNOWN, Type
+from compiler.typed_ast.types import ERROR, I64, STRING, UNIT, UNKNOWN, Type
 
-CONFIG_KEYS = ("device", "compute_device", "precision", "seed", "threads", "strict")
+CONFIG_KEYS = ("device", "compute_device", "precision", "seed")
 
 
 @checks(Function, TypeAlias)
@@ -60,11 +61,22 @@ def config(checker: Checker, node: Config, scope: Scope) -> Type:
                 Diagnostic("0210", f"key `{entry.name}` is given twice", span, "", (Label(seen[entry.name], "first given here"),))
             )
         seen.setdefault(entry.name, span)
-        if entry.name in ("device", "compute_device"):
-            value = constant(entry.value)
-            if isinstance(value, str):
-                checker.resolver.device(value, entry.value.span)
+        _config_value(checker, entry)
     return UNIT
+
+
+def _config_value(checker: Checker, entry: FieldValue) -> None:
+    value, found = constant(entry.value), checker.type_of(entry.value)
+    if entry.name == "seed":
+        if fit(found, I64) is Fit.NO or isinstance(value, float):
+            checker.report(Diagnostic("0203", f"`seed` is an int, not {found}", entry.value.span, f"this is {found}"))
+    elif entry.name in CONFIG_KEYS:
+        if fit(found, STRING) is Fit.NO:
+            checker.report(Diagnostic("0203", f"`{entry.name}` is a String, not {found}", entry.value.span, f"this is {found}"))
+        elif entry.name != "precision" and isinstance(value, str):
+            checker.resolver.device(value, entry.value.span)
+        elif isinstance(value, str) and value != "f32":
+            checker.later(f"precision `{value}`", entry.value.span, 'write `precision: "f32"`, and the types of tensors where they differ')
 
 
 @checks(ProgramParameter)

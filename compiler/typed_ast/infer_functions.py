@@ -96,7 +96,7 @@ def _check_body_here(checker: Checker, function: UserFunction, types: list[Type]
         return result or UNKNOWN
     found = checker.block(node.body, scope, result)
     if result is None:
-        value = found if not _is_statement_value(node.body) else UNKNOWN
+        value = found
         for returned in frame.returns:
             value = join(value, returned)
         checker.frame = outer
@@ -113,13 +113,6 @@ def refined(declared: Type, found: Type) -> Type:
         return declared
     element = found.element if declared.element == UNKNOWN else declared.element
     return TensorType(element, found.shape, declared.device)
-
-
-def _is_statement_value(body: Block) -> bool:
-    """True when the last expression is an `if` with branches that need not agree, since nobody has said that it is a value."""
-    if not body.statements or not isinstance(body.statements[-1], ExpressionStatement):
-        return False
-    return isinstance(body.statements[-1].value, If)
 
 
 def _check_declaration(checker: Checker, function: UserFunction) -> None:

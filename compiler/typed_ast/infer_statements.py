@@ -184,14 +184,10 @@ def _assigned_type(checker: Checker, node: Assign, before: Type, scope: Scope) -
 
 def _fits_element(checker: Checker, node: Assign, wanted: Type, found: Type, scope: Scope) -> None:
     """A store into an element or a slice; into a slice, a number fills it and a tensor is spread over it."""
-    if isinstance(wanted, TensorType):
-        if isinstance(found, (Scalar, ListType)):
-            return
-        if isinstance(found, TensorType):
-            return
-    if is_silent(wanted) or is_silent(found):
+    if isinstance(wanted, TensorType) and isinstance(found, (Scalar, ListType, TensorType)):
         return
-    checker.require(found, wanted, node.value, scope)
+    for leaf in leaves(node.value):
+        checker.require(checker.type_of(leaf), wanted, leaf, scope)
 
 
 def _assign_tuple(checker: Checker, node: Assign, target: TupleLiteral, scope: Scope) -> Type:
