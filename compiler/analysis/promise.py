@@ -156,7 +156,7 @@ class _Promise:
         return self.facts.nest.loops[-1] if self.facts.nest.loops else None
 
     def broken(self, loop: Loop | None, why: str, kind: str | None = None) -> Diagnostic:
-        actual = kind or self.actual()
+        actual = f"a {kind}" if kind else self.actual()
         hint = f"write `@kernel({kind})`, or leave the kind out: it is inferred" if kind else "leave the kind out: it is inferred"
         return Diagnostic(
             "0403",
