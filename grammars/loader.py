@@ -17,6 +17,7 @@ from typing import Any
 from grammars.machine import Rule, Tables
 
 _FOLDER = Path(__file__).parent
+_SHIPPED = _FOLDER / "tables"
 _FORMAT = 1
 _STARTS = ("program", "expression_only")
 # Words of the layout filter are dropped from what actions get, except where they say which operator stands there.
@@ -34,7 +35,7 @@ def load(language: str) -> Tables:
     """The tables of a language, from the package, the user's cache, or made anew (and then kept)."""
     key = _key(grammar_text(language))
     user = _user_cache() / f"{language}-{key[:16]}.json"
-    for path in (_FOLDER / "tables" / f"{language}.json", user):
+    for path in (_SHIPPED / f"{language}.json", user):
         tables = _read(path, key)
         if tables is not None:
             return tables
@@ -43,30 +44,72 @@ def load(language: str) -> Tables:
     return _tables(data)
 
 
-def build(language: str, strict: bool = False) -> dict[str, Any]:
-    """The tables as plain data, made by Lark. `strict`: shift/reduce conflicts are errors too."""
+def conflicts(language: str) -> list[tuple[str, str]]:
+    """The shift/reduce conflicts of a grammar, which Lark resolves as shift: (terminal, rule that could have ended)."""
+    import logging
+
+    from lark import logger
+
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    level = logger.level
+    others, logger.handlers = logger.handlers, [handler]
+    logger.setLevel(logging.DEBUG)
+    try:
+        _lark(grammar_text(language), debug=True)
+    finally:
+        logger.handlers = others
+        logger.setLevel(level)
+    terminals = [found[1] for line in lines if (found := re.match(r"Shift/Reduce conflict for terminal (\w+)", line))]
+    # Names of helper rules are numbered by where they come up first.
+    rules = [re.sub(r"_(\d+)\b", "", line.removeprefix(" * ").strip("<>")) for line in lines if line.startswith(" * ")]
+    return list(zip(terminals, rules, strict=True))
+
+
+def _lark(text: str, debug: bool = False) -> Any:
     from lark import Lark
 
+    return Lark(text, parser="lalr", lexer="contextual", start=list(_STARTS), maybe_placeholders=True, postlex=_AcceptAll(), debug=debug)
+
+
+def build(language: str) -> dict[str, Any]:
+    """The tables as plain data, made by Lark."""
     text = grammar_text(language)
-    lark = Lark(text, parser="lalr", lexer="contextual", start=list(_STARTS), maybe_placeholders=True, strict=strict, postlex=_AcceptAll())
+    lark = _lark(text)
     declared = set(re.findall(r"\b[A-Z][A-Z_]*\b", " ".join(re.findall(r"^%declare(.*)$", text, re.MULTILINE))))
     table = lark.parser.parser._parse_table
-    rules = list(
-        dict.fromkeys(rule for actions in table.states.values() for kind, (action, rule) in actions.items() if hasattr(rule, "expansion"))
-    )
-    numbers = {rule: number for number, rule in enumerate(rules)}
-    states: list[dict[str, int]] = [{} for _ in table.states]
-    for state, actions in table.states.items():
-        for kind, (_, argument) in actions.items():
-            states[state][kind] = argument if isinstance(argument, int) else -1 - numbers[argument]
+    order = _numbering(table)
+    rules: dict[Any, int] = {}
+    states: list[dict[str, int]] = []
+    for state in order:
+        entries: dict[str, int] = {}
+        for kind, (_, argument) in sorted(table.states[state].items(), key=_kind):
+            entries[kind] = order[argument] if isinstance(argument, int) else -1 - rules.setdefault(argument, len(rules))
+        states.append(entries)
     return {
         "key": _key(text),
         "terminals": [[terminal.name, terminal.pattern.to_regexp()] for terminal in _root_lexer(lark).terminals],
         "rules": [_rule(rule, declared) for rule in rules],
         "states": states,
-        "starts": table.start_states,
-        "ends": table.end_states,
+        "starts": {start: order[state] for start, state in sorted(table.start_states.items())},
+        "ends": {start: order[state] for start, state in sorted(table.end_states.items())},
     }
+
+
+def _numbering(table: Any) -> dict[int, int]:
+    """The states in the order in which a walk from the starts meets them: Lark's own numbers differ from run to run."""
+    waiting = [state for _, state in sorted(table.start_states.items())]
+    order: dict[int, int] = {}
+    for state in waiting:  # It grows while it is walked.
+        if state not in order:
+            order[state] = len(order)
+            waiting += [argument for _, (_, argument) in sorted(table.states[state].items(), key=_kind) if isinstance(argument, int)]
+    return order
+
+
+def _kind(entry: tuple[str, object]) -> str:
+    return entry[0]
 
 
 class _AcceptAll:
@@ -161,7 +204,7 @@ def _write(path: Path, data: dict[str, Any]) -> None:
 def main() -> None:
     """Make the tables that the wheel ships."""
     for language in sys.argv[1:] or ("zynml",):
-        _write(_FOLDER / "tables" / f"{language}.json", build(language))
+        _write(_SHIPPED / f"{language}.json", build(language))
 
 
 if __name__ == "__main__":

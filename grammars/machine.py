@@ -4,10 +4,9 @@ The lexer is contextual: the state decides which spellings are looked for. After
 the beginning of the statement and on at the next one of the same block, so that one run finds all faults."""
 
 import re
-from functools import lru_cache
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from grammars.expected import describe_error
 from grammars.faults import Fault, Token
@@ -49,12 +48,13 @@ class Tables:
     starts: dict[str, int]
     ends: dict[str, int]
     terminals: frozenset[str]
+    _methods: dict[type, list[Any]] = field(factory=dict)
 
-
-@lru_cache(16)
-def _methods(tables: Tables, actions: type) -> list[Any]:
-    """The action of each rule, None for a helper rule."""
-    return [getattr(actions, rule.action) if rule.action else None for rule in tables.rules]
+    def methods(self, actions: type) -> list[Any]:
+        """The action of each rule in a class of actions, None for a helper rule."""
+        if actions not in self._methods:
+            self._methods[actions] = [getattr(actions, rule.action) if rule.action else None for rule in self.rules]
+        return self._methods[actions]
 
 
 class _Spliced(list[Any]):
@@ -80,7 +80,7 @@ class Machine:
         self.faults: list[Fault] = list(scan_faults)
         self.layout = Layout(self.masked, words)
         self.actions = actions
-        self.methods = _methods(tables, type(actions))
+        self.methods = tables.methods(type(actions))
         self.end_state = tables.ends[start]
         self.states = [tables.starts[start]]
         self.values: list[Any] = []
