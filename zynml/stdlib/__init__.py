@@ -23,6 +23,8 @@ FAMILIES = (
     "reductions",
     "elementwise",
     "linalg",
+    "ordering",
+    "places",
     "collections",
     "lists",
     "strings",

@@ -29,7 +29,7 @@ def string_concat(left: Any, right: Any) -> str:
     return require_text(left) + require_text(right)
 
 
-@family.method("String", "concat", "push_str", result=STRING, other="String")
+@family.method("String", "concat", result=STRING, other="String")
 def concat(self: Any, other: Any) -> str:
     """Both texts, one after the other."""
     return string_concat(self, other)

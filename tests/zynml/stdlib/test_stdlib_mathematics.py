@@ -239,3 +239,33 @@ def test_softmax_layer_norm_cross_entropy(call: Any) -> None:
     assert call.fault("cross_entropy", Tensor(x), t([0], np.int64)) == ("0301", "`cross_entropy` of 4 rows needs as many targets, not 1")
     assert call.method(t([1, 0], np.int64), "one_hot", 3).array.tolist() == [[0, 1, 0], [1, 0, 0]]
     assert call.method(t([1.0]), "allclose", t([1.0 + 1e-7])) is True
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "i8", "u64", "bool"])
+def test_sorting_is_stable_both_ways(call: Any, dtype: str) -> None:
+    array = rng.integers(0, 4, (5, 9)).astype(DTYPES[dtype])
+    for axis in (0, 1):
+        order = np.argsort(array.astype(np.float64), axis=axis, kind="stable")
+        assert np.array_equal(call("argsort", Tensor(array), axis).array, order)
+        assert np.array_equal(call("sort", Tensor(array), axis).array, np.take_along_axis(array, order, axis))
+        downward = np.argsort(-array.astype(np.float64), axis=axis, kind="stable")
+        assert np.array_equal(call("argsort", Tensor(array), axis, descending=True).array, downward)
+
+
+def test_nan_sorts_last_both_ways(call: Any) -> None:
+    x = t([2, np.nan, 3, np.nan, 1])
+    assert call("argsort", x).array.tolist() == [4, 0, 2, 1, 3]
+    assert call("argsort", x, descending=True).array.tolist() == [2, 0, 4, 1, 3]
+    values, places = call("topk", x, 2)
+    assert values.array.tolist() == [3, 2] and places.array.tolist() == [2, 0]
+    assert call.fault("topk", x, 6) == ("0801", "`topk` of 6 is out of range: axis 0 of [5] has 5")
+    assert call("tril", t(np.ones((2, 2)))).array.tolist() == [[1, 0], [1, 1]]
+    assert call("triu", t(np.ones((2, 2))), 1).array.tolist() == [[0, 1], [0, 0]]
+
+
+def test_what_is_not_there_yet_says_so(call: Any) -> None:
+    assert call.fault("conv2d", t([1]), t([1]), stride=2) == ("0109", "`conv2d` is valid, but not supported yet")
+    assert call.method_fault([1, 2], "find", lambda x: True) == ("0109", "`find` is valid, but not supported yet")
+    assert call("compute_devices") == ["cpu"]
+    assert call.method(t([1]), "to_device", "cpu").array.tolist() == [1]
+    assert call.method_fault(t([1]), "to_device", "cuda:0")[0] == "0501"

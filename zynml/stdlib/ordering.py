@@ -1,0 +1,106 @@
+"""Sorting tensors, and picking from them: stable, nan last, ties by position."""
+
+from typing import Any
+
+import numpy as np
+
+from compiler.library import CallTypes, LibraryFault
+from compiler.typed_ast.types import DType, ShapeExpr, TupleType, Type
+from runtime.tensor import Array, Tensor
+from zynml.stdlib.dtypes import array_dtype, element_dtype, require_bool, type_name
+from zynml.stdlib.family import Family, subject
+from zynml.stdlib.shapes import Dims, dims_of, is_int, require_axis, shape_text, tensor_type
+from zynml.stdlib.structure import array_of, as_tensor_type, constant_axis, with_dims
+
+family = Family()
+
+
+def _checked_dims(calls: CallTypes) -> Dims | None:
+    kind = as_tensor_type(subject(calls))
+    dims = dims_of(kind) if kind is not None else None
+    if dims is not None:
+        constant_axis(calls, "axis", len(dims), -1)
+    return dims
+
+
+def _sorted_rule(calls: CallTypes) -> Type:
+    return with_dims(as_tensor_type(subject(calls)), _checked_dims(calls))
+
+
+def _order_rule(calls: CallTypes) -> Type:
+    return tensor_type(DType.I64, _checked_dims(calls))
+
+
+def order_of(array: Array, axis: int, descending: bool) -> Array:
+    """The positions along an axis in sorted order."""
+    keys = array.astype(np.float32) if array_dtype(array) is DType.BF16 else array
+    if not descending:
+        return np.argsort(keys, axis=axis, kind="stable")
+    # Sorting the mirror image and mirroring the positions keeps equals in their order; ranks make that safe for every dtype.
+    ranks = np.unique(keys, return_inverse=True, equal_nan=True)[1].reshape(keys.shape).astype(np.int64)
+    missing = np.isnan(keys) if array_dtype(keys).is_float else np.zeros(keys.shape, dtype=np.bool_)
+    return np.argsort(np.where(missing, 1, -ranks), axis=axis, kind="stable")
+
+
+@family.tensor_method("argsort", result=_order_rule, keywords=("descending",))
+def argsort(self: Any, axis: Any = -1, descending: Any = False) -> Tensor:
+    """The positions of the elements along an axis in sorted order."""
+    array = array_of(self)
+    return Tensor(order_of(array, require_axis(axis, array.ndim), require_bool(descending, "`descending=`")))
+
+
+@family.tensor_method("sort", result=_sorted_rule, keywords=("descending",))
+def sort(self: Any, axis: Any = -1, descending: Any = False) -> Tensor:
+    """A sorted copy along an axis."""
+    array = array_of(self)
+    place = require_axis(axis, array.ndim)
+    order = order_of(array, place, require_bool(descending, "`descending=`"))
+    return Tensor(np.take_along_axis(array, order, axis=place))
+
+
+def _topk_rule(calls: CallTypes) -> Type:
+    kind = as_tensor_type(subject(calls))
+    dims = _checked_dims(calls)
+    element = element_dtype(kind) if kind is not None else None
+    count = calls.constants.get("count")
+    shape: Dims | None = None
+    if dims is not None and dims:
+        shape = (None,) * len(dims)
+        axis = constant_axis(calls, "axis", len(dims), -1)
+        if axis is not None:
+            shape = (*dims[:axis], ShapeExpr.of(count) if is_int(count) else None, *dims[axis + 1 :])  # type: ignore[arg-type]
+    return TupleType((tensor_type(element, shape), tensor_type(DType.I64, shape)))
+
+
+@family.tensor_method("topk", result=_topk_rule)
+def topk(self: Any, count: Any, axis: Any = -1) -> tuple[Tensor, Tensor]:
+    """The so many largest along an axis, largest first, and their positions."""
+    array = array_of(self)
+    place = require_axis(axis, array.ndim)
+    if not is_int(count):
+        raise LibraryFault("0203", f"a number of elements is an int, not {type_name(count)}")
+    if not 0 <= count <= array.shape[place]:
+        raise LibraryFault("0801", f"`topk` of {count} is out of range: axis {place} of {shape_text(array.shape)} has {array.shape[place]}")
+    order = np.take(order_of(array, place, True), range(int(count)), axis=place)
+    return Tensor(np.take_along_axis(array, order, axis=place)), Tensor(order)
+
+
+def _triangle(self: Any, offset: Any, keep: Any) -> Tensor:
+    array = array_of(self)
+    if array.ndim < 2:
+        raise LibraryFault("0301", f"a triangle is cut out of rank 2 or more, not {shape_text(array.shape)}")
+    if not is_int(offset) or abs(int(offset)) >= 1 << 62:
+        raise LibraryFault("0203", f"an offset is an int, not {type_name(offset)}")
+    return Tensor(keep(array, int(offset)))
+
+
+@family.tensor_method("tril", result=_sorted_rule, offset="int")
+def tril(self: Any, offset: Any = 0) -> Tensor:
+    """The elements on and below a diagonal, zeros above."""
+    return _triangle(self, offset, np.tril)
+
+
+@family.tensor_method("triu", result=_sorted_rule, offset="int")
+def triu(self: Any, offset: Any = 0) -> Tensor:
+    """The elements on and above a diagonal, zeros below."""
+    return _triangle(self, offset, np.triu)
