@@ -131,6 +131,7 @@ class Body:
     widen: DType | None = None
     inlining: list[tuple[str, Span]] = Factory(list)
     counter: int = 0
+    calls: int = 0
     on_yield: Callable[["Body", nodes.Yield], None] | None = None
     on_for: Callable[["Body", nodes.For], bool] | None = None
     run_block: Callable[["Body", nodes.Block], Operand] | None = None

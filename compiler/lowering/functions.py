@@ -10,6 +10,7 @@ from compiler.lowering.numbers import Number, Operand, typed, value_of
 from compiler.typed_ast import nodes
 
 _DEEPEST = 40
+_MOST_CALLS = 1000
 
 
 def call_function(body: Body, function: nodes.Function, arguments: Sequence[tuple[str | None, Operand]], node: nodes.Call) -> Operand:
@@ -22,7 +23,15 @@ def call_function(body: Body, function: nodes.Function, arguments: Sequence[tupl
             notes=(f"call chain: {chain}",), hint="write the recursion as a loop",
         )  # fmt: skip
     if len(body.inlining) >= _DEEPEST:
-        raise fault("0410", f"calls nest deeper than {_DEEPEST} in a kernel", node.span)
+        raise fault("0410", f"calls nest deeper than {_DEEPEST} in a kernel", node.span, hint="write some of them out")
+    body.calls += 1
+    if body.calls > _MOST_CALLS:
+        raise fault(
+            "0410",
+            f"more than {_MOST_CALLS} calls, written out in place, make this kernel too large",
+            node.span,
+            hint="compute what they share once, before the loop",
+        )
     if function.body is None or function.is_async or function.type_parameters:
         what = "an `extern` function" if function.body is None else "an async function" if function.is_async else "a generic function"
         raise fault(

@@ -36,6 +36,7 @@ from compiler.typed_ast.walk import walk
 Inside = Callable[[], None]
 
 _JUMPS = (nodes.Break, nodes.Continue)
+_MOST_BRANCHES = 1000
 
 
 def run_statements(body: Body, block: nodes.Block) -> None:
@@ -673,6 +674,10 @@ def _choose_tail(
     body: Body, branch: nodes.If, then: tuple[nodes.Statement, ...], otherwise: tuple[nodes.Statement, ...], rest: tuple[nodes.Statement, ...],
     function: nodes.Function,
 ) -> Operand:  # fmt: skip
+    body.calls += 1
+    if body.calls > _MOST_BRANCHES:
+        raise fault("0410", f"`{function.name}` returns on too many ways to be written out in place", branch.span, hint="give it one `return`, at its end")
+
     def side(first: tuple[nodes.Statement, ...]) -> Number:
         with body.scope():
             found = _tail(body, (*first, *rest), function)
