@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import diagnose
+from tests.errors.conftest import diagnose
 
 _PAIR = re.compile(r"^```zynml\n(.*?)^```\n\s*^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -1,0 +1,1 @@
+"""Whole messages, a page for each code."""
