@@ -59,8 +59,9 @@ def assert_as_interpreted(function: HirFunction, arguments: Sequence[Any], level
 
 def assert_same(found: np.ndarray, expected: np.ndarray) -> None:
     if found.dtype.kind not in "iub":
-        nan = np.isnan(found.astype(np.float64))
-        assert np.array_equal(nan, np.isnan(expected.astype(np.float64)))
+        with np.errstate(all="ignore"):
+            nan = np.isnan(found.astype(np.float64))
+            assert np.array_equal(nan, np.isnan(expected.astype(np.float64)))
         found, expected = np.where(nan, 0, found).astype(found.dtype), np.where(nan, 0, expected).astype(found.dtype)
     bits = f"u{found.dtype.itemsize}"
     wrong = np.flatnonzero(found.view(bits) != expected.view(bits))
