@@ -32,6 +32,8 @@ from zynml.stdlib.structure import array_of, as_tensor_type, constant_axis, rear
 
 family = Family()
 
+MAX_EMPTY_PARTS = 1 << 20
+
 
 def _parts_types(calls: CallTypes) -> tuple[list[TensorType], bool]:
     """The tensors that a call joins, and whether they are all of them."""
@@ -169,6 +171,8 @@ def split(self: Any, parts: Any, axis: Any = 0) -> list[Tensor]:
     if is_int(parts):
         if parts <= 0 or extent % parts:
             raise LibraryFault("0301", f"axis {place} of {shape_text(array.shape)} has extent {extent}, which {parts} parts don't divide")
+        if parts > max(extent, MAX_EMPTY_PARTS):
+            raise LibraryFault("0804", f"{parts} parts of an empty axis are more than a list holds here: {MAX_EMPTY_PARTS}")
         sizes: tuple[int, ...] = (extent // int(parts),) * int(parts)
     else:
         sizes = require_extents(require_shape(parts, "a list of extents"))

@@ -18,6 +18,7 @@ from compiler.typed_ast.types import (
     ShapeExpr,
     StringType,
     TensorType,
+    TupleType,
     Type,
 )
 from runtime.tensor import Array, Tensor
@@ -322,7 +323,7 @@ def _extreme_rule(name: str) -> Callable[[CallTypes], Type]:
                 return reduced_type(name, CallTypes({**calls.types, "self": kind}, calls.constants))
             if isinstance(kind, ListType | RangeType):
                 return sequence_type(name, kind)
-            if kind is UNKNOWN:
+            if kind is UNKNOWN or isinstance(kind, TupleType):
                 return UNKNOWN
             raise TypeFault("0204", f"`{name}` of one value takes a list, a range or a tensor, not {kind}", "values")
         if not given:

@@ -193,7 +193,7 @@ def _squeeze_rule(calls: CallTypes) -> Type:
     dims = dims_of(kind) if kind is not None else None
     if dims is None:
         return with_dims(kind, None)
-    if "axis" not in calls.types:
+    if calls.types.get("axis", UNIT) == UNIT:
         known = all(dim is not None and dim.value is not None for dim in dims)
         return with_dims(kind, tuple(d for d in dims if d is None or d.value != 1) if known else None)
     axis = constant_axis(calls, "axis", len(dims))
