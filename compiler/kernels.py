@@ -41,6 +41,7 @@ from compiler.schedule.machine import CpuMachine
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values, walk
 from compiler.typed_ast.types import DType, FunctionType, Scalar, StaticShape, SymbolicShape, TensorType, Type, UnknownType
+from runtime import buffers
 from runtime.tensor import Tensor, dtype_name, numpy_dtype
 
 Warn = Callable[[Diagnostic], None]
@@ -418,8 +419,8 @@ def _allocate(plan: ResultPlan, sizes: LaunchSizes, number: int, arrays: Mapping
         return np.ascontiguousarray(arrays[plan.copy_of]).copy()
     shape = sizes.results[number]
     try:
-        make = np.zeros if plan.zeroed else np.empty
-        return make(shape, numpy_dtype(plan.dtype.value))
+        dtype = numpy_dtype(plan.dtype.value)
+        return np.zeros(shape, dtype) if plan.zeroed else buffers.empty(shape, dtype)
     except MemoryError:
         amount = int(np.prod(shape, dtype=object)) * plan.dtype.bytes
         raise ZyntaxError(

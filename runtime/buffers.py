@@ -1,0 +1,85 @@
+"""Memory for results, kept for the next result of the same size. A fresh mapping of 40 MB costs more in page faults than the kernel
+that fills it; programs allocate the same few sizes again and again."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ALIGNMENT = 64
+SMALL = 1 << 16
+"""Bytes below which the ordinary allocator is as good."""
+
+MOST_KEPT = 1 << 29
+"""Bytes that may lie idle, over all sizes."""
+
+
+class _Lease:
+    """Lends a block to an array and all its views; the block comes back when the last of them is gone."""
+
+    __slots__ = ("__array_interface__", "_block")
+
+    def __init__(self, block: npt.NDArray[np.uint8]) -> None:
+        self._block = block
+        start = block.__array_interface__["data"][0]
+        aligned = start + -start % ALIGNMENT
+        self.__array_interface__ = {"version": 3, "shape": (block.nbytes - ALIGNMENT,), "typestr": "|u1", "data": (aligned, False)}
+
+    def __del__(self) -> None:
+        _POOL.give(self._block)
+
+
+class _Pool:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: dict[int, list[npt.NDArray[np.uint8]]] = {}
+        self.idle_bytes = 0
+
+    def take(self, size: int) -> npt.NDArray[np.uint8]:
+        with self._lock:
+            blocks = self._idle.get(size)
+            if blocks:
+                self.idle_bytes -= size
+                return blocks.pop()
+        try:
+            return np.empty(size + ALIGNMENT, np.uint8)
+        except MemoryError:
+            self.trim()
+            return np.empty(size + ALIGNMENT, np.uint8)
+
+    def give(self, block: npt.NDArray[np.uint8]) -> None:
+        size = block.nbytes - ALIGNMENT
+        with self._lock:
+            if self.idle_bytes + size <= MOST_KEPT:
+                self._idle.setdefault(size, []).append(block)
+                self.idle_bytes += size
+
+    def trim(self) -> None:
+        with self._lock:
+            self._idle.clear()
+            self.idle_bytes = 0
+
+
+_POOL = _Pool()
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A contiguous array, undefined until written, aligned to 64 bytes when it is large. Raises MemoryError."""
+    count = 1
+    for extent in shape:
+        count *= extent
+    size = count * dtype.itemsize
+    if size < SMALL:
+        return np.empty(shape, dtype)
+    return np.asarray(_Lease(_POOL.take(size))).view(dtype).reshape(shape)
+
+
+def idle_bytes() -> int:
+    """Bytes that are kept for later."""
+    return _POOL.idle_bytes
+
+
+def trim() -> None:
+    """Gives all kept memory back."""
+    _POOL.trim()

@@ -1,0 +1,39 @@
+"""Buffers of results: aligned, apart while they live, used again afterwards."""
+
+import numpy as np
+
+from runtime import buffers
+
+F32 = np.dtype(np.float32)
+
+
+def test_large_arrays_are_aligned_and_contiguous() -> None:
+    array = buffers.empty((300, 1000), F32)
+    assert array.__array_interface__["data"][0] % buffers.ALIGNMENT == 0
+    assert array.flags.c_contiguous and array.flags.writeable and array.shape == (300, 1000)
+
+
+def test_a_block_is_used_again_only_when_every_view_is_gone() -> None:
+    buffers.trim()
+    first = buffers.empty((1 << 20,), F32)
+    address = first.__array_interface__["data"][0]
+    view = first[10:20]
+    del first
+    second = buffers.empty((1 << 20,), F32)
+    assert second.__array_interface__["data"][0] != address
+    del view
+    third = buffers.empty((1 << 20,), F32)
+    assert third.__array_interface__["data"][0] == address
+
+
+def test_idle_memory_is_bounded_and_can_be_given_back() -> None:
+    buffers.trim()
+    held = [buffers.empty((1 << 25,), F32) for _ in range(6)]
+    del held
+    assert 0 < buffers.idle_bytes() <= buffers.MOST_KEPT
+    buffers.trim()
+    assert buffers.idle_bytes() == 0
+
+
+def test_empty_shapes_have_no_elements() -> None:
+    assert buffers.empty((0, 5), F32).shape == (0, 5)
