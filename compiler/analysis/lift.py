@@ -41,9 +41,8 @@ class _Lift:
     slots: dict[Value, Value] = field(factory=dict)
     frames: tuple[Frame, ...] = ()
     context: list[Value] = field(factory=list)
-    siblings: dict[tuple[str, ...], list[str]] = field(factory=dict)
-    """Axes already made for loops directly inside these axes."""
-    bases: dict[str, str] = field(factory=dict)
+    along: dict[str, set[tuple[Value, int]]] = field(factory=dict)
+    """The memory dimensions along which each axis runs."""
 
     def run(self) -> HirFunction:
         source = self.source
@@ -237,21 +236,29 @@ class _Lift:
         self.values[variable] = self.made.index(form)
 
     def axis_for(self, op: For, variable: str, extent: Affine) -> str:
-        """An axis of this extent that no loop around has: of the same name elsewhere, or of a loop beside this one."""
-        chain = tuple(frame.axis for frame in self.frames)
-        base = _base(variable)
-        free = [axis for axis, have in self.made.axes.items() if have == extent and axis not in chain]
-        beside = self.siblings.setdefault(chain, [])
-        inside = {_base(inner.variable.name) for inner in op.walk() if isinstance(inner, For) and inner is not op}
-        same = [axis for axis in free if self.bases.get(axis) == base]
-        near = [axis for axis in free if axis in beside and self.bases.get(axis) not in inside]
-        axis = next(iter([*same, *near]), None)
-        if axis is None:
+        """The axis of a loop: one of this extent that no loop around has and that runs along the same memory dimensions, so that
+        two loops over a row are one axis and what both compute is one value; else a new one."""
+        around = {frame.axis for frame in self.frames}
+        along = dimensions(op)
+        free = [axis for axis, have in self.made.axes.items() if have == extent and axis not in around]
+        shared = {axis: len(self.along.get(axis, set()) & along) for axis in free}
+        axis = max(free, key=lambda one: (shared[one], _base(one) == _base(variable)), default=None)
+        if axis is None or (shared[axis] == 0 and (along or _base(axis) != _base(variable))):
             axis = self.made.fresh_axis(variable, extent)
-            self.bases[axis] = base
-        if axis not in beside:
-            beside.append(axis)
+        self.along.setdefault(axis, set()).update(along)
         return axis
+
+
+def dimensions(op: For) -> set[tuple[Value, int]]:
+    """Which dimensions of which memories the loop's variable indexes."""
+    name = op.variable.name
+    return {
+        (inner.mem, number)
+        for inner in op.walk()
+        if isinstance(inner, Load | Store)
+        for number, form in enumerate(inner.index)
+        if name in form.names
+    }
 
 
 def _base(name: str) -> str:

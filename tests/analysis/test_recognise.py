@@ -151,3 +151,13 @@ def test_a_nest_without_a_field_is_judged_from_its_loops() -> None:
         "no loop sums up products of two tensors",
         "hint: leave the kind out: it is inferred",
     ]
+
+
+def test_attention_is_seen_when_all_extents_are_equal() -> None:
+    text = ATTENTION
+    for size in "TDE":
+        text = text.replace(f"0..{size}", "0..S")
+    square = "S: index; Q: mem<SxSxf32, readonly>; K: mem<SxSxf32, readonly>; V: mem<SxSxf32, readonly>; out: mem<SxSxf32>"
+    found = facts(text, square)
+    assert found.attention is not None
+    assert (found.attention.scores.k, found.attention.weighted.k) == (("d1",), ("j",))
