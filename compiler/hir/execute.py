@@ -67,7 +67,7 @@ def _prepare(function: HirFunction, parameter: Value, argument: Any, sizes: dict
 def _memory(function: HirFunction, name: str, type_: Mem, argument: Any, sizes: dict[str, int]) -> np.ndarray:
     if not isinstance(argument, np.ndarray):
         raise fault(f"%{name} of @{function.name} is a memory, not {type(argument).__name__}")
-    dims = tuple(_number(form, sizes) for form in type_.dims)
+    dims = tuple(max(0, _number(form, sizes)) for form in type_.dims)
     if argument.shape != dims:
         raise fault(f"%{name} of @{function.name} has shape {dims}, not {argument.shape}")
     return arrays.stored(argument, type_.dtype, name)
