@@ -23,6 +23,7 @@ from compiler.typed_ast.nodes import (
     Compute,
     EnumDeclaration,
     ExpressionStatement,
+    Impl,
     LaterDeclaration,
     Let,
     Pattern,
@@ -75,9 +76,8 @@ def check(
 
 
 def _declare_types(checker: Checker, program: Program) -> None:
-    """Tells the resolver of the program's type names before anything uses them."""
+    """Tells of the program's type names before anything uses them."""
     aliases: dict[str, TypeAlias] = {}
-    later_names: set[str] = set()
     for statement in program.statements:
         match statement:
             case TypeAlias(name=name):
@@ -93,12 +93,11 @@ def _declare_types(checker: Checker, program: Program) -> None:
                             hint="rename one of them",
                         )
                     )
-            case Struct(name=name) | EnumDeclaration(name=name) | Trait(name=name):
-                later_names.add(name)
-            case LaterDeclaration(parts=parts):
-                later_names |= {str(part.name) for part in parts if hasattr(part, "name")}
-    checker.resolver.aliases = {name: alias.target for name, alias in aliases.items()}
-    checker.resolver.later = frozenset(later_names)
+            case Struct() | EnumDeclaration() | Trait() | Impl() | LaterDeclaration():
+                later.declare(checker, statement)
+    generic = {name for name, alias in aliases.items() if alias.type_parameters}
+    checker.resolver.aliases = {name: alias.target for name, alias in aliases.items() if name not in generic}
+    checker.resolver.later |= generic
     for alias in aliases.values():
         if alias.type_parameters:
             checker.later("a type with type parameters", alias.span, "write one `type` for each use")

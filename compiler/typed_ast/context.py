@@ -121,6 +121,8 @@ class Checker:
     program: Program | None = None
     top_names: dict[str, Span] = Factory(dict)
     """The variables that the program itself declares, wherever it does."""
+    later_methods: set[str] = Factory(set)
+    """Methods that the program declares by means that nothing executes yet."""
     open_names: bool = False
     """True when an import brings names that are not known: an undefined name may be one of them."""
     muted: int = 0

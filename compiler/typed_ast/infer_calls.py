@@ -235,6 +235,8 @@ def _module_function(checker: Checker, target: Field, scope: Scope) -> LibraryFu
 
 def _no_method(checker: Checker, target: Field, receiver: Type, kind: str, scope: Scope) -> Type:
     name = target.name
+    if name in checker.later_methods:
+        return ERROR
     if isinstance(receiver, TensorType) and receiver.shape.rank is None and any(method == name for _, method in checker.library.methods):
         return UNKNOWN
     if isinstance(receiver, TupleType) and name.isdigit() and int(name) < len(receiver.elements):

@@ -26,6 +26,13 @@ from compiler.typed_ast.types import (
 @infers(Index)
 def index(checker: Checker, node: Index, scope: Scope, expected: Type | None) -> Type:
     value = checker.infer(node.value, scope)
+    if is_silent(value):
+        for item in node.indices:
+            parts = (item.low, item.high, item.step) if isinstance(item, Slice) else (item,)
+            for part in parts:
+                if part is not None:
+                    checker.infer(part, scope)
+        return ERROR if value == ERROR else UNKNOWN
     kinds = [_index_kind(checker, item, scope) for item in node.indices]
     if "error" in kinds:
         return ERROR
@@ -40,8 +47,6 @@ def index(checker: Checker, node: Index, scope: Scope, expected: Type | None) ->
             return UNKNOWN
         case TupleType(elements=elements):
             return _tuple(checker, node, elements, scope)
-    if is_silent(value):
-        return value if value == ERROR else UNKNOWN
     return checker.report(Diagnostic("0203", f"{value} has no elements to index", node.value.span, f"this is {value}"))
 
 

@@ -4,9 +4,11 @@ whatever depends on it."""
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.context import Checker, checks, infers
 from compiler.typed_ast.nodes import (
+    Declaration,
     DictLiteral,
     EnumDeclaration,
     Expression,
+    Function,
     Impl,
     LaterDeclaration,
     LaterExpression,
@@ -75,9 +77,30 @@ def unit_number(checker: Checker, node: UnitNumber, scope: Scope, expected: Type
 
 @checks(Struct, EnumDeclaration, Trait, Impl, Throw)
 def later_declaration(checker: Checker, node: Statement, scope: Scope) -> Type:
+    declare(checker, node)
     what, hint = _WORDS[type(node)]
     checker.later(what, node.span, hint)
     return UNIT
+
+
+def declare(checker: Checker, node: Statement) -> None:
+    """Makes known what such a declaration would bring, so that its uses are no further errors."""
+    match node:
+        case Struct(name=name):
+            checker.resolver.later |= {name}
+        case EnumDeclaration(name=name, variants=variants):
+            checker.resolver.later |= {name, *(variant.name for variant in variants)}
+        case Trait(name=name, members=members):
+            checker.resolver.later |= {name}
+            checker.later_methods |= _functions(members)
+        case Impl(members=members):
+            checker.later_methods |= _functions(members)
+        case LaterDeclaration(feature=feature) if "module" not in feature:
+            checker.open_names = checker.resolver.open_names = True
+
+
+def _functions(members: tuple[Declaration, ...]) -> set[str]:
+    return {member.name for member in members if isinstance(member, Function)}
 
 
 @checks(LaterStatement, LaterDeclaration)

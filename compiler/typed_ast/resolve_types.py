@@ -91,6 +91,8 @@ class TypeResolver:
     report: Callable[[Diagnostic], object]
     aliases: Mapping[str, TypeSyntax] = Factory(dict)
     later: frozenset[str] = frozenset()
+    open_names: bool = False
+    """True when a declaration may bring types that are not known: an undefined one may be such."""
     _depth: int = 0
 
     def resolve(self, syntax: TypeSyntax, size: Callable[[str, Span], ShapeExpr | None] | None = None) -> Type:
@@ -133,6 +135,8 @@ class TypeResolver:
                 self.report(Diagnostic("0204", f"`{name}` takes no type arguments", syntax.span))
                 return ERROR
             return plain
+        if self.open_names:
+            return UNKNOWN
         known = [*_PLAIN, *self.aliases, *self.later, "List", "list"]
         self.report(Diagnostic("0201", f"there is no type `{name}`", syntax.span, "not found", hint=did_you_mean(name, known)))
         return ERROR
