@@ -3,112 +3,17 @@ axis is contiguous, gathers and scatters where it isn't; and local memory."""
 
 from collections.abc import Sequence
 
-from attrs import define
-
+from compiler.backends.cpu.access_index import Address, Indexing
 from compiler.backends.cpu.bundle import Bundle, build, points, static_axes, unsupported
 from compiler.backends.cpu.frame import Frame, Memory
+from compiler.backends.cpu.transpose import load_turned, store_turned, turned_axis
 from compiler.backends.llvm.arithmetic import from_memory, to_memory
 from compiler.backends.llvm.types import I8, I64, PTR, memory_type, register_type
 from compiler.backends.llvm.writer import Value, constant
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value as HirValue
 from compiler.hir.memory import Alloc, Load, Store
-from compiler.hir.types import Mem, Tile, bytes_of
-
-
-def strides_of(frame: Frame, mem: Mem) -> list[Value]:
-    """Elements between neighbours along each dimension."""
-    if mem.strides is not None:
-        return [frame.affine(stride) for stride in mem.strides]
-    found = [constant(I64, 1)]
-    for dim in reversed(mem.dims[1:]):
-        found.insert(0, frame.w.mul(found[0], frame.affine(dim)))
-    return found[: mem.rank]
-
-
-@define
-class Address:
-    """Where an access goes at one point: a scalar address with the lanes `step` elements apart (None: all at the same place),
-    or a vector of addresses."""
-
-    pointer: Value
-    step: Value | None
-
-
-class Indexing:
-    """The indices of one load or store, taken apart: what is the same everywhere is computed once."""
-
-    def __init__(self, frame: Frame, memory: Memory, index: Sequence[Affine], simd: str | None, lanes: int) -> None:
-        self.frame, self.memory, self.index, self.simd, self.lanes = frame, memory, index, simd, lanes
-        self.element = memory_type(memory.type.dtype)
-        self.strides = strides_of(frame, memory.type)
-        w = frame.w
-        self.steps: dict[str, Value] = {}
-        self.varying: list[tuple[Affine, Value]] = []
-        base = constant(I64, 0)
-        for form, stride in zip(index, self.strides, strict=True):
-            direct = [symbol for symbol, _ in form.terms if isinstance(symbol, str) and frame.is_axis(symbol)]
-            for axis in direct:
-                step = w.mul(stride, constant(I64, form.coefficient(axis)))
-                self.steps[axis] = w.add(self.steps[axis], step) if axis in self.steps else step
-            rest = form.without(*direct)
-            if self._varies(rest):
-                self.varying.append((rest, stride))
-            else:
-                base = w.add(base, w.mul(frame.affine(rest), stride))
-        self.base = w.offset(memory.pointer, base, self.element)
-
-    def _varies(self, form: Affine) -> bool:
-        for name in form.names:
-            if self.frame.is_axis(name):
-                return True
-            bundle = self.frame.values.get(name)
-            if bundle is not None and (bundle.axes or bundle.lanes):
-                return True
-        return False
-
-    def lane_numbers(self, axis: str) -> Value:
-        assert axis == self.simd, f"{axis} isn't the vector axis of this access"
-        return self.frame.w.lane_numbers(self.lanes)
-
-    def form_at(self, number: int, point: dict[str, int]) -> Value:
-        """Index number `number` at a point, a vector where it differs between lanes."""
-        return self.frame.affine(self.index[number], point, self.lane_numbers)
-
-    def at(self, point: dict[str, int]) -> Address:
-        w = self.frame.w
-        offset = constant(I64, 0)
-        for axis, step in self.steps.items():
-            if axis != self.simd:
-                offset = w.add(offset, w.mul(step, constant(I64, point[axis])))
-        for form, stride in self.varying:
-            offset = w.add(offset, w.mul(self.frame.affine(form, point, self.lane_numbers), stride))
-        apart = self.steps.get(self.simd) if self.simd else None
-        if offset.type.lanes:
-            if apart is not None:
-                offset = w.add(offset, w.mul(w.lane_numbers(self.lanes), apart))
-            return Address(w.offset(self.base, offset, self.element), None)
-        return Address(w.offset(self.base, offset, self.element), apart)
-
-    def scattered(self, address: Address) -> Value:
-        """The address of each lane."""
-        if address.pointer.type.lanes:
-            return address.pointer
-        w = self.frame.w
-        assert address.step is not None
-        return w.offset(address.pointer, w.mul(w.lane_numbers(self.lanes), address.step), self.element)
-
-    def inside(self, point: dict[str, int]) -> Value | None:
-        """Whether all indices are in bounds; None when that is plain."""
-        w = self.frame.w
-        found: Value | None = None
-        for number, dim in enumerate(self.memory.type.dims):
-            index = self.form_at(number, point)
-            extent = self.frame.affine(dim)
-            if index.number is not None and extent.number is not None and not index.type.lanes and 0 <= index.number < extent.number:
-                continue
-            found = w.both(found, w.compare("ult", index, extent))
-        return found
+from compiler.hir.types import Tile, bytes_of
 
 
 def _at(frame: Frame, bundle: Bundle, point: dict[str, int], lanes: int) -> Value:
@@ -142,7 +47,7 @@ def load(frame: Frame, op: Load) -> None:
     memory = frame.memories[op.mem.name]
     type = op.result.type
     assert isinstance(type, Tile)
-    _, simd, lanes = static_axes(type)
+    axes, simd, lanes = static_axes(type)
     indexing = Indexing(frame, memory, op.index, simd, lanes)
     dtype = memory.type.dtype
     notes = frame.notes(memory, op.mem.name)
@@ -171,7 +76,17 @@ def load(frame: Frame, op: Load) -> None:
             text = f"call {held} @{kind}({pointers.type} align {align} {pointers.text}, {every}, {other}){notes}"
         return from_memory(w, w.value(held, text), dtype)
 
-    frame.define(op, build(w, type, one))
+    axis = turned_axis(indexing, axes) if op.where is None and op.pad is None and not _guarded(frame, indexing) else None
+    if axis is None:
+        frame.define(op, build(w, type, one))
+        return
+    found = load_turned(w, indexing, axes, axis, notes, lambda value: from_memory(w, value, dtype))
+    frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(found[tuple(p.values())] for p in points(axes))))
+
+
+def _guarded(frame: Frame, indexing: Indexing) -> bool:
+    """Whether a check that was passed masks this access."""
+    return any(not guard.forms or any(form in guard.forms for form in indexing.index) for guard in frame.guards)
 
 
 def _number(value: float | int | bool, dtype: str) -> float | int:
@@ -213,6 +128,10 @@ def store(frame: Frame, op: Store) -> None:
     notes = frame.notes(memory, op.mem.name)
     align = bytes_of(dtype)
 
+    turned = turned_axis(indexing, axes) if op.where is None and not _guarded(frame, indexing) else None
+    if turned is not None:
+        store_turned(w, indexing, axes, turned, notes, lambda point: to_memory(w, w.splat(bundle.at(point), lanes), dtype))
+        return
     for point in points(axes):
         mask = _mask(frame, indexing, point, op.where, False)
         value = to_memory(w, w.splat(bundle.at(point), lanes), dtype)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from cpu_runs import NUMPY, assert_as_interpreted, assert_same, run
+from cpu_runs import NUMPY, assert_as_interpreted, assert_same, run, run_kernel
 
+from compiler.backends.cpu.compile import compile_function
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.core import Combine, Concat, Scan, Take
@@ -192,3 +193,26 @@ def test_take_and_concat() -> None:
     whole = np.zeros((4, 4), np.int32)
     assert run(f.finish(), [values, whole]) is None
     np.testing.assert_array_equal(whole, np.concatenate([values[:2], -values[:2]]))
+
+
+@pytest.mark.parametrize("dtype", ("f32", "f64", "bf16", "i8", "i1"))
+@pytest.mark.parametrize("across", ("load", "store"))
+def test_squares_are_turned_in_registers(across: str, dtype: str) -> None:
+    """out[i, j] = x[j, i] in squares of 8 x 8, two of them in a tile."""
+    f = FunctionBuilder("turned", Form.TILE, {"r": 16, "simd": 8})
+    x, out = f.parameter("x", Mem(dtype, ["M", "N"])), f.parameter("out", Mem(dtype, ["N", "M"]))
+    f.parameter("M", INDEX)
+    f.parameter("N", INDEX)
+    apart, near = Affine.of("a0") * 8 + "simd", Affine.of("b0") * 16 + "r"
+    rows, columns = (("M", 8), ("N", 16)) if across == "load" else (("N", 8), ("M", 16))
+    outer = f.body.loop("a0", 0, Affine.of(rows[0]).floordiv(rows[1]))
+    with outer as (a, _), a.loop("b0", 0, Affine.of(columns[0]).floordiv(columns[1])) as (b, _):
+        at = (apart, near) if across == "load" else (near, apart)
+        b.store(out, b.load(x, at), at[::-1])
+    function = f.finish()
+    values = np.random.default_rng(7).integers(0, 2 if dtype == "i1" else 100, (48, 32)).astype(NUMPY[dtype])
+    found = np.zeros((32, 48), NUMPY[dtype])
+    kernel = compile_function(function)
+    assert run_kernel(kernel, [values, found, 48, 32]) is None
+    assert_same(found, values.T.copy())
+    assert "gather" not in kernel.llvm and "scatter" not in kernel.llvm
