@@ -262,6 +262,10 @@ def _hint(found: Token, previous: Token, acceptable: frozenset[str], headers: li
         return f"write `{_FOREIGN[previous.text]}` instead of `{previous.text}`"
     if found.text in _FOREIGN and found.kind == "NAME":
         return f"write `{_FOREIGN[found.text]}` instead of `{found.text}`"
+    if found.kind == "COMMA" and previous.kind == "NAME" and {"EQUAL", "COLON"} <= acceptable:
+        return "unpack a tuple with parentheses: `let (a, b) = ...`"
+    if previous.kind == "RBRACE" and "SEMICOLON" in acceptable and found.kind not in ("RPAR", "RSQB"):
+        return "write `;` between the two, or begin a new line"
     if found.kind == "EQUAL" and headers and headers[-1] in ("IF", "ELIF", "WHILE"):
         return "write `==` to compare"
     if headers and headers[-1] == "typed def" and "LBRACE" in acceptable:

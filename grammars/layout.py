@@ -77,8 +77,8 @@ _LITERAL_BEHIND = re.compile(
     r"\{\s*(?:\}|[A-Za-z_]\w*\s*:(?!:)|[fF]?[\"'][^\"'\n]*[\"']\s*:(?!:)|-?\d[\w.]*\s*:(?!:)|\([^(){}\n]*\)\s*:(?!:)"
     r"|[^{};\n]*:[^{};\n]*\bfor\b[^{};\n]*\bin\b)"
 )
-_AFTER_PATTERN = re.compile(r"\s*(?::|\{|if\b|=>|\|)")
-_AFTER_ARROW_PATTERN = re.compile(r"\s*(?:if\b[^\n]*=>|=>|\|)")
+_AFTER_PATTERN = re.compile(r"[ \t]*(?::|\{|if\b|=>|\|(?![>|]))")
+_AFTER_ARROW_PATTERN = re.compile(r"[ \t]*(?:if\b[^\n]*=>|=>|\|(?![>|]))")
 _AFTER_GENERICS = re.compile(r"[ \t]*(?:[(),>{}=:;?\]\n\r+]|$|(?:where|on|for)\b)")
 _INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:?+\[\]().=>*-]*$")
 _TERNARY_REST = re.compile(r"[ \t]+[^\s)\]},;=]|[^\S\n]*[^\s)\]},;=]")
@@ -244,7 +244,9 @@ class Layout:
                 frame.headers[-1] = "typed def"
             case "EQUAL" if frame.headers and frame.headers[-1] in ("def", "typed def", "declaration"):
                 frame.headers.pop()
-            case "FATARROW" if frame.headers and frame.headers[-1] == "CASE":
+            case "IFX" if frame.headers and frame.headers[-1] == "CASE":
+                frame.headers[-1] = "guard"
+            case "FATARROW" if frame.headers and frame.headers[-1] in ("CASE", "guard"):
                 frame.headers.pop()
             case "COMMA":
                 frame.chain = frame.chain_base
@@ -548,6 +550,8 @@ class Layout:
             if frame.headers[-1] == "CASE" and last == "NAME" and self._closes_before(start, _AFTER_PATTERN):
                 return "PATTERNBRACE"
             return "LBRACE"
+        if last == "NAME" and self._in_pattern():
+            return "PATTERNBRACE"
         if last == "RPAR" and self.model_open:
             self.model_open = False
             return "LITBRACE"
@@ -561,13 +565,24 @@ class Layout:
             return "LITBRACE"
         return "LBRACE"
 
+    def _in_pattern(self) -> bool:
+        """Whether the innermost brackets are those of a pattern: after `case`, or before the `=>` of an arm."""
+        outer = -1
+        while self.frames[outer].kind in ("(", "literal"):
+            outer -= 1
+        if outer == -1:
+            return False
+        if self.frames[outer].headers:
+            return self.frames[outer].headers[-1] == "CASE"
+        return self._closes_before(self.frames[outer + 1].opener.start, _AFTER_ARROW_PATTERN)
+
     def _closes_before(self, start: int, behind: re.Pattern[str]) -> bool:
-        """Whether `behind` stands after the brace that closes the one at `start`."""
+        """Whether `behind` stands after the bracket that closes the one at `start`."""
         depth = 0
-        for found in re.compile(r"[{};]").finditer(self.text, start, start + 2000):
+        for found in re.compile(r"[({;})]").finditer(self.text, start, start + 2000):
             if found.group() == ";":
                 return False
-            depth += 1 if found.group() == "{" else -1
+            depth += 1 if found.group() in "({" else -1
             if depth == 0:
                 return behind.match(self.text, found.end()) is not None
         return False

@@ -1,16 +1,14 @@
 """Grammars as tables: Lark makes the LALR(1) tables from the `.lark` files, JSON keeps them.
 
 Tables lie beside this file in `tables/` (made by `python -m grammars.loader`, shipped in the wheel), or in the user's
-cache folder; either is used only when its key, a hash of the grammar's text and of the versions, is right."""
+cache folder; either is used only when its key, a hash of the grammar's text, is right. Lark is only needed to make them."""
 
 import hashlib
 import json
 import os
 import re
 import sys
-import tempfile
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +170,7 @@ def _scanner(spellings: Any) -> re.Pattern[str]:
 
 
 def _key(text: str) -> str:
-    return hashlib.sha256(f"{_FORMAT} {version('lark')} {text}".encode()).hexdigest()
+    return hashlib.sha256(f"{_FORMAT} {text}".encode()).hexdigest()
 
 
 def _read(path: Path, key: str) -> Tables | None:
@@ -191,6 +189,8 @@ def _user_cache() -> Path:
 
 def _write(path: Path, data: dict[str, Any]) -> None:
     """Write atomically; a folder that can't be written to only costs the next start its time."""
+    import tempfile
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent)

@@ -78,7 +78,12 @@ def test_kinds_of_braces(text: str, brace: str) -> None:
 def test_a_brace_in_a_case_is_a_pattern_when_the_body_follows_it() -> None:
     assert "PATTERNBRACE" in kinds("match a { case P { x: 0 }: b }")
     assert "PATTERNBRACE" in kinds("match a { P { x: 0 } => b }")
+    assert "PATTERNBRACE" in kinds("match a { case Some(P { x: 0 }) { b } }")
+    assert "PATTERNBRACE" in kinds("match a { Some(P { x: 0 }) => b }")
     assert "PATTERNBRACE" not in kinds("match a { case P { x } }")
+    assert "PATTERNBRACE" not in kinds("match a { case b if f(P { x: 1 }) { x } }")
+    assert "PATTERNBRACE" not in kinds("f(P { x: 1 }) |> g")
+    assert "PATTERNBRACE" not in kinds("let p = P { x: 1 }\nif a.any(x => x) { b }")
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,10 @@ class ExpressionActions(LiteralActions, TypeActions):
             self._report_chain(start, end, [left, operator, right, *more])
         return self.binary(start, right.span.end - self.offset, left, operator, right)
 
+    def not_in(self, start: int, end: int, left: nodes.Expression, right: nodes.Expression) -> nodes.Expression:
+        span = self.span(start, end)
+        return nodes.Unary(operator="not", operand=nodes.Binary(operator="in", left=left, right=right, span=span), span=span)
+
     def _report_chain(self, start: int, end: int, parts: Sequence[nodes.Expression | Token]) -> None:
         def shown(part: nodes.Expression | Token) -> str:
             return part.text if isinstance(part, Token) else self.written(part)

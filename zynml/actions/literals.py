@@ -172,7 +172,15 @@ class LiteralActions(Actions):
                 "write an expression between the braces, or `{{}}` for the braces themselves",
             )
             return nodes.FStringPart(span=self.span(start, end))
-        if not _FORMAT.match(format_text):
+        if "{" in format_text:
+            self.fault(
+                "0109",
+                "a format computed from values is valid, but not supported yet",
+                colon + 1,
+                end - 1,
+                "write its numbers out: `>8.2f`",
+            )
+        elif not _FORMAT.match(format_text):
             self.fault("0105", f"`{format_text}` is no format", colon + 1, end - 1, "formats are as in Python: `>8.2f`, `04d`, `.3e`, `x`")
         return nodes.FStringPart(value=self._parse_hole(start + 1, expression_end), format=format_text, span=self.span(start, end))
 
