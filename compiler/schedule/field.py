@@ -151,6 +151,9 @@ def _choose_vector(
         return
     lanes = _lanes(field, best, machine.lanes(facts.widest))
     vectors = ACCUMULATORS if best in facts.reduced and not tiles else MAP_VECTORS
+    if best not in facts.reduced and any(isinstance(op, Reduce) and best in axes_of(op) for op in field.body.body):
+        # The reduction walks down columns: a wide panel reads whole stretches of each row, which the prefetcher follows.
+        vectors = machine.vector_registers // 2
     tiles[best] = (_registers(field, best, vectors, lanes), lanes)
     reasons.append(f"{best} is the vector: memory is contiguous along it")
 

@@ -1,0 +1,202 @@
+"""Every kernel kind on the CPU against naive C (`gcc -O3 -march=native -fopenmp`), same number of threads.
+
+    python -m bench.cpu [--threads 2] [--rounds 9] [--only matmul,scan] [--json FILE]
+
+The two run in turn, in one process, on the same arrays; answers are compared first, against NumPy in float64. The ratio is
+C's time over ours in each round; its median is what counts (above 1: we are faster)."""
+
+import argparse
+import ctypes
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+import zynml
+
+HERE = Path(__file__).parent
+
+
+@frozen
+class Case:
+    """`shape`: in words. `inputs`: arrays; `sizes`: the ints that the C function takes behind them; `expected`: float64."""
+
+    name: str
+    kind: str
+    shape: str
+    inputs: tuple[Any, ...]
+    output: Any
+    sizes: tuple[int, ...]
+    expected: Callable[[], Any]
+    tolerance: float
+
+
+def cases(rng: np.random.Generator) -> list[Case]:
+    def f32(*shape: int) -> Any:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    def empty(*shape: int, dtype: Any = np.float32) -> Any:
+        return np.empty(shape, dtype)
+
+    n = 10_000_000
+    x = f32(n)
+    wide = np.float64
+    a, b = f32(1024, 1024), f32(1024, 1024)
+    ga, gb = f32(64, 128, 128), f32(64, 128, 128)
+    image, weights, depth = f32(8, 64, 56, 56), f32(64, 64, 3, 3), f32(64, 3, 3)
+    q, k, v = f32(16, 512, 64), f32(16, 512, 64), f32(16, 512, 64)
+    rows = f32(4096, 1024)
+    square = f32(4096, 4096)
+    pixels = rng.integers(0, 256, n).astype(np.uint8)
+
+    def attention() -> Any:
+        s = np.einsum("hid,hjd->hij", q.astype(wide), k.astype(wide)) * 0.125
+        p = np.exp(s - s.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True) @ v.astype(wide)
+
+    def convolution() -> Any:
+        padded = np.pad(image.astype(wide), ((0, 0), (0, 0), (1, 1), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+        return np.einsum("nchwrs,fcrs->nfhw", windows, weights.astype(wide), optimize=True)
+
+    def by_channel() -> Any:
+        windows = np.lib.stride_tricks.sliding_window_view(image.astype(wide), (3, 3), axis=(2, 3))
+        return np.einsum("nchwrs,crs->nchw", windows, depth.astype(wide), optimize=True)
+
+    def rows_softmax() -> Any:
+        e = np.exp(rows.astype(wide) - rows.max(1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+    def gelu() -> Any:
+        w = x.astype(wide)
+        return 0.5 * w * (1 + np.tanh(0.7978845608 * (w + 0.044715 * w**3)))
+
+    return [
+        Case("relu", "elementwise", "1e7", (x,), empty(n), (n,), lambda: np.maximum(x.astype(wide) * 1.5 + 0.25, 0), 1e-5),
+        Case("gelu", "elementwise", "1e7", (x,), empty(n), (n,), gelu, 1e-5),
+        Case("transpose", "elementwise", "4096^2", (square,), empty(4096, 4096), (4096, 4096), lambda: square.T, 0),
+        Case("total", "reduce", "1e7", (x,), empty(1), (n,), lambda: x.sum(dtype=wide), 2e-1),
+        Case("column_sums", "reduce", "4096x4096", (square,), empty(4096), (4096, 4096), lambda: square.sum(0, dtype=wide), 1e-2),
+        Case("argmax", "reduce", "1e7", (x,), empty(1, dtype=np.int64), (n,), lambda: x.argmax(), 0),
+        Case("matmul", "matmul", "1024^3", (a, b), empty(1024, 1024), (1024,) * 3, lambda: a.astype(wide) @ b, 1e-2),
+        Case("batched", "batched_matmul", "64x128^3", (ga, gb), empty(64, 128, 128), (64, *[128] * 3), lambda: ga.astype(wide) @ gb, 1e-3),
+        Case("conv2d", "conv2d", "8x64x56x56, 64x64x3x3", (image, weights), empty(8, 64, 56, 56), (8, 64, 56, 56, 64), convolution, 1e-2),
+        Case("depthwise", "depthwise", "8x64x56x56, 3x3", (image, depth), empty(8, 64, 54, 54), (8, 64, 56, 56), by_channel, 1e-4),
+        Case("attention", "attention", "16x512x64", (q, k, v), empty(16, 512, 64), (16, 512, 512, 64), attention, 1e-4),
+        Case("softmax", "fused", "4096x1024", (rows,), empty(4096, 1024), (4096, 1024), rows_softmax, 1e-5),
+        Case("scan", "scan", "1e7", (x,), empty(n), (n,), lambda: np.cumsum(x, dtype=wide), 5e-1),
+        Case("sort", "sort", "1e7", (x,), empty(n), (n,), lambda: np.sort(x), 0),
+        Case("histogram", "custom", "1e7 u8", (pixels,), empty(256, dtype=np.int32), (n,), lambda: np.bincount(pixels, minlength=256), 0),
+    ]
+
+
+def naive_library() -> Any:
+    """The C file compiled for this machine and loaded."""
+    folder = tempfile.mkdtemp()
+    target = Path(folder) / "naive.so"
+    subprocess.run(
+        ["gcc", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", str(HERE / "naive.c"), "-o", str(target), "-lm"], check=True
+    )
+    return ctypes.CDLL(str(target))
+
+
+def c_call(library: Any, case: Case) -> Callable[[], None]:
+    function = getattr(library, case.name)
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*case.inputs, case.output)]
+    sizes = [ctypes.c_int64(size) for size in case.sizes]
+    return lambda: function(*pointers, *sizes)
+
+
+def answer(value: Any) -> Any:
+    """An arg-reduction's value is a pair; the index is compared."""
+    return value[1] if isinstance(value, tuple) else value
+
+
+def measure(case: Case, program: Any, library: Any, rounds: int) -> dict[str, Any]:
+    ours, theirs = getattr(program, case.name), c_call(library, case)
+    started = time.perf_counter()
+    got = answer(ours(*case.inputs))
+    first = time.perf_counter() - started
+    expected = np.asarray(case.expected())
+    error = float(np.max(np.abs(np.asarray(got, np.float64) - expected)))
+    if error > case.tolerance:
+        raise SystemExit(f"{case.name}: our answer is off by {error:g}")
+    theirs()
+    times: dict[str, list[float]] = {"ours": [], "c": []}
+    for turn in range(rounds):
+        for who, call in (("ours", lambda: ours(*case.inputs)), ("c", theirs))[:: 1 if turn % 2 else -1]:
+            started = time.perf_counter()
+            call()
+            times[who].append(time.perf_counter() - started)
+    ratios = sorted(c / o for o, c in zip(times["ours"], times["c"], strict=True))
+    return {
+        "kernel": case.name,
+        "kind": case.kind,
+        "shape": case.shape,
+        "ours_ms": float(np.median(times["ours"]) * 1e3),
+        "naive_c_ms": float(np.median(times["c"]) * 1e3),
+        "ratio": float(np.median(ratios)),
+        "ratio_low": ratios[0],
+        "ratio_high": ratios[-1],
+        "error": error,
+        "first_call_s": first,
+    }
+
+
+def machine() -> dict[str, Any]:
+    from llvmlite import binding
+
+    from runtime.cpu import detect
+
+    gcc = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    return {
+        "cpu": detect.host_cpu(),
+        "simd": detect.simd_name(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "llvm": ".".join(map(str, binding.llvm_version_info)),
+        "gcc": gcc,
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json")
+    given = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", str(given.threads))
+    library = naive_library()
+    program = zynml.compile(HERE / "kernels.zynml", threads=given.threads)
+    print(f"{'kernel':12} {'shape':24} {'ours ms':>9} {'C ms':>9} {'ratio':>7}   spread")
+    rows = []
+    for case in cases(np.random.default_rng(0)):
+        if given.only and case.name not in given.only.split(","):
+            continue
+        row = measure(case, program, library, given.rounds)
+        rows.append(row)
+        print(
+            f"{row['kernel']:12} {row['shape']:24} {row['ours_ms']:9.2f} {row['naive_c_ms']:9.2f} {row['ratio']:7.2f}   "
+            f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
+            flush=True,
+        )
+    if given.json:
+        command = "python -m bench.cpu " + " ".join(sys.argv[1:])
+        figures = {"machine": machine(), "threads": given.threads, "command": command, "rows": rows}
+        Path(given.json).write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+/* The peer: each kernel as C programmers write it first, with OpenMP on the outermost loop. */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int64_t n_t;
+
+void relu(const float *x, float *y, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < n; i++) y[i] = fmaxf(x[i] * 1.5f + 0.25f, 0.0f);
+}
+
+void gelu(const float *x, float *y, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < n; i++) y[i] = 0.5f * x[i] * (1.0f + tanhf(0.7978845608f * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
+}
+
+void total(const float *x, float *y, n_t n) {
+    float s = 0;
+#pragma omp parallel for simd reduction(+ : s)
+    for (n_t i = 0; i < n; i++) s += x[i];
+    *y = s;
+}
+
+void column_sums(const float *x, float *y, n_t m, n_t n) {
+    memset(y, 0, n * sizeof(float));
+    for (n_t i = 0; i < m; i++)
+        for (n_t j = 0; j < n; j++) y[j] += x[i * n + j];
+}
+
+void argmax(const float *x, n_t *y, n_t n) {
+    n_t best = 0;
+    for (n_t i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    *y = best;
+}
+
+void matmul(const float *a, const float *b, float *c, n_t m, n_t n, n_t k) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++)
+        for (n_t j = 0; j < n; j++) {
+            float s = 0;
+            for (n_t p = 0; p < k; p++) s += a[i * k + p] * b[p * n + j];
+            c[i * n + j] = s;
+        }
+}
+
+void batched(const float *a, const float *b, float *c, n_t g, n_t m, n_t n, n_t k) {
+#pragma omp parallel for
+    for (n_t q = 0; q < g; q++)
+        for (n_t i = 0; i < m; i++)
+            for (n_t j = 0; j < n; j++) {
+                float s = 0;
+                for (n_t p = 0; p < k; p++) s += a[(q * m + i) * k + p] * b[(q * k + p) * n + j];
+                c[(q * m + i) * n + j] = s;
+            }
+}
+
+void conv2d(const float *x, const float *w, float *y, n_t b, n_t c, n_t h, n_t v, n_t f) {
+#pragma omp parallel for
+    for (n_t n = 0; n < b; n++)
+        for (n_t o = 0; o < f; o++)
+            for (n_t i = 0; i < h; i++)
+                for (n_t j = 0; j < v; j++) {
+                    float s = 0;
+                    for (n_t p = 0; p < c; p++)
+                        for (n_t r = 0; r < 3; r++)
+                            for (n_t q = 0; q < 3; q++) {
+                                n_t a = i + r - 1, e = j + q - 1;
+                                if (a >= 0 && a < h && e >= 0 && e < v) s += x[((n * c + p) * h + a) * v + e] * w[((o * c + p) * 3 + r) * 3 + q];
+                            }
+                    y[((n * f + o) * h + i) * v + j] = s;
+                }
+}
+
+void depthwise(const float *x, const float *w, float *y, n_t b, n_t c, n_t h, n_t v) {
+    n_t oh = h - 2, ow = v - 2;
+#pragma omp parallel for
+    for (n_t n = 0; n < b; n++)
+        for (n_t p = 0; p < c; p++)
+            for (n_t i = 0; i < oh; i++)
+                for (n_t j = 0; j < ow; j++) {
+                    float s = 0;
+                    for (n_t r = 0; r < 3; r++)
+                        for (n_t q = 0; q < 3; q++) s += x[((n * c + p) * h + i + r) * v + j + q] * w[(p * 3 + r) * 3 + q];
+                    y[((n * c + p) * oh + i) * ow + j] = s;
+                }
+}
+
+void attention(const float *q, const float *k, const float *v, float *o, n_t g, n_t m, n_t n, n_t d) {
+#pragma omp parallel for
+    for (n_t h = 0; h < g; h++) {
+        float *s = malloc(n * sizeof(float));
+        for (n_t i = 0; i < m; i++) {
+            float top = -INFINITY, sum = 0;
+            for (n_t j = 0; j < n; j++) {
+                float t = 0;
+                for (n_t c = 0; c < d; c++) t += q[(h * m + i) * d + c] * k[(h * n + j) * d + c];
+                s[j] = t * 0.125f;
+                top = fmaxf(top, s[j]);
+            }
+            for (n_t j = 0; j < n; j++) {
+                s[j] = expf(s[j] - top);
+                sum += s[j];
+            }
+            for (n_t c = 0; c < d; c++) {
+                float t = 0;
+                for (n_t j = 0; j < n; j++) t += s[j] * v[(h * n + j) * d + c];
+                o[(h * m + i) * d + c] = t / sum;
+            }
+        }
+        free(s);
+    }
+}
+
+void softmax(const float *x, float *y, n_t m, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++) {
+        const float *r = x + i * n;
+        float *t = y + i * n, top = -INFINITY, sum = 0;
+        for (n_t j = 0; j < n; j++) top = fmaxf(top, r[j]);
+        for (n_t j = 0; j < n; j++) {
+            t[j] = expf(r[j] - top);
+            sum += t[j];
+        }
+        for (n_t j = 0; j < n; j++) t[j] /= sum;
+    }
+}
+
+void scan(const float *x, float *y, n_t n) {
+    float s = 0;
+    for (n_t i = 0; i < n; i++) y[i] = s += x[i];
+}
+
+static int ascending(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+void sort(const float *x, float *y, n_t n) {
+    memcpy(y, x, n * sizeof(float));
+    qsort(y, n, sizeof(float), ascending);
+}
+
+void transpose(const float *x, float *y, n_t m, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < n; i++)
+        for (n_t j = 0; j < m; j++) y[i * m + j] = x[j * n + i];
+}
+
+void histogram(const uint8_t *x, int32_t *y, n_t n) {
+    memset(y, 0, 256 * sizeof(int32_t));
+#pragma omp parallel
+    {
+        int32_t bins[256] = {0};
+#pragma omp for
+        for (n_t i = 0; i < n; i++) bins[x[i]]++;
+#pragma omp critical
+        for (int b = 0; b < 256; b++) y[b] += bins[b];
+    }
+}
