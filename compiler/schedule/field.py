@@ -19,6 +19,9 @@ MAP_VECTORS = 2
 ACCUMULATORS = 4
 """Vector accumulators of a reduction along contiguous memory: latency of an add times adds a cycle."""
 
+SQUARE = 16
+"""The largest square of elements that is turned in registers."""
+
 
 @frozen
 class _Facts:
@@ -148,6 +151,7 @@ def _choose_vector(
     allowed = [a for a in field.axes if a not in facts.ordered and a not in contracted and a not in tiles and free(a)]
     best = max(allowed, key=lambda axis: (votes[axis], axis in facts.common), default=None)
     if best is None or votes[best] <= 0:
+        _turn_squares(field, facts, machine, tiles, reasons)
         return
     lanes = _lanes(field, best, machine.lanes(facts.widest))
     vectors = ACCUMULATORS if best in facts.reduced and not tiles else MAP_VECTORS
@@ -156,6 +160,26 @@ def _choose_vector(
         vectors = machine.vector_registers // 2
     tiles[best] = (_registers(field, best, vectors, lanes), lanes)
     reasons.append(f"{best} is the vector: memory is contiguous along it")
+
+
+def _turn_squares(
+    field: HirFunction, facts: _Facts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
+) -> None:
+    """A map that writes along one axis and reads along another: squares of both, which the backend turns in registers."""
+    if tiles or facts.reduced:
+        return
+    stores = [op for op in field.body.body if isinstance(op, Store)]
+    loads = [op for op in field.body.body if isinstance(op, Load)]
+    written = [a for a in facts.common if a not in facts.ordered and all(_contiguity(field, [op])[a] > 0 for op in stores)]
+    if not written:
+        return
+    (column, *_) = written
+    votes = [_contiguity(field, [op]) for op in loads]
+    rows = [a for a in facts.common if a != column and any(found[a] > 0 and found[column] for found in votes)]
+    lanes = _lanes(field, column, min(machine.lanes(facts.widest), SQUARE))
+    if rows and lanes > 1 and _registers(field, rows[0], lanes, 1) == lanes:
+        tiles[column], tiles[rows[0]] = (1, lanes), (lanes, 1)
+        reasons.append(f"{column} is written and {rows[0]} read along memory: squares of both are turned in registers")
 
 
 def _block_product(
