@@ -1,5 +1,6 @@
 """Types as written to types as values. Needs to know nothing of the program but the type names that it declares."""
 
+import re
 from collections.abc import Callable, Mapping
 
 from attrs import Factory, define
@@ -76,6 +77,7 @@ _LATER = {
     "u128": ("`u128`", "use u64"),
 }
 _MAX_ALIAS_DEPTH = 64
+_DTYPE_LIKE = re.compile(r"(bf|[fiu])[0-9]{2,3}")
 
 
 def not_supported(what: str, span: Span, hint: str) -> Diagnostic:
@@ -168,6 +170,13 @@ class TypeResolver:
             element = F32 if syntax.dims is not None else UNKNOWN
         if syntax.dims is None:
             return TensorType(element, DynamicShape(), device)
+        if syntax.dtype is None and syntax.dims and _looks_like_dtype(syntax.dims[-1]):
+            name = syntax.dims[-1].value
+            assert isinstance(name, Name)
+            self.report(
+                Diagnostic("0201", f"there is no type `{name.name}`", name.span, "not found", hint=did_you_mean(name.name, DTYPE_NAMES))
+            )
+            return ERROR
         dims = tuple(self._dim(dim, size) for dim in syntax.dims)
         if any(d.bound is not None for d in syntax.dims) and all(d is None for d in dims):
             return TensorType(element, DynamicShape(len(dims), tuple(d.bound for d in syntax.dims)), device)
@@ -201,6 +210,11 @@ class TypeResolver:
             self.report(found)
             return None
         return found
+
+
+def _looks_like_dtype(dim: Dim) -> bool:
+    """A last dim such as `f33` is no size: a dtype was meant."""
+    return isinstance(dim.value, Name) and _DTYPE_LIKE.fullmatch(dim.value.name) is not None
 
 
 def _is_plain(value: Expression) -> bool:
