@@ -168,9 +168,11 @@ def power(body: Body, base: Number, exponent: Number, node: nodes.Node) -> Numbe
         return _product_of(body, base, whole, node)
     if base.dtype.is_int and exponent.dtype.is_int:
         raise fault(
-            "0109", f"`{words(node)}` isn't supported yet in a kernel: a power of ints needs a constant exponent of 0 to 64", node.span,
+            "0109",
+            f"`{words(node)}` isn't supported yet in a kernel: a power of ints needs a constant exponent of 0 to 64",
+            node.span,
             hint="write the exponent as a literal, or convert the base to a float: `(a as f64) ** b`",
-        )  # fmt: skip
+        )
     dtype, weak, origin = meet(base, exponent)
     made = body.build.op("pow", value_of(body.build, base, dtype), value_of(body.build, exponent, dtype))
     return typed(made, dtype, origin, weak)

@@ -30,9 +30,14 @@ class Fault(Exception):
 
 
 def fault(
-    code: str, message: str, span: Span | None, label: str = "", hint: str | None = None,
-    others: tuple[Label, ...] = (), notes: tuple[str, ...] = (),
-) -> Fault:  # fmt: skip
+    code: str,
+    message: str,
+    span: Span | None,
+    label: str = "",
+    hint: str | None = None,
+    others: tuple[Label, ...] = (),
+    notes: tuple[str, ...] = (),
+) -> Fault:
     return Fault(Diagnostic(code, message, span, label, others, notes, hint))
 
 
@@ -67,7 +72,8 @@ class Binding:
 
 @define(eq=False)
 class Memory:
-    """A tensor that the body indexes. `role`: input, captured, result, shared, workspace. `flat`: one index runs over all elements of `shape`."""
+    """A tensor that the body indexes. `role`: input, captured, result, shared,
+    workspace. `flat`: one index runs over all elements of `shape`."""
 
     name: str
     value: Value

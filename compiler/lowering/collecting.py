@@ -60,9 +60,14 @@ def collection_of(body: Body, span: Span) -> Collection:
     if not isinstance(axis, int):
         raise fault("0307", f"a {kind.value} goes along one axis: `axis={axis}` is none", span)
     return Collection(
-        kind, _OPERATORS.get(name, ""), axis, bool(kernel.option("exclusive", False)), bool(kernel.option("reverse", False)),
-        bool(kernel.option("descending", False)), span,
-    )  # fmt: skip
+        kind,
+        _OPERATORS.get(name, ""),
+        axis,
+        bool(kernel.option("exclusive", False)),
+        bool(kernel.option("reverse", False)),
+        bool(kernel.option("descending", False)),
+        span,
+    )
 
 
 def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
@@ -149,9 +154,11 @@ def nest(body: Body, collection: Collection, node: nodes.For) -> bool:
     if collection.kind is KernelType.SCAN and 0 <= place < len(clauses):
         if further:
             raise fault(
-                "0109", "a scan along an outer loop with statements before the inner loop isn't supported yet", node.span,
+                "0109",
+                "a scan along an outer loop with statements before the inner loop isn't supported yet",
+                node.span,
                 hint="move the statements into the innermost loop",
-            )  # fmt: skip
+            )
         order = [axis for axis in order if axis != place] + [place]
     _enter(body, collection, clauses, order, first, inner)
     return True

@@ -45,6 +45,7 @@ from compiler.lowering.outputs import (
 from compiler.lowering.ranges import Range
 from compiler.lowering.sizes import Candidates, Sizes, candidates, dim_form, unsolved
 from compiler.lowering.statements import block_value, function_value, run_all
+from compiler.lowering.work import nests_of
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
@@ -176,21 +177,35 @@ class Lowering:
         if self.kernel.kernel_type in _YIELDING and not self.written.yields:
             kind = self.kernel.kernel_type
             assert kind is not None
-            self.diagnostics.add(Diagnostic(
-                "0408", f"a `{kind.value}` kernel needs a `yield`", self.compute.span, hint="write `yield x[i]` inside the loops"))  # fmt: skip
+            self.diagnostics.add(
+                Diagnostic(
+                    "0408", f"a `{kind.value}` kernel needs a `yield`", self.compute.span, hint="write `yield x[i]` inside the loops"
+                )
+            )
             self.diagnostics.raise_errors()
         if self.yielding and result is not None:
-            self.diagnostics.add(Diagnostic(
-                "0408", "`yield` and a write to `" + result + "` can't stand in one kernel", self.written.targets[result], "the write",
-                (_label(self.written.yields[0], "the `yield`"),) if self.written.yields else (),
-                hint="collect with `yield` alone, or write `out` alone"))  # fmt: skip
+            self.diagnostics.add(
+                Diagnostic(
+                    "0408",
+                    "`yield` and a write to `" + result + "` can't stand in one kernel",
+                    self.written.targets[result],
+                    "the write",
+                    (_label(self.written.yields[0], "the `yield`"),) if self.written.yields else (),
+                    hint="collect with `yield` alone, or write `out` alone",
+                )
+            )
             self.diagnostics.raise_errors()
         if self.written.yields and self.kernel.kernel_type not in (*_YIELDING, None):
             kind = self.kernel.kernel_type
             assert kind is not None
-            self.diagnostics.add(Diagnostic(
-                "0408", f"`yield` stands in a `{kind.value}` kernel, which writes `out`", self.written.yields[0],
-                hint="write `out[...] = ...`, or use `@kernel(reduce)`"))  # fmt: skip
+            self.diagnostics.add(
+                Diagnostic(
+                    "0408",
+                    f"`yield` stands in a `{kind.value}` kernel, which writes `out`",
+                    self.written.yields[0],
+                    hint="write `out[...] = ...`, or use `@kernel(reduce)`",
+                )
+            )
             self.diagnostics.raise_errors()
         if result is None and not self.yielding:
             inputs = {tensor.name: tensor for tensor in self.signature.tensors if not tensor.captured}
@@ -198,9 +213,14 @@ class Lowering:
             self.copies = [name for name in self.written.targets if name in inputs and name not in updated]
             captured = any(tensor.name in self.written.targets for tensor in self.signature.tensors if tensor.captured)
             if not (self.copies or updated or captured) and self.kernel.kernel_type is not KernelType.CUSTOM:
-                self.diagnostics.add(Diagnostic(
-                    "0408", "the block computes nothing: it neither writes `out` nor yields", self.compute.span,
-                    hint="write `out[i] = ...`, or `yield` a value"))  # fmt: skip
+                self.diagnostics.add(
+                    Diagnostic(
+                        "0408",
+                        "the block computes nothing: it neither writes `out` nor yields",
+                        self.compute.span,
+                        hint="write `out[i] = ...`, or `yield` a value",
+                    )
+                )
                 self.diagnostics.raise_errors()
         elif result is not None:
             self.result_write = self.written.targets[result]
@@ -388,9 +408,11 @@ class Lowering:
         full = tuple(dim_form(tensor, axis) for axis in range(tensor.rank))
         if packed and tensor.mutable and not tensor.contiguous:
             raise fault(
-                "0109", f"one index over all of `{tensor.name}`, which isn't contiguous, isn't supported yet in an update", self.flat[tensor.name],
+                "0109",
+                f"one index over all of `{tensor.name}`, which isn't contiguous, isn't supported yet in an update",
+                self.flat[tensor.name],
                 hint="index each axis with a loop of its own",
-            )  # fmt: skip
+            )
         name = _identifier(tensor.name)
         strides: tuple[Affine, ...] | None = None
         found: list[tuple[Value, KernelArgument]] = []
@@ -448,8 +470,14 @@ class Lowering:
         self.diagnostics.extend(problems)
         dims = tuple(dim if dim is not None else found[axis] for axis, dim in enumerate(given or (None,) * rank)) if rank else ()
         for form in needed:
-            body.equations.append(Equation(form, Affine(), ">=", Diagnostic(
-                "0802", f"the writes to `{name}` need larger inputs", seen.memories[name].span or self.result_write)))  # fmt: skip
+            body.equations.append(
+                Equation(
+                    form,
+                    Affine(),
+                    ">=",
+                    Diagnostic("0802", f"the writes to `{name}` need larger inputs", seen.memories[name].span or self.result_write),
+                )
+            )
         dtype = declared.dtype or self.flows.get(("result", name), (DType.F32, True, None))[0]
         complete = covered(in_function, name, dims, self.facts) if dims else True
         custom = self.kernel.kernel_type is KernelType.CUSTOM
@@ -463,9 +491,15 @@ class Lowering:
         body.memories[name] = Memory(name, value, dtype, dims, "result", True, shape=dims, span=declared.span)
         body.bind(name, Tensor(name), declared.span or self.compute.span, "a result")
         place = len(self.results)
-        self.results.append(ResultPlan(
-            name, dtype, self._full_shape(dims), scalar=declared.scalar, zeroed=zeroed,
-        ))  # fmt: skip
+        self.results.append(
+            ResultPlan(
+                name,
+                dtype,
+                self._full_shape(dims),
+                scalar=declared.scalar,
+                zeroed=zeroed,
+            )
+        )
         return value, ResultArgument(place)
 
     def _full_shape(self, dims: tuple[Affine, ...]) -> tuple[Affine, ...]:
@@ -510,9 +544,15 @@ class Lowering:
             name = self._result_name(place, len(dtypes))
             value = body.owner.value(_identifier(name), Mem(hir_name(dtype), dims))
             reduction.results.append(value)
-            self.results.append(ResultPlan(
-                name, dtype, tuple(map(self.sizes.at_launch, dims)), scalar=reduction.is_number, group=grouped if is_index else 0,
-            ))  # fmt: skip
+            self.results.append(
+                ResultPlan(
+                    name,
+                    dtype,
+                    tuple(map(self.sizes.at_launch, dims)),
+                    scalar=reduction.is_number,
+                    group=grouped if is_index else 0,
+                )
+            )
             found.append((value, ResultArgument(len(self.results) - 1)))
         body.equations += reductions.emptiness(reduction, lambda form: form)
         return found
@@ -566,11 +606,18 @@ class Lowering:
         equations = [*self.sizes.equations, *(self._at_launch(equation) for equation in body.equations)]
         used = body.accesses
         warnings += [
-            Diagnostic("0602", f"tensor `{t.name}` is captured", _first_use(used, t.name), hint=f"name it: `compute({t.name}, ...)`", severity=Severity.NOTE)
+            Diagnostic(
+                "0602",
+                f"tensor `{t.name}` is captured",
+                _first_use(used, t.name),
+                hint=f"name it: `compute({t.name}, ...)`",
+                severity=Severity.NOTE,
+            )
             for t in self.signature.tensors
             if t.captured and _first_use(used, t.name) is not None
-        ]  # fmt: skip
-        plan = LaunchPlan(tuple(self.sizes.rules()), tuple(dict.fromkeys(equations)), tuple(a for _, a in parameters), tuple(self.results))
+        ]
+        work = [tuple(map(self.sizes.at_launch, nest)) for nest in nests_of(function)]
+        plan = LaunchPlan(self.sizes.rules(), tuple(dict.fromkeys(equations)), [a for _, a in parameters], self.results, work)
         return LoweredKernel(function, plan, self.kernel.kernel_type, self.kernel, tuple(warnings), self.signature)
 
     def _at_launch(self, equation: Equation) -> Equation:
@@ -646,9 +693,10 @@ def _used(function: HirFunction, parameters: list[tuple[Value, KernelArgument]])
             values.update(id(value) for value in inner.operand_values)
             names.update(inner.symbols)
     kept = [
-        (value, argument) for value, argument in parameters
+        (value, argument)
+        for value, argument in parameters
         if id(value) in values or value.name in names or isinstance(argument, (ResultArgument, StrideArgument))
-    ]  # fmt: skip
+    ]
     strides = {name for value, _ in kept if isinstance(value.type, Mem) for form in value.type.strides or () for name in form.names}
     return [(v, a) for v, a in kept if not isinstance(a, StrideArgument) or v.name in strides or v.name in names]
 

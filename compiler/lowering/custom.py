@@ -37,7 +37,7 @@ def install(body: Body) -> None:
     body.extra["shared"] = _shared
     body.extra["barrier"] = _barrier
     body.extra["dynamic_loop"] = _dynamic_loop
-    words_: dict[str, Callable[[Body, nodes.Call], Operand]] = {name: _place for name in _GRID}
+    words_: dict[str, Callable[[Body, nodes.Call], Operand]] = dict.fromkeys(_GRID, _place)
     words_ |= dict.fromkeys(_SHUFFLES, _shuffle)
     words_ |= {f"atomic_{name}": _atomic for name in _ATOMICS}
     words_ |= {"warp_any": _vote, "warp_all": _vote, "warp_ballot": _vote, "warp_match": _match, "lane_id": _lane, "fence": _fence}
@@ -126,9 +126,11 @@ def _shared(body: Body, node: nodes.SharedVariable) -> None:
     for dim, written in zip(dims, node.dims, strict=False):
         if dim.value is None and body.final:
             raise fault(
-                "0109", f"the extent `{words(written)}` of `{node.name}` must be constant: other shared memory isn't supported yet", written.span,
+                "0109",
+                f"the extent `{words(written)}` of `{node.name}` must be constant: other shared memory isn't supported yet",
+                written.span,
                 hint="write a number",
-            )  # fmt: skip
+            )
     dtype = _element(node)
     value = body.build.emit(SharedAlloc(type=Mem(hir_name(dtype), dims, space=Space.SHARED)), node.name).result
     _bind_shared(body, node, value, dtype, dims)

@@ -69,9 +69,12 @@ def _no_number(body: Body, found: Operand, node: nodes.Expression) -> Exception:
     if isinstance(found, Tensor):
         rank = len(body.memories[found.name].dims)
         return fault(
-            "0203", f"`{words(node)}` is a tensor of {rank} {'axis' if rank == 1 else 'axes'} where a number is needed", node.span,
-            "a whole tensor", f"index it: `{words(node)}[{', '.join('ijklmn'[:rank])}]`",
-        )  # fmt: skip
+            "0203",
+            f"`{words(node)}` is a tensor of {rank} {'axis' if rank == 1 else 'axes'} where a number is needed",
+            node.span,
+            "a whole tensor",
+            f"index it: `{words(node)}[{', '.join('ijklmn'[:rank])}]`",
+        )
     what = "a tuple" if isinstance(found, Tuple) else "no value"
     return fault("0203", f"`{words(node)}` is {what} where a number is needed", node.span)
 

@@ -64,11 +64,30 @@ def common_shape(sizes: Sizes, flat: Mapping[str, Span], diagnostics: Diagnostic
                 continue
             place = (Label(flat[first.name], f"`{first.name}` is indexed here"),)
             if have.value is not None and want.value is not None:
-                diagnostics.add(Diagnostic(
-                    "0301", f"`{first.name}` and `{other.name}` run flat under one index, but axis {axis} has {want} and {have} elements",
-                    flat[other.name], "", place, hint="index each with one loop an axis"))  # fmt: skip
+                diagnostics.add(
+                    Diagnostic(
+                        "0301",
+                        f"`{first.name}` and `{other.name}` run flat under one index, but axis {axis} has {want} and {have} elements",
+                        flat[other.name],
+                        "",
+                        place,
+                        hint="index each with one loop an axis",
+                    )
+                )
                 continue
-            sizes.equations.append(Equation(want, have, "==", Diagnostic(
-                "0802", f"`{first.name}` and `{other.name}` run flat under one index, but axis {axis} has {{left}} and {{right}} elements",
-                flat[other.name], "", place, hint="index each with one loop an axis")))  # fmt: skip
+            sizes.equations.append(
+                Equation(
+                    want,
+                    have,
+                    "==",
+                    Diagnostic(
+                        "0802",
+                        f"`{first.name}` and `{other.name}` run flat under one index, but axis {axis} has {{left}} and {{right}} elements",
+                        flat[other.name],
+                        "",
+                        place,
+                        hint="index each with one loop an axis",
+                    ),
+                )
+            )
     return shape

@@ -19,9 +19,13 @@ def call_function(body: Body, function: nodes.Function, arguments: Sequence[tupl
     if any(inlined == name for inlined, _ in body.inlining):
         chain = " -> ".join(f"`{inlined}`" for inlined, _ in (*body.inlining, (name, node.span)))
         raise fault(
-            "0410", f"`{name}` calls itself, which a kernel can't", node.span, others=(Label(function.name_span, "declared here"),),
-            notes=(f"call chain: {chain}",), hint="write the recursion as a loop",
-        )  # fmt: skip
+            "0410",
+            f"`{name}` calls itself, which a kernel can't",
+            node.span,
+            others=(Label(function.name_span, "declared here"),),
+            notes=(f"call chain: {chain}",),
+            hint="write the recursion as a loop",
+        )
     if len(body.inlining) >= _DEEPEST:
         raise fault("0410", f"calls nest deeper than {_DEEPEST} in a kernel", node.span, hint="write some of them out")
     body.calls += 1

@@ -40,9 +40,13 @@ def _wrong_rank(memory: Memory, given: int, node: nodes.Expression) -> Exception
     rank = len(memory.dims)
     others = (Label(memory.span, f"`{memory.name}` has {rank} {_plural('axis', rank)}"),) if memory.span is not None else ()
     return fault(
-        "0304", f"`{memory.name}` has {rank} {_plural('axis', rank)}, but {given} {_plural('index', given)} {'is' if given == 1 else 'are'} given",
-        node.span, f"{given} {_plural('index', given)}", f"write {_placeholder(memory.name, rank)}", others,
-    )  # fmt: skip
+        "0304",
+        f"`{memory.name}` has {rank} {_plural('axis', rank)}, but {given} {_plural('index', given)} {'is' if given == 1 else 'are'} given",
+        node.span,
+        f"{given} {_plural('index', given)}",
+        f"write {_placeholder(memory.name, rank)}",
+        others,
+    )
 
 
 def _placeholder(name: str, rank: int) -> str:
@@ -77,13 +81,32 @@ def load(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Expr
     return number
 
 
-def note(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Expression, index_spans: tuple[Span, ...], is_write: bool = False,
-         accumulates: bool = False, number: Number | None = None) -> Access:  # fmt: skip
+def note(
+    body: Body,
+    memory: Memory,
+    index: tuple[Affine, ...],
+    node: nodes.Expression,
+    index_spans: tuple[Span, ...],
+    is_write: bool = False,
+    accumulates: bool = False,
+    number: Number | None = None,
+) -> Access:
     """Remember the access and all that surrounds it."""
     access = Access(
-        memory.name, index, tuple(body.ranges), tuple(body.guards), tuple(body.path), node.span, index_spans, words(node), is_write,
-        accumulates, number, frozenset(body.opaque), dict(body.extra.get("upper", {})),
-    )  # fmt: skip
+        memory.name,
+        index,
+        tuple(body.ranges),
+        tuple(body.guards),
+        tuple(body.path),
+        node.span,
+        index_spans,
+        words(node),
+        is_write,
+        accumulates,
+        number,
+        frozenset(body.opaque),
+        dict(body.extra.get("upper", {})),
+    )
     body.accesses.append(access)
     return access
 
@@ -114,17 +137,25 @@ def _refuse_outside(body: Body, memory: Memory, axis: int, form: Affine, extent:
     low, high = extreme(form, body.ranges, upper=False), extreme(form, body.ranges, upper=True)
     always = body.facts.proves(-form - 1) or body.facts.proves(form - extent)
     certain = (
-        _is_plain(body, form) and all(_runs(body)) and low.value is not None and high.value is not None and extent.value is not None
+        _is_plain(body, form)
+        and all(_runs(body))
+        and low.value is not None
+        and high.value is not None
+        and extent.value is not None
         and (low.value < 0 or high.value >= extent.value)
-    )  # fmt: skip
+    )
     if not (always or certain):
         return
     shown = f"is {form}" if low == high else f"runs from {low} to {high}"
     raise fault(
-        "0305", f"{_which(memory, axis)} {shown}, but the axis has {extent} elements" if extent.value != 1 else
-        f"{_which(memory, axis)} {shown}, but the axis has 1 element", span, f"valid: 0 to {extent - 1}",
+        "0305",
+        f"{_which(memory, axis)} {shown}, but the axis has {extent} elements"
+        if extent.value != 1
+        else f"{_which(memory, axis)} {shown}, but the axis has 1 element",
+        span,
+        f"valid: 0 to {extent - 1}",
         "change the loop's range, or guard the access with `if`",
-    )  # fmt: skip
+    )
 
 
 def _which(memory: Memory, axis: int) -> str:
@@ -158,20 +189,44 @@ def _at_launch(body: Body, memory: Memory, axis: int, form: Affine, extent: Affi
     low, high = extreme(form, body.ranges, upper=False), extreme(form, body.ranges, upper=True)
     words_of = _which(memory, axis)
     if not body.facts.proves(form):
-        body.equations.append(Equation(low, Affine(), ">=", Diagnostic(
-            "0801", f"{words_of} is {{left}}, but the axis has no element before 0", span, hint="guard the access with `if`"), running))  # fmt: skip
+        body.equations.append(
+            Equation(
+                low,
+                Affine(),
+                ">=",
+                Diagnostic(
+                    "0801", f"{words_of} is {{left}}, but the axis has no element before 0", span, hint="guard the access with `if`"
+                ),
+                running,
+            )
+        )
     if not body.facts.proves(extent - 1 - form):
-        body.equations.append(Equation(high + 1, extent, "<=", Diagnostic(
-            "0801", f"{words_of} must stay below {{right}}, but its loop needs {{left}} elements", span,
-            hint="change the loop's range, or guard the access with `if`"), running))  # fmt: skip
+        body.equations.append(
+            Equation(
+                high + 1,
+                extent,
+                "<=",
+                Diagnostic(
+                    "0801",
+                    f"{words_of} must stay below {{right}}, but its loop needs {{left}} elements",
+                    span,
+                    hint="change the loop's range, or guard the access with `if`",
+                ),
+                running,
+            )
+        )
     return True
 
 
 def _as_it_runs(body: Body, memory: Memory, axis: int, form: Affine, extent: Affine, span: Span) -> None:
-    site = body.site(FaultSite(
-        "0801", span, f"index {{0}} is out of range: axis {axis} of `{memory.name}` has {{1}} elements",
-        hint="guard the access with `if`, or `clamp` the index",
-    ))  # fmt: skip
+    site = body.site(
+        FaultSite(
+            "0801",
+            span,
+            f"index {{0}} is out of range: axis {axis} of `{memory.name}` has {{1}} elements",
+            hint="guard the access with `if`, or `clamp` the index",
+        )
+    )
     build = body.build
     position = build.const(form.value, "index") if form.value is not None else build.index(form)
     limit = build.const(extent.value, "index") if extent.value is not None else build.index(extent)

@@ -135,8 +135,8 @@ KernelArgument = TensorArgument | StrideArgument | SizeArgument | ScalarArgument
 @frozen
 class ResultPlan:
     """One result. `scalar`: a tensor of rank 0 handed back as a number. `zeroed`: must start at 0 (elements that no write
-    covers, or custom kernels). `copy_of`: starts as a copy of this input (`d[i] = ...` without `out`). `input`: is this mutable input itself.
-    `is_index`: an int that came from argmin/argmax and is shown as such; `names` as declared in `-> (y: ..., k: ...)`."""
+    covers, or custom kernels). `copy_of`: starts as a copy of this input (`d[i] = ...` without `out`). `input`: is this mutable
+    input itself."""
 
     name: str
     dtype: DType
@@ -156,13 +156,14 @@ class LaunchPlan:
     arguments: tuple[KernelArgument, ...] = field(default=(), converter=as_tuple)
     """One for each parameter of the function, in order."""
     results: tuple[ResultPlan, ...] = field(default=(), converter=as_tuple)
-    work: Affine = Affine()
-    """Rough count of inner steps, to decide on threads and progress."""
+    work: tuple[tuple[Affine, ...], ...] = field(default=(), converter=as_tuple)
+    """Extents of each nest of loops: the sum of their products is a rough count of inner steps, to decide on threads and progress."""
 
 
 @frozen
 class LoweredKernel:
-    """A compute block as a function in nest form. `kind` is what `@kernel` promised, None when it is to be inferred. `warnings` are 06xx."""
+    """A compute block as a function in nest form. `kind` is what `@kernel` promised, None when it is to be inferred. `warnings` are
+    06xx."""
 
     function: HirFunction
     plan: LaunchPlan

@@ -17,8 +17,8 @@ _LARGEST = (1 << 63) - 1
 
 @frozen
 class LaunchSizes:
-    """`values`: every fact and size by name. `results`: dims of each result, in the plan's order. `size_arguments`: the value of each SizeArgument,
-    by its place among the plan's arguments; `workspaces`: the dims of each WorkspaceArgument, likewise."""
+    """`values`: every fact and size by name. `results`: dims of each result, in the plan's order. `size_arguments`: the value of each
+    SizeArgument, by its place among the plan's arguments; `workspaces`: the dims of each WorkspaceArgument, likewise."""
 
     values: Mapping[str, int]
     results: tuple[tuple[int, ...], ...]
@@ -57,11 +57,15 @@ def evaluate(plan: LaunchPlan, shapes: Mapping[str, tuple[int, ...]], scalars: M
             dims = tuple(max(0, _number(dim, values)) for dim in argument.dims)
             _require_countable("a temporary", dims, bytes_of(argument.dtype))
             workspaces[place] = dims
-    return LaunchSizes(values, tuple(results), sizes, workspaces, max(0, _number(plan.work, values)))
+    return LaunchSizes(values, tuple(results), sizes, workspaces, _work(plan, values))
 
 
 def _number(form: Affine, values: Mapping[str, int]) -> int:
     return int(form.evaluate(lambda name: values[name]))
+
+
+def _work(plan: LaunchPlan, values: Mapping[str, int]) -> int:
+    return sum(prod(max(0, _number(extent, values)) for extent in nest) for nest in plan.work)
 
 
 def _holds(equation: Equation, values: Mapping[str, int]) -> bool:
@@ -88,5 +92,6 @@ def _filled(text: str, shown: Mapping[str, str]) -> str:
 def _require_countable(name: str, dims: tuple[int, ...], width: int) -> None:
     if prod(dims) * width > _LARGEST:
         shape = ", ".join(map(str, dims))
-        raise ZyntaxError(Diagnostic(
-            "0804", f"`{name}` would have {prod(dims)} elements ({shape}), more than memory can hold", hint="use smaller sizes"))  # fmt: skip
+        raise ZyntaxError(
+            Diagnostic("0804", f"`{name}` would have {prod(dims)} elements ({shape}), more than memory can hold", hint="use smaller sizes")
+        )

@@ -18,8 +18,23 @@ from compiler.typed_ast.types import DType
 Make = Callable[[Builder, list[Value]], Value]
 
 _FLOAT_FUNCTIONS = (
-    "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "erf",
-)  # fmt: skip
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asin",
+    "acos",
+    "atan",
+    "erf",
+)
 _ROUNDING = ("floor", "ceil", "round", "trunc")
 _COMPOSED = ("sigmoid", "relu", "gelu", "silu")
 _COUNTS: dict[str, tuple[int, int]] = {
@@ -31,9 +46,25 @@ _COUNTS: dict[str, tuple[int, int]] = {
 NAMES = frozenset(_COUNTS)
 _IO = {"print", "println", "eprint", "eprintln", "render", "save", "load", "rand", "randn"}
 _INTRINSICS = {
-    "thread_idx", "block_idx", "block_dim", "grid_dim", "global_idx", "lane_id", "fence", "warp_shuffle", "warp_shuffle_up", "warp_shuffle_down",
-    "warp_shuffle_xor", "warp_any", "warp_all", "warp_ballot", "warp_match", "warp_sum", "block_sum", "barrier",
-}  # fmt: skip
+    "thread_idx",
+    "block_idx",
+    "block_dim",
+    "grid_dim",
+    "global_idx",
+    "lane_id",
+    "fence",
+    "warp_shuffle",
+    "warp_shuffle_up",
+    "warp_shuffle_down",
+    "warp_shuffle_xor",
+    "warp_any",
+    "warp_all",
+    "warp_ballot",
+    "warp_match",
+    "warp_sum",
+    "block_sum",
+    "barrier",
+}
 
 
 _TILES = {"dot", "row_max", "row_sum", "row_min", "transpose", "zeros", "ones", "matmul", "softmax", "sum", "mean"}
@@ -44,15 +75,20 @@ def unknown(body: Body, name: str, node: nodes.Call) -> Exception:
     if name in _IO:
         chain = " -> ".join(f"`{one}`" for one, _ in body.inlining)
         return fault(
-            "0410", f"`{name}` can't be called in a kernel", node.span, hint="kernels compute numbers: print or save the result after the block",
+            "0410",
+            f"`{name}` can't be called in a kernel",
+            node.span,
+            hint="kernels compute numbers: print or save the result after the block",
             notes=(f"reached through {chain}",) if chain else (),
-        )  # fmt: skip
+        )
     if name in _INTRINSICS or name.startswith("atomic_"):
         kind = body.kind.value if body.kind else "inferred"
         return fault(
-            "0413", f"`{name}` needs a kernel of kind `custom`{' or `fused`' if name in ('barrier', 'block_sum') else ''}: this one is {kind}",
-            node.span, hint="add `@kernel(custom)` to the block",
-        )  # fmt: skip
+            "0413",
+            f"`{name}` needs a kernel of kind `custom`{' or `fused`' if name in ('barrier', 'block_sum') else ''}: this one is {kind}",
+            node.span,
+            hint="add `@kernel(custom)` to the block",
+        )
     if name in _TILES:
         raise fault(
             "0109",

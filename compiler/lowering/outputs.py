@@ -80,9 +80,15 @@ def extents(accesses: Sequence[Access], name: str, rank: int, facts: Facts) -> t
                 bound = extreme(access.index[axis], [_exact(one) for one in access.ranges], upper=True) + 1
             varying = [one for one in bound.names if one in access.opaque or any(one == r.name for r in access.ranges)]
             if varying:
-                problems.append(Diagnostic(
-                    "0303", f"the extent of `{name}` along axis {axis} depends on data", access.span, "this index has no bound at launch",
-                    hint=f"state the result's type: `-> tensor[{', '.join('NMKL'[:rank])}]`"))  # fmt: skip
+                problems.append(
+                    Diagnostic(
+                        "0303",
+                        f"the extent of `{name}` along axis {axis} depends on data",
+                        access.span,
+                        "this index has no bound at launch",
+                        hint=f"state the result's type: `-> tensor[{', '.join('NMKL'[:rank])}]`",
+                    )
+                )
                 largest = largest or Affine((), 0)
                 continue
             if any(one.startswith(f"{name}.") for one in bound.names):
@@ -90,9 +96,15 @@ def extents(accesses: Sequence[Access], name: str, rank: int, facts: Facts) -> t
             larger = _larger(largest, bound, facts, needed)
             if larger is None:
                 assert largest is not None
-                problems.append(Diagnostic(
-                    "0303", f"the extent of `{name}` along axis {axis} is {largest} by one write and {bound} by another", access.span,
-                    "which is larger isn't known", hint=f"state the result's type: `-> tensor[{', '.join('NMKL'[:rank])}]`"))  # fmt: skip
+                problems.append(
+                    Diagnostic(
+                        "0303",
+                        f"the extent of `{name}` along axis {axis} is {largest} by one write and {bound} by another",
+                        access.span,
+                        "which is larger isn't known",
+                        hint=f"state the result's type: `-> tensor[{', '.join('NMKL'[:rank])}]`",
+                    )
+                )
                 continue
             largest = larger
         found.append(largest if largest is not None else Affine())
@@ -256,6 +268,10 @@ def uncovered_warning(name: str, access: Access) -> Diagnostic:
     from compiler.diagnostics import Severity
 
     return Diagnostic(
-        "0601", f"some elements of `{name}` are never written: they are 0", access.span, "this write skips them",
-        hint=f"write all of `{name}`, or ignore this when 0 is meant", severity=Severity.WARNING,
-    )  # fmt: skip
+        "0601",
+        f"some elements of `{name}` are never written: they are 0",
+        access.span,
+        "this write skips them",
+        hint=f"write all of `{name}`, or ignore this when 0 is meant",
+        severity=Severity.WARNING,
+    )

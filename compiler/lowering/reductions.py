@@ -24,9 +24,22 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
 
 _OPERATORS = {
-    "+": "add", "sum": "add", "add": "add", "*": "mul", "prod": "mul", "mul": "mul", "min": "min", "max": "max",
-    "and": "and", "or": "or", "any": "or", "all": "and", "mean": "mean", "argmin": "argmin", "argmax": "argmax",
-}  # fmt: skip
+    "+": "add",
+    "sum": "add",
+    "add": "add",
+    "*": "mul",
+    "prod": "mul",
+    "mul": "mul",
+    "min": "min",
+    "max": "max",
+    "and": "and",
+    "or": "or",
+    "any": "or",
+    "all": "and",
+    "mean": "mean",
+    "argmin": "argmin",
+    "argmax": "argmax",
+}
 _LARGEST_INDEX = (1 << 63) - 1
 
 
@@ -347,9 +360,11 @@ def finish(body: Body, reduction: Reduction) -> None:
         index = [Affine()] * len(reduction.result_dims())
         _hand_over(body.build, reduction, [body.build.get(slot) for slot in reduction.slots], index)
         return
-    if all(kept is result for kept, result in zip(reduction.kept, reduction.results, strict=False)) and len(reduction.kept) == len(
-        reduction.results
-    ) and "mean" not in reduction.operators:  # fmt: skip
+    if (
+        all(kept is result for kept, result in zip(reduction.kept, reduction.results, strict=False))
+        and len(reduction.kept) == len(reduction.results)
+        and "mean" not in reduction.operators
+    ):
         return
     _over_result(body, reduction, lambda build, at: _hand_over(build, reduction, [build.load(mem, at) for mem in reduction.kept], at))
 
@@ -395,8 +410,17 @@ def emptiness(reduction: Reduction, at_launch: "Callable[[Affine], Affine]") -> 
     asked = tuple(at_launch(reduction.loops[axis].extent) for axis in reduction.left)
     shown = next(operator for operator in reduction.operators if operator in ("min", "max", "argmin", "argmax"))
     return [
-        Equation(at_launch(reduction.loops[axis].extent), Affine((), 1), ">=", Diagnostic(
-            "0803", f"`reduce({shown})` of nothing: loop {axis} around `yield` runs {{left}} times", reduction.seen,
-            hint="give it at least one element, or reduce with `+`"), asked)
+        Equation(
+            at_launch(reduction.loops[axis].extent),
+            Affine((), 1),
+            ">=",
+            Diagnostic(
+                "0803",
+                f"`reduce({shown})` of nothing: loop {axis} around `yield` runs {{left}} times",
+                reduction.seen,
+                hint="give it at least one element, or reduce with `+`",
+            ),
+            asked,
+        )
         for axis in reduction.reduced
-    ]  # fmt: skip
+    ]

@@ -143,8 +143,18 @@ class Sizes:
                 factor = dim.coefficient(unknown[0])
                 rest = dim.without(unknown[0])
                 self.settle(unknown[0], Found((known - rest).floordiv(factor), f"axis {axis} of `{tensor.name}`", tensor.span))
-            self.equations.append(Equation(dim, known, "==", Diagnostic(
-                "0802", f"axis {axis} of `{tensor.name}` is declared as {dim}, which is {{left}}, but it has {{right}} elements", tensor.span)))  # fmt: skip
+            self.equations.append(
+                Equation(
+                    dim,
+                    known,
+                    "==",
+                    Diagnostic(
+                        "0802",
+                        f"axis {axis} of `{tensor.name}` is declared as {dim}, which is {{left}}, but it has {{right}} elements",
+                        tensor.span,
+                    ),
+                )
+            )
 
     def settle(self, name: str, found: Found, words_of: str = "") -> None:
         """`name == form`: the first one defines the size, each further one is checked: now if both are numbers, else at launch."""
@@ -160,19 +170,37 @@ class Sizes:
             return
         others = (Label(first.span, f"{first.source} gives {name} = {left}"),) if first.span is not None else ()
         if left.value is not None and right.value is not None:
-            self.diagnostics.add(Diagnostic(
-                "0302", f"size `{name}` is bound to two values: {left} and {right}", found.span, f"{found.source} gives {name} = {right}", others,
-                notes=() if first.span is not None else (f"{first.source} gives {name} = {left}",),
-                hint="the two axes must be equal: check the indices, or use two loops"))  # fmt: skip
+            self.diagnostics.add(
+                Diagnostic(
+                    "0302",
+                    f"size `{name}` is bound to two values: {left} and {right}",
+                    found.span,
+                    f"{found.source} gives {name} = {right}",
+                    others,
+                    notes=() if first.span is not None else (f"{first.source} gives {name} = {left}",),
+                    hint="the two axes must be equal: check the indices, or use two loops",
+                )
+            )
             return
         if _is_exact(found.form):
             self.exact.append((name, found.form))
         if first.span is None or first.span == found.span:
             others = ()
-        self.equations.append(Equation(Affine.of(name), found.form, "==", Diagnostic(
-            "0802", f"size `{name}` is {{left}} by {first.source}, but {{right}} by {found.source}", found.span or first.span, "",
-            tuple(Label(o.span, f"{first.source} gives {name}") for o in others),
-            hint="give the block tensors whose axes agree")))  # fmt: skip
+        self.equations.append(
+            Equation(
+                Affine.of(name),
+                found.form,
+                "==",
+                Diagnostic(
+                    "0802",
+                    f"size `{name}` is {{left}} by {first.source}, but {{right}} by {found.source}",
+                    found.span or first.span,
+                    "",
+                    tuple(Label(o.span, f"{first.source} gives {name}") for o in others),
+                    hint="give the block tensors whose axes agree",
+                ),
+            )
+        )
 
     def _numbers(self, form: Affine) -> Affine:
         """The form with solved sizes put in, as far as they go."""
@@ -299,6 +327,11 @@ class Sizes:
             number = self._numbers(form)
             if number.value is not None:
                 self.function_forms[name] = number
+        first: dict[Affine, str] = {}
+        for name, form in self.solved.items():
+            same = first.setdefault(form, name)
+            if same != name and name not in self.function_forms:
+                self.function_forms[name] = Affine.of(same)
         for one in list(self.function_forms):
             self.function_forms[one] = self.function_forms[one].substitute(
                 {n: f for n, f in self.function_forms.items() if f.value is not None}
@@ -388,6 +421,10 @@ def unsolved(name: str, span: Span, lines: Sequence[str]) -> Diagnostic:
     """0303: the bound, the equations there are, and how to state the size."""
     notes = tuple(lines) or (f"no access to an input has an index that `{name}` bounds",)
     return Diagnostic(
-        "0303", f"size `{name}` can't be determined", span, "this bound", notes=notes,
+        "0303",
+        f"size `{name}` can't be determined",
+        span,
+        "this bound",
+        notes=notes,
         hint=f"set it before the block, `let {name} = ...`, or name it in an input's type: `x: tensor[{name}]`",
-    )  # fmt: skip
+    )

@@ -114,9 +114,11 @@ def run(body: Body, statement: nodes.Statement) -> None:
             if handler is None:
                 kind = body.kind.value if body.kind else "inferred"
                 raise fault(
-                    "0413", f"`shared var` needs a kernel of kind `custom` or `fused`: this one is {kind}", statement.span,
+                    "0413",
+                    f"`shared var` needs a kernel of kind `custom` or `fused`: this one is {kind}",
+                    statement.span,
                     hint="add `@kernel(fused)` or `@kernel(custom)` to the block",
-                )  # fmt: skip
+                )
             handler(body, statement)
         case nodes.Return():
             raise forbidden(body, "`return`" if not body.inlining else "`return` inside a loop of a called function", statement)
@@ -374,9 +376,13 @@ def require_kept(value: Number, dtype: DType, node: nodes.Node, target: Label | 
         lossless = keeps_value(value.dtype, dtype)
     if not lossless:
         raise fault(
-            "0207", f"`{words(node)}` is {value.shown}, which doesn't fit {dtype.value} without loss", node.span, f"this is {value.shown}",
-            f"convert it: `({words(node)}) as {dtype.value}`", (target,) if target is not None else (),
-        )  # fmt: skip
+            "0207",
+            f"`{words(node)}` is {value.shown}, which doesn't fit {dtype.value} without loss",
+            node.span,
+            f"this is {value.shown}",
+            f"convert it: `({words(node)}) as {dtype.value}`",
+            (target,) if target is not None else (),
+        )
 
 
 def _declare(body: Body, name: str, value: Number, node: nodes.Let) -> None:
@@ -499,9 +505,12 @@ def _variable(body: Body, target: nodes.Name) -> Variable:
         else f"use a variable of its own: `var {target.name}2 = {target.name}`"
     )
     raise fault(
-        "0205", f"`{target.name}` is {binding.how} and can't be assigned", target.span, hint=hint,
+        "0205",
+        f"`{target.name}` is {binding.how} and can't be assigned",
+        target.span,
+        hint=hint,
         others=(Label(binding.span, f"{binding.how} here"),),
-    )  # fmt: skip
+    )
 
 
 def _assign_number(body: Body, target: nodes.Expression, operator: str | None, value: Operand, node: nodes.Assign) -> None:
@@ -550,14 +559,21 @@ def target_memory(body: Body, target: nodes.Index) -> Memory:
         return memory
     if memory.role == "captured":
         raise fault(
-            "0409", f"`{name}` is captured, and a kernel may not write it", target.span, hint=f"make it an input that is updated: `compute(mut {name})`",
+            "0409",
+            f"`{name}` is captured, and a kernel may not write it",
+            target.span,
+            hint=f"make it an input that is updated: `compute(mut {name})`",
             others=(Label(binding.span, "captured from here"),),
-        )  # fmt: skip
+        )
     other: Span | None = body.extra.get("result_write")
     raise fault(
-        "0409", f"`{name}` is an input, and `{body.results[0] if body.results else 'out'}` is written too", target.span, f"write to input `{name}`",
-        f"update it in place: `compute(mut {name})`, or write a second result", (Label(other, "the other write"),) if other is not None else (),
-    )  # fmt: skip
+        "0409",
+        f"`{name}` is an input, and `{body.results[0] if body.results else 'out'}` is written too",
+        target.span,
+        f"write to input `{name}`",
+        f"update it in place: `compute(mut {name})`, or write a second result",
+        (Label(other, "the other write"),) if other is not None else (),
+    )
 
 
 def _store(body: Body, target: nodes.Index, node: nodes.Assign) -> None:
@@ -601,10 +617,12 @@ def _target_forms(body: Body, memory: Memory, target: nodes.Index) -> tuple[tupl
         for form, (_, index) in zip(forms, indices, strict=True):
             if any(name in body.opaque for name in form.names):
                 raise fault(
-                    "0406", f"`{words(target)}` writes at an index that isn't affine in the loop variables", target.span,
+                    "0406",
+                    f"`{words(target)}` writes at an index that isn't affine in the loop variables",
+                    target.span,
                     hint="read through the index instead, or use `@kernel(custom)` with `atomic_add`",
                     others=(Label(index.span, f"`{words(index)}` is known only as it runs"),),
-                )  # fmt: skip
+                )
     return forms, tuple(index.span for index in target.indices)
 
 
@@ -627,9 +645,13 @@ def _write(
         declared = (Label(memory.span, f"`{memory.name}` holds {memory.dtype.value}"),) if memory.span is not None else ()
         written = node.value if node is not None else target
         raise fault(
-            "0207", f"`{words(written)}` is {value.shown}, which doesn't fit {memory.dtype.value} without loss", written.span, f"this is {value.shown}",
-            f"convert it: `({words(written)}) as {memory.dtype.value}`", declared,
-        )  # fmt: skip
+            "0207",
+            f"`{words(written)}` is {value.shown}, which doesn't fit {memory.dtype.value} without loss",
+            written.span,
+            f"this is {value.shown}",
+            f"convert it: `({words(written)}) as {memory.dtype.value}`",
+            declared,
+        )
     if body.final:
         guard(body, memory, forms, target, spans)
     body.build.store(memory.value, value_of(body.build, value, memory.dtype), access.index)
@@ -671,12 +693,21 @@ def _tail(body: Body, statements: tuple[nodes.Statement, ...], function: nodes.F
 
 
 def _choose_tail(
-    body: Body, branch: nodes.If, then: tuple[nodes.Statement, ...], otherwise: tuple[nodes.Statement, ...], rest: tuple[nodes.Statement, ...],
+    body: Body,
+    branch: nodes.If,
+    then: tuple[nodes.Statement, ...],
+    otherwise: tuple[nodes.Statement, ...],
+    rest: tuple[nodes.Statement, ...],
     function: nodes.Function,
-) -> Operand:  # fmt: skip
+) -> Operand:
     body.calls += 1
     if body.calls > _MOST_BRANCHES:
-        raise fault("0410", f"`{function.name}` returns on too many ways to be written out in place", branch.span, hint="give it one `return`, at its end")
+        raise fault(
+            "0410",
+            f"`{function.name}` returns on too many ways to be written out in place",
+            branch.span,
+            hint="give it one `return`, at its end",
+        )
 
     def side(first: tuple[nodes.Statement, ...]) -> Number:
         with body.scope():

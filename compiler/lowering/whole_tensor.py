@@ -48,9 +48,12 @@ def _assign(body: Body, target: nodes.Name, node: nodes.Assign) -> bool:
     memory = body.memories[binding.value.name]
     if not memory.writable:
         raise fault(
-            "0409", f"`{target.name}` is {binding.how} and can't be assigned", target.span, hint=f"update it in place: `compute(mut {target.name})`",
+            "0409",
+            f"`{target.name}` is {binding.how} and can't be assigned",
+            target.span,
+            hint=f"update it in place: `compute(mut {target.name})`",
             others=(Label(binding.span, f"{binding.how} here"),),
-        )  # fmt: skip
+        )
     _prepare_reductions(body, node.value)
     shape = _shape(body, node.value)
     if body.extra.get("rank_open", {}).get(memory.name):
@@ -79,9 +82,11 @@ def _store(body: Body, memory: Memory, index: tuple[Affine, ...], target: nodes.
         result_flow(body, memory.name, flowing)
     if value.dtype.is_float and not memory.dtype.is_float and (body.final or memory.role != "result"):
         raise fault(
-            "0207", f"`{words(node.value)}` is {value.shown}, which doesn't fit {memory.dtype.value} without loss", node.value.span,
+            "0207",
+            f"`{words(node.value)}` is {value.shown}, which doesn't fit {memory.dtype.value} without loss",
+            node.value.span,
             hint=f"convert it: `({words(node.value)}) as {memory.dtype.value}`",
-        )  # fmt: skip
+        )
     if body.final:
         guard(body, memory, index, target, ())
     body.build.store(memory.value, value_of(body.build, value, memory.dtype), index)
@@ -250,8 +255,16 @@ def _require_equal(body: Body, have: Affine, want: Affine, span: Span, what: str
         )
     if body.facts.proves_equal(have, want):
         return
-    body.equations.append(Equation(want, have, "==", Diagnostic(
-        "0802", f"shapes in `{what}` don't fit: an axis has {{left}} and {{right}} elements", span, hint="axes align from the last")))  # fmt: skip
+    body.equations.append(
+        Equation(
+            want,
+            have,
+            "==",
+            Diagnostic(
+                "0802", f"shapes in `{what}` don't fit: an axis has {{left}} and {{right}} elements", span, hint="axes align from the last"
+            ),
+        )
+    )
 
 
 def _misfit(target: nodes.Name, value: nodes.Expression, have: Sequence[Affine], want: Sequence[Affine], span: Span) -> Fault:
@@ -300,8 +313,17 @@ def _reduce(body: Body, node: nodes.Call) -> Operand:
     if operator in ("min", "max") and body.final:
         asked = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
         for axis in axes:
-            body.equations.append(Equation(shape[axis], Affine((), 1), ">=", Diagnostic(
-                "0803", f"`reduce({operator})` of nothing: axis {axis} of `{words(source)}` has {{left}} elements", node.span), asked))  # fmt: skip
+            body.equations.append(
+                Equation(
+                    shape[axis],
+                    Affine((), 1),
+                    ">=",
+                    Diagnostic(
+                        "0803", f"`reduce({operator})` of nothing: axis {axis} of `{words(source)}` has {{left}} elements", node.span
+                    ),
+                    asked,
+                )
+            )
     memory = _scratch(body, "reduced", dtype, dims, node.span)
     start = reductions.constant(body.build, operator, dtype)
     _nest(body, dims, lambda index: body.build.store(memory.value, start, index))

@@ -31,7 +31,10 @@ from compiler.typed_ast.types import DType
 from zynml.parse import parse_source
 
 NUMPY = {
-    **{d.value: np.dtype(name) for d, name in ((DType.F16, "float16"), (DType.F32, "float32"), (DType.F64, "float64"), (DType.BOOL, "bool"))},
+    **{
+        d.value: np.dtype(name)
+        for d, name in ((DType.F16, "float16"), (DType.F32, "float32"), (DType.F64, "float64"), (DType.BOOL, "bool"))
+    },
     **{f"{kind}{bits}": np.dtype(f"{name}{bits}") for kind, name in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
     "bf16": np.dtype(ml_dtypes.bfloat16),
 }
@@ -55,7 +58,13 @@ def _computes(statement: nodes.Statement) -> list[nodes.Compute]:
     return [value] if isinstance(value, nodes.Compute) else []
 
 
-def signature_for(compute: nodes.Compute, functions: Mapping[str, nodes.Function], arrays: Mapping[str, Any], dims: Mapping[str, Any], constants: bool = False) -> Signature:
+def signature_for(
+    compute: nodes.Compute,
+    functions: Mapping[str, nodes.Function],
+    arrays: Mapping[str, Any],
+    dims: Mapping[str, Any],
+    constants: bool = False,
+) -> Signature:
     inputs = {entry.name: entry for entry in compute.inputs}
     tensors, scalars = [], []
     for name, value in arrays.items():
@@ -63,10 +72,27 @@ def signature_for(compute: nodes.Compute, functions: Mapping[str, nodes.Function
         span = entry.span if entry is not None else None
         captured = entry is None
         if isinstance(value, np.ndarray):
-            tensors.append(TensorInput(name, DTYPES[value.dtype], dims.get(name, (None,) * value.ndim), bool(value.flags.c_contiguous),
-                                       entry is not None and entry.mutable, captured, span))  # fmt: skip
+            tensors.append(
+                TensorInput(
+                    name,
+                    DTYPES[value.dtype],
+                    dims.get(name, (None,) * value.ndim),
+                    bool(value.flags.c_contiguous),
+                    entry is not None and entry.mutable,
+                    captured,
+                    span,
+                )
+            )
         else:
-            dtype = DType.BOOL if isinstance(value, bool) else DType.I64 if type(value) is int else DType.F64 if type(value) is float else DTYPES[np.asarray(value).dtype]
+            dtype = (
+                DType.BOOL
+                if isinstance(value, bool)
+                else DType.I64
+                if type(value) is int
+                else DType.F64
+                if type(value) is float
+                else DTYPES[np.asarray(value).dtype]
+            )
             scalars.append(ScalarInput(name, dtype, value if constants else None, captured, span))
     return Signature(tensors, scalars, functions)
 

@@ -10,7 +10,9 @@ import pytest
 from helpers import NUMPY, errors_of, warnings_of
 
 _TEXT = (Path(__file__).parent / "messages.md").read_text(encoding="utf-8")
-_CASE = re.compile(r"^## (?P<title>[^\n]+)\n+given: *(?P<given>[^\n]*)\n+```zynml\n(?P<program>.*?)```\n+```text\n(?P<message>.*?)```", re.M | re.S)
+_CASE = re.compile(
+    r"^## (?P<title>[^\n]+)\n+given: *(?P<given>[^\n]*)\n+```zynml\n(?P<program>.*?)```\n+```text\n(?P<message>.*?)```", re.M | re.S
+)
 CASES = [match.groupdict() for match in _CASE.finditer(_TEXT)]
 
 

@@ -10,8 +10,9 @@ from compiler.lowering.ranges import Facts, Range, extreme, last_value
 
 NAMES = ("i", "j", "n")
 forms = st.builds(
-    lambda terms, constant, floor: sum((Affine.of(name) * c for name, c in terms), Affine((), constant))
-    + (Affine.of("i") * 3 + Affine.of("n")).floordiv(2) * floor,
+    lambda terms, constant, floor: (
+        sum((Affine.of(name) * c for name, c in terms), Affine((), constant)) + (Affine.of("i") * 3 + Affine.of("n")).floordiv(2) * floor
+    ),
     st.lists(st.tuples(st.sampled_from(NAMES), st.integers(-3, 3)), max_size=3),
     st.integers(-4, 4),
     st.sampled_from((0, 0, 1, -1)),

@@ -47,7 +47,9 @@ TABLE = (
 
 @pytest.mark.parametrize(("body", "extent", "solved", "shape"), TABLE)
 @pytest.mark.parametrize("static", (False, True))
-def test_a_size_is_the_largest_for_which_all_indices_are_inside(body: str, extent: int, solved: dict[str, int], shape: tuple[int, ...], static: bool) -> None:
+def test_a_size_is_the_largest_for_which_all_indices_are_inside(
+    body: str, extent: int, solved: dict[str, int], shape: tuple[int, ...], static: bool
+) -> None:
     x = zeros(extent)
     text = f"let y = compute(x) {{ {body} }}"
     dims = {"x": (extent,)} if static else None
@@ -129,7 +131,9 @@ def test_the_dtype_of_out_is_the_join_of_the_tensors_that_reach_it(text: str, dt
     assert lowered.plan.results[0].dtype.value == want
 
 
-@pytest.mark.parametrize(("dtype", "start", "want"), (("f2", "0.0", "f16"), ("i1", "0", "i32"), ("i2", "1", "i32"), ("i8", "0", "i64"), ("f4", "0.0f64", "f64")))
+@pytest.mark.parametrize(
+    ("dtype", "start", "want"), (("f2", "0.0", "f16"), ("i1", "0", "i32"), ("i2", "1", "i32"), ("i8", "0", "i64"), ("f4", "0.0f64", "f64"))
+)
 def test_a_sum_takes_the_type_that_flows_in(dtype: str, start: str, want: str) -> None:
     text = f"let y = compute(a) {{ for i in 0..N {{ var s = {start}\n for j in 0..M {{ s += a[i, j] }}\n out[i] = s }} }}"
     assert lower_block(text, a=zeros(2, 3, dtype=dtype)).plan.results[0].dtype.value == want

@@ -73,8 +73,12 @@ def test_saxpy_and_whole_sum(size: int) -> None:
 
 
 OPERATORS = {
-    "+": np.sum, "*": np.prod, "min": np.min, "max": np.max, "mean": np.mean,
-}  # fmt: skip
+    "+": np.sum,
+    "*": np.prod,
+    "min": np.min,
+    "max": np.max,
+    "mean": np.mean,
+}
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -83,14 +87,19 @@ OPERATORS = {
 def test_reductions_along_axes(operator: str, axis: str, keepdims: bool) -> None:
     a = random(3, 4, 5, dtype="f8")
     options = f"axis={axis}" + (", keepdims=true" if keepdims else "")
-    got = run_block(f"let r = compute(a) @kernel(reduce, {operator}, {options}) {{ for i in 0..N, j in 0..M, k in 0..K: yield a[i, j, k] }}", a=a)
+    got = run_block(
+        f"let r = compute(a) @kernel(reduce, {operator}, {options}) {{ for i in 0..N, j in 0..M, k in 0..K: yield a[i, j, k] }}", a=a
+    )
     axes = tuple(int(n) for n in axis.strip("()").split(","))
     want = OPERATORS[operator](a, axis=axes, keepdims=keepdims)
     np.testing.assert_allclose(got, want, rtol=1e-12)
     assert np.shape(got) == np.shape(want)
 
 
-@pytest.mark.parametrize(("operator", "want"), (("any", [True, True, False]), ("all", [True, False, False]), ("and", [True, False, False]), ("or", [True, True, False])))
+@pytest.mark.parametrize(
+    ("operator", "want"),
+    (("any", [True, True, False]), ("all", [True, False, False]), ("and", [True, False, False]), ("or", [True, True, False])),
+)
 def test_reductions_of_truth(operator: str, want: list[bool]) -> None:
     a = np.array([[1, 2], [0, 3], [0, 0]], "i4")
     got = run_block(f"let r = compute(a) @kernel(reduce, {operator}, axis=1) {{ for i in 0..N, j in 0..M: yield a[i, j] > 0 }}", a=a)
@@ -281,7 +290,11 @@ def test_while_break_and_continue() -> None:
 
 def test_ints_divide_toward_zero_and_remainders_have_the_dividends_sign() -> None:
     q = np.array([-7, 7, -8, 8], "i4")
-    got = run_block("let y = compute(q, d) -> (a: tensor[N, i32], b: tensor[N, i32]) { for i in 0..N { a[i] = q[i] / d[i]\n b[i] = q[i] % d[i] } }", q=q, d=np.array([2, -2, 3, 3], "i4"))
+    got = run_block(
+        "let y = compute(q, d) -> (a: tensor[N, i32], b: tensor[N, i32]) { for i in 0..N { a[i] = q[i] / d[i]\n b[i] = q[i] % d[i] } }",
+        q=q,
+        d=np.array([2, -2, 3, 3], "i4"),
+    )
     assert got[0].tolist() == [-3, -3, -2, 2] and got[1].tolist() == [-1, 1, -2, 2]
 
 
