@@ -1,112 +1,20 @@
 """Syntax errors in words: what could stand where the parser stopped, and hints for the slips that people make."""
 
 from grammars.faults import Fault, Token
-from grammars.words import HARD
+from grammars.words import HARD, kinds
 
-_EXPRESSION = frozenset(
-    [
-        "NUMBER",
-        "STRING",
-        "FSTRING",
-        "TRUE",
-        "FALSE",
-        "LPAR",
-        "LSQB",
-        "LITBRACE",
-        "MINUS",
-        "BANG",
-        "NOT",
-        "AWAIT",
-        "IF",
-        "MATCH",
-        "TRY",
-        "DEF",
-        "COMPUTE",
-        "EXTERN",
-        "IMPORT",
-        "NAME",
-        "MODEL",
-        "STREAM",
-        "LBRACE",
-    ]
+_EXPRESSION = kinds(
+    "NUMBER STRING FSTRING TRUE FALSE LPAR LSQB LITBRACE MINUS BANG NOT AWAIT IF MATCH TRY DEF COMPUTE EXTERN"
+    " IMPORT NAME MODEL STREAM LBRACE"
 )
-_STATEMENT = _EXPRESSION | frozenset(
-    [
-        "LET",
-        "MUT",
-        "VAR",
-        "WHILE",
-        "FOR",
-        "RETURN",
-        "BREAK",
-        "CONTINUE",
-        "THROW",
-        "AT",
-        "FN",
-        "ASYNC",
-        "STRUCT",
-        "ENUM",
-        "TRAIT",
-        "IMPL",
-        "TYPE",
-        "FROM",
-        "PARAM",
-        "CONFIG",
-        "TEST",
-        "PIPELINE",
-        "MODULE",
-        "EFFECT",
-        "HANDLER",
-        "ABSTRACT",
-        "YIELD",
-        "SHARED",
-        "RENDER",
-    ]
+_STATEMENT = _EXPRESSION | kinds(
+    "LET MUT VAR WHILE FOR RETURN BREAK CONTINUE THROW AT FN ASYNC STRUCT ENUM TRAIT IMPL TYPE FROM PARAM CONFIG"
+    " TEST PIPELINE MODULE EFFECT HANDLER ABSTRACT YIELD SHARED RENDER"
 )
 _TYPE = frozenset(["NAME", "LPAR", "QPRE", "LITBRACE"])
-_OPERATORS = frozenset(
-    [
-        "PLUS",
-        "MINUS",
-        "STAR",
-        "SLASH",
-        "PERCENT",
-        "AT",
-        "CARET",
-        "STARSTAR",
-        "SHL",
-        "SHR",
-        "EQ",
-        "NE",
-        "LT",
-        "LE",
-        "GT",
-        "GE",
-        "IN",
-        "AND",
-        "OR",
-        "ANDAND",
-        "OROR",
-        "COALESCE",
-        "PIPE",
-        "AMP",
-        "RANGE",
-        "RANGE_TO",
-        "QTERN",
-        "IFX",
-        "AS",
-        "DOT",
-        "DOUBLECOLON",
-        "QPOST",
-        "STRUCTBRACE",
-        "GEN_LT",
-        "LPAR",
-        "LSQB",
-        "STEP",
-        "TIMEOUT",
-        "FATARROW",
-        "FORX",
-    ]
+_OPERATORS = kinds(
+    "PLUS MINUS STAR SLASH PERCENT AT CARET STARSTAR SHL SHR EQ NE LT LE GT GE IN AND OR ANDAND OROR COALESCE PIPE"
+    " AMP RANGE RANGE_TO QTERN IFX AS DOT DOUBLECOLON QPOST STRUCTBRACE GEN_LT LPAR LSQB STEP TIMEOUT FATARROW FORX"
 )
 _SINGLE = {
     "NAME": "a name",

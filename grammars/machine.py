@@ -12,14 +12,12 @@ from grammars.expected import describe_error
 from grammars.faults import Fault, Token
 from grammars.layout import Layout
 from grammars.scan import mask
-from grammars.words import Words
+from grammars.words import Words, kinds
 
 MAX_FAULTS = 100
 _STATEMENT_BEGINS = frozenset(["NL", "SEMICOLON", "INDENT", "LBRACE"])
 # Words that begin a statement and nothing else.
-_BEGINS_ONLY = frozenset(
-    ["LET", "MUT", "VAR", "WHILE", "RETURN", "BREAK", "CONTINUE", "STRUCT", "ENUM", "TRAIT", "IMPL", "FROM", "YIELD", "THROW"]
-)
+_BEGINS_ONLY = kinds("LET MUT VAR WHILE RETURN BREAK CONTINUE STRUCT ENUM TRAIT IMPL FROM YIELD THROW")
 
 
 @frozen(eq=False)

@@ -2,6 +2,12 @@
 
 from attrs import frozen
 
+
+def kinds(text: str) -> frozenset[str]:
+    """The kinds of token named in a text, for tables that read as a list of words."""
+    return frozenset(text.split())
+
+
 HARD = {
     word: word.upper()
     for word in [

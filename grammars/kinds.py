@@ -1,0 +1,201 @@
+"""Kinds: what a word, a brace, a `?`, `<` or `:` is where it stands, decided from the open brackets, the last token and a
+pattern on the text behind it. The blocks are layout.py's business."""
+
+import re
+
+from grammars.faults import Token
+from grammars.words import HARD, Words, kinds
+
+# After these a line end separates nothing.
+CONTINUES = kinds(
+    "COMMA EQUAL ASSIGN_OP FATARROW ARROW DOT DOUBLECOLON PIPE BAR AMP COALESCE QTERN TCOLON OROR ANDAND BANG EQ NE"
+    " LT LE GT GE SHL SHR PLUS MINUS STAR SLASH PERCENT AT CARET STARSTAR RANGE RANGE_TO AND OR NOT IN IFX ELSE STEP"
+    " AS GEN_LT QPRE"
+)
+_OPERAND_ENDS = frozenset(["NAME", "NUMBER", "INT", "STRING", "FSTRING", "RPAR", "RSQB", "RBRACE", "TRUE", "FALSE", "QPOST", "GEN_GT"])
+_EXPRESSION_FOLLOWS = CONTINUES | {"LPAR", "LSQB", "LITBRACE", "RETURN", "YIELD", "COLON", "THROW", "STRUCTBRACE"}
+
+_STRUCT_BEHIND = re.compile(r"\{\s*(?:\}|[A-Za-z_]\w*\s*(?::(?!:)|,)|\.\.)|\{\s*[A-Za-z_]\w*\s*\}")
+_LITERAL_BEHIND = re.compile(
+    r"\{\s*(?:\}|[A-Za-z_]\w*\s*:(?!:)|[fF]?[\"'][^\"'\n]*[\"']\s*:(?!:)|-?\d[\w.]*\s*:(?!:)|\([^(){}\n]*\)\s*:(?!:)"
+    r"|[^{};\n]*:[^{};\n]*\bfor\b[^{};\n]*\bin\b)"
+)
+_AFTER_PATTERN = re.compile(r"[ \t]*(?::|\{|if\b|=>|\|(?![>|]))")
+_AFTER_ARROW_PATTERN = re.compile(r"[ \t]*(?:if\b[^\n]*=>|=>|\|(?![>|]))")
+_AFTER_GENERICS = re.compile(r"[ \t]*(?:[(),>{}=:;?\]\n\r+]|$|(?:where|on|for)\b)")
+_INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:?+\[\]().=>*-]*$")
+_TERNARY_REST = re.compile(r"[ \t]+[^\s)\]},;=]|[^\S\n]*[^\s)\]},;=]")
+_TERNARY_TIGHT = re.compile(r"[A-Za-z_0-9(\"']")
+_KERNEL_WORD = re.compile(rf"[ \t]+(?!(?:{'|'.join(HARD)})\b)[A-Za-z_]")
+_SLICE_STEP = re.compile(r"\s*[-\d(\],:]")
+
+
+class Frame:
+    """An open bracket or block. `kind` is "(", "[", "literal" (a brace of an expression), "{" (a block), "indent" or "file"."""
+
+    __slots__ = ("base", "chain", "chain_base", "colons", "column", "generics", "headers", "indentation", "kind", "opener", "starts")
+
+    def __init__(self, kind: str, opener: Token, column: int, chain: int, base: int = -1, indentation: str = "") -> None:
+        self.kind = kind
+        self.opener = opener
+        self.column = column
+        self.base = base
+        self.indentation = indentation
+        self.headers: list[str] = []
+        self.colons: list[str] = []
+        self.generics = 0
+        self.chain = self.chain_base = chain
+        self.starts = opener.end
+
+    @property
+    def is_block(self) -> bool:
+        return self.kind in ("{", "indent", "file")
+
+
+class Kinds:
+    """What the layout filter knows of the statement it is in, and the kinds that follow from it."""
+
+    def __init__(self, text: str, words: Words) -> None:
+        self.text = text
+        self.words = words
+        self.frames = [Frame("file", Token("", "", 0, 0), 0, 0)]
+        self.last = Token("", "", 0, 0)
+        self.at_start = True
+        self.block_colon = False
+        self.statement_is_annotated = False
+        self.model_open = False
+
+    def _word(self, text: str, start: int, end: int) -> str:
+        last = self.last.kind
+        if last in ("DOT", "DOUBLECOLON") or (last == "AT" and self.last.end == start):
+            if last == "AT" and text == "kernel" and _KERNEL_WORD.match(self.text, end):
+                return "KERNEL_AT"
+            return "NAME"
+        after_operand = last in _OPERAND_ENDS
+        hard = HARD.get(text)
+        if hard is not None and last in ("DEF", "FN") and self.text[end : end + 1] in ("(", "<"):
+            return "NAME"
+        if hard == "IF":
+            return "IFX" if after_operand else "IF"
+        if hard == "FOR":
+            return "FORX" if after_operand and not self.frames[-1].is_block else "FOR"
+        if hard is not None:
+            return hard
+        soft = self.words.soft.get(text)
+        if soft is None or last in ("DEF", "FN", "LET", "MUT"):
+            return "NAME"
+        if not re.compile(soft.follows).match(self.text, end):
+            return "NAME"
+        match soft.place:
+            case "start":
+                stands = (
+                    self.at_start or (self.statement_is_annotated and last in ("RPAR", "NAME")) or last in ("SHARED", "EXTERN", "ASYNC")
+                )
+            case "operand":
+                stands = after_operand
+            case "closed":
+                stands = last in ("RBRACE", "DEDENT") or after_operand
+            case _:
+                stands = not after_operand
+        return soft.kind if stands else "NAME"
+
+    def _colon(self, end: int) -> str:
+        frame = self.frames[-1]
+        meaning = frame.colons.pop() if frame.colons and not frame.generics else ""
+        if meaning == "ternary":
+            return "TCOLON"
+        if frame.generics:
+            return "COLON"
+        if meaning != "lambda" and frame.headers and frame.is_block:
+            header = frame.headers[-1]
+            if header == "def":
+                frame.headers[-1] = "typed def"
+            elif header != "declaration" or re.compile(r"[ \t]*(?:\r?\n|$)").match(self.text, end):
+                frame.headers.pop()
+            self.block_colon = True
+        elif self.last.kind in ("ELSE", "TRY"):
+            self.block_colon = True
+        return "COLON"
+
+    def _question(self, start: int, end: int) -> str:
+        if self.last.kind not in _OPERAND_ENDS:
+            return "QPRE"
+        blank = start > 0 and self.text[start - 1] in " \t\n"
+        if blank:
+            return "QTERN" if _TERNARY_REST.match(self.text, end) else "QPOST"
+        return "QTERN" if _TERNARY_TIGHT.match(self.text, end) else "QPOST"
+
+    def _brace(self, start: int) -> str:
+        last, frame = self.last.kind, self.frames[-1]
+        text = self.text
+        if frame.headers:
+            if frame.headers[-1] == "CASE" and last == "NAME" and self._closes_before(start, _AFTER_PATTERN):
+                return "PATTERNBRACE"
+            return "LBRACE"
+        if last == "NAME" and self._in_pattern():
+            return "PATTERNBRACE"
+        if last == "RPAR" and self.model_open:
+            self.model_open = False
+            return "LITBRACE"
+        if (self.at_start and last != "COLON") or last in ("RPAR", "ELSE", "TRY", "RBRACE"):
+            return "LBRACE"
+        if last in ("NAME", "GEN_GT") and _STRUCT_BEHIND.match(text, start):
+            return "PATTERNBRACE" if self._closes_before(start, _AFTER_ARROW_PATTERN) else "STRUCTBRACE"
+        if last in ("FATARROW", "COLON") and re.compile(r"\{\s*\}").match(text, start):
+            return "LBRACE"
+        if last in _EXPRESSION_FOLLOWS and _LITERAL_BEHIND.match(text, start):
+            return "LITBRACE"
+        return "LBRACE"
+
+    def _in_pattern(self) -> bool:
+        """Whether the innermost brackets are those of a pattern: after `case`, or before the `=>` of an arm."""
+        outer = -1
+        while self.frames[outer].kind in ("(", "literal"):
+            outer -= 1
+        if outer == -1:
+            return False
+        if self.frames[outer].headers:
+            return self.frames[outer].headers[-1] == "CASE"
+        return self._closes_before(self.frames[outer + 1].opener.start, _AFTER_ARROW_PATTERN)
+
+    def _closes_before(self, start: int, behind: re.Pattern[str]) -> bool:
+        """Whether `behind` stands after the bracket that closes the one at `start`."""
+        depth = 0
+        for found in re.compile(r"[({;})]").finditer(self.text, start, start + 2000):
+            if found.group() == ";":
+                return False
+            depth += 1 if found.group() in "({" else -1
+            if depth == 0:
+                return behind.match(self.text, found.end()) is not None
+        return False
+
+    def _opens_generics(self, start: int, end: int) -> bool:
+        if self.last.kind == "IMPL":
+            return True
+        if self.last.kind != "NAME" or self.last.end != start:
+            return False
+        depth, round_ = 1, 0
+        for position in range(end, min(len(self.text), end + 400)):
+            match self.text[position]:
+                case "<":
+                    depth += 1
+                case ">" if self.text[position - 1] not in "-=":
+                    depth -= 1
+                    if depth == 0:
+                        inside = self.text[end:position].replace("<", " ")
+                        return round_ == 0 and _INSIDE_GENERICS.match(inside) is not None and self._ends_generics(position + 1)
+                case "(" | "[":
+                    round_ += 1
+                case ")" | "]":
+                    round_ -= 1
+                    if round_ < 0:
+                        return False
+                case '"' | "'" | "{" | "}" | ";" | "\n":
+                    return False
+        return False
+
+    def _ends_generics(self, position: int) -> bool:
+        return _AFTER_GENERICS.match(self.text, position) is not None
+
+    def _is_slice_step(self, end: int) -> bool:
+        return self.last.kind in ("LSQB", "COMMA") or _SLICE_STEP.match(self.text, end) is not None
