@@ -250,7 +250,10 @@ def _cast_all(frame: Frame, bundle: Bundle, to: str) -> Bundle:
 
 
 def _multiply_add(w: FunctionWriter, op: Contract, x: Value, y: Value, total: Value) -> Value:
-    if "contract" in op.flags or not is_float(op.to):
+    if "contract" in op.flags and op.to in ("f32", "f64"):
+        # fused where the target has the instruction; elsewhere a call would cost far more than the two roundings
+        return w.intrinsic("fmuladd", x, y, total)
+    if not is_float(op.to):
         return arithmetic.fma(w, op.to, x, y, total)
     product = arithmetic.binary(w, "mul", op.to, x, y)
     return arithmetic.binary(w, "add", op.to, total, product)
