@@ -18,7 +18,7 @@ _EXPRESSION_FOLLOWS = CONTINUES | {"LPAR", "LSQB", "LITBRACE", "RETURN", "YIELD"
 _STRUCT_BEHIND = re.compile(r"\{\s*(?:\}|[A-Za-z_]\w*\s*(?::(?!:)|,)|\.\.)|\{\s*[A-Za-z_]\w*\s*\}")
 _LITERAL_BEHIND = re.compile(
     r"\{\s*(?:\}|[A-Za-z_]\w*\s*:(?!:)|[fF]?[\"'][^\"'\n]*[\"']\s*:(?!:)|-?\d[\w.]*\s*:(?!:)|\([^(){}\n]*\)\s*:(?!:)"
-    r"|[^{};\n]*:[^{};\n]*\bfor\b[^{};\n]*\bin\b)"
+    r"|[^{};\n]{0,100}:[^{};\n]{0,100}\bfor\b[^{};\n]{0,100}\bin\b)"
 )
 _AFTER_PATTERN = re.compile(r"[ \t]*(?::|\{|if\b|=>|\|(?![>|]))")
 _AFTER_ARROW_PATTERN = re.compile(r"[ \t]*(?:if\b[^\n]*=>|=>|\|(?![>|]))")

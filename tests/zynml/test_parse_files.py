@@ -73,7 +73,20 @@ def test_a_mebibyte_of_program_is_parsed() -> None:
     assert len(tree.statements) == copies * len(parse_source(Source("p.zynml", text)).statements)
 
 
-@pytest.mark.parametrize("text", ["_" * 500_000, 'f"{' * 20_000, '"' * 50_001, "/*" * 50_000, "\n" * 300_000, " " * 500_000, "x " * 20_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "_" * 500_000,
+        'f"{' * 20_000,
+        '"' * 50_001,
+        "/*" * 50_000,
+        "\n" * 300_000,
+        "x = {" + "a:" * 50_000,
+        "f(x {" * 150 + "a:" * 50_000,
+        " " * 500_000,
+        "x " * 20_000,
+    ],
+)
 def test_hostile_texts_end(text: str) -> None:
     try:
         tree = parse_source(Source("p.zynml", text))
