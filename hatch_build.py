@@ -16,7 +16,7 @@ class TablesHook(BuildHookInterface):  # type: ignore[type-arg]
         try:
             from grammars import loader
 
-            loader.main()
+            loader.ship()
         finally:
             sys.path.remove(str(root))
         for table in sorted((root / "grammars" / "tables").glob("*.json")):

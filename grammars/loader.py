@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -201,11 +202,11 @@ def _write(path: Path, data: dict[str, Any]) -> None:
         return
 
 
-def main() -> None:
-    """Make the tables that the wheel ships."""
-    for language in sys.argv[1:] or ("zynml",):
+def ship(languages: Iterable[str] = ("zynml",)) -> None:
+    """Make the tables that the wheel carries."""
+    for language in languages:
         _write(_SHIPPED / f"{language}.json", build(language))
 
 
 if __name__ == "__main__":
-    main()
+    ship(sys.argv[1:] or ("zynml",))
