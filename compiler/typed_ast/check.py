@@ -72,7 +72,7 @@ def check(
     match program.statements[-1:]:
         case (ExpressionStatement(value=Compute() as last),):
             infer_statements.warn_unused(checker, last)
-    return CheckedProgram(rebuild(program, checker.types, checker.kernels), checker.diagnostics)
+    return CheckedProgram(rebuild(program, checker.findings.types, checker.findings.kernels), checker.diagnostics)
 
 
 def _declare_types(checker: Checker, program: Program) -> None:

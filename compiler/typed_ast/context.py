@@ -14,7 +14,6 @@ from compiler.tuples import as_tuple
 from compiler.typed_ast.assigned_names import assigned_by_functions
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.conversions import Fit, fit
-from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.nodes import (
     Block,
@@ -30,7 +29,7 @@ from compiler.typed_ast.nodes import (
     Statement,
 )
 from compiler.typed_ast.resolve_types import TypeResolver
-from compiler.typed_ast.scope import Scope, UserFunction, name_place
+from compiler.typed_ast.scope import Findings, Scope, UserFunction, name_place
 from compiler.typed_ast.shapes import describe, differ, dims_of
 from compiler.typed_ast.types import BOOL, ERROR, NEVER, UNIT, UNKNOWN, ListType, Scalar, StringType, TensorType, Type
 
@@ -111,11 +110,7 @@ class Checker:
     diagnostics: Diagnostics
     check_function: FunctionRule
     resolver: TypeResolver = field(init=False)
-    types: dict[int, Type] = Factory(dict)
-    kernels: dict[int, KernelMetadata] = Factory(dict)
-    tree_types: dict[int, Type] = Factory(lambda self: self.types, takes_self=True)
-    tree_kernels: dict[int, KernelMetadata] = Factory(lambda self: self.kernels, takes_self=True)
-    """What goes into the tree. `types` and `kernels` are others while an instance of a generic function is checked."""
+    findings: Findings = Factory(Findings)
     frame: Frame = Factory(lambda: Frame(top=True))
     find_module: FindModule | None = None
     program: Program | None = None
@@ -125,10 +120,9 @@ class Checker:
     """Methods that the program declares by means that nothing executes yet."""
     open_names: bool = False
     """True when an import brings names that are not known: an undefined name may be one of them."""
-    muted: int = 0
-    instance_labels: tuple[Label, ...] = ()
+    # By the functions themselves, not their ids: those of nested functions come and go with the instances around them.
     instances: dict[tuple[Any, ...], Type] = Factory(dict)
-    results: dict[int, Type] = Factory(dict)
+    results: dict[UserFunction, Type] = Factory(dict)
     in_progress: set[Any] = Factory(set)
     _seen: set[tuple[str, Span | None]] = Factory(set)
 
@@ -140,11 +134,11 @@ class Checker:
     def report(self, diagnostic: Diagnostic) -> Type:
         """Collects a diagnostic, once for a code and place; its value is the type that silences what follows."""
         key = (diagnostic.code, diagnostic.span)
-        if self.muted or key in self._seen:
+        if self.findings.muted or key in self._seen:
             return ERROR
         self._seen.add(key)
-        if self.instance_labels:
-            diagnostic = attrs.evolve(diagnostic, others=diagnostic.others + self.instance_labels)
+        if self.findings.calls:
+            diagnostic = attrs.evolve(diagnostic, others=diagnostic.others + self.findings.calls)
         self.diagnostics.add(diagnostic)
         return ERROR
 
@@ -163,19 +157,29 @@ class Checker:
         """Variables that a function other than their own assigns."""
         return frozenset() if self.program is None else assigned_by_functions(self.program)
 
+    def findings_here(self) -> Findings:
+        """The findings as they are now: a later change of whether messages count doesn't change these."""
+        return attrs.evolve(self.findings)
+
+    def mute(self) -> None:
+        self.findings.muted += 1
+
+    def unmute(self) -> None:
+        self.findings.muted -= 1
+
     # ---- inference ----
 
     def infer(self, node: Expression, scope: Scope, expected: Type | None = None) -> Type:
         """The type of an expression; reports what is wrong inside. `expected` helps literals and lambdas, and promises nothing."""
         found = RULES[type(node)](self, node, scope, expected)
-        self.types[id(node)] = found
+        self.findings.types[id(node)] = found
         return found
 
     def statement(self, node: Statement, scope: Scope) -> Type:
         return STATEMENTS[type(node)](self, node, scope)
 
     def type_of(self, node: Expression) -> Type:
-        return self.types.get(id(node), UNKNOWN)
+        return self.findings.types.get(id(node), UNKNOWN)
 
     def value(self, node: Expression, scope: Scope, expected: Type, reason: Label | None = None) -> Type:
         """Infers an expression and requires that it fits, branch by branch where it has branches."""
@@ -250,7 +254,7 @@ class Checker:
         inner = scope.inner()
         found = self.statements(block.statements, inner, expected)
         inner.close()
-        self.types[id(block)] = found
+        self.findings.types[id(block)] = found
         return found
 
     def statements(self, statements: tuple[Statement, ...], scope: Scope, expected: Type | None = None) -> Type:
@@ -267,7 +271,7 @@ class Checker:
                     value = UNIT
             ended = ended or value == NEVER
         for function in functions:
-            if id(function) not in self.results:
+            if function not in self.results:
                 self.check_function(self, function)
         return NEVER if ended else value
 
@@ -290,7 +294,7 @@ class Checker:
                     )
                 )
                 continue
-            function = UserFunction(statement, scope.for_functions or scope)
+            function = UserFunction(statement, scope.for_functions or scope, self.findings_here())
             scope.entries[statement.name] = function
             found.append(function)
         return found

@@ -42,10 +42,11 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
     metadata, faults = kernel_metadata(node, lambda value: constant(value, scope))
     for fault in faults:
         checker.report(fault)
-    checker.kernels[id(node)] = metadata
+    checker.findings.kernels[id(node)] = metadata
     if faults or not good:
         return ERROR
-    typed = attrs.evolve(node, inputs=tuple(rebuild(i, checker.types, checker.kernels) for i in node.inputs), kernel=metadata)
+    findings = checker.findings
+    typed = attrs.evolve(node, inputs=tuple(rebuild(i, findings.types, findings.kernels) for i in node.inputs), kernel=metadata)
     outcome = checker.compute_rule(typed, scope.variables(), scope.functions())
     for fault in outcome.diagnostics:
         checker.report(fault)

@@ -20,7 +20,7 @@ from compiler.typed_ast.nodes import (
     Function,
     If,
 )
-from compiler.typed_ast.scope import Scope, UserFunction, Variable, VariableKind, name_place
+from compiler.typed_ast.scope import Findings, Scope, UserFunction, Variable, VariableKind, name_place
 from compiler.typed_ast.signatures import declared_result, parameter_types, signature, sizes_in
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
@@ -38,24 +38,18 @@ from compiler.typed_ast.types import (
 
 def generic_result(checker: Checker, function: UserFunction) -> Type:
     """The result's type with parameters as declared. Checks the body the first time; UNKNOWN while that is going on."""
-    key = id(function)
-    if key in checker.results:
-        return checker.results[key]
-    if key in checker.in_progress:
+    if function in checker.results:
+        return checker.results[function]
+    if function in checker.in_progress:
         return declared_result(checker, function) or UNKNOWN
-    checker.in_progress.add(key)
-    # What the body is found to be goes into the tree, whoever asks first: a call in an instance, or in a loop's second round.
-    labels, checker.instance_labels = checker.instance_labels, ()
-    muted, checker.muted = checker.muted, 0
-    types, kernels = checker.types, checker.kernels
-    checker.types, checker.kernels = checker.tree_types, checker.tree_kernels
+    checker.in_progress.add(function)
+    findings, checker.findings = checker.findings, function.findings
     try:
         found = _check_body(checker, function, parameter_types(checker, function), first=True)
     finally:
-        checker.in_progress.discard(key)
-        checker.instance_labels, checker.muted = labels, muted
-        checker.types, checker.kernels = types, kernels
-    checker.results[key] = found
+        checker.in_progress.discard(function)
+        checker.findings = findings
+    checker.results[function] = found
     return found
 
 
@@ -248,22 +242,21 @@ def call_user_function(checker: Checker, call: Call, function: UserFunction, sco
 
 def _instance(checker: Checker, function: UserFunction, types: list[Type], call: Call) -> Type:
     """The result of a generic function for these argument types. Its body is checked once for each, within bounds."""
-    key = (id(function), *types)
+    key = (function, *types)
     if key in checker.instances:
         return checker.instances[key]
     declared = declared_result(checker, function)
-    too_many = len(checker.instances) >= MAX_INSTANCES or len(checker.instance_labels) >= MAX_INSTANCE_DEPTH
+    too_many = len(checker.instances) >= MAX_INSTANCES or len(checker.findings.calls) >= MAX_INSTANCE_DEPTH
     if key in checker.in_progress or too_many or function.node.body is None:
         return declared or UNKNOWN
     checker.in_progress.add(key)
-    saved_types, checker.types = checker.types, {}
-    saved_labels = checker.instance_labels
-    checker.instance_labels = (*saved_labels, Label(call.span, f"called here with ({', '.join(map(str, types))})"))
-    saved_kernels, checker.kernels = checker.kernels, {}
+    findings = checker.findings
+    label = Label(call.span, f"called here with ({', '.join(map(str, types))})")
+    checker.findings = Findings(muted=findings.muted, calls=(*findings.calls, label))
     try:
         found = _check_body(checker, function, types, first=False)
     finally:
-        checker.types, checker.kernels, checker.instance_labels = saved_types, saved_kernels, saved_labels
+        checker.findings = findings
         checker.in_progress.discard(key)
     checker.instances[key] = found
     return found

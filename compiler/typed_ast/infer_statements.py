@@ -224,7 +224,7 @@ def _assign_name(checker: Checker, node: Assign, target: Name, name: str, scope:
     variable = _writable(checker, target, scope)
     before = variable.type if variable is not None else ERROR
     if variable is not None:
-        checker.types[id(target)] = before
+        checker.findings.types[id(target)] = before
     found = _assigned_type(checker, node, before, scope)
     if variable is not None:
         if node.operator is None:
@@ -350,10 +350,10 @@ def _loop_body(checker: Checker, node: For | While, scope: Scope) -> None:
     checker.frame.loops += 1
     before = _mutable_types(scope)
     checker.block(node.body, scope)
-    if not checker.muted and _mutable_types(scope) != before:
-        checker.muted += 1
+    if not checker.findings.muted and _mutable_types(scope) != before:
+        checker.mute()
         checker.block(node.body, scope)
-        checker.muted -= 1
+        checker.unmute()
     checker.frame.loops -= 1
 
 

@@ -5,7 +5,9 @@ from enum import Enum
 
 from attrs import Factory, define, field
 
+from compiler.diagnostics import Label
 from compiler.source import NOWHERE, Span
+from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.nodes import Function
 from compiler.typed_ast.types import Type
 
@@ -46,11 +48,23 @@ class Variable:
 
 
 @define(eq=False)
+class Findings:
+    """Where what is found goes: types and metadata by the identity of nodes, whether messages count, and the calls that led here.
+    An instance of a generic function has findings of its own, which don't go into the tree."""
+
+    types: dict[int, Type] = Factory(dict)
+    kernels: dict[int, KernelMetadata] = Factory(dict)
+    muted: int = 0
+    calls: tuple[Label, ...] = ()
+
+
+@define(eq=False)
 class UserFunction:
-    """A function of the program and the scope it was declared in."""
+    """A function of the program, the scope it was declared in, and where what is found in its body goes, whoever asks for it first."""
 
     node: Function
     scope: "Scope" = field(repr=False)
+    findings: Findings = field(repr=False)
 
     @property
     def name(self) -> str:

@@ -9,11 +9,11 @@ from compiler.typed_ast.types import UNKNOWN, ListType, TensorType, TupleType, T
 
 def parameter_types(checker: Checker, function: UserFunction) -> list[Type]:
     """Declared types, UNKNOWN for parameters without one. Faults in them are reported when the body is checked."""
-    checker.muted += 1
+    checker.mute()
     try:
         return [_resolved(checker, p.annotation) for p in function.node.parameters]
     finally:
-        checker.muted -= 1
+        checker.unmute()
 
 
 def _resolved(checker: Checker, syntax: TypeSyntax | None) -> Type:
@@ -26,20 +26,20 @@ def signature(checker: Checker, function: UserFunction) -> str:
     for parameter, found in zip(function.node.parameters, parameter_types(checker, function), strict=True):
         typed = parameter.name if parameter.annotation is None else f"{parameter.name}: {found}"
         shown.append(typed + (" = ..." if parameter.default is not None else ""))
-    checker.muted += 1
+    checker.mute()
     result = "" if function.node.result is None else f": {checker.resolver.resolve(function.node.result)}"
-    checker.muted -= 1
+    checker.unmute()
     return f"def {function.name}({', '.join(shown)}){result}"
 
 
 def declared_result(checker: Checker, function: UserFunction) -> Type | None:
     if function.node.result is None:
         return None
-    checker.muted += 1
+    checker.mute()
     try:
         return checker.resolver.resolve(function.node.result)
     finally:
-        checker.muted -= 1
+        checker.unmute()
 
 
 def sizes_in(found: Type) -> list[str]:

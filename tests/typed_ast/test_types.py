@@ -244,3 +244,18 @@ def test_long_chains_and_deep_nests_are_checked() -> None:
         assert codes("if true {" * 150 + "println(missing)" + "}" * 150) == ["0201"]
     finally:
         sys.setrecursionlimit(limit)
+
+
+def test_a_nested_function_keeps_out_of_the_tree_what_one_call_makes_of_it() -> None:
+    found = checked('def outer(x) {\n    def inner() { x + 1 }\n    inner()\n}\nouter(2)\nouter("a")')
+    (fault,) = found.diagnostics.errors
+    assert (fault.code, [label.text for label in fault.others]) == ("0208", ["String", "i64", "called here with (String)"])
+    outer = found.program.statements[0]
+    assert isinstance(outer, nodes.Function)
+    assert outer.body is not None
+    inner = outer.body.statements[0]
+    assert isinstance(inner, nodes.Function)
+    assert inner.body is not None
+    (statement,) = inner.body.statements
+    assert isinstance(statement, nodes.ExpressionStatement)
+    assert str(statement.value.type) == "?"
