@@ -10,12 +10,12 @@ from compiler.hir.instruction import Value
 from compiler.hir.library import Sort
 from compiler.lowering.arithmetic import ACCUMULATE
 from compiler.lowering.body import Body, fault
-from compiler.lowering.dtypes import accumulator, hir_name
+from compiler.lowering.dtypes import hir_name
 from compiler.lowering.expressions import as_truth, evaluate
 from compiler.lowering.numbers import Number, Tuple, literal, meet, value_of
 from compiler.lowering.ranges import Range, loop_range, mentions
 from compiler.lowering.reductions import identity
-from compiler.lowering.statements import has_jump, loop_bounds, ranged, run_statements
+from compiler.lowering.statements import has_jump, kept_in, loop_bounds, ranged, run_statements
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
@@ -111,7 +111,7 @@ def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
         narrow = collection.dtypes[0]
         if collection.operator in ("and", "or") and narrow.is_float:
             raise fault("0208", f"`scan({collection.operator})` needs bools or ints: this is {narrow.value}", node.value.span)
-        collection.kept = accumulator(narrow) if collection.operator in ("add", "mul") else narrow
+        collection.kept = kept_in(body, narrow) if collection.operator in ("add", "mul") else narrow
         collection.dtypes = [narrow if narrow.is_float else collection.kept]
 
 

@@ -514,13 +514,55 @@ class Lowering:
         collection.loops = tuple(_range_in_function(one, self.sizes) for one in collection.loops)
         dims = collection.result_dims()
         found: list[tuple[Value, KernelArgument]] = []
+        collection.dtypes = self._declared_dtypes(collection.dtypes)
         for place, dtype in enumerate(collection.dtypes):
             name = self._result_name(place, len(collection.dtypes))
+            self._require_declared(body, place, len(collection.dtypes), dims)
             value = body.owner.value(_identifier(name), Mem(hir_name(dtype), dims))
             collection.results.append(value)
             self.results.append(ResultPlan(name, dtype, tuple(map(self.sizes.at_launch, dims)), zeroed=collection.conditional))
             found.append((value, ResultArgument(place)))
         return found
+
+    def _declared_dtypes(self, dtypes: list[DType]) -> list[DType]:
+        """The dtypes of yielded results as the block declares them, where it does."""
+        if len(self.declared) != len(dtypes):
+            return dtypes
+        for declared, dtype in zip(self.declared, dtypes, strict=True):
+            if declared.dtype is not None and dtype.is_float and not declared.dtype.is_float:
+                raise fault(
+                    "0207",
+                    f"what is yielded is {dtype.value}, which doesn't fit {declared.dtype.value} without loss",
+                    declared.span,
+                    hint=f"declare {dtype.value}, or convert what is yielded with `as {declared.dtype.value}`",
+                )
+        return [declared.dtype or dtype for declared, dtype in zip(self.declared, dtypes, strict=True)]
+
+    def _require_declared(self, body: Body, place: int, count: int, dims: tuple[Affine, ...]) -> None:
+        """A declared shape of a yielded result must be the one that the loops give."""
+        if len(self.declared) != count:
+            return
+        declared = self.declared[place]
+        for size in self.sizes.solved:
+            body.sizes[size] = self.sizes.in_function(Affine.of(size))
+        given = declared_dims(body, declared)
+        if given is None:
+            return
+        if len(given) != len(dims):
+            raise fault(
+                "0301",
+                f"`{declared.name}` is declared with {len(given)} axes, but the loops give {len(dims)}",
+                declared.span,
+                hint="declare one dim for each axis that is left",
+            )
+        for axis, (want, have) in enumerate(zip(given, dims, strict=True)):
+            if want is None or want == have:
+                continue
+            message = f"axis {axis} of `{declared.name}` is declared as {{left}}, but the loops give {{right}} elements"
+            if want.value is not None and have.value is not None:
+                shown = message.replace("{left}", str(want)).replace("{right}", str(have))
+                raise fault("0302", shown, declared.span, hint=f"declare {have}, or `?`")
+            body.equations.append(Equation(want, have, "==", Diagnostic("0802", message, declared.span, hint="declare `?`")))
 
     def _result_name(self, place: int, count: int) -> str:
         if len(self.declared) == count:
@@ -536,12 +578,16 @@ class Lowering:
         reduction.strides = [self.sizes.in_function(form) for form in reduction.strides]
         reduction.starts = [self.sizes.in_function(form) for form in reduction.starts]
         dims = reduction.result_dims()
-        dtypes = [component.result for component in reduction.components] + [DType.I64] * reduction.index_parts
+        dtypes = self._declared_dtypes([component.result for component in reduction.components] + [DType.I64] * reduction.index_parts)
+        count = len(reduction.components)
+        reduction.components = [evolve(c, result=dtype) for c, dtype in zip(reduction.components, dtypes[:count], strict=True)]
+        reduction.index_types = dtypes[count:]
         found: list[tuple[Value, KernelArgument]] = []
         grouped = 1 if reduction.index_parts > 1 else 0
         for place, dtype in enumerate(dtypes):
             is_index = place >= len(reduction.components)
             name = self._result_name(place, len(dtypes))
+            self._require_declared(body, place, len(dtypes), dims)
             value = body.owner.value(_identifier(name), Mem(hir_name(dtype), dims))
             reduction.results.append(value)
             self.results.append(
@@ -569,7 +615,7 @@ class Lowering:
         if reduction.left:
             for place, dtype in enumerate(reductions.kept_dtypes(reduction)):
                 own = place < len(reduction.components)
-                if (own and reduction.components[place].result is dtype) or (not own and reduction.index_parts == 1):
+                if (own and reduction.components[place].result is dtype) or (not own and reduction.index_types == [DType.I64]):
                     reduction.kept.append(reduction.results[place])
                 else:
                     dims = reduction.result_dims()

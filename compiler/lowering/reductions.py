@@ -14,11 +14,12 @@ from compiler.hir.core import Combine
 from compiler.hir.instruction import Value
 from compiler.lowering.arithmetic import ACCUMULATE, form_of
 from compiler.lowering.body import Body, fault
-from compiler.lowering.dtypes import accumulator, highest, hir_name, lowest
+from compiler.lowering.dtypes import highest, hir_name, lowest
 from compiler.lowering.expressions import as_truth, evaluate
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, Operand, Tuple, literal, meet, value_of
 from compiler.lowering.ranges import Range, extreme
+from compiler.lowering.statements import kept_in
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -61,6 +62,7 @@ class Reduction:
     span: Span
     components: list[Component] = Factory(list)
     index_parts: int = 0
+    index_types: list[DType] = Factory(list)
     loops: tuple[Range, ...] = ()
     slots: list[Value] = Factory(list)
     kept: list[Value] = Factory(list)
@@ -176,9 +178,9 @@ def _component(body: Body, reduction: Reduction, number: int, part: Number, node
             raise fault("0208", f"`reduce({operator})` needs bools or ints: this is {part.shown}", node.value.span)
         return Component(narrow, narrow)
     if operator == "mean":
-        return Component(accumulator(narrow), narrow) if narrow.is_float else Component(DType.F64, DType.F64)
+        return Component(kept_in(body, narrow), narrow) if narrow.is_float else Component(DType.F64, DType.F64)
     if operator in ("add", "mul"):
-        kept = accumulator(narrow)
+        kept = kept_in(body, narrow)
         return Component(kept, narrow if narrow.is_float else kept)
     return Component(narrow, narrow)
 
@@ -388,8 +390,8 @@ def _hand_over(build: Builder, reduction: Reduction, kept: list[Value], index: S
             place = build.op("rem", rest, size)
             rest = build.op("div", rest, size)
             parts.insert(0, build.cast(build.add(place, build.index(start)), "i64"))
-    for mem, part in zip(reduction.results[len(reduction.components) :], parts, strict=True):
-        build.store(mem, part, index)
+    for mem, part, dtype in zip(reduction.results[len(reduction.components) :], parts, reduction.index_types, strict=True):
+        build.store(mem, build.cast(part, hir_name(dtype)), index)
 
 
 def _count(build: Builder, reduction: Reduction, dtype: DType) -> Value:

@@ -403,13 +403,19 @@ def _declare(body: Body, name: str, value: Number, node: nodes.Let) -> None:
     body.bind(name, variable, node.pattern.span, "a `var`")
 
 
+def kept_in(body: Body, dtype: DType) -> DType:
+    """The type of a sum: as `@precision(acc=)` says for floats, else the usual one."""
+    given = body.kernel.hints.accumulator
+    return DType(given) if given is not None and dtype.is_float else accumulator(dtype)
+
+
 def _flow(body: Body, key: tuple[object, ...], value: Number) -> None:
     """The value reaches the variable: join its type to what reached it before."""
     have = body.new_flows.get(key)
     known = [] if have is None else [Number(have[0], weak=have[1], origin=have[2])]
     dtype, weak, origin = meet(*known, value)
     if not weak:
-        dtype = accumulator(dtype)
+        dtype = kept_in(body, dtype)
         if origin is not None and not origin.is_float:
             origin = accumulator(origin)
     body.new_flows[key] = (dtype, weak, origin)

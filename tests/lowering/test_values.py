@@ -329,3 +329,25 @@ def test_block_sums_reach_every_thread(threads: int) -> None:
     x = RNG.integers(0, 99, threads).astype("i4")
     text = f"let s = compute(x) -> tensor[{threads}, i32] @kernel(custom) @workgroup({threads}) {{ out[thread_idx()] = block_sum(x[thread_idx()]) }}"
     assert (run_lowered(lower_block(text, x=x), grid=(1, 1, 1), x=x) == x.sum()).all()
+
+
+def test_declared_results_of_a_reduction() -> None:
+    a = random(3, 5)
+    text = "let r = compute(a) -> (v: tensor[N, f64], k: tensor[N, i32]) @kernel(reduce, argmax, axis=1) { for i in 0..N, j in 0..M: yield (a[i, j], j) }"
+    value, index = run_block(text, a=a)
+    assert value.dtype == np.float64 and index.dtype == np.int32
+    assert np.array_equal(index, a.argmax(1)) and np.array_equal(value, a.max(1).astype(float))
+    total = run_block("let s = compute(a) -> f64 @kernel(reduce) { for i in 0..N, j in 0..M: yield a[i, j] }", a=a)
+    assert total.dtype == np.float64
+
+
+def test_an_input_may_be_a_path() -> None:
+    text = "let y = compute(w.proj, x) { for i in 0..N { for j in 0..M { out[i] += w.proj[i, j] * x[j] } } }"
+    w, x = random(4, 5), random(5)
+    np.testing.assert_allclose(run_block(text, **{"w.proj": w, "x": x}), w.astype(float) @ x, rtol=1e-5)
+
+
+def test_the_accumulator_of_a_sum_can_be_chosen() -> None:
+    lowered = lower_block("let s = compute(a) @kernel(reduce) @precision(acc=f64) { for i in 0..N: yield a[i] }", a=random(9))
+    slots = [op.results[0].type for op in lowered.function.body.body if op.name == "slot"]
+    assert [str(slot) for slot in slots] == ["slot<f64>"]
