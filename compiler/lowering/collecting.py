@@ -15,7 +15,8 @@ from compiler.lowering.expressions import as_truth, evaluate
 from compiler.lowering.numbers import Number, Tuple, literal, meet, value_of
 from compiler.lowering.ranges import Range, loop_range, mentions
 from compiler.lowering.reductions import identity
-from compiler.lowering.statements import has_jump, kept_in, loop_bounds, ranged, run_statements
+from compiler.lowering.statements import has_jump, loop_bounds, ranged, run_statements
+from compiler.lowering.variables import kept_in
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType

@@ -15,8 +15,9 @@ from compiler.lowering.expressions import number, truth
 from compiler.lowering.indices import guard, index_forms, note
 from compiler.lowering.numbers import Number, Operand, Tensor, Tuple, affine, index_value, literal, typed, value_of
 from compiler.lowering.ranges import loop_range
-from compiler.lowering.statements import ranged, target_memory
+from compiler.lowering.statements import ranged
 from compiler.lowering.words import words
+from compiler.lowering.writes import target_memory
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType

@@ -19,7 +19,7 @@ from compiler.lowering.expressions import as_truth, evaluate
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, Operand, Tuple, literal, meet, value_of
 from compiler.lowering.ranges import Range, extreme
-from compiler.lowering.statements import kept_in
+from compiler.lowering.variables import kept_in
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType

@@ -15,8 +15,8 @@ from compiler.lowering.indices import guard, load, note
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, Operand, Tensor, meet, typed, value_of
 from compiler.lowering.ranges import loop_range
-from compiler.lowering.statements import result_flow
 from compiler.lowering.words import words
+from compiler.lowering.writes import result_flow
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType

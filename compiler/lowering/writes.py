@@ -1,0 +1,152 @@
+"""Writes of tensor elements: may this memory be written, at which index, as which type; and what flows into a result."""
+
+from attrs import evolve
+
+from compiler.diagnostics import Label
+from compiler.hir.affine import Affine
+from compiler.lowering.arithmetic import ACCUMULATE, binary, negate
+from compiler.lowering.body import Access, Body, Memory, fault, silent
+from compiler.lowering.expressions import (
+    dotted,
+    evaluate,
+    forbidden,
+    number,
+    undefined,
+)
+from compiler.lowering.indices import guard, index_forms, load, note
+from compiler.lowering.numbers import Number, Tensor, meet, value_of
+from compiler.lowering.words import words
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.kernel import KernelType
+
+
+def target_memory(body: Body, target: nodes.Index) -> Memory:
+    """The memory that the target names, when it may be written."""
+    name = dotted(target.value)
+    binding = body.lookup(name) if name is not None else None
+    if name is None or binding is None:
+        if isinstance(target.value, nodes.Name):
+            raise undefined(body, target.value.name, target.value)
+        raise forbidden(body, "this target", target)
+    if binding.how == "poison":
+        raise silent()
+    if not isinstance(binding.value, Tensor):
+        raise fault(
+            "0304",
+            f"`{name}` is a number and takes no index",
+            target.span,
+            hint=f"write `{name} = ...`",
+            others=(Label(binding.span, f"{binding.how} here"),),
+        )
+    memory = body.memories[binding.value.name]
+    if memory.writable:
+        return memory
+    if memory.role == "captured":
+        raise fault(
+            "0409",
+            f"`{name}` is captured, and a kernel may not write it",
+            target.span,
+            hint=f"make it an input that is updated: `compute(mut {name})`",
+            others=(Label(binding.span, "captured from here"),),
+        )
+    other: Span | None = body.extra.get("result_write")
+    raise fault(
+        "0409",
+        f"`{name}` is an input, and `{body.results[0] if body.results else 'out'}` is written too",
+        target.span,
+        f"write to input `{name}`",
+        f"update it in place: `compute(mut {name})`, or write a second result",
+        (Label(other, "the other write"),) if other is not None else (),
+    )
+
+
+def store(body: Body, target: nodes.Index, node: nodes.Assign) -> None:
+    if node.operator is None:
+        value = evaluate(body, node.value)
+        if not isinstance(value, Number):
+            raise fault("0203", f"`{words(target)}` needs a number", node.value.span)
+        store_number(body, target, value, node)
+        return
+    memory = target_memory(body, target)
+    value = number(body, node.value)
+    forms, spans = _target_forms(body, memory, target)
+    kept, flags = value, None
+    if node.operator in ("+", "-", "*") and memory.dtype.is_float and body.extra.get("loop_depth", 0):
+        flags = ACCUMULATE if node.operator != "-" else None
+    old = load(body, memory, forms, target, spans)
+    body.accesses[-1] = _as_accumulating(body)
+    if node.operator == "-" and value.dtype.is_float:
+        made = binary(body, "+", old, negate(body, value), node, ACCUMULATE if body.extra.get("loop_depth", 0) else None)
+    else:
+        made = binary(body, node.operator, old, value, node, flags)
+    _write(body, memory, forms, made, kept, target, spans, node)
+
+
+def _as_accumulating(body: Body) -> Access:
+    return evolve(body.accesses[-1], accumulates=True)
+
+
+def store_number(body: Body, target: nodes.Index, value: Number, node: nodes.Assign | None = None) -> None:
+    memory = target_memory(body, target)
+    forms, spans = _target_forms(body, memory, target)
+    _write(body, memory, forms, value, value, target, spans, node)
+
+
+def _target_forms(body: Body, memory: Memory, target: nodes.Index) -> tuple[tuple[Affine, ...], tuple[Span, ...]]:
+    indices = [(number(body, index), index) for index in target.indices]
+    if memory.role == "result" and not memory.dims and not body.final and body.extra.get("rank_open", {}).get(memory.name):
+        body.extra["open_rank"](body, memory, len(indices))
+    forms = index_forms(body, memory, indices, target)
+    if memory.role in ("result", "input") and body.kind is not KernelType.CUSTOM:
+        for form, (_, index) in zip(forms, indices, strict=True):
+            if any(name in body.opaque for name in form.names):
+                raise fault(
+                    "0406",
+                    f"`{words(target)}` writes at an index that isn't affine in the loop variables",
+                    target.span,
+                    hint="read through the index instead, or use `@kernel(custom)` with `atomic_add`",
+                    others=(Label(index.span, f"`{words(index)}` is known only as it runs"),),
+                )
+    return forms, tuple(index.span for index in target.indices)
+
+
+def _write(
+    body: Body,
+    memory: Memory,
+    forms: tuple[Affine, ...],
+    value: Number,
+    flowing: Number,
+    target: nodes.Index,
+    spans: tuple[Span, ...],
+    node: nodes.Assign | None,
+) -> None:
+    access = note(
+        body, memory, forms, target, spans, is_write=True, accumulates=node is not None and node.operator is not None, number=flowing
+    )
+    if memory.role == "result":
+        result_flow(body, memory.name, flowing)
+    if value.dtype.is_float and not memory.dtype.is_float and (body.final or memory.role != "result"):
+        declared = (Label(memory.span, f"`{memory.name}` holds {memory.dtype.value}"),) if memory.span is not None else ()
+        written = node.value if node is not None else target
+        raise fault(
+            "0207",
+            f"`{words(written)}` is {value.shown}, which doesn't fit {memory.dtype.value} without loss",
+            written.span,
+            f"this is {value.shown}",
+            f"convert it: `({words(written)}) as {memory.dtype.value}`",
+            declared,
+        )
+    if body.final:
+        guard(body, memory, forms, target, spans)
+    body.build.store(memory.value, value_of(body.build, value, memory.dtype), access.index)
+
+
+def result_flow(body: Body, name: str, value: Number) -> None:
+    """A value is stored to a result: join its dtype to the result's."""
+    key = ("result", name)
+    have = body.new_flows.get(key)
+    known = [] if have is None else [Number(have[0], weak=have[1])]
+    made = Number(value.origin, weak=False) if value.origin is not None else Number(value.dtype, weak=value.weak)
+    dtype, weak, _ = meet(*known, made)
+    body.new_flows[key] = (dtype, weak, None if weak else dtype)
