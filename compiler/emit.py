@@ -1,6 +1,5 @@
 """A program at each stage of its way down, as text or bytes: what `compile --emit` shows."""
 
-import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -20,11 +19,11 @@ def emit(session: "Session", stage: str) -> str | bytes:
         case "ast":
             from compiler.typed_ast.json import to_json
 
-            return json.dumps(to_json(session.program), indent=1, ensure_ascii=False)
+            return to_json(session.program, indent=1)
         case "typed-ast":
             from compiler.typed_ast.json import to_json
 
-            return json.dumps(to_json(session.check()), indent=1, ensure_ascii=False)
+            return to_json(session.check(), indent=1)
         case "hir":
             return _module_text(session, lambda kernel: kernel.lowered.function)
         case "schedule":

@@ -37,6 +37,8 @@ def to_data(value: object) -> Any:
 
 def from_data(data: Any) -> Any:
     """What `to_data` was given."""
+    if not isinstance(data, dict):
+        raise ValueError("not a saved tree: it is no object")
     try:
         return _any_from_data(data, object)
     except (KeyError, TypeError, AttributeError) as fault:

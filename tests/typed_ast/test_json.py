@@ -115,7 +115,7 @@ def test_saved_text_is_plain_json_that_names_its_classes() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [{"is": "Nothing"}, {"no": "tag"}, {"is": "Name"}, {"is": "DType", "value": "f7"}, {"is": "Binary", "left": 3}]
+    "data", ["text", [1, 2], {"is": "Nothing"}, {"no": "tag"}, {"is": "Name"}, {"is": "DType", "value": "f7"}, {"is": "Binary", "left": 3}]
 )
 def test_what_is_no_saved_tree_is_refused(data: object) -> None:
     with pytest.raises(ValueError):

@@ -119,7 +119,7 @@ class Functions(Statements):
             return None
         default = parameter.default
         name = self.frame.python_name(f"{MARK}default {python} {parameter.name}")
-        self._define(name, (), UNKNOWN, lambda to: self.into(default, to), default.span)
+        self._define(name, (), self.resolve(parameter.annotation), lambda to: self.into(default, to), default.span)
         return name
 
     def _parameters(self, parameters: tuple[nodes.Parameter, ...], defaults: list[str | None]) -> list[str]:

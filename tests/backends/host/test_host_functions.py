@@ -209,3 +209,7 @@ def test_main_takes_no_arguments() -> None:
     assert message("def main(n: int) { println(n) }").splitlines()[0] == (
         "error[ZYN0204]: `main` is called without arguments, but needs `n`"
     )
+
+
+def test_a_default_becomes_what_the_parameter_declares() -> None:
+    assert lines("def f(x: f32 = 0.1, v: tensor[2] = [1, 2]) { println(x, v) }\nf()") == ["0.1 tensor([1.0, 2.0], shape=[2], dtype=f32)"]
