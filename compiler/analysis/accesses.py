@@ -53,13 +53,15 @@ class Access:
 
 @frozen
 class Guards:
-    """Under which conditions something runs: `forms` are those that are affine, each >= 0; `conditional`: there are any."""
+    """Under which conditions something runs: `forms` are those that are affine, each >= 0; `conditional`: there are any;
+    `complete`: all are among the forms."""
 
     conditional: bool = False
     forms: tuple[Affine, ...] = ()
+    complete: bool = True
 
     def under(self, forms: Iterable[Affine] | None) -> "Guards":
-        return Guards(True, (*self.forms, *(forms or ())))
+        return Guards(True, (*self.forms, *(forms or ())), self.complete and forms is not None)
 
 
 @frozen(eq=False)

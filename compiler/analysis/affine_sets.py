@@ -221,6 +221,8 @@ class Places:
     index: tuple[Affine, ...]
     box: Box
     guards: tuple[Affine, ...] = ()
+    reach: int = 70
+    """How far along an axis points are tried."""
 
     def points(self, size: int) -> Iterator[Point]:
         """The points in the order of the loops, every unknown name taken as `size`; the first MOST_POINTS of them."""
@@ -232,7 +234,7 @@ class Places:
                 yield dict(point)
             return
         (name, extent), *rest = axes
-        for value in range(min(evaluate(extent, point, size), 70)):
+        for value in range(min(evaluate(extent, point, size), self.reach)):
             yield from self._points(size, rest, {**point, name: value})
 
     def at(self, point: Point, size: int) -> tuple[int, ...]:
