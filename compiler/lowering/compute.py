@@ -2,20 +2,20 @@
 walk saw, and a last walk emits the nest with every index proved or checked."""
 
 from collections.abc import Callable
-from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
-from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity, ZyntaxError
+from compiler.diagnostics import Diagnostic, Severity, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.instruction import Value
-from compiler.hir.module import Form, HirFunction, HirKernelInfo
+from compiler.hir.module import Form, HirKernelInfo
 from compiler.hir.types import INDEX, Mem, Tile
 from compiler.lowering import collecting, conv, custom, flat, reductions, whole_tensor
+from compiler.lowering.block import identifier
 from compiler.lowering.body import Access, Body, Fault, Memory, fault
 from compiler.lowering.dtypes import hir_name
-from compiler.lowering.expressions import dotted, evaluate
+from compiler.lowering.expressions import evaluate
 from compiler.lowering.kernel import (
     Equation,
     KernelArgument,
@@ -33,27 +33,19 @@ from compiler.lowering.kernel import (
 )
 from compiler.lowering.numbers import Operand, Tensor, affine, typed
 from compiler.lowering.outputs import (
-    Declared,
-    covered,
     declared_dims,
-    declared_results,
-    extents,
-    read_before_written,
-    surely_uncovered,
-    uncovered_warning,
 )
-from compiler.lowering.ranges import Range
-from compiler.lowering.sizes import Candidates, Sizes, candidates, dim_form, unsolved
+from compiler.lowering.parameters import index_names, used_parameters
+from compiler.lowering.results import ResultPlanning
+from compiler.lowering.sizes import Sizes, dim_form, unsolved
 from compiler.lowering.statements import block_value, function_value, run_all
 from compiler.lowering.work import nests_of
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
-from compiler.typed_ast.types import DType, Scalar, ShapeExpr, StaticShape, SymbolicShape, TensorShape, TensorType, TupleType, Type
-from compiler.typed_ast.walk import walk
+from compiler.typed_ast.types import DType
 
 _MOST_WALKS = 12
-_YIELDING = (KernelType.REDUCE, KernelType.SCAN, KernelType.SORT)
 
 
 def lower_compute(compute: nodes.Compute, signature: Signature) -> LoweredKernel:
@@ -64,99 +56,13 @@ def lower_compute(compute: nodes.Compute, signature: Signature) -> LoweredKernel
         raise ZyntaxError(found.diagnostic) from None
 
 
-def outcome_type(lowered: LoweredKernel) -> Type:
-    """The static type of the block's value: extents as far as they are numbers or declared sizes."""
-    parts: list[Type] = []
-    grouped: dict[int, list[Type]] = {}
-    order: list[Type | int] = []
-    for result in lowered.plan.results:
-        one: Type = Scalar(result.dtype) if result.scalar else TensorType(Scalar(result.dtype), _shape(lowered, result))
-        if result.group == 0:
-            order.append(one)
-            continue
-        if result.group not in grouped:
-            order.append(result.group)
-        grouped.setdefault(result.group, []).append(one)
-    parts = [TupleType(grouped[entry]) if isinstance(entry, int) else entry for entry in order]
-    return parts[0] if len(parts) == 1 else TupleType(parts)
-
-
-def _shape(lowered: LoweredKernel, result: ResultPlan) -> TensorShape:
-    solved = {rule.name: rule.form for rule in lowered.plan.sizes}
-    facts = {f"{t.name}.{axis}": dim_form(t, axis) for t in lowered.signature.tensors for axis in range(t.rank)}
-    declared = {dim for tensor in lowered.signature.tensors for dim in tensor.dims if isinstance(dim, str)}
-    undeclared = {name: form for name, form in solved.items() if name not in declared}
-    dims: list[ShapeExpr | None] = []
-    for dim in result.dims:
-        for _ in range(len(undeclared) + 2):
-            dim = dim.substitute(undeclared).substitute({name: form for name, form in facts.items() if str(form) != name})
-        plain = all(isinstance(symbol, str) and symbol in declared for symbol, _ in dim.terms)
-        dims.append(ShapeExpr(tuple((str(symbol), c) for symbol, c in dim.terms), dim.constant) if plain else None)
-    numbers = [dim.value if dim is not None else None for dim in dims]
-    if all(number is not None for number in numbers):
-        return StaticShape(tuple(number or 0 for number in numbers))
-    return SymbolicShape(dims)
-
-
-@frozen(eq=False)
-class _Written:
-    """What the block writes by index, first place of each."""
-
-    targets: dict[str, Span]
-    yields: tuple[Span, ...]
-
-
-def _written(compute: nodes.Compute) -> _Written:
-    targets: dict[str, Span] = {}
-    yields: list[Span] = []
-    for node in walk(compute.body):
-        match node:
-            case nodes.Assign(target=nodes.Index(value=value) as target):
-                name = dotted(value)
-                if name is not None:
-                    targets.setdefault(name, target.span)
-            case nodes.Assign(target=nodes.TupleLiteral(elements=elements)):
-                for part in elements:
-                    if isinstance(part, nodes.Index) and (name := dotted(part.value)) is not None:
-                        targets.setdefault(name, part.span)
-            case nodes.Assign(target=nodes.Name(name=name, span=span)):
-                targets.setdefault(name, span)
-            case nodes.Yield(span=span):
-                yields.append(span)
-            case nodes.Call(function=nodes.Name(name=name), arguments=arguments, span=span) if name.startswith("atomic_") and arguments:
-                if isinstance(arguments[0].value, nodes.Index) and (target_name := dotted(arguments[0].value.value)) is not None:
-                    targets.setdefault(target_name, span)
-            case _:
-                pass
-    return _Written(targets, tuple(yields))
-
-
-class Lowering:
-    """One block on its way: what is known before a walk, and what the walks found."""
-
-    def __init__(self, compute: nodes.Compute, signature: Signature) -> None:
-        self.compute = compute
-        self.signature = signature
-        self.kernel = compute.kernel or KernelMetadata()
-        self.diagnostics = Diagnostics()
-        self.written = _written(compute)
-        self.candidates: Candidates = candidates(compute)
-        self.declared = declared_results(compute)
-        self.flows: dict[tuple[Any, ...], tuple[DType, bool, DType | None]] = {}
-        self.sizes = Sizes(signature)
-        self.results: list[ResultPlan] = []
-        self.reduction: reductions.Reduction | None = None
-        self.collection: collecting.Collection | None = None
-        self.yielding = bool(self.written.yields) or self.kernel.kernel_type in _YIELDING
-        self.copies: list[str] = []
-        self.flat = flat.flat_tensors(compute, signature, self.kernel.kernel_type, [declared.name for declared in self.declared])
-        self.sizes.rows = {tensor.name: flat.row_form(tensor) for tensor in signature.tensors if tensor.name in self.flat}
-        self.flat_shape: tuple[Affine, ...] | None = None
+class Lowering(ResultPlanning):
+    """One block on its way down: walks that find out, sizes, and the walk that emits."""
 
     # ---- the order of work ----
 
     def run(self) -> LoweredKernel:
-        self._judge_writes()
+        self.judge_writes()
         self.sizes.declare()
         if self.flat and self.kernel.kernel_type is not KernelType.CUSTOM:
             self.flat_shape = flat.common_shape(self.sizes, self.flat, self.diagnostics)
@@ -168,64 +74,6 @@ class Lowering:
     def _raise(self) -> None:
         self.diagnostics.extend(self.sizes.diagnostics.sorted)
         self.diagnostics.raise_errors()
-
-    # ---- what the block may write ----
-
-    def _judge_writes(self) -> None:
-        names = [declared.name for declared in self.declared]
-        result = next((name for name in names if name in self.written.targets), None)
-        if self.kernel.kernel_type in _YIELDING and not self.written.yields:
-            kind = self.kernel.kernel_type
-            assert kind is not None
-            self.diagnostics.add(
-                Diagnostic(
-                    "0408", f"a `{kind.value}` kernel needs a `yield`", self.compute.span, hint="write `yield x[i]` inside the loops"
-                )
-            )
-            self.diagnostics.raise_errors()
-        if self.yielding and result is not None:
-            self.diagnostics.add(
-                Diagnostic(
-                    "0408",
-                    "`yield` and a write to `" + result + "` can't stand in one kernel",
-                    self.written.targets[result],
-                    "the write",
-                    (_label(self.written.yields[0], "the `yield`"),) if self.written.yields else (),
-                    hint="collect with `yield` alone, or write `out` alone",
-                )
-            )
-            self.diagnostics.raise_errors()
-        if self.written.yields and self.kernel.kernel_type not in (*_YIELDING, None):
-            kind = self.kernel.kernel_type
-            assert kind is not None
-            self.diagnostics.add(
-                Diagnostic(
-                    "0408",
-                    f"`yield` stands in a `{kind.value}` kernel, which writes `out`",
-                    self.written.yields[0],
-                    hint="write `out[...] = ...`, or use `@kernel(reduce)`",
-                )
-            )
-            self.diagnostics.raise_errors()
-        if result is None and not self.yielding:
-            inputs = {tensor.name: tensor for tensor in self.signature.tensors if not tensor.captured}
-            updated = [name for name in self.written.targets if name in inputs and inputs[name].mutable]
-            self.copies = [name for name in self.written.targets if name in inputs and name not in updated]
-            captured = any(tensor.name in self.written.targets for tensor in self.signature.tensors if tensor.captured)
-            if not (self.copies or updated or captured) and self.kernel.kernel_type is not KernelType.CUSTOM:
-                self.diagnostics.add(
-                    Diagnostic(
-                        "0408",
-                        "the block computes nothing: it neither writes `out` nor yields",
-                        self.compute.span,
-                        hint="write `out[i] = ...`, or `yield` a value",
-                    )
-                )
-                self.diagnostics.raise_errors()
-        elif result is not None:
-            self.result_write = self.written.targets[result]
-
-    result_write: Span | None = None
 
     # ---- walks ----
 
@@ -277,7 +125,7 @@ class Lowering:
             body.sizes[name] = Affine.of(name)
         for tensor in self.signature.tensors:
             dims = self.sizes.extents(tensor)
-            value = body.owner.value(_identifier(tensor.name), Mem(hir_name(tensor.dtype), dims))
+            value = body.owner.value(identifier(tensor.name), Mem(hir_name(tensor.dtype), dims))
             self._bind_tensor(body, tensor, value, dims)
         for scalar in self.signature.scalars:
             if scalar.value is not None and isinstance(scalar.value, int) and scalar.dtype is DType.I64:
@@ -285,7 +133,7 @@ class Lowering:
             elif scalar.dtype is DType.I64:
                 body.bind(scalar.name, affine(Affine.of(scalar.name)), scalar.span or self.compute.span, "a variable")
             else:
-                value = body.owner.value(_identifier(scalar.name), Tile(hir_name(scalar.dtype)))
+                value = body.owner.value(identifier(scalar.name), Tile(hir_name(scalar.dtype)))
                 body.bind(
                     scalar.name,
                     typed(value, scalar.dtype, None, weak=scalar.dtype is DType.F64),
@@ -318,7 +166,7 @@ class Lowering:
                 given = None
             dtype = declared.dtype or self.flows.get(("result", declared.name), (DType.I64, True, None))[0]
             dims = tuple(dim if dim is not None else Affine.of(f"{declared.name}.{axis}") for axis, dim in enumerate(given or ()))
-            value = body.owner.value(_identifier(declared.name), Mem(hir_name(dtype), dims))
+            value = body.owner.value(identifier(declared.name), Mem(hir_name(dtype), dims))
             body.memories[declared.name] = Memory(declared.name, value, dtype, dims, "result", True, shape=dims, span=declared.span)
             body.bind(declared.name, Tensor(declared.name), declared.span or self.compute.span, "a result")
             if given is None and not declared.scalar:
@@ -377,7 +225,7 @@ class Lowering:
         self._reserve_sizes(owner)
         for tensor in self.signature.tensors:
             parameters += self._tensor_parameters(body, tensor)
-        outputs = self._plan_results(body, seen, warnings)
+        outputs = self.plan_results(body, seen, warnings)
         self._raise()
         parameters += outputs
         parameters += self._scalar_parameters(body)
@@ -413,7 +261,7 @@ class Lowering:
                 self.flat[tensor.name],
                 hint="index each axis with a loop of its own",
             )
-        name = _identifier(tensor.name)
+        name = identifier(tensor.name)
         strides: tuple[Affine, ...] | None = None
         found: list[tuple[Value, KernelArgument]] = []
         written = tensor.name in self.copies
@@ -428,12 +276,9 @@ class Lowering:
         if written:
             argument = ResultArgument(len(self.results))
             self.results.append(ResultPlan(tensor.name, tensor.dtype, full, copy_of=tensor.name))
-        elif tensor.mutable and tensor.name in self.written.targets and self._only_updates():
+        elif tensor.mutable and tensor.name in self.written.targets and self.only_updates():
             self.results.append(ResultPlan(tensor.name, tensor.dtype, full, input=tensor.name))
         return [(value, argument), *found]
-
-    def _only_updates(self) -> bool:
-        return bool(self.copies) or (not self.yielding and all(d.name not in self.written.targets for d in self.declared))
 
     def _scalar_parameters(self, body: Body) -> list[tuple[Value, KernelArgument]]:
         found: list[tuple[Value, KernelArgument]] = []
@@ -443,164 +288,10 @@ class Lowering:
                 form = Affine((), int(scalar.value)) if scalar.value is not None else Affine.of(scalar.name)
                 body.bind(scalar.name, affine(form), span, "a variable")
                 continue
-            value = body.owner.value(_identifier(scalar.name), Tile(hir_name(scalar.dtype)))
+            value = body.owner.value(identifier(scalar.name), Tile(hir_name(scalar.dtype)))
             body.bind(scalar.name, typed(value, scalar.dtype, None, weak=scalar.dtype is DType.F64), span, "a variable")
             found.append((value, ScalarArgument(scalar.name, scalar.dtype)))
         conv.bind_options(body, self.compute.span)
-        return found
-
-    # ---- results ----
-
-    def _plan_results(self, body: Body, seen: Body, warnings: list[Diagnostic]) -> list[tuple[Value, KernelArgument]]:
-        if self.yielding:
-            return self._plan_yielded(body)
-        if self._only_updates():
-            return []
-        return [self._plan_result(body, declared, seen, warnings) for declared in self.declared]
-
-    def _plan_result(self, body: Body, declared: Declared, seen: Body, warnings: list[Diagnostic]) -> tuple[Value, KernelArgument]:
-        name = declared.name
-        rank = len(seen.memories[name].dims)
-        in_function = [evolve_access(access, self.sizes) for access in seen.accesses]
-        for size in self.sizes.solved:
-            body.sizes[size] = self.sizes.in_function(Affine.of(size))
-        given = declared_dims(body, declared)
-        needs_extent = given is None or any(dim is None for dim in given)
-        found, problems, needed = extents(in_function, name, rank, self.facts) if needs_extent else ([], [], [])
-        self.diagnostics.extend(problems)
-        dims = tuple(dim if dim is not None else found[axis] for axis, dim in enumerate(given or (None,) * rank)) if rank else ()
-        for form in needed:
-            body.equations.append(
-                Equation(
-                    form,
-                    Affine(),
-                    ">=",
-                    Diagnostic("0802", f"the writes to `{name}` need larger inputs", seen.memories[name].span or self.result_write),
-                )
-            )
-        dtype = declared.dtype or self.flows.get(("result", name), (DType.F32, True, None))[0]
-        complete = covered(in_function, name, dims, self.facts) if dims else True
-        custom = self.kernel.kernel_type is KernelType.CUSTOM
-        if not complete and not custom:
-            blamed = surely_uncovered(in_function, name, dims, self.facts)
-            if blamed is not None:
-                warnings.append(uncovered_warning(name, blamed))
-        zeroed = not complete or custom or read_before_written(in_function, name)
-        mem = Mem(hir_name(dtype), dims)
-        value = body.owner.value(_identifier(name), mem)
-        body.memories[name] = Memory(name, value, dtype, dims, "result", True, shape=dims, span=declared.span)
-        body.bind(name, Tensor(name), declared.span or self.compute.span, "a result")
-        place = len(self.results)
-        self.results.append(
-            ResultPlan(
-                name,
-                dtype,
-                self._full_shape(dims),
-                scalar=declared.scalar,
-                zeroed=zeroed,
-            )
-        )
-        return value, ResultArgument(place)
-
-    def _full_shape(self, dims: tuple[Affine, ...]) -> tuple[Affine, ...]:
-        """The shape handed back: that of the flat inputs, where the result is as long as they are."""
-        if self.flat_shape is not None and len(dims) == 1:
-            rows = next(iter(self.sizes.rows.values()))
-            if self.facts.proves_equal(dims[0], self.sizes.in_function(rows)):
-                return self.flat_shape
-        return tuple(map(self.sizes.at_launch, dims))
-
-    def _plan_collected(self, body: Body, collection: collecting.Collection) -> list[tuple[Value, KernelArgument]]:
-        collection.loops = tuple(_range_in_function(one, self.sizes) for one in collection.loops)
-        dims = collection.result_dims()
-        found: list[tuple[Value, KernelArgument]] = []
-        collection.dtypes = self._declared_dtypes(collection.dtypes)
-        for place, dtype in enumerate(collection.dtypes):
-            name = self._result_name(place, len(collection.dtypes))
-            self._require_declared(body, place, len(collection.dtypes), dims)
-            value = body.owner.value(_identifier(name), Mem(hir_name(dtype), dims))
-            collection.results.append(value)
-            self.results.append(ResultPlan(name, dtype, tuple(map(self.sizes.at_launch, dims)), zeroed=collection.conditional))
-            found.append((value, ResultArgument(place)))
-        return found
-
-    def _declared_dtypes(self, dtypes: list[DType]) -> list[DType]:
-        """The dtypes of yielded results as the block declares them, where it does."""
-        if len(self.declared) != len(dtypes):
-            return dtypes
-        for declared, dtype in zip(self.declared, dtypes, strict=True):
-            if declared.dtype is not None and dtype.is_float and not declared.dtype.is_float:
-                raise fault(
-                    "0207",
-                    f"what is yielded is {dtype.value}, which doesn't fit {declared.dtype.value} without loss",
-                    declared.span,
-                    hint=f"declare {dtype.value}, or convert what is yielded with `as {declared.dtype.value}`",
-                )
-        return [declared.dtype or dtype for declared, dtype in zip(self.declared, dtypes, strict=True)]
-
-    def _require_declared(self, body: Body, place: int, count: int, dims: tuple[Affine, ...]) -> None:
-        """A declared shape of a yielded result must be the one that the loops give."""
-        if len(self.declared) != count:
-            return
-        declared = self.declared[place]
-        for size in self.sizes.solved:
-            body.sizes[size] = self.sizes.in_function(Affine.of(size))
-        given = declared_dims(body, declared)
-        if given is None:
-            return
-        if len(given) != len(dims):
-            raise fault(
-                "0301",
-                f"`{declared.name}` is declared with {len(given)} axes, but the loops give {len(dims)}",
-                declared.span,
-                hint="declare one dim for each axis that is left",
-            )
-        for axis, (want, have) in enumerate(zip(given, dims, strict=True)):
-            if want is None or want == have:
-                continue
-            message = f"axis {axis} of `{declared.name}` is declared as {{left}}, but the loops give {{right}} elements"
-            if want.value is not None and have.value is not None:
-                shown = message.replace("{left}", str(want)).replace("{right}", str(have))
-                raise fault("0302", shown, declared.span, hint=f"declare {have}, or `?`")
-            body.equations.append(Equation(want, have, "==", Diagnostic("0802", message, declared.span, hint="declare `?`")))
-
-    def _result_name(self, place: int, count: int) -> str:
-        if len(self.declared) == count:
-            return self.declared[place].name
-        return "out" if place == 0 else f"out{place}"
-
-    def _plan_yielded(self, body: Body) -> list[tuple[Value, KernelArgument]]:
-        if self.collection is not None:
-            return self._plan_collected(body, self.collection)
-        reduction = self.reduction
-        assert reduction is not None
-        reduction.loops = tuple(_range_in_function(one, self.sizes) for one in reduction.loops)
-        reduction.strides = [self.sizes.in_function(form) for form in reduction.strides]
-        reduction.starts = [self.sizes.in_function(form) for form in reduction.starts]
-        dims = reduction.result_dims()
-        dtypes = self._declared_dtypes([component.result for component in reduction.components] + [DType.I64] * reduction.index_parts)
-        count = len(reduction.components)
-        reduction.components = [evolve(c, result=dtype) for c, dtype in zip(reduction.components, dtypes[:count], strict=True)]
-        reduction.index_types = dtypes[count:]
-        found: list[tuple[Value, KernelArgument]] = []
-        grouped = 1 if reduction.index_parts > 1 else 0
-        for place, dtype in enumerate(dtypes):
-            is_index = place >= len(reduction.components)
-            name = self._result_name(place, len(dtypes))
-            self._require_declared(body, place, len(dtypes), dims)
-            value = body.owner.value(_identifier(name), Mem(hir_name(dtype), dims))
-            reduction.results.append(value)
-            self.results.append(
-                ResultPlan(
-                    name,
-                    dtype,
-                    tuple(map(self.sizes.at_launch, dims)),
-                    scalar=reduction.is_number,
-                    group=grouped if is_index else 0,
-                )
-            )
-            found.append((value, ResultArgument(len(self.results) - 1)))
-        body.equations += reductions.emptiness(reduction, lambda form: form)
         return found
 
     def _emit_yielding(self, body: Body, parameters: list[tuple[Value, KernelArgument]]) -> None:
@@ -633,8 +324,8 @@ class Lowering:
         parameters += [
             (value, WorkspaceArgument(hir_name(dtype), tuple(map(self.sizes.at_launch, dims)))) for value, dtype, dims in body.workspaces
         ]
-        parameters = _used(function, parameters)
-        needed = _index_names(function, [value for value, _ in parameters])
+        parameters = used_parameters(function, parameters)
+        needed = index_names(function, [value for value, _ in parameters])
         for name, value in self.index_parameters.items():
             if name in needed:
                 form = self.sizes.parameters.get(name, Affine.of(name))
@@ -671,15 +362,6 @@ class Lowering:
         return evolve(equation, left=at(equation.left), right=at(equation.right), when=tuple(map(at, equation.when)))
 
 
-def _label(span: Span, text: str) -> Label:
-    return Label(span, text)
-
-
-def _identifier(name: str) -> str:
-    """An input's path as a name in the HIR."""
-    return name.replace(".", "_")
-
-
 def _function_name(kernel: KernelMetadata) -> str:
     """A name that the HIR's text can hold."""
     given = kernel.name or (kernel.kernel_type.value if kernel.kernel_type else "kernel")
@@ -712,48 +394,5 @@ def _numel(body: Body, memory: Memory) -> Operand:
     return affine(form if sizes is None else sizes.in_function(form))
 
 
-def _range_in_function(one: Range, sizes: Sizes) -> Range:
-    return evolve(one, low=sizes.in_function(one.low), last=sizes.in_function(one.last))
-
-
-def evolve_access(access: Access, sizes: Sizes) -> Access:
-    """An access of the walks before, in the function's symbols."""
-    return evolve(
-        access,
-        index=tuple(sizes.in_function(form) for form in access.index),
-        ranges=tuple(_range_in_function(one, sizes) for one in access.ranges),
-        guards=tuple(sizes.in_function(form) for form in access.guards),
-    )
-
-
 def _first_use(accesses: list[Access], name: str) -> Span | None:
     return next((access.span for access in accesses if access.memory == name), None)
-
-
-def _used(function: HirFunction, parameters: list[tuple[Value, KernelArgument]]) -> list[tuple[Value, KernelArgument]]:
-    """Parameters that the function mentions; results always."""
-    values: set[int] = set()
-    names: set[str] = set()
-    for op in function.body.body:
-        for inner in op.walk():
-            values.update(id(value) for value in inner.operand_values)
-            names.update(inner.symbols)
-    kept = [
-        (value, argument)
-        for value, argument in parameters
-        if id(value) in values or value.name in names or isinstance(argument, (ResultArgument, StrideArgument))
-    ]
-    strides = {name for value, _ in kept if isinstance(value.type, Mem) for form in value.type.strides or () for name in form.names}
-    return [(v, a) for v, a in kept if not isinstance(a, StrideArgument) or v.name in strides or v.name in names]
-
-
-def _index_names(function: HirFunction, values: list[Value]) -> set[str]:
-    names: set[str] = set()
-    for op in function.body.body:
-        for inner in op.walk():
-            names.update(inner.symbols)
-            names.update(name for value in inner.results if isinstance(value.type, Mem) for dim in value.type.dims for name in dim.names)
-    for value in values:
-        if isinstance(value.type, Mem):
-            names.update(name for dim in value.type.dims for name in dim.names)
-    return names

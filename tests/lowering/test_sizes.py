@@ -8,8 +8,9 @@ import pytest
 from helpers import block_of, lower_block, run_block, signature_for
 
 from compiler.diagnostics import ZyntaxError
-from compiler.lowering.compute import lower_compute, outcome_type
+from compiler.lowering.compute import lower_compute
 from compiler.lowering.launch import evaluate
+from compiler.lowering.outcome import outcome_type
 
 
 def sizes_of(text: str, dims: Any = None, **arrays: Any) -> dict[str, int]:

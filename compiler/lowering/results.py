@@ -1,0 +1,210 @@
+"""Results planned: dtype, extents, coverage and names, whether they are written or yielded. The function's parameters for them are
+made here; what fills them is emitted elsewhere."""
+
+from attrs import evolve
+
+from compiler.diagnostics import Diagnostic
+from compiler.hir.affine import Affine
+from compiler.hir.instruction import Value
+from compiler.hir.types import Mem
+from compiler.lowering import collecting, reductions
+from compiler.lowering.block import Block, identifier
+from compiler.lowering.body import Access, Body, Memory, fault
+from compiler.lowering.dtypes import hir_name
+from compiler.lowering.kernel import (
+    Equation,
+    KernelArgument,
+    ResultArgument,
+    ResultPlan,
+)
+from compiler.lowering.numbers import Tensor
+from compiler.lowering.outputs import (
+    Declared,
+    covered,
+    declared_dims,
+    extents,
+    read_before_written,
+    surely_uncovered,
+    uncovered_warning,
+)
+from compiler.lowering.ranges import Facts, Range
+from compiler.lowering.sizes import Sizes
+from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.types import DType
+
+
+class ResultPlanning(Block):
+    """The part of lowering that decides on results, between the walks that find out and the one that emits."""
+
+    facts: Facts
+
+    def only_updates(self) -> bool:
+        return bool(self.copies) or (not self.yielding and all(d.name not in self.written.targets for d in self.declared))
+
+    # ---- results ----
+
+    def plan_results(self, body: Body, seen: Body, warnings: list[Diagnostic]) -> list[tuple[Value, KernelArgument]]:
+        if self.yielding:
+            return self._plan_yielded(body)
+        if self.only_updates():
+            return []
+        return [self._plan_result(body, declared, seen, warnings) for declared in self.declared]
+
+    def _plan_result(self, body: Body, declared: Declared, seen: Body, warnings: list[Diagnostic]) -> tuple[Value, KernelArgument]:
+        name = declared.name
+        rank = len(seen.memories[name].dims)
+        in_function = [access_in_function(access, self.sizes) for access in seen.accesses]
+        for size in self.sizes.solved:
+            body.sizes[size] = self.sizes.in_function(Affine.of(size))
+        given = declared_dims(body, declared)
+        needs_extent = given is None or any(dim is None for dim in given)
+        found, problems, needed = extents(in_function, name, rank, self.facts) if needs_extent else ([], [], [])
+        self.diagnostics.extend(problems)
+        dims = tuple(dim if dim is not None else found[axis] for axis, dim in enumerate(given or (None,) * rank)) if rank else ()
+        for form in needed:
+            body.equations.append(
+                Equation(
+                    form,
+                    Affine(),
+                    ">=",
+                    Diagnostic("0802", f"the writes to `{name}` need larger inputs", seen.memories[name].span or self.result_write),
+                )
+            )
+        dtype = declared.dtype or self.flows.get(("result", name), (DType.F32, True, None))[0]
+        complete = covered(in_function, name, dims, self.facts) if dims else True
+        custom = self.kernel.kernel_type is KernelType.CUSTOM
+        if not complete and not custom:
+            blamed = surely_uncovered(in_function, name, dims, self.facts)
+            if blamed is not None:
+                warnings.append(uncovered_warning(name, blamed))
+        zeroed = not complete or custom or read_before_written(in_function, name)
+        mem = Mem(hir_name(dtype), dims)
+        value = body.owner.value(identifier(name), mem)
+        body.memories[name] = Memory(name, value, dtype, dims, "result", True, shape=dims, span=declared.span)
+        body.bind(name, Tensor(name), declared.span or self.compute.span, "a result")
+        place = len(self.results)
+        self.results.append(
+            ResultPlan(
+                name,
+                dtype,
+                self._full_shape(dims),
+                scalar=declared.scalar,
+                zeroed=zeroed,
+            )
+        )
+        return value, ResultArgument(place)
+
+    def _full_shape(self, dims: tuple[Affine, ...]) -> tuple[Affine, ...]:
+        """The shape handed back: that of the flat inputs, where the result is as long as they are."""
+        if self.flat_shape is not None and len(dims) == 1:
+            rows = next(iter(self.sizes.rows.values()))
+            if self.facts.proves_equal(dims[0], self.sizes.in_function(rows)):
+                return self.flat_shape
+        return tuple(map(self.sizes.at_launch, dims))
+
+    def _plan_collected(self, body: Body, collection: collecting.Collection) -> list[tuple[Value, KernelArgument]]:
+        collection.loops = tuple(range_in_function(one, self.sizes) for one in collection.loops)
+        dims = collection.result_dims()
+        found: list[tuple[Value, KernelArgument]] = []
+        collection.dtypes = self._declared_dtypes(collection.dtypes)
+        for place, dtype in enumerate(collection.dtypes):
+            name = self._result_name(place, len(collection.dtypes))
+            self._require_declared(body, place, len(collection.dtypes), dims)
+            value = body.owner.value(identifier(name), Mem(hir_name(dtype), dims))
+            collection.results.append(value)
+            self.results.append(ResultPlan(name, dtype, tuple(map(self.sizes.at_launch, dims)), zeroed=collection.conditional))
+            found.append((value, ResultArgument(place)))
+        return found
+
+    def _declared_dtypes(self, dtypes: list[DType]) -> list[DType]:
+        """The dtypes of yielded results as the block declares them, where it does."""
+        if len(self.declared) != len(dtypes):
+            return dtypes
+        for declared, dtype in zip(self.declared, dtypes, strict=True):
+            if declared.dtype is not None and dtype.is_float and not declared.dtype.is_float:
+                raise fault(
+                    "0207",
+                    f"what is yielded is {dtype.value}, which doesn't fit {declared.dtype.value} without loss",
+                    declared.span,
+                    hint=f"declare {dtype.value}, or convert what is yielded with `as {declared.dtype.value}`",
+                )
+        return [declared.dtype or dtype for declared, dtype in zip(self.declared, dtypes, strict=True)]
+
+    def _require_declared(self, body: Body, place: int, count: int, dims: tuple[Affine, ...]) -> None:
+        """A declared shape of a yielded result must be the one that the loops give."""
+        if len(self.declared) != count:
+            return
+        declared = self.declared[place]
+        for size in self.sizes.solved:
+            body.sizes[size] = self.sizes.in_function(Affine.of(size))
+        given = declared_dims(body, declared)
+        if given is None:
+            return
+        if len(given) != len(dims):
+            raise fault(
+                "0301",
+                f"`{declared.name}` is declared with {len(given)} axes, but the loops give {len(dims)}",
+                declared.span,
+                hint="declare one dim for each axis that is left",
+            )
+        for axis, (want, have) in enumerate(zip(given, dims, strict=True)):
+            if want is None or want == have:
+                continue
+            message = f"axis {axis} of `{declared.name}` is declared as {{left}}, but the loops give {{right}} elements"
+            if want.value is not None and have.value is not None:
+                shown = message.replace("{left}", str(want)).replace("{right}", str(have))
+                raise fault("0302", shown, declared.span, hint=f"declare {have}, or `?`")
+            body.equations.append(Equation(want, have, "==", Diagnostic("0802", message, declared.span, hint="declare `?`")))
+
+    def _result_name(self, place: int, count: int) -> str:
+        if len(self.declared) == count:
+            return self.declared[place].name
+        return "out" if place == 0 else f"out{place}"
+
+    def _plan_yielded(self, body: Body) -> list[tuple[Value, KernelArgument]]:
+        if self.collection is not None:
+            return self._plan_collected(body, self.collection)
+        reduction = self.reduction
+        assert reduction is not None
+        reduction.loops = tuple(range_in_function(one, self.sizes) for one in reduction.loops)
+        reduction.strides = [self.sizes.in_function(form) for form in reduction.strides]
+        reduction.starts = [self.sizes.in_function(form) for form in reduction.starts]
+        dims = reduction.result_dims()
+        dtypes = self._declared_dtypes([component.result for component in reduction.components] + [DType.I64] * reduction.index_parts)
+        count = len(reduction.components)
+        reduction.components = [evolve(c, result=dtype) for c, dtype in zip(reduction.components, dtypes[:count], strict=True)]
+        reduction.index_types = dtypes[count:]
+        found: list[tuple[Value, KernelArgument]] = []
+        grouped = 1 if reduction.index_parts > 1 else 0
+        for place, dtype in enumerate(dtypes):
+            is_index = place >= len(reduction.components)
+            name = self._result_name(place, len(dtypes))
+            self._require_declared(body, place, len(dtypes), dims)
+            value = body.owner.value(identifier(name), Mem(hir_name(dtype), dims))
+            reduction.results.append(value)
+            self.results.append(
+                ResultPlan(
+                    name,
+                    dtype,
+                    tuple(map(self.sizes.at_launch, dims)),
+                    scalar=reduction.is_number,
+                    group=grouped if is_index else 0,
+                )
+            )
+            found.append((value, ResultArgument(len(self.results) - 1)))
+        body.equations += reductions.emptiness(reduction, lambda form: form)
+        return found
+
+
+def range_in_function(one: Range, sizes: Sizes) -> Range:
+    return evolve(one, low=sizes.in_function(one.low), last=sizes.in_function(one.last))
+
+
+def access_in_function(access: Access, sizes: Sizes) -> Access:
+    """An access of the walks before, in the function's symbols."""
+    return evolve(
+        access,
+        index=tuple(sizes.in_function(form) for form in access.index),
+        ranges=tuple(range_in_function(one, sizes) for one in access.ranges),
+        guards=tuple(sizes.in_function(form) for form in access.guards),
+    )
