@@ -4,6 +4,7 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast.context import Checker, Frame, infers
 from compiler.typed_ast.conversions import clash, is_silent, join, literal_type, strong
+from compiler.typed_ast.kernel_words import is_kernel_word
 from compiler.typed_ast.loops import bind_loop_names
 from compiler.typed_ast.nodes import (
     Block,
@@ -175,13 +176,6 @@ def function_value(checker: Checker, function: UserFunction) -> Type:
     return FunctionType(tuple(types), UNKNOWN)
 
 
-KERNEL_WORDS = frozenset(
-    {
-        *("thread_idx", "block_idx", "block_dim", "grid_dim", "global_idx", "lane_id"),
-        *("barrier", "fence", "block_sum", "row_max", "row_sum", "random"),
-    }
-)
-"""Functions of kernels that host code does not have, beside those on atomics and warps."""
 _OPTION_WORDS = {"None", "Some", "Ok", "Err"}
 
 
@@ -206,7 +200,7 @@ def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
         )
     if checker.open_names:
         return UNKNOWN
-    if word in KERNEL_WORDS or word.startswith(("atomic_", "warp_")):
+    if is_kernel_word(word):
         return _kernel_word(checker, word, span)
     further_down = checker.top_names.get(word)
     if further_down is not None:

@@ -3,6 +3,7 @@ written before, into the statements of the moment."""
 
 import ast
 from collections.abc import Callable
+from typing import NoReturn
 
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import (
@@ -19,6 +20,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.library import LibraryFunction
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.kernel_words import is_kernel_word
 from compiler.typed_ast.types import I64, STRING, UNKNOWN, DType, ListType, RangeType, Scalar, TupleType, Type
 
 _LATER = {
@@ -120,6 +122,8 @@ class Expressions(Operators):
             return self.constant(self.library.constants[name][1])
         if name in self.library.functions:
             return self.library_value(self.library.functions[name])
+        if is_kernel_word(name):
+            return self.constant(_only_in_kernels(name, span))
         raise ZyntaxError(Diagnostic("0201", f"there is no `{name}` here", span))
 
     def variable(self, variable: Variable, span: Span) -> ast.expr:
@@ -330,3 +334,13 @@ def _element_type(source: Type) -> Type:
         case RangeType():
             return I64
     return UNKNOWN
+
+
+def _only_in_kernels(name: str, span: Span) -> Callable[..., NoReturn]:
+    """Stands for a kernel's function in a function that kernels call; host code that calls it has got lost."""
+
+    def refuse(*_values: object, **_named: object) -> NoReturn:
+        hint = "call this function from a compute block of the kind `custom` or `fused`"
+        raise ZyntaxError(Diagnostic("0413", f"`{name}` is called outside of a compute block", span, hint=hint))
+
+    return refuse

@@ -213,3 +213,9 @@ def test_main_takes_no_arguments() -> None:
 
 def test_a_default_becomes_what_the_parameter_declares() -> None:
     assert lines("def f(x: f32 = 0.1, v: tensor[2] = [1, 2]) { println(x, v) }\nf()") == ["0.1 tensor([1.0, 2.0], shape=[2], dtype=f32)"]
+
+
+def test_a_function_for_kernels_stops_only_when_host_code_calls_it() -> None:
+    program = "def helper(i: i64): i64 { i + thread_idx().x }\nprintln(1)\n"
+    assert lines(program) == ["1"]
+    assert message(program + "helper(2)").splitlines()[0] == "error[ZYN0413]: `thread_idx` is called outside of a compute block"
