@@ -1,18 +1,25 @@
 """What the pages of this folder compare: all messages for a program, as a user reads them."""
 
+import contextlib
+import io
+
 from compiler.diagnostics import ZyntaxError, render
 from compiler.driver import DriverOptions
 from compiler.source import Source, Sources
 from zynml.api import open_source
 
 
-def diagnose(text: str) -> str:
+def diagnose(text: str, run: bool = False) -> str:
     """The messages for a ZynML program, parsed and checked, kernels included; by position, with an empty line between two; empty
-    when there are none."""
+    when there are none. With `run` it is run on the CPU when it checks, as by `zyntax run`, and warnings are left out."""
     source = Source("program.zynml", text)
     sources = Sources(source)
     try:
-        found = open_source(source, DriverOptions(), sources, lambda warning: None).checked.diagnostics.sorted
+        session = open_source(source, DriverOptions(threads=2), sources, lambda warning: None)
+        found = () if run else session.checked.diagnostics.sorted
+        if run:
+            with contextlib.redirect_stdout(io.StringIO()):
+                session.run()
     except ZyntaxError as error:
         found = error.diagnostics
     return "\n\n".join(render(diagnostic, sources) for diagnostic in found)

@@ -1,0 +1,40 @@
+"""Codes 05xx: devices and their limits."""
+
+from compiler.codes.entry import code
+
+_COPY = "{\n    for i in 0..N:\n        out[i] = x[i]\n}\n"
+
+CODES = (
+    code(
+        "0501",
+        "device unknown or absent",
+        """The program or the command names a device that isn't in this machine or that this version can't use. `auto` takes what is
+        there; `fallback="cpu"` states what else will do; `--device` on the command line overrides all.""",
+        f'let x = zeros(8)\nlet y = compute(x) @device("cuda") {_COPY}',
+        f'let x = zeros(8)\nlet y = compute(x) @device("cuda", fallback = "cpu") {_COPY}',
+        runs=True,
+    ),
+    code(
+        "0502",
+        "too many threads in a block",
+        """A block has at most 1024 threads, and at most 64 along z.""",
+        f"let x = zeros(8)\nlet y = compute(x) @workgroup(64, 32) {_COPY}",
+        f"let x = zeros(8)\nlet y = compute(x) @workgroup(32, 32) {_COPY}",
+    ),
+    code(
+        "0503",
+        "too much shared memory",
+        """The block asks for more shared memory than any device has.""",
+        f"let x = zeros(8)\nlet y = compute(x) @shared(300000) {_COPY}",
+        f"let x = zeros(8)\nlet y = compute(x) @shared(16384) {_COPY}",
+    ),
+    code(
+        "0504",
+        "dtype not supported here",
+        """The operation doesn't exist for elements of this dtype.""",
+        "let x = zeros(8)\nlet y = compute(x) -> tensor[8, f32] @kernel(custom) @workgroup(8) {\n"
+        "    atomic_xor(out[0], 1)\n}\n",
+        "let x = zeros(8)\nlet y = compute(x) -> tensor[8, i32] @kernel(custom) @workgroup(8) {\n"
+        "    atomic_xor(out[0], 1)\n}\n",
+    ),
+)

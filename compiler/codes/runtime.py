@@ -1,0 +1,83 @@
+"""Codes 08xx and 09xx: what shows only when a program runs."""
+
+from compiler.codes.entry import code
+
+CODES = (
+    code(
+        "0801",
+        "index out of range",
+        """An index that was known only as the program ran is outside of its axis or list. In a kernel the fault is the first one in
+        the written order of its loops, however many threads ran, and inputs that it updates keep their old values.""",
+        "let x = zeros(8)\nlet k = tensor([3, 9])\nlet y = compute(x, k) {\n    for i in 0..N:\n        out[i] = x[k[i]]\n}\n",
+        "let x = zeros(8)\nlet k = tensor([3, 7])\nlet y = compute(x, k) {\n    for i in 0..N:\n        out[i] = x[k[i]]\n}\n",
+        runs=True,
+    ),
+    code(
+        "0802",
+        "sizes don't fit at launch",
+        """Shapes that were known only as the program ran give one size two values, or contradict a declared type.""",
+        "def add(a: tensor, b: tensor): tensor {\n    compute(a, b) {\n        for i in 0..N:\n            out[i] = a[i] + b[i]\n    }\n}\n"
+        "println(add(zeros(3), zeros(4)))\n",
+        "def add(a: tensor, b: tensor): tensor {\n    compute(a, b) {\n        for i in 0..N:\n            out[i] = a[i] + b[i]\n    }\n}\n"
+        "println(add(zeros(3), zeros(3)))\n",
+        runs=True,
+    ),
+    code(
+        "0803",
+        "reduction of nothing",
+        """`min`, `max`, `argmin` and `argmax` of no elements have no value. Sums and products do: 0 and 1.""",
+        "println(max(zeros(0)))\n",
+        "println(sum(zeros(0)))\n",
+        runs=True,
+    ),
+    code(
+        "0804",
+        "out of memory",
+        """A tensor is larger than the memory that is free, or has more elements than any memory can hold.""",
+        "let n = 1_000_000_000_000_000\nlet x = zeros(n)\n",
+        "let n = 1_000\nlet x = zeros(n)\n",
+        runs=True,
+    ),
+    code(
+        "0805",
+        "device fault",
+        """A device stopped a kernel.""",
+        absent="kernels of this version run on the CPU, where they check instead of faulting",
+    ),
+    code(
+        "0806",
+        "integer fault",
+        """An integer division by zero, or a result or a cast that doesn't fit its type. In kernels ints wrap around, and only division
+        by zero stops.""",
+        "let a = 0\nprintln(7 / a)\n",
+        "let a = 2\nprintln(7 / a)\n",
+        runs=True,
+    ),
+    code(
+        "0807",
+        "file or value from outside doesn't fit",
+        """A file is missing or damaged, or holds another dtype or shape than the program says; an argument from Python or a `--set`
+        has the wrong kind; a file can't be written.""",
+        'let t = load("nowhere.npy") as tensor[N, f32]\n',
+        "let t = zeros(3)\n",
+        runs=True,
+    ),
+    code(
+        "0808",
+        "assertion failed",
+        """An `assert` didn't hold, a value was asked of nothing, or functions call each other without end.""",
+        'let n = 3\nassert(n == 4, "n is four")\n',
+        'let n = 4\nassert(n == 4, "n is four")\n',
+        runs=True,
+    ),
+    code(
+        "0809",
+        "interrupted",
+        """The run was stopped from outside, by Ctrl-C or a signal. The exit code is 130.""",
+    ),
+    code(
+        "0901",
+        "internal fault",
+        """A fault of the compiler itself, not of the program. Please report it with the program.""",
+    ),
+)

@@ -1,0 +1,28 @@
+"""Codes 06xx: warnings and notes. `--strict` makes warnings errors; notes stay notes."""
+
+from compiler.codes.entry import code
+
+CODES = (
+    code(
+        "0601",
+        "elements never written",
+        """Some elements of the result are written by no iteration. They are 0.""",
+        "let x = zeros(8)\nlet y = compute(x) {\n    for i in 0..4:\n        out[2 * i] = x[i]\n}\n",
+        "let x = zeros(8)\nlet y = compute(x) {\n    for i in 0..4:\n        out[i] = x[2 * i]\n}\n",
+    ),
+    code(
+        "0602",
+        "captured tensor",
+        """A compute block reads a tensor that isn't among its inputs. That works; naming it shows what the kernel reads. A note, not a
+        warning.""",
+        "let x = zeros(8)\nlet w = ones(8)\nlet y = compute(x) {\n    for i in 0..N:\n        out[i] = x[i] * w[i]\n}\n",
+        "let x = zeros(8)\nlet w = ones(8)\nlet y = compute(x, w) {\n    for i in 0..N:\n        out[i] = x[i] * w[i]\n}\n",
+    ),
+    code(
+        "0604",
+        "value of a compute block not used",
+        """The block computes something that nobody reads: give it a name, or update an input with `compute(mut x)`.""",
+        "let x = zeros(8)\ncompute(x) {\n    for i in 0..N:\n        out[i] = x[i]\n}\n",
+        "mut x = zeros(8)\ncompute(mut x) {\n    for i in 0..N:\n        x[i] = 1.0\n}\n",
+    ),
+)
