@@ -6,7 +6,7 @@ speak of the function's parameters: sizes under their names, and `A_0` for an ex
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, evolve, field, frozen
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.hir.affine import Affine, FloorDiv
@@ -95,12 +95,14 @@ def _collect(node: nodes.Node, into: dict[str, Span]) -> None:
 
 @frozen(eq=False)
 class Found:
-    """One equation `size == form`, and the access or declaration that says so."""
+    """One equation `size == form`, and the access or declaration that says so. `loose`: the index runs to a bound that other loops
+    move (`j in 0..i`), so that it bounds the size, but needn't reach it."""
 
     form: Affine
     source: str
     span: Span | None
     guarded: bool = False
+    loose: bool = False
 
 
 @define(eq=False)
@@ -111,6 +113,7 @@ class Sizes:
     solved: dict[str, Affine] = Factory(dict)
     sources: dict[str, Found] = Factory(dict)
     exact: list[tuple[str, Affine]] = Factory(list)
+    at_most: list[tuple[str, Affine]] = Factory(list)
     equations: list[Equation] = Factory(list)
     diagnostics: Diagnostics = Factory(Diagnostics)
     function_forms: dict[str, Affine] = Factory(dict)
@@ -166,7 +169,7 @@ class Sizes:
             return
         first = self.sources[name]
         left, right = self._numbers(first.form), self._numbers(found.form)
-        if left == right:
+        if left == right or (found.loose and left.value is not None and right.value is not None and left.value <= right.value):
             return
         others = (Label(first.span, f"{first.source} gives {name} = {left}"),) if first.span is not None else ()
         if left.value is not None and right.value is not None:
@@ -182,7 +185,9 @@ class Sizes:
                 )
             )
             return
-        if _is_exact(found.form):
+        if found.loose:
+            self.at_most.append((name, found.form))
+        elif _is_exact(found.form):
             self.exact.append((name, found.form))
         if first.span is None or first.span == found.span:
             others = ()
@@ -190,10 +195,10 @@ class Sizes:
             Equation(
                 Affine.of(name),
                 found.form,
-                "==",
+                "<=" if found.loose else "==",
                 Diagnostic(
                     "0802",
-                    f"size `{name}` is {{left}} by {first.source}, but {{right}} by {found.source}",
+                    f"size `{name}` is {{left}} by {first.source}, but {'at most ' if found.loose else ''}{{right}} by {found.source}",
                     found.span or first.span,
                     "",
                     tuple(Label(o.span, f"{first.source} gives {name}") for o in others),
@@ -243,15 +248,18 @@ class Sizes:
                 have = by_axis.get((tensor.name, axis))
                 if have is None or (have.guarded and not found.guarded) or _allows_less(found.form, have.form):
                     by_axis[tensor.name, axis] = found
-        free = [found for found in by_axis.values() if not found.guarded]
+        free = sorted((found for found in by_axis.values() if not found.guarded), key=lambda found: found.loose)
         guarded = [found for found in by_axis.values() if found.guarded]
+        if free and free[0].loose:
+            # Nothing reaches the size: the least of what is allowed has to do.
+            free[0] = evolve(free[0], loose=False)
         return free or guarded
 
     def tensor(self, name: str) -> TensorInput | None:
         return next((tensor for tensor in self.signature.tensors if tensor.name == name), None)
 
     def _equation(self, name: str, access: Access, form: Affine, extent: Affine, unknown: set[str]) -> Found | None:
-        bound, guarded = self._largest(access, form)
+        bound, guarded, loose = self._largest(access, form)
         if bound is None or name not in bound.names:
             return None
         if any(other in unknown and other not in self.solved and other != name for other in (*bound.names, *extent.names)):
@@ -261,24 +269,28 @@ class Sizes:
         solution = solve_for(bound + 1, extent, name)
         if solution is None:
             return None
-        return Found(solution, f"`{access.words}`", access.span, guarded)
+        return Found(solution, f"`{access.words}`", access.span, guarded, loose)
 
-    def _largest(self, access: Access, form: Affine) -> tuple[Affine | None, bool]:
-        """The largest index over the loops; or what a guard allows, where one bounds the index by sizes alone."""
+    def _largest(self, access: Access, form: Affine) -> tuple[Affine | None, bool, bool]:
+        """The largest index over the loops; or what a guard allows (then the second is true), where one bounds the index by sizes alone. The
+        third: whether a loop that it takes to its end ends where other loops say."""
         varying = {one.name for one in access.ranges} | access.opaque
         clamped = form.substitute(access.upper)
         if clamped != form and not any(name in varying for name in clamped.names):
-            return clamped, True
+            return clamped, True, False
         for guard in access.guards:
             allowed = form + guard
             if any(name in varying for name in form.names) and not any(name in varying for name in allowed.names):
-                return allowed, True
+                return allowed, True, False
         bound = _filled(form, access)
+        loose = False
         for one in reversed(access.ranges):
+            before = bound.names
             bound = extreme(bound, [one], upper=True)
+            loose = loose or any(name in varying and name not in before for name in bound.names)
         if any(name in varying for name in bound.names):
-            return None, False
-        return bound, False
+            return None, False, False
+        return bound, False, loose
 
     def explain(self, name: str, accesses: Sequence[Access]) -> list[str]:
         """The equations in which an unsolved size occurs, in words."""
@@ -288,7 +300,7 @@ class Sizes:
             if tensor is None or len(access.index) != len(self.extents(tensor)):
                 continue
             for axis, form in enumerate(access.index):
-                bound, _ = self._largest(access, form)
+                bound, _, _ = self._largest(access, form)
                 if bound is not None and name in bound.names:
                     unknown = [one for one in bound.names if "." not in one and one not in self.solved and one != name]
                     line = f"`{access.words}` gives {bound + 1} <= the extent of axis {axis} of `{tensor.name}`"
@@ -369,6 +381,8 @@ class Sizes:
             left, right = self.in_function(Affine.of(name)), self.in_function(form)
             if left != right:
                 facts.equal(left, right)
+        for name, form in self.at_most:
+            facts.at_least_zero(self.in_function(form) - self.in_function(Affine.of(name)))
         return facts
 
     def rules(self) -> list[SizeRule]:
