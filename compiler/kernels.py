@@ -292,6 +292,7 @@ def static_signature(
 ) -> Signature | None:
     """The signature as far as types tell it, or None when a dtype or rank is only known at run time."""
     inputs = {entry.name: entry for entry in compute.inputs}
+    constants = names_needing_values(compute)
     tensors, scalars = [], []
     for name in dict.fromkeys((*inputs, *names)):
         entry = inputs.get(name)
@@ -300,6 +301,8 @@ def static_signature(
         match type:
             case None:
                 continue
+            case Scalar() if name in constants:
+                return None
             case Scalar(dtype):
                 scalars.append(ScalarInput(name, dtype, None, entry is None, span))
             case TensorType(Scalar(dtype), shape) if shape.rank is not None:

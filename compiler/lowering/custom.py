@@ -106,7 +106,16 @@ def _lane(body: Body, node: nodes.Call) -> Operand:
 
 
 def _shared_dims(body: Body, node: nodes.SharedVariable) -> tuple[Affine, ...]:
-    return tuple(form_of(body, number(body, dim)) for dim in node.dims)
+    dims = []
+    for dim in node.dims:
+        found = number(body, dim)
+        if not found.dtype.is_int:
+            raise fault("0203", f"an extent is an int: `{words(dim)}` is {found.shown}", dim.span, hint="write a number or a size")
+        form = form_of(body, found)
+        if not all(body.is_size(name) for name in form.names):
+            raise fault("0303", f"the extent `{words(dim)}` of `{node.name}` must be known at launch", dim.span, hint="write a number or a size")
+        dims.append(form)
+    return tuple(dims)
 
 
 def _element(node: nodes.SharedVariable) -> DType:
