@@ -1,6 +1,8 @@
 """Tables for fields on the CPU, derived from the field alone: which axis is the vector (the one along which memory is
 contiguous), which is shared out to threads (one that every result varies along), how many registers hide the latency."""
 
+from itertools import takewhile
+
 from attrs import frozen
 
 from compiler.analysis.recognise import ProductSum, product_sum
@@ -46,12 +48,22 @@ def table_for(field: HirFunction, machine: CpuMachine) -> Table:
             _block_product(field, product, facts, machine, tiles, reasons)
     _choose_vector(field, facts, machine, tiles, reasons)
     order = _order(field, facts, tiles)
-    threaded = order[0] if order and (order[0] in facts.common or order[0] not in facts.ordered) else None
-    if threaded is not None:
-        why = "every result varies along it" if threaded in facts.common else "its reduction may be cut in chunks"
-        reasons.append(f"{threaded} is shared out to threads: {why}")
-    plans = [AxisPlan(axis, "thread" if axis == threaded else "time", *tiles.get(axis, (1, 1))) for axis in order]
+    threaded = _threaded(field, facts, order)
+    for axis in threaded:
+        why = "every result varies along it" if axis in facts.common else "its reduction may be cut in chunks"
+        reasons.append(f"{axis} is shared out to threads: {why}")
+    plans = [AxisPlan(axis, "thread" if axis in threaded else "time", *tiles.get(axis, (1, 1))) for axis in order]
     return Table(plans, reasons)
+
+
+def _threaded(field: HirFunction, facts: _Facts, order: list[str]) -> list[str]:
+    """Axes that are shared out to threads, as one loop over all their iterations: the leading ones that every result varies along, so
+    that a batch of one doesn't leave the other cores idle. A map keeps its last axis for itself: its iterations are too
+    short for the arithmetic that finds their place."""
+    leading = list(takewhile(lambda axis: axis in facts.common and axis not in facts.reduced, order))
+    if leading:
+        return leading if facts.reduced else leading[: max(1, len(leading) - 1)]
+    return order[:1] if order and order[0] not in facts.ordered else []
 
 
 def _look(field: HirFunction) -> _Facts:

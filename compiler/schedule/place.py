@@ -11,6 +11,7 @@ the values. What is known about the order of computation is only what the values
 This is section "place" of the HIR's design; the recursion over axes replaces its fixed pair of grid and serial axes."""
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 from attrs import Factory, define
 
@@ -41,7 +42,8 @@ class _Region:
 
     builder: Builder
     parent: "_Region | None" = None
-    axis: str | None = None
+    axes: frozenset[str] = frozenset()
+    """Axes whose loop this is the body of."""
     forms: dict[str, Affine] = Factory(dict)
     masks: dict[str, Affine] = Factory(dict)
     made: dict[Value, Value] = Factory(dict)
@@ -185,20 +187,63 @@ class _Placing:
         for target in group:
             if isinstance(target, Store) and target.mem in self.sources and region.find(target.mem) is None:
                 self.make_buffer(target, region)
+        if plan.place == "thread" and region.parent is None and not carrying:
+            self.shared_out(group, region)
+            return
         known = extent.value
         whole, rest = extent.floordiv(plan.tile), extent.ceildiv(plan.tile)
         parts = [(Affine(), whole, False)] if known is None or known >= plan.tile else []
         if plan.tile > 1 and (known is None or known % plan.tile):
             parts.append((whole, rest, True))
         for low, high, ragged in parts:
-            threaded = plan.place == "thread" and region.parent is None and not ragged
-            if threaded and carrying:
+            if plan.place == "thread" and region.parent is None and not ragged:
                 self.chunked_loop(plan, high, group, carrying, region, result)
             else:
-                self.one_loop(plan, low, high, ragged, "thread" if threaded else "time", group, carrying, region, result)
+                self.one_loop(plan, low, high, ragged, group, carrying, region, result)
         for one in begun:
             for value, final in zip(one.results, self.combine_digits(one, result.pop(one), region), strict=True):
                 region.made[value] = final
+
+    def shared_out(self, group: Sequence[Target], region: _Region) -> None:
+        """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop: first the whole tiles,
+        then every combination of axes at the masked end that their tile doesn't divide."""
+        needed = set.intersection(*[self.target_axes(target) for target in group])
+        plans = [plan for plan in self.table.plans if plan.place == "thread" and plan.axis in needed]
+        extents = {plan.axis: self.field.axes[plan.axis].value for plan in plans}
+        ragged = [plan.axis for plan in plans if plan.tile > 1 and ((known := extents[plan.axis]) is None or known % plan.tile)]
+        for count in range(len(ragged) + 1):
+            for ends in combinations(ragged, count):
+                self.thread_loop(plans, frozenset(ends), group, region)
+
+    def thread_loop(self, plans: Sequence[AxisPlan], ends: frozenset[str], group: Sequence[Target], region: _Region) -> None:
+        """One loop over the product of the axes' tiles: the masked last one for axes in `ends`, the whole ones for the others."""
+        b = region.builder
+        extents = [self.field.axes[plan.axis] for plan in plans]
+        wholes = [extent.floordiv(plan.tile) for extent, plan in zip(extents, plans, strict=True)]
+        lengths = [
+            extent.ceildiv(plan.tile) - whole if plan.axis in ends else whole
+            for extent, plan, whole in zip(extents, plans, wholes, strict=True)
+        ]
+        if any(length.value == 0 for length in lengths):
+            return
+        counts = [b.index(length) for length in lengths]
+        total = counts[0]
+        for count in counts[1:]:
+            total = b.mul(total, count)
+        high = lengths[0] if len(plans) == 1 else Affine.of(total.name)
+        with b.loop(f"{plans[0].axis}0", 0, high, place="thread") as (body, loop):
+            inner = _Region(body, region, frozenset(plan.axis for plan in plans), dict(region.forms), dict(region.masks))
+            place = loop.variable
+            digits: list[Affine] = []
+            for plan, count in reversed(list(zip(plans[1:], counts[1:], strict=True))):
+                digits.append(Affine.of(body.op("rem", place, count, name=f"{plan.axis}0").name))
+                place = body.op("div", place, count)
+            digits.append(Affine.of(place.name))
+            for plan, digit, whole, extent in zip(plans, reversed(digits), wholes, extents, strict=True):
+                inner.forms[plan.axis] = plan.form(digit + whole if plan.axis in ends else digit)
+                if plan.axis in ends:
+                    inner.masks[plan.axis] = extent
+            self.produce(group, inner, {})
 
     def one_loop(
         self,
@@ -206,16 +251,15 @@ class _Placing:
         low: Affine,
         high: Affine,
         ragged: bool,
-        where: str,
         group: Sequence[Target],
         carrying: Sequence[Target],
         region: _Region,
         result: dict[Target, list[Value]],
     ) -> None:
         carried = [value for target in carrying for value in result[target]]
-        with region.builder.loop(f"{plan.axis}0", low, high, carried=carried, place=where) as (body, loop):
+        with region.builder.loop(f"{plan.axis}0", low, high, carried=carried) as (body, loop):
             form = plan.form(loop.variable.name)
-            inner = _Region(body, region, plan.axis, {**region.forms, plan.axis: form}, dict(region.masks))
+            inner = _Region(body, region, frozenset((plan.axis,)), {**region.forms, plan.axis: form}, dict(region.masks))
             if ragged:
                 inner.masks[plan.axis] = self.field.axes[plan.axis]
             inside: dict[Target, list[Value]] = {}
@@ -234,7 +278,13 @@ class _Placing:
             position += count
 
     def chunked_loop(
-        self, plan: AxisPlan, whole: Affine, group: Sequence[Target], carrying: Sequence[Target], region: _Region, result: dict[Target, list[Value]]
+        self,
+        plan: AxisPlan,
+        whole: Affine,
+        group: Sequence[Target],
+        carrying: Sequence[Target],
+        region: _Region,
+        result: dict[Target, list[Value]],
     ) -> None:
         """Threads that reduce: a fixed number of chunks, a partial result for each, combined in order. The chunks depend on the extent
         alone, so the result doesn't depend on the number of threads."""
@@ -245,9 +295,9 @@ class _Placing:
         with b.loop("chunk", 0, CHUNKS, place="thread") as (body, loop):
             first = body.op("min", body.op("mul", loop.variable, share), total, name="first")
             last = body.op("min", body.add(first, share), total)
-            inner = _Region(body, region, None, dict(region.forms), dict(region.masks))
+            inner = _Region(body, region, frozenset(), dict(region.forms), dict(region.masks))
             own: dict[Target, list[Value]] = {t: self.identity(t, inner) for t in carrying if isinstance(t, Reduce | Contract)}
-            self.one_loop(plan, Affine.of(first.name), Affine.of(last.name), False, "time", group, carrying, inner, own)
+            self.one_loop(plan, Affine.of(first.name), Affine.of(last.name), False, group, carrying, inner, own)
             for buffer, value in zip(buffers, [v for t in carrying for v in own[t]], strict=True):
                 body.store(buffer, value, [loop.variable.name, *_axis_names(value)])
         with b.loop("chunk", 0, CHUNKS, carried=[v for t in carrying for v in result[t]]) as (body, loop):
@@ -368,7 +418,7 @@ class _Placing:
             return found
         needed = self.axes([value]) | {a for v in op.operand_values for a in self.axes([v])}
         home = region
-        while home.parent is not None and home.axis not in needed and not self.reads_local(op, home):
+        while home.parent is not None and not home.axes & needed and not self.reads_local(op, home):
             home = home.parent
         made = self.make(op, value, home)
         home.made[value] = made

@@ -5,7 +5,7 @@ registers, `simd` the lanes of a vector."""
 
 from attrs import field, frozen
 
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, AffineLike
 from compiler.tuples import as_tuple
 
 SIMD = "simd"
@@ -36,8 +36,8 @@ class AxisPlan:
             found.append((SIMD, self.lanes, 1))
         return tuple(found)
 
-    def form(self, loop: str) -> Affine:
-        """The axis as an affine form of the loop variable and the digits."""
+    def form(self, loop: AffineLike) -> Affine:
+        """The axis as an affine form of its outer digit (a loop variable, or a form of one) and the static digits."""
         form = Affine.of(loop) * self.tile
         for name, _, stride in self.digits():
             form = form + Affine.of(name) * stride
