@@ -113,7 +113,9 @@ def _shared_dims(body: Body, node: nodes.SharedVariable) -> tuple[Affine, ...]:
             raise fault("0203", f"an extent is an int: `{words(dim)}` is {found.shown}", dim.span, hint="write a number or a size")
         form = form_of(body, found)
         if not all(body.is_size(name) for name in form.names):
-            raise fault("0303", f"the extent `{words(dim)}` of `{node.name}` must be known at launch", dim.span, hint="write a number or a size")
+            raise fault(
+                "0303", f"the extent `{words(dim)}` of `{node.name}` must be known at launch", dim.span, hint="write a number or a size"
+            )
         dims.append(form)
     return tuple(dims)
 

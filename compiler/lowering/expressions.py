@@ -19,12 +19,12 @@ from compiler.lowering.functions import call_function
 from compiler.lowering.indices import index_forms, load
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import (
-    Nothing,
     Number,
     Operand,
     Tensor,
     Tuple,
     affine,
+    index_value,
     integer,
     literal,
     meet,
@@ -525,7 +525,7 @@ def choose_by(body: Body, found: Truth, then: Alternative, otherwise: Alternativ
     values = []
     for one, build in zip(numbers, builds, strict=True):
         with body.at(build):
-            values.append(_position(build, one) if exact else value_of(build, one, dtype))
+            values.append(index_value(build, one) if exact else value_of(build, one, dtype))
     if all(_harmless(region) for region in regions):
         for region in regions:
             if region.body and region is regions[1]:
@@ -546,14 +546,6 @@ def choose_by(body: Body, found: Truth, then: Alternative, otherwise: Alternativ
     return typed(result, dtype, origin, weak)
 
 
-def _position(build: object, one: Number) -> Value:
-    from compiler.hir.build import Builder
-    from compiler.lowering.numbers import index_value
-
-    assert isinstance(build, Builder)
-    return index_value(build, one)
-
-
 def _drop_unused_not(region: Region, condition: Value, value: Value) -> None:
     """The negated condition was made for loads; without one it is dead."""
     first = region.body[0]
@@ -562,6 +554,3 @@ def _drop_unused_not(region: Region, condition: Value, value: Value) -> None:
     used = any(first.results[0] in op.operand_values for op in region.body[1:]) or value is first.results[0]
     if not used:
         region.body.pop(0)
-
-
-_ = Nothing

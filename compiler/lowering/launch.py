@@ -4,7 +4,7 @@ error that says why these tensors don't fit the block. Plain ints only; allocati
 from collections.abc import Mapping
 from math import prod
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
@@ -76,8 +76,6 @@ def _holds(equation: Equation, values: Mapping[str, int]) -> bool:
 
 
 def _fault(equation: Equation, values: Mapping[str, int]) -> Diagnostic:
-    from attrs import evolve
-
     shown = {"left": str(_number(equation.left, values)), "right": str(_number(equation.right, values))}
     said = equation.diagnostic
     return evolve(said, message=_filled(said.message, shown), label=_filled(said.label, shown))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, Severity
 from compiler.hir.affine import Affine
 from compiler.lowering.body import Access, Body, fault
 from compiler.lowering.dtypes import scalar_named
@@ -265,8 +265,6 @@ def read_before_written(accesses: Sequence[Access], name: str) -> bool:
 
 
 def uncovered_warning(name: str, access: Access) -> Diagnostic:
-    from compiler.diagnostics import Severity
-
     return Diagnostic(
         "0601",
         f"some elements of `{name}` are never written: they are 0",

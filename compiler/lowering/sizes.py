@@ -272,8 +272,8 @@ class Sizes:
         return Found(solution, f"`{access.words}`", access.span, guarded, loose)
 
     def _largest(self, access: Access, form: Affine) -> tuple[Affine | None, bool, bool]:
-        """The largest index over the loops; or what a guard allows (then the second is true), where one bounds the index by sizes alone. The
-        third: whether a loop that it takes to its end ends where other loops say."""
+        """The largest index over the loops; or what a guard allows (then the second is true), where one bounds the index by sizes
+        alone. The third: whether a loop that it takes to its end ends where other loops say."""
         varying = {one.name for one in access.ranges} | access.opaque
         clamped = form.substitute(access.upper)
         if clamped != form and not any(name in varying for name in clamped.names):

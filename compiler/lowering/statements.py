@@ -10,7 +10,6 @@ from compiler.hir.control import While as HirWhile
 from compiler.hir.instruction import Region
 from compiler.lowering.arithmetic import form_of
 from compiler.lowering.body import Body, Fault, fault
-from compiler.lowering.dtypes import hir_name
 from compiler.lowering.expressions import (
     choose,
     evaluate,
@@ -368,6 +367,3 @@ def _returns(branch: nodes.If) -> bool:
         for block in blocks
         for statement in block.statements
     )
-
-
-_ = hir_name
