@@ -5,12 +5,13 @@ What only programs with compute blocks need (analysis, schedules, LLVM) is impor
 that prints a line doesn't wait for it."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, evolve, field, frozen
 
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError
 from compiler.library import Library
@@ -44,6 +45,8 @@ class DriverOptions:
     level: OptimizationLevel = OptimizationLevel.O3
     parameters: Mapping[str, str] = Factory(dict)
     render_folder: str = "out"
+    doing: Callable[[str], None] = field(default=lambda activity: None, eq=False)
+    """Told what is going on, in words, whenever that changes."""
 
 
 class Language(Protocol):
@@ -77,12 +80,14 @@ class Session:
     _blocks: "dict[Span, ComputeBlock]" = Factory(dict)
     _warned: set[tuple[str, Span | None]] = Factory(set)
     _modules: "dict[Path, HostProgram]" = Factory(dict)
+    _activity: str = ""
 
     # ---- checking ----
 
     @cached_property
     def checked(self) -> CheckedProgram:
         """The typed tree with all that was found; errors aren't raised yet."""
+        self._now("checking")
         return check(self.program, self.language.library, self._compute_rule, lambda path: self._module_file(path) is not None)
 
     def check(self) -> nodes.Program:
@@ -140,6 +145,7 @@ class Session:
             level=self.options.level,
             threads=self.options.threads or detect.cores(),
             machine=CpuMachine(bits, 32 if bits == 512 or detect.simd_name() == "NEON" else 16),
+            compiling=self._compiling,
         )
 
     @property
@@ -201,7 +207,24 @@ class Session:
 
     def run(self) -> None:
         """Runs the program to its end. Raises ZyntaxError."""
-        self.host.run()
+        host = self.host
+        self._now("running")
+        host.run()
+
+    def _now(self, activity: str) -> None:
+        self._activity = activity
+        self.options.doing(activity)
+
+    @contextmanager
+    def _compiling(self, span: Span | None) -> Iterator[None]:
+        before = self._activity
+        source = self.sources.get(span.path) if span is not None else None
+        place = f" at line {source.line_and_column(span.start)[0]}" if source is not None and span is not None else ""
+        self._now(f"compiling the kernel{place}")
+        try:
+            yield
+        finally:
+            self._now(before)
 
     def _module_file(self, path: tuple[str, ...]) -> Path | None:
         beside = Path(self.source.path).parent.joinpath(*path)

@@ -2,14 +2,16 @@
 once per specialisation, launched with its sizes solved and checked, its faults turned into messages about the program."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from math import prod
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, evolve, field, frozen
 
+from compiler.analysis.barriers import check_barriers
 from compiler.analysis.check import check_kernel, zeroed_memories
 from compiler.analysis.dependence import analyse
 from compiler.analysis.lift import Refused, lift
@@ -34,10 +36,10 @@ from compiler.lowering.kernel import (
     WorkspaceArgument,
 )
 from compiler.lowering.launch import LaunchSizes, evaluate
-from compiler.passes.threads_to_loops import threads_to_loops
 from compiler.pipelines import NEST, PassTimes, run_passes
 from compiler.schedule.cpu import Scheduled, schedule_for_cpu
 from compiler.schedule.machine import CpuMachine
+from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values, walk
 from compiler.typed_ast.types import DType, FunctionType, Scalar, StaticShape, SymbolicShape, TensorType, Type, UnknownType
@@ -64,6 +66,8 @@ class KernelOptions:
     threads: int = 0
     machine: CpuMachine = CpuMachine()
     times: PassTimes = Factory(PassTimes)
+    compiling: Callable[[Span | None], AbstractContextManager[None]] = field(default=lambda span: nullcontext(), eq=False)
+    """Entered around the work on the block at a place, for those who show what is going on."""
 
 
 @define(eq=False)
@@ -74,6 +78,7 @@ class BuiltKernel:
     nest: HirFunction
     scheduled: Scheduled
     options: KernelOptions
+    span: Span | None = None
     _native: NativeKernel | None = None
     _sizes: dict[tuple[Any, ...], LaunchSizes] = Factory(dict)
 
@@ -95,27 +100,33 @@ class BuiltKernel:
             self.scheduled, function=evolve(self.scheduled.function, name=name), field=evolve(field, name=name) if field else None
         )
         lowered = evolve(self.lowered, function=evolve(self.lowered.function, name=name))
-        return BuiltKernel(lowered, evolve(self.nest, name=name), scheduled, self.options)
+        return BuiltKernel(lowered, evolve(self.nest, name=name), scheduled, self.options, self.span)
 
     @property
     def native(self) -> NativeKernel:
         if self._native is None:
-            started = perf_counter()
-            self._native = compile_function(
-                self.scheduled.function, CpuOptions(level=self.options.level), self.nest
-            )
-            self.options.times.add("llvm", perf_counter() - started)
+            with self.options.compiling(self.span):
+                started = perf_counter()
+                self._native = compile_function(self.scheduled.function, CpuOptions(level=self.options.level), self.nest)
+                self.options.times.add("llvm", perf_counter() - started)
         return self._native
 
 
 def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> BuiltKernel:
     """All stages above machine code. Raises ZyntaxError with every fault found in the block."""
+    with options.compiling(compute.span):
+        return _build(compute, signature, options)
+
+
+def _build(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> BuiltKernel:
     started = perf_counter()
     lowered = lower_compute(compute, signature)
     options.times.add("lower", perf_counter() - started)
     nest = lowered.function
     if nest.form is Form.THREAD:
-        nest = threads_to_loops(nest)
+        faults = check_barriers(lowered)
+        if faults:
+            raise ZyntaxError(*faults)
     for _, after in run_passes(nest, NEST, options.times):
         nest = after
     started = perf_counter()
@@ -131,7 +142,7 @@ def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) 
     started = perf_counter()
     scheduled = schedule_for_cpu(nest, facts, field, reason, options.machine)
     options.times.add("schedule", perf_counter() - started)
-    return BuiltKernel(lowered, nest, scheduled, options)
+    return BuiltKernel(lowered, nest, scheduled, options, compute.span)
 
 
 def lifted(nest: HirFunction, lowered: LoweredKernel) -> tuple[HirFunction | None, str]:
@@ -465,7 +476,7 @@ def _argument(
 def _fault(fault: NativeFault, sites: tuple[FaultSite, ...], compute: nodes.Compute) -> Diagnostic:
     if 0 <= fault.site < len(sites):
         site = sites[fault.site]
-        return Diagnostic(site.code, site.message.format(*fault.values), site.span, site.label.format(*fault.values), hint=site.hint)
+        return Diagnostic(site.code, site.message.format(*fault.values), site.span, site.label.format(*fault.values), site.others, hint=site.hint)
     if fault.code == "0804":
         return Diagnostic("0804", "out of memory inside a compute block", compute.span)
     return Diagnostic("0901", f"a kernel failed with code {fault.code}", compute.span)

@@ -6,8 +6,9 @@ from time import perf_counter
 
 from attrs import Factory, define, frozen
 
-from compiler.hir.module import HirFunction
+from compiler.hir.module import Form, HirFunction
 from compiler.passes.slots_to_carried import slots_to_carried
+from compiler.passes.threads_to_loops import threads_to_loops
 
 Pass = Callable[[HirFunction], HirFunction]
 
@@ -18,10 +19,15 @@ class NamedPass:
     run: Pass
 
 
+def _loops_of_threads(function: HirFunction) -> HirFunction:
+    return threads_to_loops(function) if function.form is Form.THREAD else function
+
+
 NEST: tuple[NamedPass, ...] = (
+    NamedPass("threads-to-loops", _loops_of_threads),  # of custom kernels; first, since the others know loops only
     NamedPass("slots-to-carried", slots_to_carried),
 )
-"""Clean-up of a nest before analysis lifts it and a schedule places it."""
+"""From what lowering made to a clean nest, before analysis lifts it and a schedule places it."""
 
 
 @define
