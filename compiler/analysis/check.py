@@ -1,6 +1,5 @@
 """What analysis has to say about a lowered kernel before it is scheduled: all its errors at once."""
 
-from compiler.analysis.barriers import check_barriers
 from compiler.analysis.dependence import NestFacts
 from compiler.analysis.promise import check_promise
 from compiler.analysis.races import check_races
@@ -10,8 +9,8 @@ from compiler.lowering.kernel import LoweredKernel, ResultArgument
 
 
 def check_kernel(lowered: LoweredKernel, facts: NestFacts, field: HirFunction | None) -> tuple[Diagnostic, ...]:
-    """Races, barriers and broken promises. A race says all there is to say: what the nest is instead isn't asked then."""
-    races = (*check_races(lowered), *check_barriers(lowered))
+    """Races and broken promises. A race says all there is to say: what the nest is instead isn't asked then."""
+    races = check_races(lowered)
     return races or check_promise(lowered, facts, field)
 
 
