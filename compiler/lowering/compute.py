@@ -225,12 +225,12 @@ class Lowering(ResultPlanning):
         self._reserve_sizes(owner)
         for tensor in self.signature.tensors:
             parameters += self._tensor_parameters(body, tensor)
-        outputs = self.plan_results(body, seen, warnings)
-        self._raise()
-        parameters += outputs
-        parameters += self._scalar_parameters(body)
+        scalars = self._scalar_parameters(body)
         for name in sizes.solved:
             body.sizes[name] = sizes.in_function(Affine.of(name))
+        parameters += self.plan_results(body, seen, warnings)
+        self._raise()
+        parameters += scalars
         if self.yielding:
             self._emit_yielding(body, parameters)
         else:
