@@ -305,6 +305,12 @@ def updates(value: Value, is_old: Test) -> tuple[str, Value, tuple[str, ...]] | 
                 return ("add" if operator == "sub" else operator), left, flags
             if operator != "sub" and is_old(right) and not depends(left, is_old):
                 return operator, right, flags
+            # (old + a) + b: the same monoid again
+            for first, second in ((left, right),) if operator == "sub" else ((left, right), (right, left)):
+                if depends(first, is_old) and not depends(second, is_old):
+                    inner = updates(first, is_old)
+                    if inner is not None and inner[0] == ("add" if operator == "sub" else operator):
+                        return inner[0], inner[1], tuple(flag for flag in flags if flag in inner[2])
             return None
         case Select(condition=condition, then=then, otherwise=otherwise) if not depends(condition, is_old):
             if is_old(otherwise):
@@ -328,7 +334,9 @@ def update_path(value: Value, is_old: Test) -> list[Value]:
         case Select(then=then, otherwise=otherwise):
             return [value, *update_path(then if is_old(otherwise) else otherwise, is_old), then if is_old(then) else otherwise]
         case Binary(left=left, right=right):
-            return [value, left if is_old(left) else right]
+            if is_old(left) or is_old(right):
+                return [value, left if is_old(left) else right]
+            return [value, *update_path(left if depends(left, is_old) else right, is_old)]
         case Combine(operands_=operands) as combine:
             return [value, operands[combine.results.index(value)]]
         case _:

@@ -138,3 +138,12 @@ def test_a_running_sum_through_two_loops_is_a_scan_along_both() -> None:
     function = nest(text, "N: index; M: index; X: mem<NxMxf32, readonly>; out: mem<NxMxf32>")
     assert kinds(function) == {"i": C, "j": C}
     assert kinds(slots_to_carried(function)) == {"i": C, "j": C}
+
+
+def test_several_terms_added_one_after_the_other_are_one_sum() -> None:
+    text = """%z = const 0.0 : f32  %s = slot %z : slot<f32>
+        for i in 0..N { %x = load %X[i] : f32  %o = get %s : f32  %a = add %o, %x reassoc  %b = sub %a, %z reassoc  set %s, %b }
+        %r = get %s : f32  store %out[0], %r"""
+    function = nest(text, FLAT)
+    assert kinds(function) == {"i": R}
+    assert kinds(slots_to_carried(function)) == {"i": R}
