@@ -1,8 +1,8 @@
 """Barriers and shared memory of `custom` kernels: a barrier that some threads don't reach (0411), shared memory that is read before
 anything was written, or that two warps touch without a barrier between (0412).
 
-Only what is certain is reported. A condition differs between threads when it is computed from a thread's own index, unless trying
-all threads of the block shows that it doesn't. A race needs two threads of different warps that are seen to meet on one element."""
+Only what is certain is reported; the rest shows when the kernel runs. A condition differs between threads when trying all threads
+of the block shows it. A race needs two threads of different warps that are seen to meet on one element."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -17,8 +17,8 @@ from compiler.hir.affine import Affine
 from compiler.hir.control import Break, Continue, For, If, Return, While
 from compiler.hir.core import Binary, Cast, Compare, Const, InBounds, Index, Unary
 from compiler.hir.gpu import Atomic, GridIndex, SharedAlloc, SyncThreads, WarpIndex
-from compiler.hir.instruction import Family, Instruction, Region, Value
-from compiler.hir.memory import GetSlot, Load, SetSlot
+from compiler.hir.instruction import Instruction, Region, Value
+from compiler.hir.memory import Load
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Space, is_float
 from compiler.lowering.kernel import LoweredKernel
@@ -103,7 +103,6 @@ def _combined(operator: str, a: int, b: int) -> int | None:
 @define(eq=False)
 class _Divergence:
     function: HirFunction
-    varying: set[Value] = field(factory=set)
     named: dict[str, Value] = field(factory=dict)
     found: list[Diagnostic] = field(factory=list)
 
@@ -111,95 +110,44 @@ class _Divergence:
         for op in walk(self.function.body):
             for value in (*op.results, *(p for region in op.regions for p in region.parameters)):
                 self.named[value.name] = value
-        before = -1
-        while before != len(self.varying):  # slots carry it round loops
-            before = len(self.varying)
-            self.spread(self.function.body, False)
         self.look(self.function.body, None)
         return self.found
 
-    def differs(self, op: Instruction) -> bool:
-        """Whether an operand, or a name in an affine form, differs between the threads of a block."""
-        return any(value in self.varying for value in op.operand_values) or self.names_differ(*op.symbols)
-
-    def names_differ(self, *names: str) -> bool:
-        return any(self.named.get(name) in self.varying for name in names)
-
-    def spread(self, region: Region, divergent: bool) -> None:
-        for op in region.body:
-            match op:
-                case GridIndex(operator="thread_idx") | WarpIndex() | Atomic():
-                    self.varying.update(op.results)
-                case SetSlot():
-                    if divergent or op.value in self.varying:
-                        self.varying.add(op.slot)
-                case GetSlot():
-                    if op.slot in self.varying:
-                        self.varying.add(op.result)
-                case _ if op.family is Family.WARP:
-                    self.varying.update(op.results)
-                case _ if not op.regions and self.differs(op):
-                    self.varying.update(op.results)
-                case _:
-                    pass
-            inside = divergent or self.splits(op) is not None
-            for inner in op.regions:
-                if inside:
-                    self.varying.update(inner.parameters)
-                self.spread(inner, inside)
-            if op.regions and inside:
-                self.varying.update(op.results)
-
     def splits(self, op: Instruction) -> str | None:
-        """How the instruction parts the threads of a block, in words; None when it doesn't."""
+        """How the instruction parts the threads of a block for certain, in words; None when it doesn't, or that isn't known."""
         match op:
-            case If():
-                if op.condition not in self.varying or self.one_truth(op):
-                    return None
+            case If() if self.truths(op) == {0, 1}:
                 return "this condition differs between the threads of a block"
-            case For():
-                if self.names_differ(*op.low.names, *op.high.names) and not self.one_count(op):
-                    return "how often this loop runs differs between the threads of a block"
-                return self.leaves(op)
-            case While():
-                last = op.before.body[-1] if op.before.body else None
-                if last is not None and last.operand_values and last.operand_values[0] in self.varying:
-                    return "how often this loop runs differs between the threads of a block"
-                return self.leaves(op)
+            case For() if len(self.counts(op)) > 1:
+                return "how often this loop runs differs between the threads of a block"
             case _:
                 return None
-
-    def leaves(self, op: For | While) -> str | None:
-        for inner in walk(op.body):
-            if isinstance(inner, If) and self.splits(inner) and any(isinstance(one, Break) for one in inner.walk()):
-                return "some threads leave this loop before others"
-        return None
 
     def threads(self) -> Iterator[tuple[int, int, int]]:
         x, y, z = workgroup(self.function) or (1, 1, 1)
         for k, j, i in product(range(z), range(y), range(x)):
             yield i, j, k
 
-    def one_truth(self, op: If) -> bool:
-        """The condition is the same for all threads, as trying them shows."""
+    def truths(self, op: If) -> set[int]:
+        """The values of the condition in all threads; none when they depend on more than the thread."""
         if workgroup(self.function) is None:
-            return False
-        seen = {number_in(self.function, self.named, thread, op.condition) for thread in self.threads()}
-        return len(seen) == 1 and None not in seen
+            return set()
+        found = {number_in(self.function, self.named, thread, op.condition) for thread in self.threads()}
+        return set() if None in found else {int(truth or 0) for truth in found}
 
-    def one_count(self, op: For) -> bool:
-        """The loop runs equally often for all threads, as trying them shows."""
-        if workgroup(self.function) is None:
-            return False
+    def counts(self, op: For) -> set[int]:
+        """How often the loop runs in each of the threads; none when that depends on more than the thread."""
         span = op.high - op.low if op.step > 0 else op.low - op.high
         form = span.ceildiv(abs(op.step))
-        counts = set()
+        found: set[int] = set()
+        if workgroup(self.function) is None or not form.names:
+            return found
         for thread in self.threads():
             values = {name: number_in(self.function, self.named, thread, self.named[name]) for name in form.names if name in self.named}
             if any(values.get(name) is None for name in form.names):
-                return False
-            counts.add(max(0, form.evaluate(lambda name, values=values: values[name] or 0)))  # type: ignore[misc]
-        return len(counts) <= 1
+                return set()
+            found.add(max(0, form.evaluate(lambda name, values=values: values[name] or 0)))  # type: ignore[misc]
+        return found
 
     def look(self, region: Region, parting: tuple[Instruction, str] | None) -> None:
         for op in region.body:
