@@ -250,3 +250,8 @@ def axes_of(op: Instruction) -> set[str]:
 
 def axes_of_value(value: Value) -> set[str]:
     return set(value.type.axis_names) if isinstance(value.type, Tile) else set()
+
+
+def axes_contiguous(field: HirFunction) -> set[str]:
+    """Axes with more contiguous traffic than strided."""
+    return {axis for axis, votes in _contiguity(field).items() if votes > 0}
