@@ -82,11 +82,10 @@ def _name(session: "Session") -> str:
 
 
 def _after(name: str) -> "Callable[[BuiltKernel], HirFunction]":
-    from compiler.pipelines import NEST, run_passes
+    from compiler.pipelines import NEST, PASSES, run_passes
 
-    names = ["lower", *(step.name for step in NEST), "lift", "place"]
-    if name not in names:
-        raise ZyntaxError(Diagnostic("0401", f"there is no pass `{name}`", hint=f"passes: {', '.join(names)}"))
+    if name not in PASSES:
+        raise ZyntaxError(Diagnostic("0401", f"there is no pass `{name}`", hint=f"passes: {', '.join(PASSES)}"))
 
     def stage(kernel: "BuiltKernel") -> "HirFunction":
         if name == "lower":

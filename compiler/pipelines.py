@@ -29,6 +29,9 @@ NEST: tuple[NamedPass, ...] = (
 )
 """From what lowering made to a clean nest, before analysis lifts it and a schedule places it."""
 
+PASSES = ("lower", *(step.name for step in NEST), "lift", "place")
+"""Every point of the way at which a kernel can be shown."""
+
 
 @define
 class PassTimes:

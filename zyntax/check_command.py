@@ -3,25 +3,28 @@
 import click
 
 from zyntax.options import driver_options, error_format, strict
+from zyntax.progress import showing
 from zyntax.report import exit_code, reporter
 
 
 @click.command("check")
-@click.argument("paths", type=click.Path(), nargs=-1, required=True)
+@click.argument("paths", type=click.Path(), nargs=-1, required=True, metavar="PROGRAM...")
 @strict
 @error_format
 def command(paths: tuple[str, ...], strict: bool, error_format: str) -> int:
-    """Report all errors of the programs PATHS without running them."""
+    """Report all errors and warnings of every PROGRAM, without running it.
+
+    Prints nothing and exits with 0 when there are none; exits with 2 when one doesn't compile."""
     here = reporter(error_format)
     from compiler.diagnostics import ZyntaxError
     from zyntax.languages import open_session
 
     worst = 0
-    for path in paths:
-        try:
-            session = open_session(path, driver_options(strict=strict), here)
-            session.check()
-        except ZyntaxError as error:
-            here.show(error.diagnostics)
-            worst = max(worst, exit_code(error.diagnostics))
+    with showing() as doing:
+        for path in paths:
+            try:
+                open_session(path, driver_options(strict=strict, doing=doing), here).check()
+            except ZyntaxError as error:
+                here.show(error.diagnostics)
+                worst = max(worst, exit_code(error.diagnostics))
     return worst

@@ -7,49 +7,80 @@ from typing import Any
 import click
 
 from zyntax.options import driver_options, error_format, level, strict
-from zyntax.report import reporter
+from zyntax.progress import showing
+from zyntax.report import Reporter, reporter
 
 STAGES = ("ast", "typed-ast", "hir", "schedule", "llvm", "asm", "obj")
+AFTER = "hir-after="
 
 
 @click.command("compile")
-@click.argument("path", type=click.Path())
-@click.option("--emit", "stage", default="hir", show_default=True, metavar="STAGE", help=f"{', '.join(STAGES)}, or hir-after=PASS.")
-@click.option("--backend", type=click.Choice(["llvm"]), default="llvm", show_default=True, help="Machine code for this CPU.")
-@click.option("-o", "output", type=click.Path(), help="File to write; default: standard output (obj: PATH.o).")
-@click.option("--time-passes", is_flag=True, help="Print the time of each pass to standard error.")
+@click.argument("path", type=click.Path(), metavar="PROGRAM")
+@click.option("--emit", "stage", default="hir", show_default=True, metavar="STAGE", help=f"{', '.join(STAGES)}, or {AFTER}PASS.")
+@click.option("--backend", type=click.Choice(["llvm"]), default="llvm", show_default=True, help="What makes machine code; for this CPU.")
+@click.option("-o", "output", type=click.Path(), metavar="FILE", help="Where to write. Default: standard output; PROGRAM.o for obj.")
+@click.option("--time-passes", is_flag=True, help="Print to standard error how long each pass took.")
 @level
 @strict
 @error_format
 def command(path: str, stage: str, backend: str, output: str | None, time_passes: bool, error_format: str, **given: Any) -> None:
-    """Compile the program PATH and show or write a stage."""
+    """Compile PROGRAM and show it at a stage of its way down.
+
+    ast and typed-ast are JSON (before and after checking), hir is the kernels as nests, hir-after=PASS the kernels after a pass,
+    schedule what was chosen for each and why; llvm, asm and obj are code for this CPU. Kernels whose dtypes are only known at run
+    time are shown for f32."""
     here = reporter(error_format)
-    if stage not in STAGES and not stage.startswith("hir-after="):
-        raise click.UsageError(f"--emit {stage}: stages are {', '.join(STAGES)}, hir-after=PASS")
+    _require_stage(stage)
+    if stage == "ast":
+        _write(_tree(path, here), output)
+        return
     from zyntax.languages import open_session
 
-    session = open_session(path, driver_options(**given), here)
-    made = session.emit(stage)
+    with showing() as doing:
+        session = open_session(path, driver_options(**given, doing=doing), here)
+        made = session.emit(stage)
     if time_passes:
-        total = sum(session.times.seconds.values())
-        for name, seconds in sorted(session.times.seconds.items(), key=lambda item: -item[1]):
-            print(f"{seconds * 1e3:9.2f} ms  {100 * seconds / total if total else 0:5.1f} %  {name}", file=sys.stderr)
+        print(_table(session.times.seconds), end="", file=sys.stderr)
     _write(made, output if output is not None else str(Path(path).with_suffix(".o")) if stage == "obj" else None)
+
+
+def _require_stage(stage: str) -> None:
+    if stage in STAGES:
+        return
+    if not stage.startswith(AFTER):
+        raise click.UsageError(f"--emit {stage}: there is no such stage; stages are {', '.join(STAGES)}, {AFTER}PASS")
+    from compiler.pipelines import PASSES
+
+    if stage.removeprefix(AFTER) not in PASSES:
+        raise click.UsageError(f"--emit {stage}: there is no such pass; passes are {', '.join(PASSES)}")
+
+
+def _tree(path: str, here: Reporter) -> str:
+    """The tree as the parser makes it, before anything is checked."""
+    from compiler.typed_ast.json import to_json
+    from zyntax.languages import read_program
+
+    return to_json(read_program(path, here), indent=1)
+
+
+def _table(seconds: dict[str, float]) -> str:
+    """The longest first."""
+    total = sum(seconds.values())
+    rows = sorted(seconds.items(), key=lambda row: -row[1])
+    return "".join(f"{taken * 1e3:9.2f} ms  {100 * taken / total if total else 0:5.1f} %  {name}\n" for name, taken in rows)
 
 
 def _write(made: str | bytes, output: str | None) -> None:
     from compiler.diagnostics import Diagnostic, ZyntaxError
 
+    data = made if isinstance(made, bytes) else (made if made.endswith("\n") else made + "\n").encode("utf-8")
     if output is None or output == "-":
-        if isinstance(made, bytes):
-            sys.stdout.buffer.write(made)
-        else:
-            sys.stdout.write(made if made.endswith("\n") else made + "\n")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
         return
     try:
-        if isinstance(made, bytes):
-            Path(output).write_bytes(made)
-        else:
-            Path(output).write_text(made if made.endswith("\n") else made + "\n", encoding="utf-8")
+        Path(output).write_bytes(data)
     except OSError as error:
-        raise ZyntaxError(Diagnostic("0807", f"`{output}` can't be written: {error.strerror}")) from None
+        reason = (error.strerror or str(error)).lower()
+        raise ZyntaxError(Diagnostic("0807", f"`{output}` can't be written: {reason}")) from None

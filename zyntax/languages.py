@@ -1,18 +1,36 @@
 """Which frontend a file belongs to, by its ending."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 
 if TYPE_CHECKING:
     from compiler.driver import DriverOptions, Session
+    from compiler.typed_ast.nodes import Program
+    from zyntax.report import Reporter
 
 ENDINGS = {".zynml": "zynml", ".ml": "zynml"}
 
 
-def open_session(path: str, options: "DriverOptions", reporter: Any) -> "Session":
+def open_session(path: str, options: "DriverOptions", reporter: "Reporter") -> "Session":
     """Reads and parses the file with the frontend of its ending. Raises ZyntaxError."""
+    _require_language(path)
+    from zynml.api import open_program
+
+    options.doing("reading")
+    return open_program(path, options, reporter.sources, warn=lambda diagnostic: reporter.show([diagnostic]))
+
+
+def read_program(path: str, reporter: "Reporter") -> "Program":
+    """The file's tree, which needs the parser and nothing else. Raises ZyntaxError with all syntax errors."""
+    _require_language(path)
+    from zynml.parse import parse_source, read_source
+
+    return parse_source(reporter.sources.add(read_source(path)))
+
+
+def _require_language(path: str) -> None:
     ending = Path(path).suffix
     if ending == ".qdsl":
         raise ZyntaxError(
@@ -20,9 +38,4 @@ def open_session(path: str, options: "DriverOptions", reporter: Any) -> "Session
         )
     if ending not in ENDINGS:
         known = ", ".join(f"`{e}`" for e in ENDINGS)
-        raise ZyntaxError(
-            Diagnostic("0108", f"`{path}`: no language has the ending `{ending}`", hint=f"endings known: {known}")
-        )
-    from zynml.api import open_program
-
-    return open_program(path, options, reporter.sources, warn=lambda diagnostic: reporter.show([diagnostic]))
+        raise ZyntaxError(Diagnostic("0108", f"`{path}`: no language has the ending `{ending}`", hint=f"endings known: {known}"))

@@ -11,10 +11,10 @@ import click
 
 COMMANDS = {
     "run": "Run a program.",
-    "check": "Report a program's errors without running it.",
-    "compile": "Compile, and show or write any stage: ast, typed-ast, hir, schedule, llvm, asm, obj.",
-    "test": "Run the tests that programs carry.",
-    "explain": "Explain an error code.",
+    "check": "Report all errors of programs without running them.",
+    "compile": "Compile, and show a stage: ast, typed-ast, hir, schedule, llvm, asm, obj.",
+    "test": "Run programs against the output that they state, and their `test` blocks.",
+    "explain": "Say what an error code means, with a wrong and a right program.",
     "devices": "List the devices that programs can run on.",
 }
 """Verbs and their one-line help. `zyntax/VERB.py` holds the command, imported only when it is called."""
@@ -57,7 +57,9 @@ def _module_of(verb: str) -> str:
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="zyntax", prog_name="zyntax")
 def cli() -> None:
-    """Textbook loop nests in, machine-limit kernels out."""
+    """Textbook loop nests in, fast kernels out: runs and compiles ZynML programs (`.zynml`).
+
+    `zyntax VERB --help` says more about a verb."""
 
 
 def main(arguments: list[str] | None = None) -> None:

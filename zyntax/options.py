@@ -11,20 +11,36 @@ if TYPE_CHECKING:
 LEVELS = ["0", "1", "2", "3", "s", "latency"]
 
 error_format = click.option(
-    "--error-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How messages are shown."
+    "--error-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Messages as text, or as JSON, one object a line.",
 )
 strict = click.option("--strict", is_flag=True, help="Make warnings errors.")
-level = click.option("-O", "level", type=click.Choice(LEVELS), default="3", show_default=True, help="Optimisation of native code.")
+level = click.option(
+    "-O",
+    "level",
+    type=click.Choice(LEVELS),
+    default="3",
+    show_default=True,
+    help="How much to optimise kernels: s is for size, latency for single calls.",
+)
+device = click.option("--device", metavar="DEVICE", help="Run every compute block there (`cpu`, `auto`), whatever the program says.")
+threads = click.option("--threads", type=click.IntRange(1, 1024), help="Threads of compute blocks. Default: one a core.")
+render_folder = click.option(
+    "--render-dir", default="out", show_default=True, metavar="FOLDER", type=click.Path(file_okay=False), help="Where pictures are written."
+)
 
 
 def execution(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options of commands that run programs."""
     for option in reversed(
         (
-            click.option("--device", help="Run every compute block there, whatever the program says (`cpu`, `auto`)."),
-            click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`."),
-            click.option("--threads", type=click.IntRange(1, 1024), help="Threads of compute blocks; default: all cores."),
-            click.option("--render-dir", default="out", show_default=True, help="Folder for rendered pictures."),
+            device,
+            click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often."),
+            threads,
+            render_folder,
             strict,
             level,
             error_format,
@@ -52,4 +68,5 @@ def driver_options(**given: Any) -> "DriverOptions":
         level=OptimizationLevel(given.get("level") or "3"),
         parameters=settings,
         render_folder=given.get("render_dir") or "out",
+        **({"doing": given["doing"]} if "doing" in given else {}),
     )

@@ -7,29 +7,41 @@ from typing import Any
 
 import click
 
-from zyntax.options import driver_options, error_format, level, strict
+from zyntax.options import device, driver_options, error_format, level, render_folder, strict, threads
+from zyntax.progress import showing
 from zyntax.report import reporter
 
 
 @click.command("test")
-@click.argument("paths", type=click.Path(), nargs=-1, required=True)
-@click.option("--device", help="Run every compute block there.")
-@click.option("--render-dir", default="out", show_default=True, help="Folder for rendered pictures.")
+@click.argument("paths", type=click.Path(), nargs=-1, required=True, metavar="PROGRAM|FOLDER...")
+@device
+@threads
+@render_folder
 @level
 @strict
 @error_format
 def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
-    """Run the programs PATHS (files, or folders of them) against the output that their first lines state, then their tests."""
+    """Run every PROGRAM, and all programs in every FOLDER, against the output that their first lines state; then their `test` blocks.
+
+    \b
+    // run: n = 4, device = cpu        values of `param`s, and the device
+    // prints: 30                      a line of the output, in order
+    // prints matching: loss 0\\.\\d+   the same, as a regular expression
+    // prints ...                      any number of lines
+    // fails: ZYN0501                  the program ends with this code
+
+    Exits with 1 when one of them fails, or when there are none."""
     here = reporter(error_format)
     passed = failed = 0
-    for path in _programs(paths):
-        for name, fault in _outcomes(path, here, given):
-            if fault is None:
-                passed += 1
-                print(f"ok    {name}")
-            else:
-                failed += 1
-                print(f"FAIL  {name}\n      " + fault.replace("\n", "\n      "))
+    with showing() as doing:
+        for path in _programs(paths):
+            for name, fault in _outcomes(path, here, {**given, "doing": lambda activity, path=path: doing(f"{path}: {activity}")}):
+                if fault is None:
+                    passed += 1
+                    print(f"ok    {name}")
+                else:
+                    failed += 1
+                    print(f"FAIL  {name}\n      " + fault.replace("\n", "\n      "))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
