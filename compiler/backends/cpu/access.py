@@ -3,11 +3,12 @@ axis is contiguous, gathers and scatters where it isn't; and local memory."""
 
 from collections.abc import Sequence
 
-from compiler.backends.cpu.access_index import Address, Indexing
-from compiler.backends.cpu.bundle import Bundle, build, points, static_axes, unsupported
-from compiler.backends.cpu.frame import Frame, Memory
+from compiler.backends.cpu.frame import Frame
 from compiler.backends.cpu.transpose import load_turned, store_turned, turned_axis
 from compiler.backends.llvm.arithmetic import from_memory, to_memory
+from compiler.backends.llvm.bundle import Bundle, build, points, static_axes, unsupported
+from compiler.backends.llvm.frame import Memory
+from compiler.backends.llvm.indexing import Address, Indexing
 from compiler.backends.llvm.types import I8, I64, PTR, memory_type, register_type
 from compiler.backends.llvm.writer import Value, constant
 from compiler.hir.affine import Affine

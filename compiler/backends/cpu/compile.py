@@ -4,10 +4,10 @@ import time
 
 from attrs import frozen
 
-from compiler.backends.cpu.bundle import is_simd
 from compiler.backends.cpu.emit import emit_function, symbol_name
 from compiler.backends.cpu.frame import Mode
 from compiler.backends.cpu.native import NativeKernel
+from compiler.backends.llvm.bundle import is_simd
 from compiler.hir.control import For, While
 from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.hir.types import Tile

@@ -3,9 +3,10 @@ guards; the report kernel writes down the first fault and leaves."""
 
 from attrs import frozen
 
-from compiler.backends.cpu.bundle import Bundle
-from compiler.backends.cpu.frame import Frame, Guard, Mode
+from compiler.backends.cpu.frame import Frame, Mode
 from compiler.backends.llvm.arithmetic import is_unsigned
+from compiler.backends.llvm.bundle import Bundle
+from compiler.backends.llvm.frame import Guard
 from compiler.backends.llvm.types import I8, I64
 from compiler.backends.llvm.writer import Value, constant
 from compiler.hir.affine import Affine

@@ -7,7 +7,8 @@ and 0.0 are equal and every NaN is the largest. Payloads move along as bits."""
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from compiler.backends.cpu.frame import Frame, Memory, alias_notes
+from compiler.backends.cpu.frame import Frame, alias_notes
+from compiler.backends.llvm.frame import Memory
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.instruction import Value

@@ -1,8 +1,9 @@
 """Loops over threads: the body becomes a function of a context and a range of iterations; a team (libgomp's, or the run time's
 pool) runs it in equal chunks, or the caller alone where there is too little work to pay for a team."""
 
-from compiler.backends.cpu.bundle import Bundle
-from compiler.backends.cpu.frame import Frame, Memory, close_frame, index_bundle, new_frame
+from compiler.backends.cpu.frame import Frame, close_frame, new_frame
+from compiler.backends.llvm.bundle import Bundle
+from compiler.backends.llvm.frame import Memory, index_bundle
 from compiler.backends.llvm.types import I8, I32, I64, PTR
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.hir.affine import Affine

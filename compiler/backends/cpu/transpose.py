@@ -3,8 +3,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from compiler.backends.cpu.access_index import Indexing
-from compiler.backends.cpu.bundle import points
+from compiler.backends.llvm.bundle import points
+from compiler.backends.llvm.indexing import Indexing
 from compiler.backends.llvm.types import memory_type
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.hir.types import bytes_of

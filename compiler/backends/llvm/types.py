@@ -30,7 +30,11 @@ class LlvmType:
     @property
     def bits(self) -> int:
         """Bits of one element."""
-        return {"float": 32, "double": 64, "half": 16, "ptr": 64}.get(self.element) or int(self.element[1:])
+        return {"float": 32, "double": 64, "half": 16}.get(self.element) or (64 if self.is_pointer else int(self.element[1:]))
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.element.startswith("ptr")
 
     @property
     def is_float(self) -> bool:
@@ -55,6 +59,11 @@ def vector(element: str, lanes: int = 0) -> LlvmType:
 
 
 F32, F64, I1, I8, I16, I32, I64, PTR = (vector(name) for name in ("float", "double", "i1", "i8", "i16", "i32", "i64", "ptr"))
+
+
+def pointer(space: int) -> LlvmType:
+    """An address in one of the target's spaces; 0 is the generic one."""
+    return vector(f"ptr addrspace({space})") if space else PTR
 
 
 @cache

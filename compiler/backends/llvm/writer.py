@@ -31,14 +31,16 @@ def poison(type: LlvmType) -> Value:
 class ModuleWriter:
     """A module under construction. Helper functions (of the math library, of sorting) are made once, on first demand."""
 
-    def __init__(self, name: str, attributes: Sequence[str] = (), native_half: bool = False) -> None:
+    def __init__(self, name: str, attributes: Sequence[str] = (), native_half: bool = False, backend: str = "CPU") -> None:
         self.name = name
+        self.backend = backend
         self.native_half = native_half
         self.attributes = ("nounwind", *attributes)
         self.functions: list[FunctionWriter] = []
         self.declarations: dict[str, str] = {}
         self.globals: list[str] = []
         self._metadata: list[str] = []
+        self._named: dict[str, list[str]] = {}
         self._helpers: set[str] = set()
         self._numbers: dict[str, int] = {}
 
@@ -78,11 +80,16 @@ class ModuleWriter:
         """A metadata node of these items."""
         return self.metadata("!{" + ", ".join(items) + "}", distinct)
 
+    def named(self, name: str, node: str) -> None:
+        """Add a node to a named list of the module: `!llvm.dbg.cu`."""
+        self._named.setdefault(name, []).append(node)
+
     def text(self) -> str:
         parts = [f"; {self.name}", *self.globals, *self.declarations.values()]
         parts += [function.text() for function in self.functions]
         quoted = " ".join(a if "=" not in a else "=".join(f'"{half}"' for half in a.split("=", 1)) for a in self.attributes)
         parts.append(f"attributes #0 = {{ {quoted} }}")
+        parts += [f"!{name} = !{{{', '.join(nodes)}}}" for name, nodes in self._named.items()]
         return "\n".join(parts + self._metadata) + "\n"
 
 
@@ -105,6 +112,8 @@ class FunctionWriter:
         self._count = 0
         self.block = "entry"
         self.terminated = False
+        self.location = ""
+        """The debug location that lines get: `, !dbg !7`."""
 
     def text(self) -> str:
         parameters = ", ".join(map(str, self.parameters))
@@ -117,7 +126,7 @@ class FunctionWriter:
     def line(self, text: str) -> None:
         if self.terminated:
             self.start(self.label("dead"))
-        self._lines.append("  " + text)
+        self._lines.append("  " + text + self.location)
 
     def value(self, type: LlvmType, expression: str) -> Value:
         self._count += 1
@@ -255,7 +264,7 @@ class FunctionWriter:
         """Address of element `index`; with a vector of indices, a vector of addresses."""
         if index.number == 0 and not index.type.lanes:
             return pointer
-        return self.value(PTR.with_lanes(index.type.lanes), f"getelementptr inbounds {element}, {pointer}, {index}")
+        return self.value(pointer.type.with_lanes(index.type.lanes), f"getelementptr inbounds {element}, {pointer}, {index}")
 
     # ---- blocks ----
 

@@ -18,12 +18,12 @@ def is_simd(axis: str) -> bool:
     return axis.startswith("simd")
 
 
-def unsupported(what: str, instead: str) -> ZyntaxError:
+def unsupported(what: str, instead: str, backend: str = "CPU") -> ZyntaxError:
     """ZYN0109: valid, but this back end has no code for it; says what works."""
-    return ZyntaxError(Diagnostic("0109", f"{what} isn't supported yet by the CPU back end", hint=instead))
+    return ZyntaxError(Diagnostic("0109", f"{what} isn't supported yet by the {backend} back end", hint=instead))
 
 
-def static_axes(type: HirType) -> tuple[tuple[tuple[str, int], ...], str | None, int]:
+def static_axes(type: HirType, backend: str = "CPU") -> tuple[tuple[tuple[str, int], ...], str | None, int]:
     """Register axes with extents, the simd axis and its lanes (0: none)."""
     assert isinstance(type, Tile)
     registers: list[tuple[str, int]] = []
@@ -32,10 +32,10 @@ def static_axes(type: HirType) -> tuple[tuple[tuple[str, int], ...], str | None,
         size = extent.value
         if size is None:
             what = f"a tile whose extent `{extent}` along `{name}` isn't a number"
-            raise unsupported(what, "schedule the function first: axes left over must have static extents")
+            raise unsupported(what, "schedule the function first: axes left over must have static extents", backend)
         if is_simd(name):
             if simd is not None:
-                raise unsupported(f"a value with two vector axes, `{simd}` and `{name}`", "place one of them in registers")
+                raise unsupported(f"a value with two vector axes, `{simd}` and `{name}`", "place one of them in registers", backend)
             simd, lanes = name, size
         else:
             registers.append((name, size))
@@ -85,7 +85,7 @@ def build(w: FunctionWriter, type: Tile, make: Callable[[dict[str, int]], Value]
     """A bundle of this type; scalars that `make` gives are spread over the lanes."""
     if not type.axes:
         return Bundle(type.dtype, (), None, 0, (make({}),))
-    axes, simd, lanes = static_axes(type)
+    axes, simd, lanes = static_axes(type, w.module.backend)
     return Bundle(type.dtype, axes, simd, lanes, tuple(w.splat(make(point), lanes) for point in points(axes)))
 
 

@@ -1,7 +1,7 @@
 """Taking elements along an axis, and putting tiles one behind the other."""
 
-from compiler.backends.cpu.bundle import Bundle, is_simd, points, static_axes, unsupported
-from compiler.backends.cpu.frame import Frame
+from compiler.backends.llvm.bundle import Bundle, is_simd, points, static_axes, unsupported
+from compiler.backends.llvm.frame import Frame
 from compiler.backends.llvm.types import I32, I64
 from compiler.backends.llvm.writer import constant
 from compiler.hir.core import Concat, Take
@@ -38,10 +38,10 @@ def take(frame: Frame, op: Take) -> None:
 
 def concat(frame: Frame, op: Concat) -> None:
     if is_simd(op.axis):
-        raise unsupported("concat along a vector axis", "place the axis in registers")
+        raise unsupported("concat along a vector axis", "place the axis in registers", frame.w.module.backend)
     type = op.result.type
     assert isinstance(type, Tile)
-    axes, simd, lanes = static_axes(type)
+    axes, simd, lanes = static_axes(type, frame.w.module.backend)
     parts = [frame.values[value.name] for value in op.values]
     starts: list[tuple[int, Bundle]] = []
     total = 0

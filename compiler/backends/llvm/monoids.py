@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from compiler.backends.cpu.bundle import Bundle, points, static_axes, unsupported
-from compiler.backends.cpu.frame import Frame
 from compiler.backends.llvm import arithmetic
+from compiler.backends.llvm.bundle import Bundle, points, static_axes, unsupported
+from compiler.backends.llvm.frame import Frame
 from compiler.backends.llvm.types import register_type
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.hir.core import Combine, Contract, Reduce, Scan
@@ -44,7 +44,7 @@ def combine(frame: Frame, op: Combine) -> None:
     apply = combiner(w, op.monoid, dtypes)
     type = op.result.type
     assert isinstance(type, Tile)
-    axes, simd, lanes = static_axes(type)
+    axes, simd, lanes = static_axes(type, w.module.backend)
     columns: list[list[Value]] = [[] for _ in range(half)]
     for point in points(axes):
         items = [w.splat(bundle.at(point), lanes) for bundle in bundles]
@@ -100,7 +100,7 @@ def reduce(frame: Frame, op: Reduce) -> None:
     lanes_summed = simd is not None and simd in op.over
     type = op.result.type
     assert isinstance(type, Tile)
-    rest, _, _ = static_axes(type)
+    rest, _, _ = static_axes(type, w.module.backend)
     columns: list[list[Value]] = [[] for _ in bundles]
     for point in points(rest):
         elements = [tuple(w.splat(b.at({**point, **inner}), lanes) for b in bundles) for inner in points(over)]
@@ -201,11 +201,11 @@ def contract(frame: Frame, op: Contract) -> None:
     accumulator = frame.values[op.accumulator.name] if op.accumulator is not None else None
     type = op.result.type
     assert isinstance(type, Tile)
-    rest, _, _ = static_axes(type)
+    rest, _, _ = static_axes(type, w.module.backend)
     summed = [axis for axis in dict.fromkeys((*a.axes, *b.axes)) if axis[0] in op.over]
     simds = {bundle.simd for bundle in (a, b, accumulator) if bundle is not None and bundle.simd}
     if len(simds) > 1:
-        raise unsupported(f"a contraction of two vector axes, {' and '.join(sorted(simds))}", "place one of them in registers")
+        raise unsupported(f"a contraction of two vector axes, {' and '.join(sorted(simds))}", "place one of them in registers", w.module.backend)
     simd = next(iter(simds), None)
     lanes = max(a.lanes, b.lanes, accumulator.lanes if accumulator is not None else 0)
     lanes_summed = simd is not None and simd in op.over

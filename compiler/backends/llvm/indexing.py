@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from attrs import define
 
-from compiler.backends.cpu.frame import Frame, Memory
+from compiler.backends.llvm.frame import Frame, Memory
 from compiler.backends.llvm.types import I64, memory_type
 from compiler.backends.llvm.writer import Value, constant
 from compiler.hir.affine import Affine
