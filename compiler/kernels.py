@@ -371,12 +371,17 @@ def _is_callable(type: Type) -> bool:
 # ---- launching -------------------------------------------------------------------------------------------------------
 
 
+def tensor_arrays(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of a launch as arrays and scalars, by name."""
+    arrays = {name: tensor.array for name, value in values.items() if isinstance(tensor := _as_tensor(value), Tensor)}
+    return arrays, {name: value for name, value in values.items() if name not in arrays}
+
+
 def launch(kernel: BuiltKernel, values: Mapping[str, Any], threads: int, compute: nodes.Compute) -> Any:
     """Solves and checks sizes, allocates results, runs, and gives the block's value: a tensor, a number, or a tuple."""
     plan = kernel.lowered.plan
-    arrays = {name: tensor.array for name, value in values.items() if isinstance(tensor := _as_tensor(value), Tensor)}
+    arrays, scalars = tensor_arrays(values)
     shapes = {name: array.shape for name, array in arrays.items()}
-    scalars = {name: value for name, value in values.items() if name not in arrays}
     sizes = kernel.sizes(shapes, scalars)
     arrays = _without_aliases(kernel, arrays)
     results = [_allocate(result, sizes, number, arrays) for number, result in enumerate(plan.results)]
@@ -396,7 +401,7 @@ def launch(kernel: BuiltKernel, values: Mapping[str, Any], threads: int, compute
     for result, array in zip(plan.results, results, strict=True):
         if result.input is not None and array is not values[result.input].array:
             values[result.input].array[...] = array
-    return _value(plan.results, results, values)
+    return value_of(plan.results, results, values)
 
 
 def grid_of(kernel: BuiltKernel, shapes: Mapping[str, tuple[int, ...]], sizes: LaunchSizes) -> list[int]:
@@ -482,7 +487,7 @@ def _fault(fault: NativeFault, sites: tuple[FaultSite, ...], compute: nodes.Comp
     return Diagnostic("0901", f"a kernel failed with code {fault.code}", compute.span)
 
 
-def _value(plans: tuple[ResultPlan, ...], arrays: list[Any], values: Mapping[str, Any]) -> Any:
+def value_of(plans: tuple[ResultPlan, ...], arrays: list[Any], values: Mapping[str, Any]) -> Any:
     """One result is the value; several are a tuple; results of one group are a tuple inside it."""
     parts: list[Any] = []
     groups: dict[int, list[Any]] = {}
