@@ -5,7 +5,7 @@ also runs in the interpreter, on the nest as the textbook wrote it.
 Set `ZYNTAX_EXHAUSTIVE=1` for every combination; else each dimension is walked in full with the others at a few points."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -130,7 +130,7 @@ def _interpreting() -> Iterator[None]:
         sizes = kernel.sizes(shapes, {name: value for name, value in given.items() if name not in shapes})
         if sizes.work <= INTERPRETED:
             grid = tuple(kernels.grid_of(kernel, shapes, sizes)) if spmd else None
-            agree(_plain(got), run_lowered(kernel.lowered, grid, **copies), sizes.work)
+            agree(_plain(got), run_lowered(kernel.lowered, grid, **copies), sizes.work, _coarsest(given.values()))
         return got
 
     kernels.launch, kernels.WORTH_THREADS = launch, 0
@@ -155,12 +155,18 @@ def same_bits(one: Any, other: Any) -> None:
     np.testing.assert_array_equal(_comparable(one), _comparable(other), "several threads and one")
 
 
-def agree(native: Any, interpreted: Any, terms: int) -> None:
+def _coarsest(values: Iterable[Any]) -> str:
+    """The float type with the fewest bits among the inputs: what sums may run in."""
+    names = {value.dtype.name for value in values if isinstance(value, np.ndarray)}
+    return next((name for name in ("bfloat16", "float16", "float32") if name in names), "float64")
+
+
+def agree(native: Any, interpreted: Any, terms: int, coarsest: str) -> None:
     """Native code and the interpreter say the same: ints to the bit, floats as the golden rule lets sums differ."""
     if isinstance(native, tuple):
         assert len(native) == len(interpreted)
         for one, other in zip(native, interpreted, strict=True):
-            agree(one, other, terms)
+            agree(one, other, terms, coarsest)
         return
     native, interpreted = np.asarray(native), np.asarray(interpreted)
     assert native.shape == interpreted.shape
@@ -168,6 +174,8 @@ def agree(native: Any, interpreted: Any, terms: int) -> None:
         np.testing.assert_array_equal(native, interpreted, "native code and interpreter")
         return
     scale = np.abs(np.where(np.isfinite(interpreted.astype(float)), interpreted.astype(float), 0)).max(initial=1.0)
+    if native.dtype == np.float64 and coarsest != "float64":
+        native = native.astype(np.float32)
     holds(native, interpreted.astype(float), scale, terms)
 
 
