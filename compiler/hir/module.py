@@ -4,6 +4,7 @@ from enum import Enum
 
 from attrs import Factory, define, field, frozen
 
+from compiler.diagnostics import Label
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Region, Scope, Value
 from compiler.hir.types import HirType, Space
@@ -103,13 +104,14 @@ class CallingConvention(Enum):
 @frozen
 class FaultSite:
     """What a run-time `check` speaks of: the place in the program and the words of its message, with `{0}`, `{1}` for the
-    values of the check."""
+    values of the check; `others` are further places."""
 
     code: str
     span: Span | None
     message: str
     label: str = ""
     hint: str | None = None
+    others: tuple[Label, ...] = ()
 
 
 @define(eq=False)

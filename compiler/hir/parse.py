@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 
+from compiler.diagnostics import Label
 from compiler.hir.affine import Affine
 from compiler.hir.control import Call, For, If, While
 from compiler.hir.instruction import Instruction, Region, Role, Value
@@ -305,12 +306,20 @@ class ModuleReader(Reader):
             else:
                 hint = self.quoted()
         if self.accept("at"):
-            path = self.quoted()
-            self.expect(":")
-            start = self.integer()
-            self.expect(":")
-            span = Span(path, start, self.integer())
-        return FaultSite(code, span, message, label, hint)
+            span = self.place()
+        others = []
+        while self.accept("other"):
+            text = self.quoted()
+            self.expect("at")
+            others.append(Label(self.place(), text))
+        return FaultSite(code, span, message, label, hint, tuple(others))
+
+    def place(self) -> Span:
+        path = self.quoted()
+        self.expect(":")
+        start = self.integer()
+        self.expect(":")
+        return Span(path, start, self.integer())
 
     # ---- values ----
 

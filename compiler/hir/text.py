@@ -20,6 +20,7 @@ from compiler.hir.module import (
     Linkage,
 )
 from compiler.hir.syntax import BARE, Syntax, syntax_of
+from compiler.source import Span
 
 
 def print_module(module: HirModule) -> str:
@@ -157,8 +158,14 @@ def _site(site: FaultSite) -> str:
     if site.hint is not None:
         text += f" hint={quoted(site.hint)}"
     if site.span is not None:
-        text += f" at {quoted(site.span.path)}:{site.span.start}:{site.span.end}"
+        text += f" at {_place(site.span)}"
+    for other in site.others:
+        text += f" other {quoted(other.text)} at {_place(other.span)}"
     return text
+
+
+def _place(span: Span) -> str:
+    return f"{quoted(span.path)}:{span.start}:{span.end}"
 
 
 def _global(made: HirGlobal) -> str:

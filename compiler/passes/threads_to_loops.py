@@ -8,9 +8,12 @@ after it is kept in an array over the threads; what is cheap and depends only on
 This is the loop fission of Stratton, Stone and Hwu's MCUDA (2008), with masks where control diverges, as SIMT hardware has them.
 A barrier that only some of a block's threads reach is a fault (0411), as it is on the hardware."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from attrs import Factory, define
 
-from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -22,6 +25,7 @@ from compiler.hir.memory import Alloc, GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import CallingConvention, FaultSite, Form, HirFunction
 from compiler.hir.types import INDEX, Mem, Slot, Space, Tile
 from compiler.passes.warp_loops import WarpLoops
+from compiler.source import Span
 
 CUTS = (SyncThreads, WarpSync, Shuffle, Vote, Match, Redux, Elect)
 UNIFORM = ("block_idx", "block_dim", "grid_dim")
@@ -75,6 +79,8 @@ class _Fission:
         self.block: dict[Value, Value] = {}
         self.arrays: dict[Value, Value] = {}
         self.places: dict[str, Affine] = {}
+        self.divergent: list[Label] = []
+        """Conditions that some threads of a block may not meet, outermost first, around what is being lifted."""
 
     def run(self) -> HirFunction:
         b = self.out.body
@@ -414,16 +420,35 @@ class _Fission:
             case _:
                 raise _unsupported(f"`{op.name}`", op)
 
+    @contextmanager
+    def not_for_all(self, condition: Span | None) -> Iterator[None]:
+        if condition is None:
+            yield
+            return
+        self.divergent.append(Label(condition, "this condition differs between the threads of a block"))
+        yield
+        self.divergent.pop()
+
     def require_all(self, op: Instruction, b: Builder, masks: _Masks) -> None:
-        """A barrier under a mask: every thread that hasn't left the kernel must be here."""
+        """A barrier under a mask: every thread that hasn't left the kernel must be here, or none."""
         assert masks.active is not None
         self.sites.append(
-            FaultSite("0411", op.span, "`barrier()` is reached by some threads of the block only", "thread {0} doesn't come here",
-                      "move it out of the branch or loop that only some threads enter")
+            FaultSite(
+                "0411",
+                op.span,
+                "`barrier()` is reached by some threads of a block only",
+                "thread {0} doesn't come here",
+                "move the barrier out, and leave only the work under the condition",
+                tuple(self.divergent[-1:]),
+            )
         )
+        some = b.slot(b.const(False, "i1"), "some")
+        with b.loop("t", 0, self.threads) as (look, loop):
+            look.set(some, look.op("or", look.get(some), look.load(masks.active, [loop.variable.name])))
+        nobody = b.op("not", b.get(some))
         with b.loop("t", 0, self.threads) as (inner, loop):
             t = loop.variable.name
-            here = inner.load(masks.active, [t])
+            here = inner.op("or", inner.load(masks.active, [t]), nobody)
             if masks.everything and masks.everything[0] is not masks.active:
                 gone = inner.op("not", inner.load(masks.everything[0], [t]))
                 here = inner.op("or", here, gone)
@@ -490,7 +515,8 @@ class _Fission:
         self.each_thread(b, masks, split)
         for mask, (branch_region, _) in zip(taken, sides, strict=True):
             inner = masks.under(mask)
-            self.region(_without_yield(branch_region), b, inner)
+            with self.not_for_all(_written_at(op.condition) or op.span):
+                self.region(_without_yield(branch_region), b, inner)
             last = branch_region.body[-1] if branch_region.body else None
             if isinstance(last, Yield) and op.results:
                 pairs = list(zip(op.results, last.values, strict=True))
@@ -538,7 +564,8 @@ class _Fission:
             now = s.builder.load(counter, [s.thread])
             s.builder.store(counter, s.builder.add(now, s.builder.const(op.step, "index")), [s.thread])
 
-        self.masked_loop(b, masks, running, iteration, test, lambda inner, inside: self.region(op.body, inner, inside), advance)
+        with self.not_for_all(op.span):
+            self.masked_loop(b, masks, running, iteration, test, lambda inner, inside: self.region(op.body, inner, inside), advance)
 
     def strided_loop(self, op: For, b: Builder, masks: _Masks) -> None:
         """`for turn { for each thread that has this turn { body } }`."""
@@ -572,7 +599,8 @@ class _Fission:
 
         if any(_has_cut(inner) for inner in op.before.body):
             raise _unsupported("a barrier in the condition of a `while`", op)
-        self.masked_loop(b, masks, running, iteration, test, lambda inner, inside: self.region(op.body, inner, inside), None)
+        with self.not_for_all(_written_at(last.value) or op.span):
+            self.masked_loop(b, masks, running, iteration, test, lambda inner, inside: self.region(op.body, inner, inside), None)
 
     def masked_loop(self, b: Builder, masks: _Masks, running: Value, iteration: Value, test, body, advance) -> None:  # type: ignore[no-untyped-def]
         """`while any thread runs`: threads whose test fails, or that break, stop running; the others take part in the iteration."""
@@ -594,6 +622,10 @@ class _Fission:
             body(inner, inside)
             if advance is not None:
                 self.each_thread(inner, still, advance)
+
+
+def _written_at(value: Value) -> Span | None:
+    return value.source.span if value.source is not None else None
 
 
 def _as_local(type: Mem) -> Mem:

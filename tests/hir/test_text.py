@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from compiler.diagnostics import ZyntaxError
+from compiler.diagnostics import Label, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.core import UNARY
 from compiler.hir.equal import equal_functions, equal_modules
@@ -271,6 +271,7 @@ def full_module() -> HirModule:
         sites=(
             FaultSite("0801", Span("a b.zynml", 3, 9), 'index {0} of "A"\n\\ is {1}', "here", "try é"),
             FaultSite("0806", None, "division by zero"),
+            FaultSite("0411", None, "barrier", others=(Label(Span("a", 1, 2), "here"), Label(Span("b c", 3, 4), 'there "x"'))),
         ),
     )
     external = HirFunction("out", results=(F32, INDEX), linkage=Linkage.EXTERNAL, kernel_info=HirKernelInfo())
