@@ -34,7 +34,9 @@ PARAMETER_TYPES = {
 
 
 @define
-class _Entry:
+class Entry:
+    """One declaration: every name under which, and every receiver of which, an implementation is found."""
+
     names: tuple[str, ...]
     receivers: tuple[str, ...]
     parameters: tuple[LibraryParameter, ...]
@@ -49,7 +51,7 @@ class _Entry:
 class Family:
     """The functions and methods that one file declares."""
 
-    entries: list[_Entry] = field(factory=list)
+    entries: list[Entry] = field(factory=list)
 
     def function(
         self,
@@ -102,7 +104,7 @@ class Family:
 
         def declare(implementation: Implementation) -> Implementation:
             self.entries.append(
-                _Entry(
+                Entry(
                     names,
                     receivers,
                     _parameters(implementation, variadic, keyword_names, uses_settings, types, renamed),
