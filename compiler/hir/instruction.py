@@ -129,6 +129,8 @@ class Instruction:
     mnemonic: ClassVar[str] = ""
     family: ClassVar[Family] = Family.PLAIN
     effects: ClassVar[Effect] = Effect.PURE
+    operators: ClassVar[dict[str, str]] = {}
+    """Of a class declared by a table: operator to meaning."""
 
     results: list[Value] = Factory(list)
     span: Span | None = None
@@ -247,7 +249,7 @@ def instruction_table(
 
     def declare(cls: _I) -> _I:
         made = define(eq=False, kw_only=True)(cls)
-        made.family, made.effects, made.mnemonic = family, effects, cls.__name__.lower()
+        made.family, made.effects, made.mnemonic, made.operators = family, effects, cls.__name__.lower(), operators
         for operator in operators:
             assert operator not in INSTRUCTIONS, f"{operator} is declared twice"
             INSTRUCTIONS[operator] = made
