@@ -24,7 +24,7 @@ from compiler.typed_ast.types import UNKNOWN, DeviceKind, Type
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
-    from compiler.kernels import BuiltKernel, ComputeBlock, KernelOptions
+    from compiler.kernels import BuiltKernel, KernelOptions
 
 # Every pass over a tree recurses over its depth, which the parser bounds; Python's own bound is lower.
 sys.setrecursionlimit(20_000)
@@ -77,7 +77,7 @@ class Session:
     warn: Warn
     _scopes: dict[Span, dict[str, Type]] = Factory(dict)
     _built: "dict[Span, BuiltKernel]" = Factory(dict)
-    _blocks: "dict[Span, ComputeBlock]" = Factory(dict)
+    _blocks: dict[Span, Callable[[Mapping[str, Any]], Any]] = Factory(dict)
     _warned: set[tuple[str, Span | None]] = Factory(set)
     _modules: "dict[Path, HostProgram]" = Factory(dict)
     _activity: str = ""
@@ -152,16 +152,20 @@ class Session:
     def times(self) -> Any:
         return self.kernel_options.times
 
-    def block(self, compute: nodes.Compute) -> "ComputeBlock":
+    def block(self, compute: nodes.Compute) -> Callable[[Mapping[str, Any]], Any]:
         """The callable of a compute expression of the typed tree."""
         from compiler.kernels import ComputeBlock
 
-        found = self._blocks.get(compute.span)
+        found: Callable[[Mapping[str, Any]], Any] | None = self._blocks.get(compute.span)
         if found is None:
             functions = {s.name: s for s in self.checked.program.statements if isinstance(s, nodes.Function)}
             declared = dict(self._scopes.get(compute.span, {}))
             declared.update({entry.name: entry.value.type for entry in compute.inputs})
             found = ComputeBlock(compute, functions, declared, self.kernel_options, self._warn_at_launch)
+            if self.options.device == "emulator":
+                from compiler.device_kernels import EmulatedBlock
+
+                found = EmulatedBlock(found)
             self._blocks[compute.span] = found
         return found
 
@@ -253,7 +257,7 @@ class Session:
 def _require_device(name: str) -> None:
     from runtime.device import is_present, parse_device
 
-    if name == "auto":
+    if name in ("auto", "emulator"):
         return
     try:
         device = parse_device(name)

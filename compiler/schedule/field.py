@@ -30,7 +30,7 @@ class _Facts:
     """What the choice of a table looks at."""
 
     common: tuple[str, ...]
-    """Axes that every store's index names, in order of appearance."""
+    """Axes that every store's index names and no reduction runs along, in order of appearance."""
     reduced: frozenset[str]
     ordered: frozenset[str]
     """Axes that a reduction runs along in exact order: no permission to reassociate."""
@@ -60,7 +60,7 @@ def _threaded(field: HirFunction, facts: _Facts, order: list[str]) -> list[str]:
     """Axes that are shared out to threads, as one loop over all their iterations: the leading ones that every result varies along, so
     that a batch of one doesn't leave the other cores idle. A map keeps its last axis for itself: its iterations are too
     short for the arithmetic that finds their place."""
-    leading = list(takewhile(lambda axis: axis in facts.common and axis not in facts.reduced, order))
+    leading = list(takewhile(lambda axis: axis in facts.common, order))
     if leading:
         return leading if facts.reduced else leading[: max(1, len(leading) - 1)]
     return order[:1] if order and order[0] not in facts.ordered else []
@@ -77,6 +77,8 @@ def _look(field: HirFunction) -> _Facts:
             ordered.update(op.over)
         if isinstance(op, Scan):
             ordered.update(op.over)
+    # A loop over an axis that is reduced can't stand around the reduction: such an axis is walked again for each pass.
+    common = tuple(axis for axis in common if axis not in reduced)
     return _Facts(common, frozenset(reduced), frozenset(ordered), _computed_dtype(field))
 
 

@@ -226,7 +226,8 @@ class _Placing:
         ]
         if any(length.value == 0 for length in lengths):
             return
-        counts = [b.index(length) for length in lengths]
+        # An extent may come out negative (`0..N-1` of nothing): a product of two of them must not count as work.
+        counts = [b.index(length) if len(plans) == 1 else b.op("max", b.index(length), b.const(0, "index")) for length in lengths]
         total = counts[0]
         for count in counts[1:]:
             total = b.mul(total, count)

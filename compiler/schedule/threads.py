@@ -68,6 +68,7 @@ def launches_of(function: HirFunction) -> Launches:
     """The launches of a scheduled function (form A or B, of scalars). Raises `NotPlaceable` for what no thread can do alone."""
     shared = [op for op in function.body.body if isinstance(op, Alloc)]
     pure: list[Instruction] = []
+    known: set[Value] = {*function.parameters, *(op.result for op in shared)}
     found: list[Launch] = []
     serial: list[Instruction] = []
 
@@ -79,15 +80,24 @@ def launches_of(function: HirFunction) -> Launches:
     for op in function.body.body:
         if isinstance(op, Alloc):
             continue
-        if op.effects is Effect.PURE and not op.regions:
+        if op.effects is Effect.PURE and not op.regions and known.issuperset(op.operand_values):
             pure.append(op)
+            known.update(op.results)
         elif isinstance(op, For) and op.place == "thread":
+            if serial and _uses_results(op, serial):
+                raise NotPlaceable("threads that need a value which one thread computes before them")
             flush()
             found.append(_launch(function, shared, pure, [op], op, len(found)))
         else:
             serial.append(op)
     flush()
     return Launches(tuple(found), tuple(evolve(op.type, space=Space.GLOBAL) for op in shared))
+
+
+def _uses_results(op: Instruction, before: Sequence[Instruction]) -> bool:
+    made = {result for one in before for result in one.results}
+    names = {result.name for result in made}
+    return any(made & set(inner.operand_values) or names & set(inner.symbols) for inner in op.walk())
 
 
 def _launch(

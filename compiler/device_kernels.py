@@ -1,0 +1,165 @@
+"""Compute blocks on devices that run threads: a block as launches, run by the emulator here (CUDA takes the same launches).
+
+The emulator runs every launch block by block in the interpreter of form C: slow, but exact, and it sees what a device doesn't tell:
+divergent barriers (0411), shared memory read before it is written or raced for (0412), indices outside (0801)."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+from attrs import Factory, define
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.fault import KernelFault
+from compiler.hir.instruction import Value
+from compiler.hir.interpret import interpret
+from compiler.hir.module import FaultSite, Form, HirFunction
+from compiler.hir.types import Mem
+from compiler.kernels import BuiltKernel, ComputeBlock, grid_of, signature_of, tensor_arrays, value_of
+from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
+from compiler.lowering.launch import LaunchSizes
+from compiler.schedule.nest import marked
+from compiler.schedule.place import NotPlaceable, place
+from compiler.schedule.threads import BLOCK, Launch, Launches, launches_of, thread_table
+from compiler.typed_ast import nodes
+from runtime.tensor import numpy_dtype
+
+
+@define(eq=False)
+class ThreadKernel:
+    """A block for one signature as launches. `custom` kernels are one launch as written, with the grid that the program gives."""
+
+    built: BuiltKernel
+    launches: Launches | None
+
+    @property
+    def functions(self) -> list[HirFunction]:
+        return [self.built.lowered.function] if self.launches is None else [one.function for one in self.launches.launches]
+
+
+def thread_kernel(built: BuiltKernel, compute: nodes.Compute) -> ThreadKernel:
+    """The launches of a built kernel. Raises ZyntaxError (0109) for what no thread can do alone."""
+    if built.lowered.function.form is Form.THREAD:
+        return ThreadKernel(built, None)
+    try:
+        return ThreadKernel(built, _launches(built))
+    except NotPlaceable as reason:
+        message = f"this block is valid, but not supported on this device yet: {reason}"
+        raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
+
+
+def _launches(built: BuiltKernel) -> Launches:
+    field = built.scheduled.field
+    if field is not None:
+        try:
+            return launches_of(place(field, thread_table(field)))
+        except NotPlaceable:
+            pass
+    from compiler.analysis.dependence import analyse
+
+    function, _ = marked(built.nest, analyse(built.nest))
+    return launches_of(function)
+
+
+@define(eq=False)
+class EmulatedBlock:
+    """A compute block on the emulator: called like a `ComputeBlock`."""
+
+    block: ComputeBlock
+    _kernels: dict[Any, ThreadKernel] = Factory(dict)
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        block = self.block
+        signature = signature_of(block.compute, values, block.declared, block.functions, block.constants)
+        kernel = self._kernels.get(signature)
+        if kernel is None:
+            kernel = self._kernels[signature] = thread_kernel(block.kernel_for(signature), block.compute)
+        return emulate(kernel, values, block.compute)
+
+
+def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Compute) -> Any:
+    """Runs the launches in the interpreter and gives the block's value. Inputs that the block updates change only when all went
+    well."""
+    plan = kernel.built.lowered.plan
+    arrays, scalars = tensor_arrays(values)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    sizes = kernel.built.sizes(shapes, scalars)
+    results = [
+        np.array(arrays[r.input or r.copy_of or ""], order="C")
+        if r.input or r.copy_of
+        else np.zeros(sizes.results[number], numpy_dtype(r.dtype.value))
+        for number, r in enumerate(plan.results)
+    ]
+    updated = {r.input: result for r, result in zip(plan.results, results, strict=True) if r.input is not None}
+    given = {**arrays, **updated}
+    arguments = [_argument(place, argument, given, scalars, results, sizes) for place, argument in enumerate(plan.arguments)]
+    try:
+        if kernel.launches is None:
+            grid = grid_of(kernel.built, shapes, sizes)
+            interpret(kernel.built.lowered.function, arguments, grid=tuple(grid))
+        else:
+            shared = [_workspace(mem, arguments, kernel.built) for mem in kernel.launches.workspaces]
+            known = _index_values(kernel.built.nest, arguments)
+            for launch in kernel.launches.launches:
+                _run(launch, [*arguments, *shared], known)
+    except KernelFault as fault:
+        raise ZyntaxError(_diagnostic(fault, kernel.built.lowered.function.sites, compute)) from None
+    for name, result in updated.items():
+        values[name].array[...] = result
+    return value_of(plan.results, results, values)
+
+
+def _run(launch: Launch, arguments: list[Any], known: Mapping[str, int]) -> None:
+    threads = launch.threads(known)
+    if threads > 0:
+        interpret(launch.function, arguments, grid=(-(-threads // BLOCK), 1, 1))
+
+
+def _index_values(function: HirFunction, arguments: list[Any]) -> dict[str, int]:
+    pairs: zip[tuple[Value, Any]] = zip(function.parameters, arguments, strict=False)
+    return {parameter.name: int(value) for parameter, value in pairs if not isinstance(parameter.type, Mem) and isinstance(value, int)}
+
+
+def _workspace(mem: Mem, arguments: list[Any], built: BuiltKernel) -> Any:
+    known = _index_values(built.nest, arguments)
+    return np.zeros([dim.evaluate(known.__getitem__) for dim in mem.dims], numpy_dtype("bool" if mem.dtype == "i1" else _named(mem.dtype)))
+
+
+def _named(dtype: str) -> str:
+    return "i64" if dtype == "index" else dtype
+
+
+def _argument(
+    place: int, argument: Any, arrays: Mapping[str, Any], scalars: Mapping[str, Any], results: list[Any], sizes: LaunchSizes
+) -> Any:
+    match argument:
+        case TensorArgument(name):
+            return arrays[name]
+        case StrideArgument(name, axis):
+            return arrays[name].strides[axis] // arrays[name].itemsize
+        case SizeArgument():
+            return sizes.size_arguments[place]
+        case ScalarArgument(name):
+            value = scalars[name]
+            return value.item() if isinstance(value, np.generic) else value
+        case ResultArgument(index):
+            return results[index]
+        case WorkspaceArgument(dtype):
+            return np.zeros(max(1, prod(sizes.workspaces[place])), numpy_dtype("bool" if dtype == "i1" else dtype)).reshape(
+                sizes.workspaces[place]
+            )
+        case _:
+            raise AssertionError(f"no argument {argument}")
+
+
+def _diagnostic(fault: KernelFault, sites: tuple[FaultSite, ...], compute: nodes.Compute) -> Diagnostic:
+    if 0 <= fault.site < len(sites):
+        site = sites[fault.site]
+        return Diagnostic(site.code, site.message.format(*fault.values), site.span, site.label.format(*fault.values), hint=site.hint)
+    words = {
+        "0411": "`barrier()` is reached by some threads of the block only",
+        "0412": "shared memory is read before it is written, or raced for",
+        "0806": "division by zero",
+    }
+    return Diagnostic(fault.code, words.get(fault.code, f"a kernel failed with code {fault.code}"), compute.span)
