@@ -7,6 +7,10 @@ from time import perf_counter
 from attrs import Factory, define, frozen
 
 from compiler.hir.module import Form, HirFunction
+from compiler.passes.canonicalize import canonicalize
+from compiler.passes.cse import cse
+from compiler.passes.dce import dce
+from compiler.passes.hoist import hoist
 from compiler.passes.slots_to_carried import slots_to_carried
 from compiler.passes.threads_to_loops import threads_to_loops
 
@@ -26,6 +30,10 @@ def _loops_of_threads(function: HirFunction) -> HirFunction:
 NEST: tuple[NamedPass, ...] = (
     NamedPass("threads-to-loops", _loops_of_threads),  # of custom kernels; first, since the others know loops only
     NamedPass("slots-to-carried", slots_to_carried),
+    NamedPass("canonicalize", canonicalize),
+    NamedPass("cse", cse),
+    NamedPass("hoist", hoist),  # after cse: equal values that stood in two loops move once
+    NamedPass("dce", dce),
 )
 """From what lowering made to a clean nest, before analysis lifts it and a schedule places it."""
 
