@@ -27,8 +27,8 @@ def showing() -> Iterator[Callable[[str], None]]:
     progress = Progress(sys.stderr)
     streams = sys.stdout, sys.stderr
     if sys.stdout.isatty():
-        sys.stdout = Announced(sys.stdout, progress)  # type: ignore[assignment]
-    sys.stderr = Announced(sys.stderr, progress)  # type: ignore[assignment]
+        sys.stdout = Announced(sys.stdout, progress)
+    sys.stderr = Announced(sys.stderr, progress)
     try:
         yield progress.now
     finally:

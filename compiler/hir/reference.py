@@ -89,7 +89,7 @@ def form(cls: type[Instruction]) -> str:
     """The text form in general: `reduce monoid %values... over=names`."""
     syntax = syntax_of(cls)
     parts = ["OPERATOR" if syntax.tabled else cls.mnemonic]
-    parts += [word.name for word in syntax.words]
+    parts += [word.name.rstrip("_") for word in syntax.words]
     operands = []
     for operand in syntax.operands:
         shown = f"%{operand.name.rstrip('_')}" + ("..." if operand.role is Role.OPERANDS else "") + ("[...]" if operand.index else "")
