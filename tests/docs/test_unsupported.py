@@ -1,0 +1,58 @@
+"""What docs/zynml.md lists as not supported yet is refused with ZYN0109 and a hint."""
+
+import pytest
+
+from tests.docs.test_examples import outcome
+
+KERNEL = "let A = zeros(4)\nlet y = compute(A) {} {{ for i in 0..M: out[i] = {} }}\n"
+
+REFUSED = {
+    "struct": "struct P { x: int }",
+    "enum": "enum E { A, B }",
+    "match": "match 1 { case 1 { } case _ { } }",
+    "trait": "trait T { def f(self): int }",
+    "impl": "impl int { def f(self): int { 1 } }",
+    "type parameters": "def f<T>(x: T): T { x }",
+    "a map": 'let x = {"a": 1}',
+    "a record": "let x = {a: 1}",
+    "a set": "def f(x: set[int]): int { 1 }",
+    "Option": "def f(x: ?int): int { 1 }",
+    "Some": "let x = Some(1)",
+    "Result": "def f(x: Result<int, String>): int { 1 }",
+    "??": "let x = 1 ?? 2",
+    "e?": "def f(x: int): int { x? }",
+    "try": "try { println(1) } catch _ { println(2) }",
+    "throw": "throw 1",
+    "async": "async def f(): int { 1 }",
+    "await": "def f(): int { 1 }\nlet x = await f()",
+    "&": "let x = println(1) & println(2)",
+    "stream": "stream [1] |> sink(println)",
+    "effect": "effect E { def f(): int }",
+    "a duration": "let x = 5ms",
+    "a size": "let x = 16KB",
+    "abstract": 'abstract Money(i64) with Suffixes("usd") { value: i64 }',
+    "extern struct": "extern struct T<A>",
+    "an opaque type": '@opaque("$T") type T',
+    "module": "module a",
+    "import image": 'let i = import image("a.png") as Image',
+    "dot of tiles": "let A = zeros(4, 4)\nlet y = compute(A) { for i in 0..M: out[i] = dot(A[i], A[i]) }",
+    "a slice": "let A = zeros(64)\nlet y = compute(A) { for i in 0..S step 32: out[i:i+32] = A[i:i+32] }",
+    "a function as operator": "let A = zeros(4)\nlet y = compute(A) @kernel(reduce, def(a, b): a + b) { for i in 0..M: yield A[i] }",
+    "init": "let A = zeros(4)\nlet y = compute(A) @kernel(reduce, +, init=0.0) { for i in 0..M: yield A[i] }",
+    "@async": KERNEL.format("@async", "A[i]"),
+    "several devices": KERNEL.format('@device(["cuda:0", "cuda:1"])', "A[i]"),
+    "match in a kernel": KERNEL.format("", "match i { case 0 { 1.0 } case _ { A[i] } }"),
+    "a named kernel": "@kernel(elementwise) def g(x: tensor[N]) { for i in 0..N: out[i] = x[i] }",
+    "json": 'let x = load("a.json")',
+    "safetensors": 'let x = load("a.safetensors")',
+    "histogram": "render histogram(zeros(3)) { }",
+    "f8": "def f(x: tensor[N, f8e4m3]) { x }",
+    "i128": "let x: i128 = 1",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused_and_the_message_says_so(name: str) -> None:
+    first = outcome(REFUSED[name] + "\n").splitlines()[0]
+    assert first.startswith("error[ZYN0109]: "), first
+    assert first.endswith(("not supported yet", "supported yet in a kernel")), first
