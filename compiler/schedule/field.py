@@ -19,7 +19,14 @@ MAP_VECTORS = 2
 """Vectors a map keeps in flight: enough to hide load latency; more only grows the code."""
 
 ACCUMULATORS = 4
-"""Vector accumulators of a reduction along contiguous memory: latency of an add times adds a cycle."""
+"""Vector accumulators of a reduction along contiguous memory: latency of an add times adds a cycle. Where it runs through a whole
+tensor, twice as many: more loads in flight, and no short rows that they would overshoot."""
+
+WINDOW_ROWS = 4
+"""Rows in flight of a window that moves over a picture."""
+
+MOST_SHARED = 3
+"""Axes that are shared out together: each costs a division an iteration, and three are enough to keep all cores busy."""
 
 SQUARE = 16
 """The largest square of elements that is turned in registers."""
@@ -62,7 +69,7 @@ def _threaded(field: HirFunction, facts: _Facts, order: list[str]) -> list[str]:
     short for the arithmetic that finds their place."""
     leading = list(takewhile(lambda axis: axis in facts.common, order))
     if leading:
-        return leading if facts.reduced else leading[: max(1, len(leading) - 1)]
+        return leading[:MOST_SHARED] if facts.reduced else leading[: max(1, len(leading) - 1)]
     return order[:1] if order and order[0] not in facts.ordered else []
 
 
@@ -168,12 +175,25 @@ def _choose_vector(
         _turn_squares(field, facts, machine, tiles, reasons)
         return
     lanes = _lanes(field, best, machine.lanes(facts.widest))
-    vectors = ACCUMULATORS if best in facts.reduced and not tiles else MAP_VECTORS
-    if best not in facts.reduced and any(isinstance(op, Reduce) and best in axes_of(op) for op in field.body.body):
+    accumulators = ACCUMULATORS if facts.common else 2 * ACCUMULATORS
+    vectors = accumulators if best in facts.reduced and not tiles else MAP_VECTORS
+    downwards = best not in facts.reduced and any(isinstance(op, Reduce) and best in axes_of(op) for op in field.body.body)
+    if downwards and _slides(field, best, facts):
+        rows = [a for a in facts.common if a != best and a not in tiles and _slides(field, a, facts)]
+        if rows:
+            tiles[rows[-1]] = (_registers(field, rows[-1], WINDOW_ROWS if machine.vector_registers >= 32 else WINDOW_ROWS // 2, 1), 1)
+            reasons.append(f"{rows[-1]} moves the window too: some of its rows share what is read")
+    elif downwards:
         # The reduction walks down columns: a wide panel reads whole stretches of each row, which the prefetcher follows.
         vectors = machine.vector_registers // 2
     tiles[best] = (_registers(field, best, vectors, lanes), lanes)
     reasons.append(f"{best} is the vector: memory is contiguous along it")
+
+
+def _slides(field: HirFunction, axis: str, facts: _Facts) -> bool:
+    """Whether a reduction moves a window along the axis: then rows are short stretches read again and again, from the cache."""
+    loads = [op for op in field.body.body if isinstance(op, Load)]
+    return any(form.coefficient(axis) and facts.reduced.intersection(form.names) for op in loads for form in op.index)
 
 
 def _turn_squares(

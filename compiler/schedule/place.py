@@ -46,11 +46,17 @@ class _Region:
     """Axes whose loop this is the body of."""
     forms: dict[str, Affine] = Factory(dict)
     masks: dict[str, Affine] = Factory(dict)
+    narrow: dict[str, AxisPlan] = Factory(dict)
+    """Plans that hold here instead of the table's: the ends of axes go in smaller tiles."""
     made: dict[Value, Value] = Factory(dict)
 
     @property
     def looped(self) -> set[str]:
         return set(self.forms)
+
+    def inside(self, builder: Builder, axes: Iterable[str]) -> "_Region":
+        """The body of a loop in this region, over these axes."""
+        return _Region(builder, self, frozenset(axes), dict(self.forms), dict(self.masks), dict(self.narrow))
 
     def find(self, value: Value) -> Value | None:
         region: _Region | None = self
@@ -73,7 +79,7 @@ class _Placing:
         self.scope = field.scope()
         self.out = FunctionBuilder(field.name, Form.TILE)
         for plan in table.plans:
-            for name, extent, _ in plan.digits():
+            for name, extent, _ in dict.fromkeys((*plan.digits(), *plan.narrowed().digits())):
                 self.out.function.axes[name] = Affine.of(extent)
                 self.out._taken.add(name)
         self.named = {result.name: result for op in field.body.body for result in op.results}
@@ -206,7 +212,7 @@ class _Placing:
 
     def shared_out(self, group: Sequence[Target], region: _Region) -> None:
         """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop: first the whole tiles,
-        then every combination of axes at the masked end that their tile doesn't divide."""
+        then every combination of axes at the end that their tile doesn't divide."""
         needed = set.intersection(*[self.target_axes(target) for target in group])
         plans = [plan for plan in self.table.plans if plan.place == "thread" and plan.axis in needed]
         extents = {plan.axis: self.field.axes[plan.axis].value for plan in plans}
@@ -216,13 +222,15 @@ class _Placing:
                 self.thread_loop(plans, frozenset(ends), group, region)
 
     def thread_loop(self, plans: Sequence[AxisPlan], ends: frozenset[str], group: Sequence[Target], region: _Region) -> None:
-        """One loop over the product of the axes' tiles: the masked last one for axes in `ends`, the whole ones for the others."""
+        """One loop over the product of the axes' tiles: narrow, masked ones at the end of axes in `ends`, whole ones of the others."""
         b = region.builder
         extents = [self.field.axes[plan.axis] for plan in plans]
+        here = [plan.narrowed() if plan.axis in ends else plan for plan in plans]
         wholes = [extent.floordiv(plan.tile) for extent, plan in zip(extents, plans, strict=True)]
+        starts = [whole * (plan.tile // small.tile) for whole, plan, small in zip(wholes, plans, here, strict=True)]
         lengths = [
-            extent.ceildiv(plan.tile) - whole if plan.axis in ends else whole
-            for extent, plan, whole in zip(extents, plans, wholes, strict=True)
+            extent.ceildiv(small.tile) - start if plan.axis in ends else whole
+            for extent, plan, small, whole, start in zip(extents, plans, here, wholes, starts, strict=True)
         ]
         if any(length.value == 0 for length in lengths):
             return
@@ -233,16 +241,17 @@ class _Placing:
             total = b.mul(total, count)
         high = lengths[0] if len(plans) == 1 else Affine.of(total.name)
         with b.loop(f"{plans[0].axis}0", 0, high, place="thread") as (body, loop):
-            inner = _Region(body, region, frozenset(plan.axis for plan in plans), dict(region.forms), dict(region.masks))
+            inner = region.inside(body, [plan.axis for plan in plans])
             place = loop.variable
             digits: list[Affine] = []
             for plan, count in reversed(list(zip(plans[1:], counts[1:], strict=True))):
                 digits.append(Affine.of(body.op("rem", place, count, name=f"{plan.axis}0").name))
                 place = body.op("div", place, count)
             digits.append(Affine.of(place.name))
-            for plan, digit, whole, extent in zip(plans, reversed(digits), wholes, extents, strict=True):
-                inner.forms[plan.axis] = plan.form(digit + whole if plan.axis in ends else digit)
+            for plan, digit, start, extent in zip(here, reversed(digits), starts, extents, strict=True):
+                inner.forms[plan.axis] = plan.form(digit + start if plan.axis in ends else digit)
                 if plan.axis in ends:
+                    inner.narrow[plan.axis] = plan
                     inner.masks[plan.axis] = extent
             self.produce(group, inner, {})
 
@@ -260,7 +269,8 @@ class _Placing:
         carried = [value for target in carrying for value in result[target]]
         with region.builder.loop(f"{plan.axis}0", low, high, carried=carried) as (body, loop):
             form = plan.form(loop.variable.name)
-            inner = _Region(body, region, frozenset((plan.axis,)), {**region.forms, plan.axis: form}, dict(region.masks))
+            inner = region.inside(body, (plan.axis,))
+            inner.forms[plan.axis] = form
             if ragged:
                 inner.masks[plan.axis] = self.field.axes[plan.axis]
             inside: dict[Target, list[Value]] = {}
@@ -296,7 +306,7 @@ class _Placing:
         with b.loop("chunk", 0, CHUNKS, place="thread") as (body, loop):
             first = body.op("min", body.op("mul", loop.variable, share), total, name="first")
             last = body.op("min", body.add(first, share), total)
-            inner = _Region(body, region, frozenset(), dict(region.forms), dict(region.masks))
+            inner = region.inside(body, ())
             own: dict[Target, list[Value]] = {t: self.identity(t, inner) for t in carrying if isinstance(t, Reduce | Contract)}
             self.one_loop(plan, Affine.of(first.name), Affine.of(last.name), False, group, carrying, inner, own)
             for buffer, value in zip(buffers, [v for t in carrying for v in own[t]], strict=True):
@@ -338,18 +348,21 @@ class _Placing:
 
     # ---- reductions ----
 
-    def tile_axes(self, axes: Iterable[str]) -> tuple[tuple[str, int], ...]:
-        return tuple((name, extent) for axis in axes for name, extent, _ in self.table[axis].digits())
+    def plan(self, axis: str, region: _Region) -> AxisPlan:
+        return region.narrow.get(axis) or self.table[axis]
+
+    def tile_axes(self, axes: Iterable[str], region: _Region) -> tuple[tuple[str, int], ...]:
+        return tuple((name, extent) for axis in axes for name, extent, _ in self.plan(axis, region).digits())
 
     def identity(self, target: Reduce | Contract, region: _Region) -> list[Value]:
         if isinstance(target, Contract):
             if target.accumulator is not None:
                 raise NotPlaceable("a contraction with an accumulator in a field")
             axes = sorted(self.axes([target.a, target.b]), key=self.table.order)
-            return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, self.tile_axes(axes)))]
+            return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, self.tile_axes(axes, region)))]
         axes = sorted(self.axes(target.values), key=self.table.order)
         return [
-            region.builder.const(number, Tile(dtype_of(value), self.tile_axes(axes)))
+            region.builder.const(number, Tile(dtype_of(value), self.tile_axes(axes, region)))
             for value, number in zip(target.values, identity_of(target.monoid, [dtype_of(v) for v in target.values]), strict=True)
         ]
 
@@ -396,7 +409,7 @@ class _Placing:
 
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: _Region) -> list[Value]:
         """After the last loop: the static digits of the reduced axes combined."""
-        over = [name for name, _ in self.tile_axes(a for a in target.over if a in self.table)]
+        over = [name for name, _ in self.tile_axes((a for a in target.over if a in self.table), region)]
         if not over:
             return accumulators
         monoid = "add" if isinstance(target, Contract) else target.monoid
@@ -432,7 +445,7 @@ class _Placing:
         b = region.builder
         if isinstance(op, Const):
             axes = [name for name, _ in union_axes(value) if name in self.table]
-            return b.const(op.value, Tile(dtype_of(value), self.tile_axes(axes)))
+            return b.const(op.value, Tile(dtype_of(value), self.tile_axes(axes, region)))
         if isinstance(op, Load):
             where = self.mask(region, [a for a, _ in self.scope.axes_of(*op.index)], op.where)
             mem = region.find(op.mem)
@@ -457,7 +470,7 @@ class _Placing:
         if mem not in self.sources:
             return [self.form(form, region) for form in index]
         kept = [self.form(form, region) for form in index]
-        extra = [self.table[axis].within() for axis in self.shared_axes(mem)]
+        extra = [self.plan(axis, region).within() for axis in self.shared_axes(mem, region)]
         return extra + kept
 
     # ---- masks ----
@@ -482,15 +495,15 @@ class _Placing:
 
     # ---- local buffers ----
 
-    def shared_axes(self, mem: Value) -> list[str]:
+    def shared_axes(self, mem: Value, region: _Region) -> list[str]:
         """Axes whose loops stand outside the buffer but whose tile digits it must keep apart."""
         outside = self.target_axes(self.sources[mem]) - self.private_axes(mem)
-        return [a for a in sorted(outside, key=self.table.order) if self.table[a].digits()]
+        return [a for a in sorted(outside, key=self.table.order) if self.plan(a, region).digits()]
 
     def make_buffer(self, store: Store, region: _Region) -> None:
         type = store.mem.type
         assert isinstance(type, Mem)
-        extra = [Affine.of(self.table[axis].tile) for axis in self.shared_axes(store.mem)]
+        extra = [Affine.of(self.plan(axis, region).tile) for axis in self.shared_axes(store.mem, region)]
         region.made[store.mem] = region.builder.alloc(
             Mem(type.dtype, (*extra, *type.dims), space=type.space, align=64), store.mem.name
         )

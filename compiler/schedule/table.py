@@ -3,13 +3,16 @@
 An axis `j` with the digits (2, 16) is the number `j = 32*j0 + 16*j1 + simd`: `j0` is a loop, bound to a place, `j1` counts
 registers, `simd` the lanes of a vector."""
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from compiler.hir.affine import Affine, AffineLike
 from compiler.tuples import as_tuple
 
 SIMD = "simd"
 """Name of the one tile axis that is a vector."""
+
+NARROW = 2
+"""Vectors that the end of an axis keeps in flight."""
 
 
 @frozen
@@ -21,17 +24,24 @@ class AxisPlan:
     place: str = "time"
     registers: int = 1
     lanes: int = 1
+    digit: str = "r"
+    """Tells the register digits of two plans of one axis apart."""
 
     @property
     def tile(self) -> int:
         """Elements of the axis that one iteration of its loop covers."""
         return self.registers * self.lanes
 
+    def narrowed(self) -> "AxisPlan":
+        """The plan for the end of the axis, where a tile of many vectors would be mostly empty."""
+        few = self.lanes > 1 and self.registers > NARROW
+        return evolve(self, registers=NARROW, digit="n") if few else self
+
     def digits(self) -> tuple[tuple[str, int, int], ...]:
         """Tile digits as (name, extent, stride)."""
         found = []
         if self.registers > 1:
-            found.append((f"{self.axis}_r", self.registers, self.lanes))
+            found.append((f"{self.axis}_{self.digit}", self.registers, self.lanes))
         if self.lanes > 1:
             found.append((SIMD, self.lanes, 1))
         return tuple(found)
