@@ -1,37 +1,115 @@
-"""Finds the examples of a page: each fenced program with the output that stands under it, or none."""
+"""The examples of a page: fenced programs, what stands under them, and what the program above a fenced stage gives there.
 
+`python -m tests.docs.examples` writes all of that anew (and the pages made from declarations); read the difference before you commit it."""
+
+import contextlib
+import io
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
+
+from compiler.diagnostics import ZyntaxError, render
+from compiler.driver import DriverOptions, Session
+from compiler.schedule.machine import CpuMachine
+from compiler.source import Source, Sources
+from zynml.api import open_source
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "errors.md")]
+"""The error index has programs that are wrong on purpose, and tests of its own."""
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+STAGE = re.compile(r"--emit ([\w=-]+)")
+MACHINE = CpuMachine(512, 32)
+"""For which the pages show schedules, wherever they are read."""
 
 
 @frozen
 class Example:
-    """`output` None: it only has to run."""
+    """A fenced text. Of an output, a `text` right under a program, and of a stage, a `hir` or `schedule`, `program` is what it belongs to."""
 
     page: str
     line: int
     language: str
     text: str
-    output: str | None
+    program: str = ""
+    stage: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.page}:{self.line}"
+        return f"{self.page}:{self.line}{' ' + self.stage if self.stage else ''}"
+
+    @property
+    def renewed(self) -> str:
+        """What should stand there."""
+        match self.language:
+            case "text" if self.program:
+                return outcome(self.program)
+            case "hir" | "schedule":
+                return stage_of(self.program, self.stage)
+            case _:
+                return self.text
 
 
-def examples(path: Path, language: str) -> list[Example]:
-    """The page's examples in a language, in order."""
+def examples(path: Path) -> list[Example]:
+    """All fenced texts of a page, in order."""
     text = path.read_text(encoding="utf-8")
-    found = list(FENCE.finditer(text))
-    out = []
-    for here, after in zip(found, [*found[1:], None], strict=False):
-        if here[1] == language:
-            follows = after is not None and after[1] == "text" and not text[here.end() : after.start()].strip()
-            out.append(
-                Example(path.name, text.count("\n", 0, here.start()) + 2, language, here[2], after[2] if after is not None and follows else None)
-            )
-    return out
+    found = []
+    program, end = "", 0
+    for fence in FENCE.finditer(text):
+        language, between = fence[1], text[end : fence.start()]
+        made = Example(path.name, text.count("\n", 0, fence.start()) + 2, language, fence[2])
+        if language == "zynml":
+            program = fence[2]
+        elif language in ("hir", "schedule"):
+            made = evolve(made, program=program, stage=STAGE.findall(between)[-1])
+        elif language == "text" and not between.strip() and found and found[-1].language == "zynml":
+            made = evolve(made, program=program)
+        found.append(made)
+        end = fence.end()
+    return found
+
+
+def outcome(text: str) -> str:
+    """What a program prints on the CPU, and the messages that it ends with."""
+    output = io.StringIO()
+    sources = Sources()
+    try:
+        with contextlib.redirect_stdout(output):
+            _session(text, sources).run()
+    except ZyntaxError as error:
+        return output.getvalue() + "\n\n".join(render(one, sources) for one in error.diagnostics) + "\n"
+    return output.getvalue()
+
+
+def stage_of(text: str, stage: str) -> str:
+    """A program at a stage, on the machine of the pages."""
+    session = _session(text, Sources())
+    session.kernel_options = evolve(session.kernel_options, machine=MACHINE)
+    return str(session.emit(stage)).rstrip("\n") + "\n"
+
+
+def _session(text: str, sources: Sources) -> Session:
+    return open_source(sources.add(Source("example.zynml", text)), DriverOptions(threads=2), sources, lambda warning: None)
+
+
+def renew(path: Path) -> None:
+    """Writes the page's outputs and stages anew."""
+    fresh = iter([example.renewed for example in examples(path)])
+    text = path.read_text(encoding="utf-8")
+    path.write_text(FENCE.sub(lambda fence: f"```{fence[1]}\n{next(fresh)}```", text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    from compiler.hir import reference as instructions
+    from zynml.stdlib import reference as functions
+
+    made: dict[str, Callable[[], str]] = {"library.md": functions.markdown, "hir-instructions.md": instructions.markdown}
+    for name, markdown in made.items():
+        (ROOT / "docs" / name).write_text(markdown(), encoding="utf-8")
+    for page in PAGES:
+        sys.stderr.write(f"{page.name}\n")
+        renew(page)

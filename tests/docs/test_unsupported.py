@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.docs.test_examples import outcome
+from tests.docs.examples import outcome
 
 KERNEL = "let A = zeros(4)\nlet y = compute(A) {} {{ for i in 0..M: out[i] = {} }}\n"
 
