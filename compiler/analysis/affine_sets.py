@@ -170,6 +170,8 @@ def _never_zero_by_gcd(form: Affine) -> bool:
 def _match_digits(pair: tuple[Affine, Affine], found: Solution, unknowns: Box, known: Box) -> bool:
     left = pair[0].substitute(found.values)
     mine = [(s, c) for s, c in left.terms if isinstance(s, str) and s in unknowns]
+    if not all(_only_linear(left, name) for name in unknowns):
+        return False  # `i - 3*floor(i/3)` is `i % 3`: no digit
     if not digits_unique([(c, unknowns[s]) for s, c in mine]):
         return False
     right = pair[1]

@@ -308,3 +308,19 @@ def test_int_masks_are_conditions() -> None:
     for dtype in ("u8", "i64", "bool"):
         x, m = numbers("f32", 100), numbers(dtype, 100, small=True)
         exactly(launched(text, x, m), np.where(m != 0, x, np.float32(0)))
+
+
+def test_remainders_and_quotients_as_indices() -> None:
+    folded = "def f(x) {\n    compute(x) -> tensor[3, i64] { for i in 0..N: out[i % 3] += x[i] }\n}\n"
+    split = "def f(x) {\n    compute(x) -> tensor[N, 3] { for i in 0..3 * N: out[i / 3, i % 3] = x[i] }\n}\n"
+    last = "def f(x) {\n    compute(x) -> tensor[7, i64] { for i in 0..N: out[i / 150] = x[i] }\n}\n"
+    for size in (1, 3, 31, 257, 1000):
+        x = numbers("i64", size, small=True)
+        exactly(launched(folded, x), np.array([x[k::3].sum() for k in range(3)]))
+        try:
+            exactly(launched(last, x), np.array([x[150 * k : 150 * k + 150][-1] if 150 * k < size else 0 for k in range(7)]))
+        except ZynMLError as error:
+            assert error.codes == ("ZYN0404",)
+    for size in (3, 33, 999):
+        x = numbers("f32", size)
+        exactly(launched(split, x), x.reshape(-1, 3))
