@@ -339,6 +339,7 @@ class Lowering(ResultPlanning):
             shared_memory_bytes=self.kernel.shared_memory_bytes or 0,
             max_registers=self.kernel.max_registers or None,
             workgroup=custom.workgroup(body) if self.kernel.kernel_type is KernelType.CUSTOM else self.kernel.workgroup_size,
+            grid=custom.grid(body) if self.kernel.kernel_type is KernelType.CUSTOM else None,
         )
         equations = [*self.sizes.equations, *(self._at_launch(equation) for equation in body.equations)]
         used = body.accesses

@@ -50,6 +50,14 @@ def workgroup(body: Body) -> tuple[int, int, int]:
     return body.kernel.workgroup_size or DEFAULT_WORKGROUP
 
 
+def grid(body: Body) -> tuple[Affine, Affine, Affine] | None:
+    """Blocks along x, y and z when the program says how many."""
+    if body.kernel.grid_size is None:
+        return None
+    x, y, z = body.kernel.grid_size
+    return Affine((), x), Affine((), y), Affine((), z)
+
+
 def _name(node: nodes.Call) -> str:
     assert isinstance(node.function, nodes.Name)
     return node.function.name
