@@ -9,6 +9,7 @@ from compiler.backends.llvm.arithmetic import from_memory, to_memory
 from compiler.backends.llvm.bundle import Bundle, build, points, static_axes, unsupported
 from compiler.backends.llvm.frame import Memory
 from compiler.backends.llvm.indexing import Address, Indexing
+from compiler.backends.llvm.masked import guards_of, is_guarded, load_where
 from compiler.backends.llvm.types import I8, I64, PTR, memory_type, register_type
 from compiler.backends.llvm.writer import Value, constant
 from compiler.hir.affine import Affine
@@ -35,9 +36,8 @@ def _mask(frame: Frame, indexing: Indexing, point: dict[str, int], where: HirVal
     found: Value | None = None
     if where is not None:
         found = _at(frame, frame.values[where.name], point, indexing.lanes)
-    for guard in frame.guards:
-        if not guard.forms or any(form in guard.forms for form in indexing.index):
-            found = w.both(found, _at(frame, frame.values[guard.condition], point, indexing.lanes))
+    for guard in guards_of(frame, indexing.index):
+        found = w.both(found, _at(frame, frame.values[guard.condition], point, indexing.lanes))
     if padded:
         found = w.both(found, indexing.inside(point))
     return found
@@ -60,7 +60,7 @@ def load(frame: Frame, op: Load) -> None:
         address = indexing.at(point)
         scalar = not address.pointer.type.lanes and (address.step is None or address.step.number == 0)
         if scalar and not (mask is not None and mask.type.lanes):
-            return _load_one(frame, address.pointer, mask, dtype, pad, notes)
+            return load_where(w, address.pointer, mask, dtype, pad, notes)
         held = memory_type(dtype, lanes)
         other = to_memory(w, w.splat(pad, lanes), dtype)
         if address.step is not None and address.step.number == 1:
@@ -77,7 +77,7 @@ def load(frame: Frame, op: Load) -> None:
             text = f"call {held} @{kind}({pointers.type} align {align} {pointers.text}, {every}, {other}){notes}"
         return from_memory(w, w.value(held, text), dtype)
 
-    axis = turned_axis(indexing, axes) if op.where is None and op.pad is None and not _guarded(frame, indexing) else None
+    axis = turned_axis(indexing, axes) if op.where is None and op.pad is None and not is_guarded(frame, indexing.index) else None
     if axis is None:
         frame.define(op, build(w, type, one))
         return
@@ -85,29 +85,8 @@ def load(frame: Frame, op: Load) -> None:
     frame.define(op, Bundle(dtype, axes, simd, lanes, tuple(found[tuple(p.values())] for p in points(axes))))
 
 
-def _guarded(frame: Frame, indexing: Indexing) -> bool:
-    """Whether a check that was passed masks this access."""
-    return any(not guard.forms or any(form in guard.forms for form in indexing.index) for guard in frame.guards)
-
-
 def _number(value: float | int | bool, dtype: str) -> float | int:
     return int(value) if register_type(dtype).element.startswith("i") else float(value)
-
-
-def _load_one(frame: Frame, pointer: Value, mask: Value | None, dtype: str, pad: Value, notes: str) -> Value:
-    w = frame.w
-    align = bytes_of(dtype)
-    if mask is None:
-        return from_memory(w, w.load(memory_type(dtype), pointer, align, notes), dtype)
-    inside, after = w.label("inside"), w.label("after")
-    w.start(w.label("mask"))
-    before = w.block
-    w.branch_if(mask, inside, after)
-    w.start(inside)
-    found = from_memory(w, w.load(memory_type(dtype), pointer, align, notes), dtype)
-    end = w.block
-    w.start(after)
-    return w.phi(found.type, [(found, end), (pad, before)])
 
 
 def store(frame: Frame, op: Store) -> None:
@@ -129,7 +108,7 @@ def store(frame: Frame, op: Store) -> None:
     notes = frame.notes(memory, op.mem.name)
     align = bytes_of(dtype)
 
-    turned = turned_axis(indexing, axes) if op.where is None and not _guarded(frame, indexing) else None
+    turned = turned_axis(indexing, axes) if op.where is None and not is_guarded(frame, indexing.index) else None
     if turned is not None:
         store_turned(w, indexing, axes, turned, notes, lambda point: to_memory(w, w.splat(bundle.at(point), lanes), dtype))
         return

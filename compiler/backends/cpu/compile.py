@@ -17,7 +17,8 @@ from runtime.cpu import detect, load, pool
 @frozen
 class CpuOptions:
     """`cpu` and `features` None: this machine's. `threads`: "auto" (libgomp where it loads, else a pool), "gomp", "pool" or
-    "serial". `report`: the variant that finds the first fault, in the nest's own order."""
+    "serial". `report`: the variant that finds the first fault, in the nest's own order. `ordinary_sizes`: every size that is an extent
+    of a memory lies in 0..2^47, which LLVM is told."""
 
     level: OptimizationLevel = OptimizationLevel.O3
     triple: str | None = None
@@ -25,6 +26,7 @@ class CpuOptions:
     features: str | None = None
     threads: str = "auto"
     report: bool = False
+    ordinary_sizes: bool = True
 
 
 def compile_function(function: HirFunction, options: CpuOptions | None = None, reference: HirFunction | None = None) -> NativeKernel:
@@ -35,7 +37,8 @@ def compile_function(function: HirFunction, options: CpuOptions | None = None, r
     target = load.target(options.triple, options.cpu, options.features, _code_level(options.level))
     parallel = "serial" if options.report else pool.kind() if options.threads == "auto" else options.threads
     mode = Mode.REPORT if options.report else Mode.FAST
-    module, checks = emit_function(function, mode, parallel, attributes(target, options.level), has_half(target))
+    ordinary = options.ordinary_sizes and not options.report
+    module, checks = emit_function(function, mode, parallel, attributes(target, options.level), has_half(target), ordinary)
     text = module.text()
     timings = {"emit": time.perf_counter() - started}
     compiled = load.CompiledModule(text, target, options.level.value, timings, is_explicit(function))

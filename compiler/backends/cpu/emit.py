@@ -18,9 +18,12 @@ from compiler.hir.memory import Alloc, Check, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Tile
 
+ORDINARY = 1 << 47
+"""Extents of memories are below it: the address space of a program has no more bytes."""
+
 
 def emit_function(
-    function: HirFunction, mode: Mode, parallel: str, attributes: tuple[str, ...], native_half: bool
+    function: HirFunction, mode: Mode, parallel: str, attributes: tuple[str, ...], native_half: bool, ordinary_sizes: bool = True
 ) -> tuple[ModuleWriter, list[faults.CheckSite]]:
     """The module of a kernel, and in REPORT mode the checks by the numbers that its records use."""
     module = ModuleWriter(function.name, attributes, native_half)
@@ -33,8 +36,8 @@ def emit_function(
     threads = w.load(I64, w.offset(slots, constant(I64, 8 * count), I8))
     record = w.load(PTR, w.offset(slots, constant(I64, 8 * count + 8), I8))
     frame = new_frame(kernel, w, threads, record)
-    sizes = {str(d) for p in function.parameters if isinstance(p.type, Mem) for d in p.type.dims}
-    ranged = module.metadata("!{i64 0, i64 140737488355328}")
+    sizes = sizes_of_memories(function) if ordinary_sizes else frozenset()
+    ranged = module.metadata(f"!{{i64 0, i64 {ORDINARY}}}")
     for number, parameter in enumerate(function.parameters):
         place = w.offset(slots, constant(I64, 8 * number), I8)
         if isinstance(parameter.type, Mem):
@@ -52,6 +55,11 @@ def emit_function(
     close_frame(frame)
     w.ret(w.load(I64, frame.flag))
     return module, kernel.checks
+
+
+def sizes_of_memories(function: HirFunction) -> frozenset[str]:
+    """Names of the parameters that are an extent of a memory."""
+    return frozenset(str(d) for p in function.parameters if isinstance(p.type, Mem) for d in p.type.dims)
 
 
 def symbol_name(function: HirFunction) -> str:

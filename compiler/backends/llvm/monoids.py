@@ -205,7 +205,8 @@ def contract(frame: Frame, op: Contract) -> None:
     summed = [axis for axis in dict.fromkeys((*a.axes, *b.axes)) if axis[0] in op.over]
     simds = {bundle.simd for bundle in (a, b, accumulator) if bundle is not None and bundle.simd}
     if len(simds) > 1:
-        raise unsupported(f"a contraction of two vector axes, {' and '.join(sorted(simds))}", "place one of them in registers", w.module.backend)
+        what = f"a contraction of two vector axes, {' and '.join(sorted(simds))}"
+        raise unsupported(what, "place one of them in registers", w.module.backend)
     simd = next(iter(simds), None)
     lanes = max(a.lanes, b.lanes, accumulator.lanes if accumulator is not None else 0)
     lanes_summed = simd is not None and simd in op.over

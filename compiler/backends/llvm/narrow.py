@@ -15,6 +15,8 @@ def round_narrow(w: FunctionWriter, value: Value, dtype: str) -> Value:
     """The f32 rounded to the narrow type, still as an f32."""
     if dtype == "f16" and has_f16(w):
         return w.convert("fpext", w.convert("fptrunc", value, "half"), "float")
+    if dtype == "bf16" and w.module.native_bfloat:
+        return w.convert("fpext", w.convert("fptrunc", value, "bfloat"), "float")
     if dtype == "bf16":
         return w.convert("bitcast", w.binary("and", _bf16_rounded(w, value), _const(value, 0xFFFF0000)), "float")
     return from_bits(w, to_bits(w, value, dtype), dtype)
@@ -24,6 +26,8 @@ def to_bits(w: FunctionWriter, value: Value, dtype: str) -> Value:
     """An f32 as the bits of the narrow type, rounded."""
     if dtype == "f16" and has_f16(w):
         return w.convert("bitcast", w.convert("fptrunc", value, "half"), "i16")
+    if dtype == "bf16" and w.module.native_bfloat:
+        return w.convert("bitcast", w.convert("fptrunc", value, "bfloat"), "i16")
     if dtype == "bf16":
         return w.convert("trunc", w.binary("lshr", _bf16_rounded(w, value), _const(value, 16)), "i16")
     exponent, mantissa = _FORMATS[dtype]

@@ -30,7 +30,7 @@ class LlvmType:
     @property
     def bits(self) -> int:
         """Bits of one element."""
-        return {"float": 32, "double": 64, "half": 16}.get(self.element) or (64 if self.is_pointer else int(self.element[1:]))
+        return {"float": 32, "double": 64, "half": 16, "bfloat": 16}.get(self.element) or (64 if self.is_pointer else int(self.element[1:]))
 
     @property
     def is_pointer(self) -> bool:
@@ -38,7 +38,7 @@ class LlvmType:
 
     @property
     def is_float(self) -> bool:
-        return self.element in ("float", "double", "half")
+        return self.element in ("float", "double", "half", "bfloat")
 
     @property
     def bytes(self) -> int:

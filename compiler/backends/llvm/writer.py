@@ -7,6 +7,9 @@ from contextlib import contextmanager
 
 from compiler.backends.llvm.types import I1, I32, I64, PTR, LlvmType, constant_text, vector
 
+_CONSTRAINTS = {"i1": "b", "i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
+"""Kinds of registers in assembly."""
+
 
 class Value:
     """An operand: its type and its text (`%t3`, `42`, `splat (float 0x...)`). `number` is set for integer constants."""
@@ -35,6 +38,7 @@ class ModuleWriter:
         self.name = name
         self.backend = backend
         self.native_half = native_half
+        self.native_bfloat = False
         self.attributes = ("nounwind", *attributes)
         self.functions: list[FunctionWriter] = []
         self.declarations: dict[str, str] = {}
@@ -107,6 +111,8 @@ class FunctionWriter:
     ) -> None:
         self.module, self.name, self.result, self.linkage, self.attributes = module, name, result, linkage, attributes
         self.parameters = [Value(type, f"%{text}") for type, text in parameters]
+        self.parameter_notes: dict[int, str] = {}
+        """Attributes of parameters by number."""
         self._entry: list[str] = []
         self._lines: list[str] = []
         self._count = 0
@@ -116,7 +122,8 @@ class FunctionWriter:
         """The debug location that lines get: `, !dbg !7`."""
 
     def text(self) -> str:
-        parameters = ", ".join(map(str, self.parameters))
+        notes = [f" {self.parameter_notes[n]}" if n in self.parameter_notes else "" for n in range(len(self.parameters))]
+        parameters = ", ".join(f"{p.type}{note} {p.text}" for p, note in zip(self.parameters, notes, strict=True))
         head = f"define {self.linkage + ' ' if self.linkage else ''}{self.result or 'void'} @{self.name}({parameters}) #0"
         head += f" {self.attributes}" if self.attributes else ""
         return "\n".join([f"{head} {{", "entry:", *self._entry, "  br label %start", "start:", *self._lines, "}"])
@@ -265,6 +272,27 @@ class FunctionWriter:
         if index.number == 0 and not index.type.lanes:
             return pointer
         return self.value(pointer.type.with_lanes(index.type.lanes), f"getelementptr inbounds {element}, {pointer}, {index}")
+
+    # ---- several results ----
+
+    def parts(self, types: Sequence[LlvmType], expression: Callable[[str], str]) -> list[Value]:
+        """The results of an operation that gives several: `expression` makes its text from the type of them all."""
+        if len(types) == 1:
+            return [self.value(types[0], expression(str(types[0])))]
+        whole = vector("{ " + ", ".join(map(str, types)) + " }")
+        made = self.value(whole, expression(str(whole)))
+        return [self.value(type, f"extractvalue {made}, {number}") for number, type in enumerate(types)]
+
+    def assembly(self, text: str, results: Sequence[LlvmType], inputs: str, arguments: Sequence[Value], pure: bool = False) -> list[Value]:
+        """Assembly of the target as one instruction: `$0 ...` are the results, then the arguments. `inputs` gives the arguments'
+        constraints (`r,l`); results get theirs from their types. It is executed by all threads that come here together."""
+        outputs = [f"={_CONSTRAINTS[type.element]}" for type in results]
+        constraints = ",".join([*outputs, *([inputs] if inputs else []), *(() if pure else ("~{memory}",))])
+        what = f'asm {"" if pure else "sideeffect "}"{text}", "{constraints}"({", ".join(map(str, arguments))}) convergent'
+        if not results:
+            self.line(f"call void {what}")
+            return []
+        return self.parts(results, lambda type: f"call {type} {what}")
 
     # ---- blocks ----
 

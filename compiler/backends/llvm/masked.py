@@ -1,0 +1,37 @@
+"""Accesses that happen only where a condition holds, and the passed checks that are such conditions."""
+
+from collections.abc import Iterator, Sequence
+
+from compiler.backends.llvm.arithmetic import from_memory
+from compiler.backends.llvm.frame import Frame, Guard
+from compiler.backends.llvm.types import memory_type
+from compiler.backends.llvm.writer import FunctionWriter, Value
+from compiler.hir.affine import Affine
+from compiler.hir.types import bytes_of
+
+
+def guards_of(frame: Frame, index: Sequence[Affine]) -> Iterator[Guard]:
+    """The passed checks that speak of an access with this index."""
+    for guard in frame.guards:
+        if not guard.forms or any(form in guard.forms for form in index):
+            yield guard
+
+
+def is_guarded(frame: Frame, index: Sequence[Affine]) -> bool:
+    return any(True for _ in guards_of(frame, index))
+
+
+def load_where(w: FunctionWriter, pointer: Value, mask: Value | None, dtype: str, pad: Value, notes: str = "") -> Value:
+    """The element at an address, `pad` where the mask is false."""
+    align = bytes_of(dtype)
+    if mask is None:
+        return from_memory(w, w.load(memory_type(dtype), pointer, align, notes), dtype)
+    inside, after = w.label("inside"), w.label("after")
+    w.start(w.label("mask"))
+    before = w.block
+    w.branch_if(mask, inside, after)
+    w.start(inside)
+    found = from_memory(w, w.load(memory_type(dtype), pointer, align, notes), dtype)
+    end = w.block
+    w.start(after)
+    return w.phi(found.type, [(found, end), (pad, before)])

@@ -1,0 +1,285 @@
+"""Memory on a GPU: addresses from affine indices, loads and stores, shared memory, tables of constants, scratch memory."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import gcd
+
+from compiler.backends.llvm.arithmetic import from_memory, to_memory
+from compiler.backends.llvm.bundle import Bundle, points, static_axes, unsupported
+from compiler.backends.llvm.checks import all_hold
+from compiler.backends.llvm.frame import Memory
+from compiler.backends.llvm.indexing import strides_of
+from compiler.backends.llvm.masked import guards_of, load_where
+from compiler.backends.llvm.types import I8, I64, constant_text, memory_type, pointer, register_type
+from compiler.backends.llvm.writer import Value, constant, poison
+from compiler.backends.nvptx.frame import ALL_LANES, Frame
+from compiler.hir.affine import Affine
+from compiler.hir.gpu import DynamicShared, SharedAlloc
+from compiler.hir.instruction import Value as HirValue
+from compiler.hir.memory import Alloc, GlobalRef, Load, Store
+from compiler.hir.types import Mem, Space, Tile, bytes_of
+
+SWIZZLES = {"128B": 7, "64B": 3, "32B": 1}
+"""Which bits of the row number (128-byte lines) are XORed into the number of a 16-byte chunk."""
+CONSTANT_BYTES = 65536
+LOCAL_BYTES = 512 * 1024
+
+Point = dict[str, int]
+
+
+# ---- addresses -----------------------------------------------------------------------------------------------------------
+
+
+def element_offset(frame: Frame, mem: Mem, index: Sequence[Affine], point: Point | None = None) -> Value:
+    """How many elements into the memory an index is."""
+    w = frame.w
+    total = constant(I64, 0)
+    for form, stride in zip(index, strides_of(frame, mem), strict=True):
+        total = w.add(total, w.mul(frame.affine(form, point or {}), stride))
+    return total
+
+
+def element_address(frame: Frame, mem: HirValue, index: Sequence[Affine], point: Point | None = None, raw: bool = False) -> Value:
+    """Where an element is; `raw`: where it would be without the swizzle, as hardware that swizzles itself wants it."""
+    w, memory = frame.w, frame.memories[mem.name]
+    element = memory_type(memory.type.dtype)
+    offset = element_offset(frame, memory.type, index, point)
+    if memory.type.swizzle is None or raw:
+        return w.offset(memory.pointer, offset, element)
+    if memory.type.swizzle not in SWIZZLES:
+        raise unsupported(f"the swizzle `{memory.type.swizzle}`", f"swizzles are {', '.join(SWIZZLES)}", "NVPTX")
+    place = w.mul(offset, constant(I64, element.bytes))
+    row = w.binary("and", w.binary("lshr", place, constant(I64, 7)), constant(I64, SWIZZLES[memory.type.swizzle]))
+    return w.offset(memory.pointer, w.binary("xor", place, w.binary("shl", row, constant(I64, 4))), I8)
+
+
+def _inside(frame: Frame, mem: Mem, index: Sequence[Affine], point: Point) -> Value | None:
+    w = frame.w
+    found: Value | None = None
+    for form, dim in zip(index, mem.dims, strict=True):
+        place, extent = frame.affine(form, point), frame.affine(dim)
+        if place.number is not None and extent.number is not None and 0 <= place.number < extent.number:
+            continue
+        found = w.both(found, w.compare("ult", place, extent))
+    return found
+
+
+# ---- masks ---------------------------------------------------------------------------------------------------------------
+
+
+def value_at(frame: Frame, bundle: Bundle, point: Point) -> Value:
+    """A value at a point that names all its axes, lanes too."""
+    item = bundle.at(point)
+    return frame.w.extract(item, point[bundle.simd]) if bundle.simd is not None and item.type.lanes else item
+
+
+def _condition(frame: Frame, bundle: Bundle, point: Point) -> Value:
+    names = (*bundle.names, *((bundle.simd,) if bundle.simd else ()))
+    return value_at(frame, bundle, point) if all(name in point for name in names) else all_hold(frame, bundle)
+
+
+def mask_of(frame: Frame, index: Sequence[Affine], point: Point, where: HirValue | None = None) -> Value | None:
+    """When an access may happen: `where`, and what passed checks say. None: always."""
+    found = _condition(frame, frame.values[where.name], point) if where is not None else None
+    for guard in guards_of(frame, index):
+        found = frame.w.both(found, _condition(frame, frame.values[guard.condition], point))
+    return found
+
+
+@contextmanager
+def where_allowed(frame: Frame, *indices: Sequence[Affine]) -> Iterator[None]:
+    """What a thread does only if its checks have passed."""
+    mask: Value | None = None
+    for index in indices:
+        mask = frame.w.both(mask, mask_of(frame, index, {}))
+    if mask is None:
+        yield
+        return
+    with frame.w.when(mask):
+        yield
+
+
+def together(frame: Frame, index: Sequence[Affine], make: Callable[[], list[Value]]) -> list[Value]:
+    """What a warp does together, if the checks of all its lanes have passed; zeros else."""
+    w = frame.w
+    mask = mask_of(frame, index, {})
+    if mask is None:
+        return make()
+    everyone = w.call("llvm.nvvm.vote.all.sync", mask.type, ALL_LANES, mask)
+    inside, after = w.label("inside"), w.label("after")
+    w.start(w.label("mask"))
+    before = w.block
+    w.branch_if(everyone, inside, after)
+    w.start(inside)
+    found = make()
+    end = w.block
+    w.start(after)
+    return [w.phi(value.type, [(value, end), (constant(value.type, 0), before)]) for value in found]
+
+
+# ---- loads and stores ----------------------------------------------------------------------------------------------------
+
+
+def _vector_align(frame: Frame, mem: Mem, index: Sequence[Affine], simd: str, lanes: int, point: Point) -> int | None:
+    """Bytes that the address of a whole vector is a multiple of; None when its lanes don't lie side by side."""
+    if mem.swizzle is not None or index[-1].coefficient(simd) != 1 or any(simd in form.names for form in index[:-1]):
+        return None
+    strides = strides_of(frame, mem)
+    if strides[-1].number != 1:
+        return None
+    size = bytes_of(mem.dtype)
+    known = mem.align or size
+    for form, stride in zip(index, strides, strict=True):
+        rest = form.without(simd)
+        step = size * (stride.number if stride.number is not None else 1)
+        constants = [rest.constant + sum(rest.coefficient(name) * at for name, at in point.items() if name != simd)]
+        known = gcd(known, step * constants[0])
+        for symbol, coefficient in rest.terms:
+            if symbol not in point:
+                known = gcd(known, step * coefficient)
+    return min(known, 16, size * lanes)
+
+
+def load(frame: Frame, op: Load) -> None:
+    w, mem = frame.w, frame.memories[op.mem.name].type
+    type = op.result.type
+    assert isinstance(type, Tile)
+    axes, simd, lanes = static_axes(type, "NVPTX")
+    register = register_type(mem.dtype)
+    pad = constant(register, float(op.pad or 0) if register.is_float else int(op.pad or 0))
+
+    def one(point: Point) -> Value:
+        mask = mask_of(frame, op.index, point, op.where)
+        if op.pad is not None:
+            mask = w.both(mask, _inside(frame, mem, op.index, point))
+        return load_where(w, element_address(frame, op.mem, op.index, point), mask, mem.dtype, pad)
+
+    items = []
+    for point in points(axes):
+        if simd is None:
+            items.append(one(point))
+            continue
+        align = None
+        if op.pad is None and mask_of(frame, op.index, {**point, simd: 0}, op.where) is None:
+            align = _vector_align(frame, mem, op.index, simd, lanes, point)
+        if align is not None:
+            address = element_address(frame, op.mem, op.index, {**point, simd: 0})
+            items.append(from_memory(w, w.load(memory_type(mem.dtype, lanes), address, align), mem.dtype))
+            continue
+        made = poison(register.with_lanes(lanes))
+        for lane in range(lanes):
+            made = w.insert(made, one({**point, simd: lane}), lane)
+        items.append(made)
+    frame.define(op, Bundle(mem.dtype, axes, simd, lanes, tuple(items)))
+
+
+def store(frame: Frame, op: Store) -> None:
+    w, mem = frame.w, frame.memories[op.mem.name].type
+    bundle = frame.values[op.value.name]
+    axes, simd, lanes = bundle.axes, bundle.simd, bundle.lanes
+    for name in dict.fromkeys(name for form in op.index for name in form.names):
+        if frame.is_axis(name) and name != simd and name not in bundle.names:
+            extent = frame.function.axes[name].value
+            if extent is None:
+                raise unsupported(f"an axis `{name}` without a fixed extent", "schedule the function first", "NVPTX")
+            axes = (*axes, (name, extent))
+    for point in points(axes):
+        align = None
+        if simd is not None and mask_of(frame, op.index, {**point, simd: 0}, op.where) is None:
+            align = _vector_align(frame, mem, op.index, simd, lanes, point)
+        if simd is not None and align is not None:
+            address = element_address(frame, op.mem, op.index, {**point, simd: 0})
+            w.store(to_memory(w, bundle.at(point), mem.dtype), address, align)
+            continue
+        for lane in range(max(1, lanes)):
+            here = point if simd is None else {**point, simd: lane}
+            value = to_memory(w, value_at(frame, bundle, here), mem.dtype)
+            mask = mask_of(frame, op.index, here, op.where)
+            with w.when(mask if mask is not None else w.true()) if mask is not None else _always():
+                w.store(value, element_address(frame, op.mem, op.index, here), bytes_of(mem.dtype))
+
+
+@contextmanager
+def _always() -> Iterator[None]:
+    yield
+
+
+# ---- memories ------------------------------------------------------------------------------------------------------------
+
+
+def elements_of(mem: Mem) -> int | None:
+    """From the first element to behind the last, where that is constant."""
+    total = 1
+    for position, dim in enumerate(mem.dims):
+        stride = mem.strides[position].value if mem.strides is not None else None
+        if dim.value is None or (mem.strides is not None and stride is None):
+            return None
+        total = total * dim.value if stride is None else total + (dim.value - 1) * stride
+    return total
+
+
+def shared_block(frame: Frame, name: str, size: int, align: int) -> Value:
+    """Shared memory of the block, of constant size."""
+    kernel = frame.kernel
+    symbol = kernel.module.unique(f"{kernel.symbol}_{symbol_of(name)}").replace(".", "_")
+    kernel.module.globals.append(f"@{symbol} = internal addrspace(3) global [{size} x i8] poison, align {align}")
+    kernel.shared_bytes = -(-kernel.shared_bytes // align) * align + size
+    return Value(pointer(3), f"@{symbol}")
+
+
+def shared_alloc(frame: Frame, op: SharedAlloc) -> None:
+    mem = op.type
+    count = elements_of(mem)
+    assert count is not None, "the verifier wants constant extents"
+    align = max(mem.align, 1024 if mem.swizzle else 16)
+    place = shared_block(frame, op.result.name, count * bytes_of(mem.dtype), align)
+    frame.memories[op.result.name] = Memory(place, mem)
+
+
+def dynamic_shared(frame: Frame, op: DynamicShared) -> None:
+    module = frame.kernel.module
+    text = "@zyn_dynamic_shared = external addrspace(3) global [0 x i8], align 1024"
+    if text not in module.globals:
+        module.globals.append(text)
+    frame.kernel.dynamic_shared = True
+    base = Value(pointer(3), "@zyn_dynamic_shared")
+    frame.memories[op.result.name] = Memory(frame.w.offset(base, frame.affine(op.offset), I8), op.type)
+
+
+def alloc(frame: Frame, op: Alloc) -> None:
+    """Scratch memory of a thread: of constant size only."""
+    count = elements_of(op.type)
+    size = (count or 0) * bytes_of(op.type.dtype)
+    if count is None or size > LOCAL_BYTES:
+        what = f"scratch memory of a thread of {'run-time' if count is None else size} bytes"
+        raise unsupported(what, f"use a constant size of at most {LOCAL_BYTES} bytes, or memory that the launch gives", "NVPTX")
+    frame.memories[op.result.name] = Memory(frame.w.alloca(I8, max(size, 1), 16), op.type)
+
+
+def global_ref(frame: Frame, op: GlobalRef) -> None:
+    """A table of literals: constant memory, or global memory when it is larger than that."""
+    table = frame.kernel.globals[op.name_]
+    mem = op.type
+    size = len(table.values) * bytes_of(mem.dtype)
+    space = 4 if mem.space is Space.CONSTANT and size <= CONSTANT_BYTES else 1
+    symbol = f"zyn_table_{symbol_of(op.name_)}"
+    element = memory_type(mem.dtype)
+    numbers = ", ".join(f"{element} {constant_text(_stored(value, mem.dtype), element)}" for value in table.values)
+    text = f"@{symbol} = internal addrspace({space}) constant [{len(table.values)} x {element}] [{numbers}], align 16"
+    if text not in frame.kernel.module.globals:
+        frame.kernel.module.globals.append(text)
+    frame.memories[op.result.name] = Memory(Value(pointer(space), f"@{symbol}"), mem)
+
+
+def _stored(value: int | float, dtype: str) -> int | float:
+    """A number as the memory holds it: of narrow floats, the bits."""
+    if not memory_type(dtype).is_float and register_type(dtype).is_float:
+        from compiler.hir.numbers import bits_of
+
+        return int(bits_of(value, dtype))
+    return value
+
+
+def symbol_of(name: str) -> str:
+    """A name that PTX takes."""
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)

@@ -1,0 +1,49 @@
+"""Functions where the program grants approximation (`afn`): the hardware's own, in f32 and narrower. Relative errors are about
+2**-22 (`exp2`, `log2`, `sin` and `cos` near 0), 2**-11 for `tanh`. Without the flag there are polynomials, right to an ulp or two."""
+
+from math import log
+
+from compiler.backends.llvm.arithmetic import rounded
+from compiler.backends.llvm.bundle import Bundle
+from compiler.backends.llvm.types import F32
+from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from compiler.backends.nvptx.frame import Frame
+from compiler.hir.core import Unary, dtype_of
+from compiler.hir.types import is_float
+
+_DIRECT = {"exp2": "ex2.approx.f32", "log2": "lg2.approx.f32", "sin": "sin.approx.f32", "cos": "cos.approx.f32"}
+_DIRECT |= {"tanh": "tanh.approx.f32", "sqrt": "sqrt.approx.f32", "rsqrt": "rsqrt.approx.f32"}
+_LOG2_E, _LN_2 = 1 / log(2), log(2)
+
+
+def has(op: Unary) -> bool:
+    dtype = dtype_of(op.value)
+    return is_float(dtype) and dtype != "f64" and op.operator in (*_DIRECT, "exp", "log")
+
+
+def unary(frame: Frame, op: Unary) -> None:
+    w, held = frame.w, frame.values[op.value.name]
+    items = []
+    for item in held.items:
+        if not item.type.lanes:
+            items.append(rounded(w, _one(w, op.operator, item), held.dtype))
+            continue
+        made = item
+        for lane in range(item.type.lanes):
+            made = w.insert(made, _one(w, op.operator, w.extract(item, lane)), lane)
+        items.append(rounded(w, made, held.dtype))
+    frame.define(op, Bundle(held.dtype, held.axes, held.simd, held.lanes, tuple(items)))
+
+
+def _one(w: FunctionWriter, operator: str, x: Value) -> Value:
+    match operator:
+        case "exp":
+            return _call(w, "exp2", w.binary("fmul", x, constant(F32, _LOG2_E)))
+        case "log":
+            return w.binary("fmul", _call(w, "log2", x), constant(F32, _LN_2))
+        case _:
+            return _call(w, operator, x)
+
+
+def _call(w: FunctionWriter, operator: str, x: Value) -> Value:
+    return w.assembly(f"{_DIRECT[operator]} $0, $1;", [F32], "f", [x], pure=True)[0]

@@ -1,0 +1,110 @@
+"""PTX to a checked cubin through nvJitLink: works without a GPU and without a driver, but wants the extra `compute`."""
+
+import re
+from typing import Any
+
+from attrs import frozen
+
+from compiler.backends.nvptx.compile import PtxModule
+from compiler.backends.nvptx.target import GpuTarget
+from compiler.diagnostics import Diagnostic, ZyntaxError
+
+EXTRA = 'pip install "zyntax[compute]"'
+
+
+@frozen
+class KernelUse:
+    """What a kernel takes: registers a thread, bytes of local memory to and from which registers are spilled, bytes of static shared
+    memory a block."""
+
+    registers: int
+    spills: int
+    shared: int
+
+
+@frozen
+class Cubin:
+    """Machine code for one architecture, and what its kernels take, by symbol. `registers`, `spills` and `shared` are the most of any."""
+
+    bytes: bytes
+    kernels: dict[str, KernelUse]
+    log: str
+
+    @property
+    def registers(self) -> int:
+        return max((use.registers for use in self.kernels.values()), default=0)
+
+    @property
+    def spills(self) -> int:
+        return max((use.spills for use in self.kernels.values()), default=0)
+
+    @property
+    def shared(self) -> int:
+        return max((use.shared for use in self.kernels.values()), default=0)
+
+
+def can_assemble() -> bool:
+    """Whether the extra is installed."""
+    try:
+        _linker()
+    except ZyntaxError:
+        return False
+    return True
+
+
+def _linker() -> Any:
+    try:
+        from cuda.bindings import nvjitlink
+
+        nvjitlink.version()
+    except Exception as error:  # absent, or its library can't be loaded: the binding raises many kinds
+        message = "cubins are made by NVIDIA's nvJitLink, which isn't installed"
+        raise ZyntaxError(Diagnostic("0501", message, hint=f"{EXTRA}; PTX is made without it")) from error
+    return nvjitlink
+
+
+def assemble(ptx: PtxModule | str, target: GpuTarget | None = None, line_info: bool = True) -> Cubin:
+    """Assemble for the module's target, or for a given one. 0501 without the extra; an internal fault when PTX is refused."""
+    text = ptx.text if isinstance(ptx, PtxModule) else ptx
+    wanted = target or (ptx.target if isinstance(ptx, PtxModule) else None)
+    assert wanted is not None, "a text alone doesn't say what it is for"
+    link = _linker()
+    options = [f"-arch={wanted.arch}", "-verbose", "-O3", *(["-lineinfo"] if line_info else [])]
+    handle = link.create(len(options), options)
+    try:
+        data = text.encode()
+        link.add_data(handle, link.InputType.PTX, data, len(data), "kernels.ptx")
+        link.complete(handle)
+        code = bytearray(link.get_linked_cubin_size(handle))
+        link.get_linked_cubin(handle, code)
+        log = _log(link, handle, "info")
+    except link.nvJitLinkError as error:
+        words = _log(link, handle, "error").strip() or str(error)
+        message = f"internal fault in the NVPTX back end: the assembler refuses its PTX: {words}"
+        raise ZyntaxError(Diagnostic("0901", message, hint="please report this with the program")) from error
+    finally:
+        link.destroy(handle)
+    return Cubin(bytes(code), _uses(log), log)
+
+
+def _log(link: Any, handle: Any, kind: str) -> str:
+    size = getattr(link, f"get_{kind}_log_size")(handle)
+    held = bytearray(size)
+    if size:
+        getattr(link, f"get_{kind}_log")(handle, held)
+    return held.decode(errors="replace").rstrip("\0")
+
+
+def _uses(log: str) -> dict[str, KernelUse]:
+    """Read off the assembler's report."""
+    found: dict[str, KernelUse] = {}
+    for part in re.split(r"Compiling entry function '", log)[1:]:
+        name = part.split("'", 1)[0]
+        registers = re.search(r"Used (\d+) registers", part)
+        spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", part)
+        shared = re.search(r"(\d+) bytes smem", part)
+        use = KernelUse(
+            int(registers.group(1)) if registers else 0, max(map(int, spills[:2]), default=0), int(shared.group(1)) if shared else 0
+        )
+        found[name] = use
+    return found

@@ -1,0 +1,183 @@
+"""The NVPTX back end's entry: HIR functions of form C in, PTX out. LLVM carries the target: no GPU, driver or toolkit is needed."""
+
+import re
+import threading
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from attrs import frozen
+
+from compiler.backends.llvm.checks import CheckSite
+from compiler.backends.llvm.writer import ModuleWriter
+from compiler.backends.nvptx.access import symbol_of
+from compiler.backends.nvptx.debug import Debug
+from compiler.backends.nvptx.emit import emit_kernel
+from compiler.backends.nvptx.frame import Kernel, TensorMap
+from compiler.backends.nvptx.target import GpuTarget
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.module import HirFunction, HirGlobal, HirModule
+from compiler.hir.types import Mem, Tile, bytes_of
+from compiler.source import Sources
+
+_LOCK = threading.RLock()
+
+
+@frozen
+class KernelParameter:
+    """A parameter of an entry, in order. `kind`: "memory" (an address), "number" (`dtype`), "tensor_map" (128 bytes that `map` says
+    how to encode), "fault" (the address of the fault record)."""
+
+    kind: str
+    name: str
+    dtype: str
+    bytes: int
+    map: TensorMap | None = None
+
+
+@frozen
+class KernelEntry:
+    """What a launch must know of a kernel. `checks` are numbered as fault records number them."""
+
+    symbol: str
+    function: str
+    parameters: tuple[KernelParameter, ...]
+    block: tuple[int, int, int] | None
+    shared_bytes: int
+    dynamic_shared: bool
+    checks: tuple[CheckSite, ...]
+
+
+@frozen
+class PtxModule:
+    """PTX text and its kernels. The same functions, target and options give the same bytes."""
+
+    text: str
+    target: GpuTarget
+    entries: tuple[KernelEntry, ...]
+    llvm: str
+    """The LLVM module as emitted."""
+
+    def entry(self, name: str) -> KernelEntry:
+        """The entry of a function, or of a symbol."""
+        return next(e for e in self.entries if name in (e.function, e.symbol))
+
+
+def compile_kernels(
+    program: HirModule | HirFunction | Sequence[HirFunction], target: GpuTarget, sources: Sources | None = None, level: int = 3
+) -> PtxModule:
+    """All kernels of a module, or these functions, as one PTX text. With `sources`, lines of the PTX point to the program's."""
+    functions, tables = _functions(program)
+    module = ModuleWriter("kernels", native_half=True, backend="NVPTX")
+    module.native_bfloat = target.number >= 80
+    debug = Debug(module, sources)
+    taken: set[str] = set()
+    kernels = [emit_kernel(module, function, _symbol(function, taken), target, tables, debug) for function in functions]
+    text = module.text()
+    _require_known_intrinsics(text)
+    ptx = _generate(text, target, level)
+    return PtxModule(ptx, target, tuple(map(_entry, kernels)), text)
+
+
+def _functions(program: HirModule | HirFunction | Sequence[HirFunction]) -> tuple[list[HirFunction], dict[str, HirGlobal]]:
+    if isinstance(program, HirFunction):
+        return [program], {}
+    if isinstance(program, HirModule):
+        return [function for function in program.functions.values() if not function.is_external], program.globals
+    return list(program), {}
+
+
+def _symbol(function: HirFunction, taken: set[str]) -> str:
+    """The entry's name in PTX, no other entry's."""
+    base = function.link_name or symbol_of(function.name)
+    base = base if not base[0].isdigit() else f"_{base}"
+    name, number = base, 1
+    while name in taken:
+        name, number = f"{base}_{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def _entry(kernel: Kernel) -> KernelEntry:
+    parameters = []
+    for parameter in kernel.function.parameters:
+        if isinstance(parameter.type, Mem):
+            parameters.append(KernelParameter("memory", parameter.name, parameter.type.dtype, 8))
+        else:
+            assert isinstance(parameter.type, Tile)
+            dtype = parameter.type.dtype
+            parameters.append(KernelParameter("number", parameter.name, dtype, bytes_of(dtype)))
+    parameters += [KernelParameter("tensor_map", map.memory, "u8", 128, map) for map in kernel.tensor_maps]
+    parameters.append(KernelParameter("fault", "fault", "u64", 8))
+    info = kernel.function.kernel_info
+    return KernelEntry(
+        kernel.symbol,
+        kernel.function.name,
+        tuple(parameters),
+        info.workgroup if info is not None else None,
+        kernel.shared_bytes,
+        kernel.dynamic_shared,
+        tuple(kernel.checks),
+    )
+
+
+# ---- LLVM ------------------------------------------------------------------------------------------------------------------
+
+_GENERIC = {"fma", "minimum", "maximum", "fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "copysign", "smin", "smax", "umin", "umax"}
+"""Intrinsics of LLVM's own that every target here selects."""
+
+
+def _fault(what: str) -> ZyntaxError:
+    """Something that this back end should never have made."""
+    return ZyntaxError(Diagnostic("0901", f"internal fault in the NVPTX back end: {what}", hint="please report this with the program"))
+
+
+def _require_known_intrinsics(text: str) -> None:
+    """The code generator aborts the process over what it can't select: let nothing through that isn't known to be selected."""
+    for name in sorted(set(re.findall(r"@llvm\.([a-z0-9_.]+)", text))):
+        base = name.split(".")[0]
+        if base not in ("nvvm", "vector", "dbg", "loop") and base not in _GENERIC:
+            raise _fault(f"`llvm.{name}`")
+    for name in sorted(set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE))):
+        raise _fault(f"a call of `{name}`")
+
+
+@cache
+def _initialise() -> None:
+    from llvmlite import binding
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+
+
+@cache
+def _machine(target: GpuTarget) -> Any:
+    from llvmlite import binding
+
+    _initialise()
+    made = binding.Target.from_triple("nvptx64-nvidia-cuda")
+    return made.create_target_machine(cpu=target.arch, features=target.features, opt=3)
+
+
+def _generate(text: str, target: GpuTarget, level: int) -> str:
+    from llvmlite import binding
+
+    with _LOCK:
+        machine = _machine(target)
+        try:
+            module = binding.parse_assembly(f'target triple = "nvptx64-nvidia-cuda"\n{text}')
+            module.data_layout = str(machine.target_data)
+            module.verify()
+        except RuntimeError as error:
+            raise _fault(str(error).strip().splitlines()[0]) from error
+        # schedules unroll and vectorise; here that would only cost registers
+        tuning = binding.create_pipeline_tuning_options(speed_level=min(level, 2))
+        tuning.loop_unrolling = tuning.slp_vectorization = tuning.loop_vectorization = False
+        builder = binding.create_pass_builder(machine, tuning)
+        passes = builder.getModulePassManager()
+        passes.run(module, builder)
+        ptx = str(machine.emit_assembly(module))
+    left = re.search(r"\bllvm[._]\w[\w.$]*", re.sub(r"(?m)^\s*//.*$", "", ptx))
+    if left is not None:
+        raise _fault(f"`{left.group()}` is left over in the PTX")
+    return ptx

@@ -1,0 +1,112 @@
+"""What is known while a kernel's LLVM function is written, beyond what every back end knows: the target, the module, the debug
+locations, the kernel's shared memories and tensor maps."""
+
+from collections.abc import Callable
+
+from attrs import Factory, define, frozen
+
+from compiler.backends.llvm.bundle import Bundle, unsupported
+from compiler.backends.llvm.checks import CheckSite
+from compiler.backends.llvm.frame import Frame as BaseFrame
+from compiler.backends.llvm.types import F32, F64, I32, I64, LlvmType
+from compiler.backends.llvm.writer import ModuleWriter, Value, constant, poison
+from compiler.backends.nvptx.debug import Debug
+from compiler.backends.nvptx.target import GpuTarget
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.instruction import Instruction
+from compiler.hir.module import HirFunction, HirGlobal
+from compiler.hir.types import Fragment, HirType, Mem
+
+ALL_LANES = constant(I32, -1)
+
+
+@frozen
+class TensorMap:
+    """A descriptor of a memory that bulk copies need: a parameter of 128 bytes, which the launch encodes."""
+
+    memory: str
+    box: tuple[int, ...]
+    swizzle: str | None
+    im2col: bool = False
+
+
+@define
+class Kernel:
+    """The compilation of one function."""
+
+    function: HirFunction
+    symbol: str
+    module: ModuleWriter
+    target: GpuTarget
+    globals: dict[str, HirGlobal]
+    debug: Debug
+    emit: "Callable[[Frame, Instruction], None]"
+    tensor_maps: dict[TensorMap, Value] = Factory(dict)
+    checks: list[CheckSite] = Factory(list)
+    shared_bytes: int = 0
+    dynamic_shared: bool = False
+    has_checks: bool = False
+
+
+@define(kw_only=True)
+class Frame(BaseFrame):
+    """The kernel's function under construction. Its flag is 1 after a failed check of this thread."""
+
+    kernel: Kernel
+    record: Value
+    """Address of the fault record."""
+    op: Instruction | None = None
+    """The instruction at hand, for messages."""
+
+    @property
+    def target(self) -> GpuTarget:
+        return self.kernel.target
+
+    def emit(self, op: Instruction) -> None:
+        before, outer = self.w.location, self.op
+        self.w.location, self.op = self.kernel.debug.location(op.span, before), op
+        self.kernel.emit(self, op)
+        self.w.location, self.op = before, outer
+
+    def refused(self, op: Instruction) -> ZyntaxError:
+        return unsupported(f"the instruction `{op.name}`", "kernels are written with the instructions of form C", "NVPTX")
+
+    def undefined(self, type: HirType) -> Bundle:
+        if isinstance(type, Fragment):
+            from compiler.backends.nvptx.fragments import registers_of
+
+            register, count = registers_of(self, type)
+            return fragment_bundle(type, [poison(register)] * count)
+        return BaseFrame.undefined(self, type)
+
+    def still_good(self) -> Value | None:
+        if not self.kernel.has_checks:
+            return None
+        return self.w.compare("eq", self.w.load(I64, self.flag), constant(I64, 0))
+
+    # ---- demands on the target ----
+
+    def lacks(self, what: str, hint: str) -> ZyntaxError:
+        """0504: this target has no such operation."""
+        span = self.op.span if self.op is not None else None
+        return ZyntaxError(Diagnostic("0504", f"`{self.target}` has no {what}", span, hint=hint))
+
+    def require(self, number: int, what: str) -> None:
+        """Refuse where the architecture is older than `sm_<number>`."""
+        if self.target.number < number:
+            raise self.lacks(what, f"it takes sm_{number} or later")
+
+
+def fragment_bundle(type: Fragment, registers: list[Value]) -> Bundle:
+    """A fragment as a value: its registers, in the hardware's order."""
+    return Bundle(type.dtype, (("register", len(registers)),), None, 0, tuple(registers))
+
+
+def scalar_kind(dtype: str) -> LlvmType:
+    """The register that holds a matrix element of 32 or 64 bits, or a pair of 16-bit or four 8-bit ones."""
+    return {"f32": F32, "f64": F64}.get(dtype, I32)
+
+
+def memory_kind(mem: Mem) -> str:
+    """How assembly names the address space: `global` or `shared`."""
+    return "shared" if mem.space.name == "SHARED" else "global"

@@ -1,0 +1,143 @@
+"""What sm_90 adds to copies: barriers in shared memory that count bytes, and bulk copies of tensor boxes. A tensor that boxes are
+copied of is described to the hardware by a tensor map, a parameter of the kernel."""
+
+from compiler.backends.llvm.frame import Memory
+from compiler.backends.llvm.types import I1, I32, I64, vector
+from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.nvptx.access import element_address, shared_block, where_allowed
+from compiler.backends.nvptx.frame import Frame, TensorMap
+from compiler.hir.affine import Affine
+from compiler.hir.hopper import (
+    BarrierArrive,
+    BarrierExpect,
+    BarrierInit,
+    BarrierMake,
+    BarrierWait,
+    BulkCommit,
+    BulkLoad,
+    BulkStore,
+    BulkWait,
+)
+from compiler.hir.memory import mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Barrier, Mem, Space
+
+_BARRIERS = "barriers in shared memory"
+_BULK = "bulk copies"
+I16 = vector("i16")
+
+
+# ---- barriers --------------------------------------------------------------------------------------------------------------
+
+
+def barrier_make(frame: Frame, op: BarrierMake) -> None:
+    frame.require(90, _BARRIERS)
+    assert isinstance(op.type, Barrier)
+    place = shared_block(frame, op.result.name, 8 * op.type.count, 8)
+    frame.memories[op.result.name] = Memory(place, Mem("i64", (Affine.of(op.type.count),), space=Space.SHARED))
+
+
+def barrier_init(frame: Frame, op: BarrierInit) -> None:
+    """Also made known to the bulk copies that will signal it."""
+    frame.require(90, _BARRIERS)
+    place = element_address(frame, op.barrier, op.barrier_index)
+    frame.w.call_void("llvm.nvvm.mbarrier.init.shared", place, constant(I32, op.count))
+    frame.w.call_void("llvm.nvvm.fence.mbarrier_init.release.cluster")
+
+
+def barrier_arrive(frame: Frame, op: BarrierArrive) -> None:
+    frame.require(90, _BARRIERS)
+    place = element_address(frame, op.barrier, op.barrier_index)
+    frame.w.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", I64, place, constant(I32, 1))
+
+
+def barrier_expect(frame: Frame, op: BarrierExpect) -> None:
+    frame.require(90, _BARRIERS)
+    place = element_address(frame, op.barrier, op.barrier_index)
+    frame.w.call("llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, place, constant(I32, op.bytes))
+
+
+def barrier_wait(frame: Frame, op: BarrierWait) -> None:
+    """Asks until the phase has ended; the hardware lets the thread sleep a while each time."""
+    frame.require(90, _BARRIERS)
+    w = frame.w
+    place = element_address(frame, op.barrier, op.barrier_index)
+    parity = frame.values[op.parity.name].scalar
+    again, done = w.label("wait"), w.label("arrived")
+    w.start(again)
+    w.branch_if(w.call("llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", I1, place, parity), done, again)
+    w.start(done)
+
+
+# ---- bulk copies -----------------------------------------------------------------------------------------------------------
+
+
+def map_of(op: BulkLoad | BulkStore) -> TensorMap:
+    return TensorMap(op.tensor.name, op.box, mem_of(op.shared).swizzle, isinstance(op, BulkLoad) and bool(op.offsets))
+
+
+def tensor_maps(function: HirFunction) -> list[TensorMap]:
+    """The maps that a function's bulk copies need, each once, in order of first use."""
+    every = (op for top in function.body.body for op in top.walk())
+    return list(dict.fromkeys(map_of(op) for op in every if isinstance(op, BulkLoad | BulkStore)))
+
+
+def _coordinates(frame: Frame, index: tuple[Affine, ...]) -> list[Value]:
+    """Innermost first, as 32-bit numbers."""
+    w = frame.w
+    found = []
+    for form in reversed(index):
+        value = frame.affine(form)
+        found.append(constant(I32, value.number) if value.number is not None else w.convert("trunc", value, "i32"))
+    return found
+
+
+
+
+def bulk_load(frame: Frame, op: BulkLoad) -> None:
+    frame.require(90, _BULK)
+    w = frame.w
+    coordinates = _coordinates(frame, op.tensor_index)
+    rank = len(coordinates)
+    place = element_address(frame, op.shared, op.shared_index, raw=True)
+    barrier = element_address(frame, op.barrier, op.barrier_index)
+    arguments = [place, frame.kernel.tensor_maps[map_of(op)], barrier, *coordinates]
+    kinds = ["l", "l", "l", *["r"] * rank]
+    box = ", ".join(f"${n + 3}" for n in range(rank))
+    mode, tail = "", ""
+    if op.offsets:
+        mode = ".im2col"
+        tail = ", {" + ", ".join(f"${len(arguments) + n}" for n in range(len(op.offsets))) + "}"
+        arguments += [constant(I16, offset) for offset in reversed(op.offsets)]
+        kinds += ["h"] * len(op.offsets)
+    cast = ""
+    if op.multicast:
+        cast = ".multicast::cluster"
+        tail += f", ${len(arguments)}"
+        arguments.append(constant(I16, op.multicast))
+        kinds.append("h")
+    name = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global{mode}.mbarrier::complete_tx::bytes{cast}"
+    with where_allowed(frame, op.shared_index, op.tensor_index):
+        w.assembly(f"{name} [$0], [$1, {{{box}}}], [$2]{tail};", [], ",".join(kinds), arguments)
+
+
+def bulk_store(frame: Frame, op: BulkStore) -> None:
+    frame.require(90, _BULK)
+    coordinates = _coordinates(frame, op.tensor_index)
+    rank = len(coordinates)
+    box = ", ".join(f"${n + 2}" for n in range(rank))
+    place = element_address(frame, op.shared, op.shared_index, raw=True)
+    arguments = [place, frame.kernel.tensor_maps[map_of(op)], *coordinates]
+    text = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [$1, {{{box}}}], [$0];"
+    with where_allowed(frame, op.shared_index, op.tensor_index):
+        frame.w.assembly(text, [], ",".join(["l", "l", *["r"] * rank]), arguments)
+
+
+def bulk_commit(frame: Frame, op: BulkCommit) -> None:
+    frame.require(90, _BULK)
+    frame.w.call_void("llvm.nvvm.cp.async.bulk.commit.group")
+
+
+def bulk_wait(frame: Frame, op: BulkWait) -> None:
+    frame.require(90, _BULK)
+    frame.w.call_void(f"llvm.nvvm.cp.async.bulk.wait.group{'.read' if op.read else ''}", constant(I32, op.count))

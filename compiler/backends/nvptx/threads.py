@@ -1,0 +1,74 @@
+"""Where a thread stands, and how threads wait for each other: special registers, barriers, fences."""
+
+from compiler.backends.llvm.bundle import scalar_bundle
+from compiler.backends.llvm.types import I32, I64
+from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.nvptx.faults import special, thread_in_block
+from compiler.backends.nvptx.frame import ALL_LANES, Frame
+from compiler.hir.gpu import ClusterSync, Fence, FenceAsync, GridIndex, SyncThreads, Uniform, WarpIndex, WarpSync
+
+_REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
+_FENCES = {"thread": 'syncscope("singlethread") ', "block": 'syncscope("block") ', "device": 'syncscope("device") ', "system": ""}
+
+
+def grid_index(frame: Frame, op: GridIndex) -> None:
+    frame.define(op, scalar_bundle("index", special(frame.w, f"{_REGISTERS[op.operator]}.{op.dim}")))
+
+
+def warp_index(frame: Frame, op: WarpIndex) -> None:
+    """`lane` is a register; the warp's number is not (the one there is may change while the thread runs)."""
+    w = frame.w
+    match op.operator:
+        case "lane":
+            value = special(w, "laneid")
+        case "warp":
+            value = w.binary("lshr", thread_in_block(w), constant(I64, 5))
+        case _:
+            frame.require(90, "clusters of blocks")
+            value = special(w, "cluster.ctarank")
+    frame.define(op, scalar_bundle("index", value))
+
+
+def uniform(frame: Frame, op: Uniform) -> None:
+    """Known already: the value itself."""
+    frame.define(op, frame.values[op.value.name])
+
+
+def sync_threads(frame: Frame, op: SyncThreads) -> None:
+    w = frame.w
+    number = constant(I32, op.id)
+    if op.arrive:
+        w.call_void("llvm.nvvm.barrier.cta.arrive.aligned.count", number, _threads(frame, op))
+    elif op.count:
+        w.call_void("llvm.nvvm.barrier.cta.sync.aligned.count", number, constant(I32, op.count))
+    else:
+        w.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", number)
+
+
+def _threads(frame: Frame, op: SyncThreads) -> Value:
+    """How many threads a barrier counts: what it says, or all of the block, rounded up to warps."""
+    w = frame.w
+    if op.count:
+        return constant(I32, op.count)
+    total = w.mul(w.mul(special(w, "ntid.x"), special(w, "ntid.y")), special(w, "ntid.z"))
+    return w.convert("trunc", w.binary("and", w.add(total, constant(total.type, 31)), constant(total.type, -32)), "i32")
+
+
+def fence(frame: Frame, op: Fence) -> None:
+    frame.w.line(f"fence {_FENCES[op.scope]}acq_rel")
+
+
+def warp_sync(frame: Frame, op: WarpSync) -> None:
+    mask = frame.values[op.mask.name].scalar if op.mask is not None else ALL_LANES
+    frame.w.call_void("llvm.nvvm.bar.warp.sync", mask)
+
+
+def cluster_sync(frame: Frame, op: ClusterSync) -> None:
+    frame.require(90, "clusters of blocks")
+    frame.w.call_void("llvm.nvvm.barrier.cluster.arrive.aligned")
+    frame.w.call_void("llvm.nvvm.barrier.cluster.wait.aligned")
+
+
+def fence_async(frame: Frame, op: FenceAsync) -> None:
+    frame.require(90, "bulk copies")
+    frame.w.call_void("llvm.nvvm.fence.proxy.async.shared_cta")

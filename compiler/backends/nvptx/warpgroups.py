@@ -1,0 +1,179 @@
+"""Products of a warpgroup (sm_90a), as assembly: accumulators in registers, operands in shared memory under descriptors, or `a` in
+registers.
+
+The accumulator is a tile. With one axis, that is the order of the registers. With three, they are told apart by their names'
+letters: the two of one letter are columns (the higher number the groups of 8 columns, the lower the two neighbours), the third is
+the pair of rows 8 apart: thread and register of `tile<j2:N/8, i1:2, j0:2>` as the hardware has them."""
+
+import re
+from collections.abc import Iterator
+
+from compiler.backends.llvm.bundle import Bundle, unsupported
+from compiler.backends.llvm.indexing import strides_of
+from compiler.backends.llvm.types import I32, I64, LlvmType
+from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.nvptx.access import element_address
+from compiler.backends.nvptx.frame import Frame
+from compiler.hir.affine import Affine
+from compiler.hir.hopper import SetMaxRegisters, WarpgroupCommit, WarpgroupFence, WarpgroupMma, WarpgroupWait
+from compiler.hir.instruction import Value as HirValue
+from compiler.hir.memory import mem_of
+from compiler.hir.types import Mem, bytes_of
+
+_SWIZZLES = {"128B": (128, 1), "64B": (64, 2), "32B": (32, 3)}
+"""Bytes of a row, and the descriptor's code."""
+_KINDS = {"f16": ("f16", 16), "bf16": ("bf16", 16), "f32": ("tf32", 8), "f8e4m3": ("e4m3", 32), "f8e5m2": ("e5m2", 32)}
+_KINDS |= {"i8": ("s8", 32), "u8": ("u8", 32)}
+"""The hardware's name of an operand type, and the depth of one product."""
+
+
+def _require(frame: Frame) -> None:
+    if not frame.target.has_warpgroups:
+        raise frame.lacks("products of warpgroups", "they are for sm_90a; `mma` is for all targets")
+
+
+# ---- registers of an accumulator -------------------------------------------------------------------------------------------
+
+
+def register_points(bundle: Bundle) -> Iterator[dict[str, int]]:
+    """The points of an accumulator's axes, in the order of the hardware's registers."""
+    sizes = dict(bundle.axes)
+    if len(sizes) == 1:
+        ((name, size),) = sizes.items()
+        yield from ({name: number} for number in range(size))
+        return
+    letters: dict[str, list[str]] = {}
+    for name in sizes:
+        letters.setdefault(name.rstrip("0123456789"), []).append(name)
+    columns = next((names for names in letters.values() if len(names) == 2), None)
+    rows = next((names[0] for names in letters.values() if len(names) == 1), None)
+    if len(sizes) != 3 or columns is None or rows is None:
+        raise unsupported("an accumulator of these axes", "name them as in `tile<j2:32, i1:2, j0:2, f32>`", "NVPTX")
+    low, high = sorted(columns, key=lambda name: int(re.sub(r"\D", "", name) or 0))
+    for group in range(sizes[high]):
+        for half in range(sizes[rows]):
+            for pair in range(sizes[low]):
+                yield {high: group, rows: half, low: pair}
+
+
+def _registers(bundle: Bundle) -> list[Value]:
+    return [bundle.at(point) for point in register_points(bundle)]
+
+
+def _as_bundle(like: Bundle, registers: list[Value]) -> Bundle:
+    """A bundle of `like`'s axes from registers in the hardware's order."""
+    places: dict[tuple[int, ...], Value] = {}
+    for point, value in zip(register_points(like), registers, strict=True):
+        places[tuple(point[name] for name in like.names)] = value
+    return Bundle(like.dtype, like.axes, None, 0, tuple(places[key] for key in sorted(places)))
+
+
+# ---- descriptors -----------------------------------------------------------------------------------------------------------
+
+
+def _descriptor(frame: Frame, mem: HirValue, index: tuple[Affine, ...], transposed: bool) -> Value:
+    """Where a matrix lies in shared memory, and how: rows of 32, 64 or 128 bytes, swizzled, eight rows after eight. Transposed
+    (contiguous along rows or columns rather than the depth), it is made of boxes that wide, one behind the other."""
+    w, type = frame.w, frame.memories[mem.name].type
+    if type.swizzle not in _SWIZZLES:
+        raise unsupported(f"a warpgroup's operand in {type}", f"its memory is swizzled: {', '.join(_SWIZZLES)}", "NVPTX")
+    row_bytes, code = _SWIZZLES[type.swizzle]
+    lead = 1
+    if transposed:
+        strides = strides_of(frame, type)
+        rows = type.dims[-2].value
+        apart = strides[-3].number if len(strides) > 2 else None
+        lead = apart * bytes_of(type.dtype) if apart is not None else (rows or 0) * row_bytes
+    high = (lead >> 4 & 0x3FFF) << 16 | (8 * row_bytes >> 4) << 32 | code << 62
+    address = element_address(frame, mem, index, raw=True)
+    place = w.value(I64, f"ptrtoint {address} to i64")
+    start = w.binary("and", w.binary("lshr", place, constant(I64, 4)), constant(I64, 0x3FFF))
+    return w.binary("or", start, constant(I64, high))
+
+
+# ---- the product -----------------------------------------------------------------------------------------------------------
+
+
+def mma(frame: Frame, op: WarpgroupMma) -> None:
+    _require(frame)
+    w = frame.w
+    dtype = mem_of(op.b).dtype
+    rows, columns, depth = op.shape
+    kind, deep = _KINDS.get(dtype, ("", 0))
+    held = frame.values[op.accumulator.name]
+    sums = "s32" if dtype in ("i8", "u8") else "f32"
+    if deep != depth or held.dtype != {"s32": "i32", "f32": "f32"}[sums]:
+        message = f"warpgroup product {rows}x{columns}x{depth} of {dtype} summed in {held.dtype}"
+        raise frame.lacks(message, f"of {dtype} the depth is {deep}, summed in {'i32' if sums == 's32' else 'f32'}")
+    if depth != 16 and (op.transpose_a or op.transpose_b):
+        raise frame.lacks(f"transposed warpgroup operand of {dtype}", "only 16-bit operands can lie across")
+    accumulators = _registers(held)
+    count = len(accumulators)
+    if count != columns // 2:
+        raise frame.lacks(f"accumulator of {count} registers for {columns} columns", f"a thread holds {columns // 2}")
+    result = accumulators[0].type
+    inputs, a_text, a_kinds = _operand_a(frame, op, 2 * count)
+    position = 2 * count + len(inputs)
+    transposes = f", {int(op.transpose_b)}" if len(inputs) > 1 else f", {int(op.transpose_a)}, {int(op.transpose_b)}"
+    signs = "" if sums == "s32" else ", 1, 1" + (transposes if depth == 16 else "")
+    registers = ", ".join(f"${n}" for n in range(count))
+    name = f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.{sums}.{kind}.{kind}"
+    product = f"{name} {{{registers}}}, {a_text}, ${position}, p{signs};"
+    text = f"{{ .reg .pred p; setp.ne.b32 p, ${position + 1}, 0; {product} }}"
+    keep = frame.values[op.keep.name].scalar
+    kept = constant(I32, keep.number) if keep.number is not None else w.convert("zext", keep, "i32")
+    arguments = [*accumulators, *inputs, _descriptor(frame, op.b, op.b_index, op.transpose_b), kept]
+    frame.define(op, _as_bundle(held, _tied(frame, text, result, count, [*a_kinds, "l", "r"], arguments)))
+
+
+def _operand_a(frame: Frame, op: WarpgroupMma, first: int) -> tuple[list[Value], str, list[str]]:
+    """The operand's values, its text, and their constraints; operand numbers start at `first`."""
+    if isinstance(op.a.type, Mem):
+        return [_descriptor(frame, op.a, op.a_index, op.transpose_a)], f"${first}", ["l"]
+    bundle = frame.values[op.a.name]
+    if bundle.dtype not in ("u32", "i32") or len(bundle.items) != 4 or op.transpose_a:
+        raise unsupported("a warpgroup's operand in registers of this type", "give four u32, packed", "NVPTX")
+    return list(bundle.items), "{" + ", ".join(f"${first + n}" for n in range(4)) + "}", ["r"] * 4
+
+
+def _tied(frame: Frame, text: str, type: LlvmType, count: int, kinds: list[str], arguments: list[Value]) -> list[Value]:
+    """Assembly whose first arguments are also its results, in the same registers."""
+    constraints = ",".join([*[str(n) for n in range(count)], *kinds])
+    return frame.w.assembly(text, [type] * count, constraints, arguments)
+
+
+def fence(frame: Frame, op: WarpgroupFence) -> None:
+    _require(frame)
+    frame.w.call_void("llvm.nvvm.wgmma.fence.sync.aligned")
+
+
+def commit(frame: Frame, op: WarpgroupCommit) -> None:
+    _require(frame)
+    frame.w.call_void("llvm.nvvm.wgmma.commit_group.sync.aligned")
+
+
+def wait(frame: Frame, op: WarpgroupWait) -> None:
+    """Tied to the accumulators, so that nothing that reads them moves above it."""
+    _require(frame)
+    bundles = [frame.values[value.name] for value in op.values]
+    registers = [register for bundle in bundles for register in bundle.items]
+    text = f"wgmma.wait_group.sync.aligned {op.count};"
+    if not registers:
+        frame.w.assembly(text, [], "", [])
+        return
+    constraints = ",".join(map(str, range(len(registers))))
+    types = [register.type for register in registers]
+    results = frame.w.assembly(text, types, constraints, registers)
+    made = []
+    for bundle in bundles:
+        made.append(Bundle(bundle.dtype, bundle.axes, None, 0, tuple(results[: len(bundle.items)])))
+        results = results[len(bundle.items) :]
+    frame.define(op, *made)
+
+
+def set_registers(frame: Frame, op: SetMaxRegisters) -> None:
+    if not (frame.target.specific and frame.target.number >= 90):
+        raise frame.lacks("registers handed from role to role", "they are for sm_90a and sm_100a")
+    frame.w.assembly(f"setmaxnreg.{op.direction}.sync.aligned.u32 {op.registers};", [], "", [])
+
+
