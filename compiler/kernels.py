@@ -16,9 +16,11 @@ from compiler.analysis.check import check_kernel, zeroed_memories
 from compiler.analysis.dependence import analyse
 from compiler.analysis.lift import Refused, lift
 from compiler.backends.cpu.compile import CpuOptions, compile_function
+from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
 from compiler.backends.cpu.faults import NativeFault
 from compiler.backends.cpu.native import NativeKernel
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.control import For
 from compiler.hir.gpu import GridIndex
 from compiler.hir.module import FaultSite, Form, HirFunction, OptimizationLevel
 from compiler.lowering.compute import lower_compute
@@ -80,6 +82,7 @@ class BuiltKernel:
     options: KernelOptions
     span: Span | None = None
     _native: NativeKernel | None = None
+    _plain: NativeKernel | None = None
     _sizes: dict[tuple[Any, ...], LaunchSizes] = Factory(dict)
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, Any]) -> LaunchSizes:
@@ -88,6 +91,7 @@ class BuiltKernel:
         found = self._sizes.get(key)
         if found is None:
             found = evaluate(self.lowered.plan, shapes, scalars)
+            found = evolve(found, ordinary=self._is_ordinary(found))
             if len(self._sizes) >= REMEMBERED_SIZES:
                 self._sizes.clear()
             self._sizes[key] = found
@@ -110,6 +114,33 @@ class BuiltKernel:
                 self._native = compile_function(self.scheduled.function, CpuOptions(level=self.options.level), self.nest)
                 self.options.times.add("llvm", perf_counter() - started)
         return self._native
+
+
+    def native_for(self, sizes: LaunchSizes) -> NativeKernel:
+        """The machine code for a launch: as scheduled, or the loops as written where the sizes are none that schedules count on."""
+        if sizes.ordinary:
+            return self.native
+        if self._plain is None:
+            with self.options.compiling(self.span):
+                self._plain = compile_function(self.nest, CpuOptions(level=self.options.level, ordinary_sizes=False), self.nest)
+        return self._plain
+
+    def _is_ordinary(self, sizes: LaunchSizes) -> bool:
+        known = {self.nest.parameters[place].name: value for place, value in sizes.size_arguments.items()}
+        extents = sizes_of_memories(self.nest)
+        ordinary = all(0 <= value < ORDINARY for name, value in known.items() if name in extents)
+        for loop in (op for top in self.nest.body.body for op in top.walk() if isinstance(op, For)):
+            if known.keys() >= {*loop.low.names, *loop.high.names}:
+                low, high = (bound.evaluate(lambda name: known[name]) for bound in (loop.low, loop.high))
+                _require_countable(loop, low, high)
+                ordinary = ordinary and (high >= low if loop.step > 0 else low >= high)
+        return ordinary
+
+
+def _require_countable(loop: For, low: int, high: int) -> None:
+    beyond = next((bound for bound in (low, high) if not -(1 << 63) <= bound < 1 << 63), None)
+    if beyond is not None:
+        raise ZyntaxError(Diagnostic("0804", f"this loop goes to {beyond}, which doesn't fit in 64 bits", loop.span))
 
 
 def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> BuiltKernel:
@@ -387,7 +418,7 @@ def launch(kernel: BuiltKernel, values: Mapping[str, Any], threads: int, compute
     results = [_allocate(result, sizes, number, arrays) for number, result in enumerate(plan.results)]
     saved = {r.input: arrays[r.input].copy() for r in plan.results if r.input is not None and kernel.nest.sites}
     keep: list[Any] = []
-    native = kernel.native
+    native = kernel.native_for(sizes)
     arguments = [
         _argument(place, argument, arrays, scalars, results, sizes, keep) for place, argument in enumerate(plan.arguments)
     ]
@@ -481,7 +512,8 @@ def _argument(
 def _fault(fault: NativeFault, sites: tuple[FaultSite, ...], compute: nodes.Compute) -> Diagnostic:
     if 0 <= fault.site < len(sites):
         site = sites[fault.site]
-        return Diagnostic(site.code, site.message.format(*fault.values), site.span, site.label.format(*fault.values), site.others, hint=site.hint)
+        message, label = site.message.format(*fault.values), site.label.format(*fault.values)
+        return Diagnostic(site.code, message, site.span, label, site.others, hint=site.hint)
     if fault.code == "0804":
         return Diagnostic("0804", "out of memory inside a compute block", compute.span)
     return Diagnostic("0901", f"a kernel failed with code {fault.code}", compute.span)

@@ -25,7 +25,7 @@ class Loop:
     variable: Affine
 
     def __str__(self) -> str:
-        return self.op.variable.name
+        return str(self.op.mark("written") or self.op.variable.name)
 
 
 @define(eq=False)

@@ -32,7 +32,8 @@ class For(Instruction):
     Runs i = lo, lo + step, ... while below `hi` (above it when the step is negative). The region's first parameter is the loop
     variable, of type `index`; the others are the carried values. `place` binds the loop: "time" (plain), "thread", "simd",
     "grid", "warp", "lane", ...; a place other than time asserts that the iterations are independent (up to what is carried by a
-    monoid). `marks` are hints for later passes (`pipeline unroll order roles turns`)."""
+    monoid). `marks` are hints for later passes (`pipeline unroll order roles turns`); `written` is the program's
+    name of a variable that had to get another one here."""
 
     carried: tuple[Value, ...] = operands()
     body: Region = region()

@@ -18,13 +18,15 @@ _LARGEST = (1 << 63) - 1
 @frozen
 class LaunchSizes:
     """`values`: every fact and size by name. `results`: dims of each result, in the plan's order. `size_arguments`: the value of each
-    SizeArgument, by its place among the plan's arguments; `workspaces`: the dims of each WorkspaceArgument, likewise."""
+    SizeArgument, by its place among the plan's arguments; `workspaces`: the dims of each WorkspaceArgument, likewise. `ordinary`: what
+    schedules count on holds: extents from 0 to 2^47, loops that end no lower than they begin."""
 
     values: Mapping[str, int]
     results: tuple[tuple[int, ...], ...]
     size_arguments: Mapping[int, int]
     workspaces: Mapping[int, tuple[int, ...]]
     work: int
+    ordinary: bool = True
 
     def number(self, form: Affine) -> int:
         """The value of any form over the launch's facts and sizes."""
@@ -53,6 +55,8 @@ def evaluate(plan: LaunchPlan, shapes: Mapping[str, tuple[int, ...]], scalars: M
     for place, argument in enumerate(plan.arguments):
         if isinstance(argument, SizeArgument):
             sizes[place] = _number(argument.form, values)
+            if not -(1 << 63) <= sizes[place] < 1 << 63:
+                raise ZyntaxError(Diagnostic("0804", f"the size `{argument.form}` is {sizes[place]}, which doesn't fit in 64 bits"))
         elif isinstance(argument, WorkspaceArgument):
             dims = tuple(max(0, _number(dim, values)) for dim in argument.dims)
             _require_countable("a temporary", dims, bytes_of(argument.dtype))
@@ -89,7 +93,4 @@ def _filled(text: str, shown: Mapping[str, str]) -> str:
 
 def _require_countable(name: str, dims: tuple[int, ...], width: int) -> None:
     if prod(dims) * width > _LARGEST:
-        shape = ", ".join(map(str, dims))
-        raise ZyntaxError(
-            Diagnostic("0804", f"`{name}` would have {prod(dims)} elements ({shape}), more than memory can hold", hint="use smaller sizes")
-        )
+        raise ZyntaxError(Diagnostic("0804", f"`{name}` of shape {list(dims)} has more elements than any memory can hold"))

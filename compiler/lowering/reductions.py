@@ -64,6 +64,8 @@ class Reduction:
     index_parts: int = 0
     index_types: list[DType] = Factory(list)
     loops: tuple[Range, ...] = ()
+    names: tuple[str, ...] = ()
+    """What the program calls the variables of `loops`."""
     slots: list[Value] = Factory(list)
     kept: list[Value] = Factory(list)
     results: list[Value] = Factory(list)
@@ -128,6 +130,7 @@ def survey(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
     if reduction.seen is not None and len(loops) != len(reduction.loops):
         raise fault("0408", "two `yield`s stand in different numbers of loops", node.span, hint="yield from one nest")
     reduction.loops, reduction.seen = loops, node.span
+    reduction.names = tuple(name for name, _ in body.loops)
     reduction.is_tuple = isinstance(value, Tuple)
     _normalise_axes(reduction)
     components = []
@@ -418,7 +421,7 @@ def emptiness(reduction: Reduction, at_launch: "Callable[[Affine], Affine]") -> 
             ">=",
             Diagnostic(
                 "0803",
-                f"`reduce({shown})` of nothing: loop {axis} around `yield` runs {{left}} times",
+                f"`reduce({shown})` of nothing: the loop over `{reduction.names[axis]}` runs {{left}} times",
                 reduction.seen,
                 hint="give it at least one element, or reduce with `+`",
             ),

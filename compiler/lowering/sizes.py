@@ -200,7 +200,7 @@ class Sizes:
                     "0802",
                     f"size `{name}` is {{left}} by {first.source}, but {'at most ' if found.loose else ''}{{right}} by {found.source}",
                     found.span or first.span,
-                    "",
+                    f"{found.source} gives {name}" if others else "",
                     tuple(Label(o.span, f"{first.source} gives {name}") for o in others),
                     hint="give the block tensors whose axes agree",
                 ),

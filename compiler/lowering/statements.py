@@ -196,6 +196,8 @@ def enter_loop(
         return
     name = clause.names[0]
     with body.build.loop(name, low, high, step, (), "time", **marks) as (inner, handle):
+        if handle.variable.name != name:
+            handle.op.marks = (*handle.op.marks, ("written", name))
         one = loop_range(handle.variable.name, low, high, step)
         with body.at(inner), body.scope(), ranged(body, clause, one):
             if jumps:

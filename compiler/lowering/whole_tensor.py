@@ -49,10 +49,10 @@ def _assign(body: Body, target: nodes.Name, node: nodes.Assign) -> bool:
     if not memory.writable:
         raise fault(
             "0409",
-            f"`{target.name}` is {binding.how} and can't be assigned",
+            f"`{target.name}` is {binding.how}, and a kernel may not write it",
             target.span,
             hint=f"update it in place: `compute(mut {target.name})`",
-            others=(Label(binding.span, f"{binding.how} here"),),
+            others=(Label(binding.span, f"`{target.name}` is {'an input' if memory.role == 'input' else 'no input'} of this block"),),
         )
     _prepare_reductions(body, node.value)
     shape = _shape(body, node.value)

@@ -48,7 +48,7 @@ def target_memory(body: Body, target: nodes.Index) -> Memory:
             f"`{name}` is captured, and a kernel may not write it",
             target.span,
             hint=f"make it an input that is updated: `compute(mut {name})`",
-            others=(Label(binding.span, "captured from here"),),
+            others=(Label(binding.span, f"`{name}` is no input of this block"),),
         )
     other: Span | None = body.extra.get("result_write")
     raise fault(

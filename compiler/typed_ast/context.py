@@ -25,6 +25,7 @@ from compiler.typed_ast.nodes import (
     If,
     Name,
     Node,
+    Parameter,
     Program,
     Statement,
 )
@@ -237,6 +238,23 @@ class Checker:
             )
         )
         return False
+
+    def require_distinct(self, parameters: tuple[Parameter, ...]) -> None:
+        """No two parameters of one function may share a name."""
+        seen: dict[str, Span] = {}
+        for parameter in parameters:
+            if parameter.name in seen:
+                self.report(
+                    Diagnostic(
+                        "0210",
+                        f"parameter `{parameter.name}` is defined twice",
+                        parameter.span,
+                        "",
+                        (Label(seen[parameter.name], "first defined here"),),
+                        hint="rename one of them",
+                    )
+                )
+            seen.setdefault(parameter.name, parameter.span)
 
     def require_bool(self, node: Expression, scope: Scope, where: str) -> None:
         """Infers a condition; anything that is certainly no bool is an error."""

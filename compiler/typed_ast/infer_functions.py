@@ -120,20 +120,7 @@ def _check_declaration(checker: Checker, function: UserFunction) -> None:
     if node.is_extern and node.name not in checker.library.functions:
         hint = did_you_mean(node.name, checker.library.functions)
         checker.report(Diagnostic("0201", f"there is no runtime function `{node.name}`", name_place(node), "not found", hint=hint))
-    seen: dict[str, Span] = {}
-    for parameter in node.parameters:
-        if parameter.name in seen:
-            checker.report(
-                Diagnostic(
-                    "0210",
-                    f"parameter `{parameter.name}` is defined twice",
-                    parameter.span,
-                    "",
-                    (Label(seen[parameter.name], "first defined here"),),
-                    hint="rename one of them",
-                )
-            )
-        seen.setdefault(parameter.name, parameter.span)
+    checker.require_distinct(node.parameters)
 
 
 _ACCEPTED = ("cache", "memoize", "inline", "deprecated", "jit")

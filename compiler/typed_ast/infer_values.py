@@ -308,6 +308,7 @@ def lambda_value(checker: Checker, node: Lambda, scope: Scope, expected: Type | 
     outer, checker.frame = checker.frame, Frame()
     inner = scope.inner()
     types: list[Type] = []
+    checker.require_distinct(node.parameters)
     for i, parameter in enumerate(node.parameters):
         found = known[i] if known else UNKNOWN
         if parameter.annotation is not None:
