@@ -4,6 +4,11 @@ from compiler.codes.entry import code
 
 _VECTOR = "let x = zeros(8)\n"
 
+_SHARED = (
+    "let x = ones(64)\nlet y = compute(x) -> tensor[64] @kernel(custom) @workgroup(64) {\n"
+    "    shared var buf[64, f32]\n    let t = thread_idx().x\n    buf[t] = x[t]\n"
+)
+
 CODES = (
     code(
         "0401",
@@ -96,15 +101,14 @@ CODES = (
         "    let t = thread_idx().x\n    if t < 32:\n        barrier()\n    out[t] = x[t]\n}\n",
         "let x = ones(64)\nlet y = compute(x) -> tensor[64] @kernel(custom) @workgroup(64) {\n"
         "    let t = thread_idx().x\n    barrier()\n    if t < 32:\n        out[t] = x[t]\n}\n",
-        runs=True,
     ),
     code(
         "0412",
         "shared memory read too early",
         """A thread reads shared memory that no thread has written, or that another one may be writing at the same time because no
         `barrier()` stands between.""",
-        absent="native code doesn't look for it; the interpreter of the intermediate form (`compiler.hir.execute`), which the tests "
-        "run kernels on, does",
+        _SHARED + "    out[t] = buf[63 - t]\n}\n",
+        _SHARED + "    barrier()\n    out[t] = buf[63 - t]\n}\n",
     ),
     code(
         "0413",

@@ -1,0 +1,235 @@
+"""Broken programs, by the thousand: `python -m tests.mutations 10000 [SEED]` changes bytes and tokens of real programs and checks each
+one. Every outcome must be a tree or coded messages: no other exception, no internal fault, nothing that takes over a second."""
+
+import random
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import Factory, define, evolve
+
+from compiler.codes import CODES
+from compiler.diagnostics import ZyntaxError, render
+from compiler.driver import DriverOptions
+from compiler.source import Source, Sources
+from zynml.api import open_program, open_source
+
+ROOT = Path(__file__).parents[1]
+LIMIT_S = 1.0
+_LISTS = (
+    "def fn let mut if elif else while for in return break continue match case struct enum import from true false and or not",
+    "var shared step as type compute yield render config param test out zeros tensor f32 i64 int String list custom fused",
+    "( ) [ ] { } : ; , . .. ..= => -> + - * / % @ < > == != = += | |> & && ? ?? ! ^ ** # $ \\ ' \"",
+    '"text" f"{x}" """ /* */ // 0 1 -1 9223372036854775807 1e400 0xff 5q 1_000 \n \t é 😀 \0 ((((((((',
+    '@kernel(matmul) @kernel(custom) @kernel(reduce,max) @device("cuda") barrier() \n\t',
+)
+WORDS = [word for words in _LISTS for word in words.split(" ")] + ["\n    ", "\n        "]
+OPERATORS = ["+", "-", "*", "/", "%", "<", ">", "==", "!=", "@", "&"]
+NUMBERS = ["0", "1", "2", "3", "7", "1000000", "9223372036854775807", "9223372036854775808", "1.5", "1e308", "0.0f32", "3u8", "255i8"]
+_TOKEN = re.compile(r"\w+|[^\S\n]+|\n|.", re.DOTALL)
+_BLOCK = re.compile(r"^```zynml(?: run)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def programs() -> list[str]:
+    """The texts that are broken: the programs of this tree and those of its error pages and error codes."""
+    files = sorted((ROOT / "programs" / "zynml").glob("*.zynml"))
+    pages = sorted((ROOT / "tests" / "errors").glob("*.md"))
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    texts += [text for page in pages for text in _BLOCK.findall(page.read_text(encoding="utf-8"))]
+    return texts + [text for code in CODES.values() for text in (code.wrong, code.right) if text]
+
+
+def mutations(seed: int, texts: list[str]) -> Iterator[bytes]:
+    """Broken programs without end; the same for the same seed and programs."""
+    choose = random.Random(seed)
+    while True:
+        text, kind = choose.choice(texts), choose.random()
+        if kind < 0.2:
+            yield _in_bytes(choose, text)
+        elif kind < 0.5:
+            yield _in_tokens(choose, text, texts)
+        else:
+            yield _in_meaning(choose, text, texts)
+
+
+def _in_bytes(choose: random.Random, text: str) -> bytes:
+    data = bytearray(text.encode())
+    for _ in range(choose.choice((1, 1, 2, 5, 20))):
+        if not data:
+            break
+        at = choose.randrange(len(data))
+        match choose.randrange(5):
+            case 0:
+                data[at] = choose.randrange(256)
+            case 1:
+                data[at] = choose.randrange(32, 127)
+            case 2:
+                del data[at : at + choose.choice((1, 1, 4, 40))]
+            case 3:
+                data[at:at] = bytes(choose.randrange(32, 127) for _ in range(choose.choice((1, 3))))
+            case _:
+                data[at] ^= 1 << choose.randrange(8)
+    return bytes(data)
+
+
+def _in_tokens(choose: random.Random, text: str, texts: list[str]) -> bytes:
+    tokens = _TOKEN.findall(text)
+    for _ in range(choose.choice((1, 1, 2, 3, 8))):
+        if not tokens:
+            break
+        at, other = choose.randrange(len(tokens)), choose.randrange(len(tokens))
+        match choose.randrange(8):
+            case 0:
+                del tokens[at : at + choose.choice((1, 1, 2, 10))]
+            case 1:
+                tokens.insert(other, tokens[at])
+            case 2:
+                tokens[at], tokens[other] = tokens[other], tokens[at]
+            case 3:
+                tokens[at] = choose.choice(WORDS)
+            case 4:
+                tokens.insert(at, choose.choice(WORDS))
+            case 5:
+                low, high = sorted((at, other))
+                tokens[high:high] = tokens[low : min(high, low + 30)]
+            case 6:
+                del tokens[at:]
+            case _:
+                piece = _TOKEN.findall(choose.choice(texts))
+                start = choose.randrange(len(piece))
+                tokens[at:at] = piece[start : start + choose.choice((1, 5, 30))]
+    return "".join(tokens).encode()
+
+
+def _in_meaning(choose: random.Random, text: str, texts: list[str]) -> bytes:
+    """Names for names, numbers for numbers, operators for operators, lines moved: what mostly still parses."""
+    tokens = _TOKEN.findall(text)
+    others = _TOKEN.findall(choose.choice(texts))
+    for _ in range(choose.choice((1, 1, 2, 3, 6))):
+        at = choose.randrange(len(tokens))
+        kind = _kind(tokens[at])
+        same = [token for token in (tokens if choose.random() < 0.6 else others) if _kind(token) == kind]
+        match kind:
+            case "space":
+                lines = "".join(tokens).split("\n")
+                one, two = choose.randrange(len(lines)), choose.randrange(len(lines))
+                match choose.randrange(3):
+                    case 0:
+                        lines.insert(one, lines[two])
+                    case 1:
+                        lines[one], lines[two] = lines[two], lines[one]
+                    case _:
+                        del lines[one]
+                tokens = _TOKEN.findall("\n".join(lines)) or ["\n"]
+            case "number":
+                tokens[at] = choose.choice([*NUMBERS, *same])
+            case "operator":
+                tokens[at] = choose.choice(OPERATORS)
+            case _ if same:
+                tokens[at] = choose.choice(same)
+    return "".join(tokens).encode()
+
+
+def _kind(token: str) -> str:
+    if token.isspace():
+        return "space"
+    if token.isdecimal():
+        return "number"
+    if token in "+-*/%<>":
+        return "operator"
+    return "name" if token.isidentifier() else token
+
+
+@define
+class Tally:
+    """What became of the programs: codes and how often, faults of our own, the slowest."""
+
+    count: int = 0
+    clean: int = 0
+    codes: Counter[str] = Factory(Counter)
+    faults: list[tuple[str, bytes]] = Factory(list)
+    slow: list[tuple[float, bytes]] = Factory(list)
+    slowest: float = 0.0
+
+    def add(self, program: bytes, folder: Path) -> None:
+        started = time.perf_counter()
+        try:
+            found = check(program, folder)
+        except Exception as error:
+            import traceback
+
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self.faults.append((f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})", program))
+            found = []
+        took = time.perf_counter() - started
+        self.slowest = max(self.slowest, took)
+        if took > LIMIT_S:
+            self.slow.append((took, program))
+        self.count += 1
+        self.clean += not found
+        self.codes.update(found)
+        if "0901" in found:
+            self.faults.append(("an internal fault", program))
+
+    @property
+    def summary(self) -> str:
+        return (
+            f"{self.count} programs: {self.clean} check without an error, {len(self.codes)} different codes, "
+            f"{len(self.faults)} faults of our own, {len(self.slow)} over {LIMIT_S} s, the slowest took {self.slowest:.2f} s"
+        )
+
+
+def check(program: bytes, folder: Path) -> list[str]:
+    """The codes that a program's file gives; every message is also rendered. What checks is compiled, but not run. Raises only when something is wrong with us."""
+    path = folder / "program.zynml"
+    sources = Sources()
+    try:
+        try:
+            text = program.decode("utf-8")
+        except UnicodeDecodeError:
+            path.write_bytes(program)
+            session = open_program(str(path), DriverOptions(), sources, lambda warning: None)
+        else:
+            session = open_source(sources.add(Source("program.zynml", text)), DriverOptions(), sources, lambda warning: None)
+        found = session.checked.diagnostics.sorted
+        if not session.checked.diagnostics.errors:
+            session.emit("hir")
+            session.options = evolve(session.options, device="cpu")
+            session.host  # noqa: B018  (generates the host code; nothing runs)
+    except ZyntaxError as error:
+        found = error.diagnostics
+    for diagnostic in found:
+        assert render(diagnostic, sources)
+    return [diagnostic.code for diagnostic in found]
+
+
+def tally(count: int, seed: int) -> Tally:
+    """The outcome of so many mutations."""
+    made = Tally()
+    with tempfile.TemporaryDirectory() as folder:
+        for number, program in enumerate(mutations(seed, programs())):
+            if number == count:
+                return made
+            made.add(program, Path(folder))
+    return made
+
+
+def main() -> int:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    found = tally(count, seed)
+    for what, program in found.faults:
+        print(f"--- {what}\n{program.decode('utf-8', 'backslashreplace')}")
+    for took, program in found.slow:
+        print(f"--- {took:.2f} s\n{program.decode('utf-8', 'backslashreplace')}")
+    print(", ".join(f"{code} {times}" for code, times in sorted(found.codes.items())))
+    print(found.summary)
+    return 1 if found.faults or found.slow else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
