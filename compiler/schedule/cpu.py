@@ -5,7 +5,6 @@ import attrs
 from attrs import frozen
 
 from compiler.analysis.dependence import NestFacts
-from compiler.hir.core import Scan
 from compiler.hir.instruction import Family
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
@@ -14,6 +13,7 @@ from compiler.schedule.machine import CpuMachine
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
 from compiler.schedule.place import NotPlaceable, place
+from compiler.schedule.running import refusal
 
 
 @frozen
@@ -45,7 +45,7 @@ def _require_placeable(field: HirFunction) -> None:
     for op in field.body.body:
         if isinstance(op, Load) and op.mem in stored and op.mem.source is None:
             raise NotPlaceable(f"`{op.mem.name}` is read and written")
-        if isinstance(op, Scan):
-            raise NotPlaceable("a running value keeps the order of its loop")
         if op.family is Family.LIBRARY:
             raise NotPlaceable(f"`{op.name}` has no nest")
+    if reason := refusal(field):
+        raise NotPlaceable(reason)

@@ -28,6 +28,9 @@ WINDOW_ROWS = 4
 MOST_SHARED = 3
 """Axes that are shared out together: each costs a division an iteration, and three are enough to keep all cores busy."""
 
+SCAN_VECTORS = 8
+"""Vectors of a running value between two steps of what is carried."""
+
 SQUARE = 16
 """The largest square of elements that is turned in registers."""
 
@@ -39,6 +42,7 @@ class _Facts:
     common: tuple[str, ...]
     """Axes that every store's index names and no reduction runs along, in order of appearance."""
     reduced: frozenset[str]
+    scanned: frozenset[str]
     ordered: frozenset[str]
     """Axes that a reduction runs along in exact order: no permission to reassociate."""
     widest: str
@@ -77,16 +81,19 @@ def _look(field: HirFunction) -> _Facts:
     common = common_axes(field)
     reduced: set[str] = set()
     ordered: set[str] = set()
+    scanned: set[str] = set()
     for op in field.body.body:
         if isinstance(op, Reduce | Contract):
             reduced.update(op.over)
         if isinstance(op, Reduce) and is_float(dtype_of(op.values[0])) and op.monoid in ("add", "mul") and "reassoc" not in op.flags:
             ordered.update(op.over)
         if isinstance(op, Scan):
-            ordered.update(op.over)
+            scanned.update(op.over)
+            if is_float(dtype_of(op.value)) and op.monoid in ("add", "mul") and "reassoc" not in op.flags:
+                ordered.update(op.over)
     # A loop over an axis that is reduced can't stand around the reduction: such an axis is walked again for each pass.
     common = tuple(axis for axis in common if axis not in reduced)
-    return _Facts(common, frozenset(reduced), frozenset(ordered), _computed_dtype(field))
+    return _Facts(common, frozenset(reduced), frozenset(scanned), frozenset(ordered), _computed_dtype(field))
 
 
 def _computed_dtype(field: HirFunction) -> str:
@@ -154,7 +161,8 @@ def _order(field: HirFunction, facts: _Facts, tiles: dict[str, tuple[int, int]])
     if len(common) > 1 and not any(isinstance(op, Contract) for op in field.body.body):
         # A map or reduction walks memory in its own order: the vector axis innermost.
         common.sort(key=lambda a: tiles.get(a, (1, 1))[1] > 1)
-    return common + kept + reduced
+    # A running value is carried by the innermost loop.
+    return sorted(common + kept + reduced, key=lambda axis: axis in facts.scanned)
 
 
 def _choose_vector(
@@ -177,7 +185,10 @@ def _choose_vector(
     lanes = _lanes(field, best, machine.lanes(facts.widest))
     accumulators = ACCUMULATORS if facts.common else 2 * ACCUMULATORS
     vectors = accumulators if best in facts.reduced and not tiles else MAP_VECTORS
-    downwards = best not in facts.reduced and any(isinstance(op, Reduce) and best in axes_of(op) for op in field.body.body)
+    if best in facts.scanned:
+        vectors = SCAN_VECTORS
+    along = [op for op in field.body.body if isinstance(op, Reduce | Scan) and best in axes_of(op)]
+    downwards = best not in facts.reduced | facts.scanned and bool(along)
     if downwards and _slides(field, best, facts):
         rows = [a for a in facts.common if a != best and a not in tiles and _slides(field, a, facts)]
         if rows:
@@ -200,7 +211,7 @@ def _turn_squares(
     field: HirFunction, facts: _Facts, machine: CpuMachine, tiles: dict[str, tuple[int, int]], reasons: list[str]
 ) -> None:
     """A map that writes along one axis and reads along another: squares of both, which the backend turns in registers."""
-    if tiles or facts.reduced:
+    if tiles or facts.reduced or facts.scanned:
         return
     stores = [op for op in field.body.body if isinstance(op, Store)]
     loads = [op for op in field.body.body if isinstance(op, Load)]

@@ -18,12 +18,13 @@ from attrs import Factory, define
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
-from compiler.hir.core import Combine, Const, Contract, Reduce, Select, dtype_of, union_axes
+from compiler.hir.core import Combine, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Tile, is_float
+from compiler.schedule import running
 from compiler.schedule.table import AxisPlan, Table
 
 Target = Store | Reduce | Contract
@@ -37,11 +38,11 @@ class NotPlaceable(Exception):
 
 
 @define(eq=False)
-class _Region:
+class Region:
     """The body of one loop (or of the function): which axes have loops here, how they are written, which are ragged."""
 
     builder: Builder
-    parent: "_Region | None" = None
+    parent: "Region | None" = None
     axes: frozenset[str] = frozenset()
     """Axes whose loop this is the body of."""
     forms: dict[str, Affine] = Factory(dict)
@@ -54,12 +55,12 @@ class _Region:
     def looped(self) -> set[str]:
         return set(self.forms)
 
-    def inside(self, builder: Builder, axes: Iterable[str]) -> "_Region":
+    def inside(self, builder: Builder, axes: Iterable[str]) -> "Region":
         """The body of a loop in this region, over these axes."""
-        return _Region(builder, self, frozenset(axes), dict(self.forms), dict(self.masks), dict(self.narrow))
+        return Region(builder, self, frozenset(axes), dict(self.forms), dict(self.masks), dict(self.narrow))
 
     def find(self, value: Value) -> Value | None:
-        region: _Region | None = self
+        region: Region | None = self
         while region is not None:
             if value in region.made:
                 return region.made[value]
@@ -69,10 +70,10 @@ class _Region:
 
 def place(field: HirFunction, table: Table) -> HirFunction:
     """The field `field` (form F) in loops and tiles (form B) as the table says. Raises `NotPlaceable`."""
-    return _Placing(field, table).run()
+    return Placing(field, table).run()
 
 
-class _Placing:
+class Placing:
     def __init__(self, field: HirFunction, table: Table) -> None:
         self.field = field
         self.table = table
@@ -84,9 +85,10 @@ class _Placing:
                 self.out._taken.add(name)
         self.named = {result.name: result for op in field.body.body for result in op.results}
         self.sources: dict[Value, Store] = {}
+        self.scans = running.scans_of(field)
 
     def run(self) -> HirFunction:
-        root = _Region(self.out.body)
+        root = Region(self.out.body)
         for parameter in self.field.parameters:
             root.made[parameter] = self.out.parameter(parameter.name, parameter.type)
         function = self.out.function
@@ -126,7 +128,7 @@ class _Placing:
 
     # ---- targets ----
 
-    def produce(self, targets: Sequence[Target], region: _Region, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
+    def produce(self, targets: Sequence[Target], region: Region, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
         """Computes all targets inside `region`. A reduction in `state` has begun: its accumulators come in and go out; one that isn't
         begins here, and its results are noted in the region."""
         result = dict(state)
@@ -148,7 +150,7 @@ class _Placing:
             self.loop_over(axis, group, region, result, state)
         return {t: result[t] for t in state}
 
-    def prerequisites(self, target: Target, region: _Region) -> list[Target]:
+    def prerequisites(self, target: Target, region: Region) -> list[Target]:
         """Reductions and local buffers that the target reads, that don't vary along a loop still to come, and aren't there yet."""
         found: dict[Target, None] = {}
         seen: set[Value] = set()
@@ -176,12 +178,12 @@ class _Placing:
         found = [v for v in op.operand_values if not (isinstance(op, Store) and v is op.mem)]
         return found + [self.named[name] for name in op.symbols if name in self.named]
 
-    def next_axis(self, target: Target, region: _Region) -> str | None:
+    def next_axis(self, target: Target, region: Region) -> str | None:
         missing = self.target_axes(target) - region.looped
         return min(missing, key=self.table.order) if missing else None
 
     def loop_over(
-        self, axis: str, group: Sequence[Target], region: _Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
+        self, axis: str, group: Sequence[Target], region: Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
     ) -> None:
         """One loop over the axis's outer digit for the whole group, and, when the tile may not divide the extent, its masked end."""
         plan = self.table[axis]
@@ -189,11 +191,13 @@ class _Placing:
         for one in begun:
             result[one] = self.identity(one, region)
         carrying = [t for t in group if isinstance(t, Reduce | Contract)]
+        scans = [scan for scan in self.scans if scan.over == (axis,) and any(running.reads_scan(self, t, [scan]) for t in group)]
+        before = running.start(self, scans, region)
         extent = self.field.axes[axis]
         for target in group:
             if isinstance(target, Store) and target.mem in self.sources and region.find(target.mem) is None:
                 self.make_buffer(target, region)
-        if plan.place == "thread" and region.parent is None and not carrying:
+        if plan.place == "thread" and region.parent is None and not carrying and not scans:
             self.shared_out(group, region)
             return
         known = extent.value
@@ -202,15 +206,17 @@ class _Placing:
         if plan.tile > 1 and (known is None or known % plan.tile):
             parts.append((whole, rest, True))
         for low, high, ragged in parts:
-            if plan.place == "thread" and region.parent is None and not ragged:
-                self.chunked_loop(plan, high, group, carrying, region, result)
+            if plan.place != "thread" or region.parent is not None or ragged:
+                before = self.one_loop(plan, low, high, ragged, group, carrying, region, result, scans, before)
+            elif scans:
+                before = running.in_chunks(self, plan, high, group, scans, region)
             else:
-                self.one_loop(plan, low, high, ragged, group, carrying, region, result)
+                self.chunked_loop(plan, high, group, carrying, region, result)
         for one in begun:
             for value, final in zip(one.results, self.combine_digits(one, result.pop(one), region), strict=True):
                 region.made[value] = final
 
-    def shared_out(self, group: Sequence[Target], region: _Region) -> None:
+    def shared_out(self, group: Sequence[Target], region: Region) -> None:
         """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop: first the whole tiles,
         then every combination of axes at the end that their tile doesn't divide."""
         needed = set.intersection(*[self.target_axes(target) for target in group])
@@ -221,7 +227,7 @@ class _Placing:
             for ends in combinations(ragged, count):
                 self.thread_loop(plans, frozenset(ends), group, region)
 
-    def thread_loop(self, plans: Sequence[AxisPlan], ends: frozenset[str], group: Sequence[Target], region: _Region) -> None:
+    def thread_loop(self, plans: Sequence[AxisPlan], ends: frozenset[str], group: Sequence[Target], region: Region) -> None:
         """One loop over the product of the axes' tiles: narrow, masked ones at the end of axes in `ends`, whole ones of the others."""
         b = region.builder
         extents = [self.field.axes[plan.axis] for plan in plans]
@@ -263,10 +269,13 @@ class _Placing:
         ragged: bool,
         group: Sequence[Target],
         carrying: Sequence[Target],
-        region: _Region,
+        region: Region,
         result: dict[Target, list[Value]],
-    ) -> None:
-        carried = [value for target in carrying for value in result[target]]
+        scans: Sequence[Scan] = (),
+        before: Sequence[Value] = (),
+    ) -> list[Value]:
+        """The loop, with the accumulators in `result` carried; gives the running values of the scans, which are `before` at first."""
+        carried = [value for target in carrying for value in result[target]] + list(before)
         with region.builder.loop(f"{plan.axis}0", low, high, carried=carried) as (body, loop):
             form = plan.form(loop.variable.name)
             inner = region.inside(body, (plan.axis,))
@@ -279,14 +288,16 @@ class _Placing:
                 count = len(result[target])
                 inside[target] = loop.carried[position : position + count]
                 position += count
+            behind = [running.step(self, scan, value, inner) for scan, value in zip(scans, loop.carried[position:], strict=True)]
             after = self.produce(group, inner, inside)
-            if carrying:
-                body.yield_(*[value for target in carrying for value in after[target]])
+            if carried:
+                body.yield_(*[value for target in carrying for value in after[target]], *behind)
         position = 0
         for target in carrying:
             count = len(result[target])
             result[target] = loop.results[position : position + count]
             position += count
+        return loop.results[position:]
 
     def chunked_loop(
         self,
@@ -294,7 +305,7 @@ class _Placing:
         whole: Affine,
         group: Sequence[Target],
         carrying: Sequence[Target],
-        region: _Region,
+        region: Region,
         result: dict[Target, list[Value]],
     ) -> None:
         """Threads that reduce: a fixed number of chunks, a partial result for each, combined in order. The chunks depend on the extent
@@ -328,7 +339,7 @@ class _Placing:
             result[target] = loop.results[position : position + count]
             position += count
 
-    def finish_target(self, target: Target, region: _Region, result: dict[Target, list[Value]], begun: bool) -> None:
+    def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
         """All loops stand: store the value, or combine it into the accumulator."""
         if isinstance(target, Store):
             if target.mem in self.sources and region.find(target.mem) is None:
@@ -348,13 +359,13 @@ class _Placing:
 
     # ---- reductions ----
 
-    def plan(self, axis: str, region: _Region) -> AxisPlan:
+    def plan(self, axis: str, region: Region) -> AxisPlan:
         return region.narrow.get(axis) or self.table[axis]
 
-    def tile_axes(self, axes: Iterable[str], region: _Region) -> tuple[tuple[str, int], ...]:
+    def tile_axes(self, axes: Iterable[str], region: Region) -> tuple[tuple[str, int], ...]:
         return tuple((name, extent) for axis in axes for name, extent, _ in self.plan(axis, region).digits())
 
-    def identity(self, target: Reduce | Contract, region: _Region) -> list[Value]:
+    def identity(self, target: Reduce | Contract, region: Region) -> list[Value]:
         if isinstance(target, Contract):
             if target.accumulator is not None:
                 raise NotPlaceable("a contraction with an accumulator in a field")
@@ -366,7 +377,7 @@ class _Placing:
             for value, number in zip(target.values, identity_of(target.monoid, [dtype_of(v) for v in target.values]), strict=True)
         ]
 
-    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: _Region) -> list[Value]:
+    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
         b = region.builder
         if isinstance(target, Contract):
             left, right = self.value(target.a, region), self.value(target.b, region)
@@ -407,7 +418,7 @@ class _Placing:
             return b.emit(Combine(monoid=monoid, operands_=(*left, *right))).results
         return [b.op(monoid, left[0], right[0], flags=target.flags if is_float(dtype_of(left[0])) else ())]
 
-    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: _Region) -> list[Value]:
+    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
         """After the last loop: the static digits of the reduced axes combined."""
         over = [name for name, _ in self.tile_axes((a for a in target.over if a in self.table), region)]
         if not over:
@@ -418,7 +429,7 @@ class _Placing:
 
     # ---- values ----
 
-    def value(self, value: Value, region: _Region) -> Value:
+    def value(self, value: Value, region: Region) -> Value:
         """The value's tile, computed in the outermost body in which all its axes have loops."""
         found = region.find(value)
         if found is not None:
@@ -438,10 +449,10 @@ class _Placing:
         home.made[value] = made
         return made
 
-    def reads_local(self, op: Instruction, region: _Region) -> bool:
+    def reads_local(self, op: Instruction, region: Region) -> bool:
         return isinstance(op, Load) and op.mem in region.made
 
-    def make(self, op: Instruction, value: Value, region: _Region) -> Value:
+    def make(self, op: Instruction, value: Value, region: Region) -> Value:
         b = region.builder
         if isinstance(op, Const):
             axes = [name for name, _ in union_axes(value) if name in self.table]
@@ -458,15 +469,15 @@ class _Placing:
             region.made[old] = new
         return region.made[value]
 
-    def symbol(self, name: str, region: _Region) -> str:
+    def symbol(self, name: str, region: Region) -> str:
         """The name under which a symbol of an affine form is known in the new function."""
         return self.value(self.named[name], region).name if name in self.named else name
 
-    def form(self, form: Affine, region: _Region) -> Affine:
+    def form(self, form: Affine, region: Region) -> Affine:
         names: dict[str, Affine | str] = {name: self.symbol(name, region) for name in form.names if name not in region.forms}
         return form.substitute({**names, **{n: f for n, f in region.forms.items() if n in form.names}})
 
-    def index(self, index: tuple[Affine, ...], mem: Value, region: _Region) -> list[Affine]:
+    def index(self, index: tuple[Affine, ...], mem: Value, region: Region) -> list[Affine]:
         if mem not in self.sources:
             return [self.form(form, region) for form in index]
         kept = [self.form(form, region) for form in index]
@@ -475,7 +486,7 @@ class _Placing:
 
     # ---- masks ----
 
-    def mask(self, region: _Region, axes: Iterable[str], where: Value | None) -> Value | None:
+    def mask(self, region: Region, axes: Iterable[str], where: Value | None) -> Value | None:
         """The condition under which an access along these axes is inside: ragged ends and the access's own condition."""
         b = region.builder
         conditions = [] if where is None else [self.value(where, region)]
@@ -487,7 +498,7 @@ class _Placing:
             result = condition if result is None else b.op("and", result, condition)
         return result
 
-    def masked(self, value: Value, number: float, axes: Iterable[str], region: _Region) -> Value:
+    def masked(self, value: Value, number: float, axes: Iterable[str], region: Region) -> Value:
         where = self.mask(region, [a for a in axes if a in region.masks], None)
         if where is None:
             return value
@@ -495,12 +506,12 @@ class _Placing:
 
     # ---- local buffers ----
 
-    def shared_axes(self, mem: Value, region: _Region) -> list[str]:
+    def shared_axes(self, mem: Value, region: Region) -> list[str]:
         """Axes whose loops stand outside the buffer but whose tile digits it must keep apart."""
         outside = self.target_axes(self.sources[mem]) - self.private_axes(mem)
         return [a for a in sorted(outside, key=self.table.order) if self.plan(a, region).digits()]
 
-    def make_buffer(self, store: Store, region: _Region) -> None:
+    def make_buffer(self, store: Store, region: Region) -> None:
         type = store.mem.type
         assert isinstance(type, Mem)
         extra = [Affine.of(self.plan(axis, region).tile) for axis in self.shared_axes(store.mem, region)]
