@@ -363,13 +363,14 @@ def assumed_signature(
     compute: nodes.Compute, scope: Mapping[str, Type], names: tuple[str, ...], functions: Mapping[str, nodes.Function]
 ) -> Signature:
     """The signature to show a block under when types leave it open: unknown elements count as f32, an unknown rank is that of the
-    block's own indices, an outer name that is never indexed is an int."""
+    block's own indices, an outer name that is never indexed is an int, and an int whose value decides what is compiled is 1."""
     inputs = {entry.name: entry for entry in compute.inputs}
     ranks = {
         node.value.name: len(node.indices)
         for node in walk(compute.body)
         if isinstance(node, nodes.Index) and isinstance(node.value, nodes.Name)
     }
+    constants = names_needing_values(compute)
     tensors, scalars = [], []
     for name in dict.fromkeys((*inputs, *names)):
         entry = inputs.get(name)
@@ -379,7 +380,7 @@ def assumed_signature(
             case None:
                 continue
             case Scalar(dtype):
-                scalars.append(ScalarInput(name, dtype, None, entry is None, span))
+                scalars.append(ScalarInput(name, dtype, 1 if name in constants else None, entry is None, span))
             case TensorType(element, shape):
                 dtype = element.dtype if isinstance(element, Scalar) else DType.F32
                 rank = shape.rank if shape.rank is not None else ranks.get(name, 1)
@@ -389,7 +390,7 @@ def assumed_signature(
                 dims = (None,) * ranks[name]
                 tensors.append(TensorInput(name, DType.F32, dims, True, entry is not None and entry.mutable, entry is None, span))
             case UnknownType():
-                scalars.append(ScalarInput(name, DType.I64, None, entry is None, span))
+                scalars.append(ScalarInput(name, DType.I64, 1 if name in constants else None, entry is None, span))
             case _:
                 continue
     return Signature(tensors, scalars, functions)
@@ -520,11 +521,21 @@ def _fault(fault: NativeFault, sites: tuple[FaultSite, ...], compute: nodes.Comp
 
 
 def value_of(plans: tuple[ResultPlan, ...], arrays: list[Any], values: Mapping[str, Any]) -> Any:
+    """The block's value from its results as arrays on the host."""
+    return grouped(
+        plans,
+        [
+            number_of(array, plan.dtype) if plan.scalar else values[plan.input] if plan.input is not None else Tensor(array)
+            for plan, array in zip(plans, arrays, strict=True)
+        ],
+    )
+
+
+def grouped(plans: tuple[ResultPlan, ...], results: list[Any]) -> Any:
     """One result is the value; several are a tuple; results of one group are a tuple inside it."""
     parts: list[Any] = []
     groups: dict[int, list[Any]] = {}
-    for plan, array in zip(plans, arrays, strict=True):
-        one: Any = _number(array, plan.dtype) if plan.scalar else values[plan.input] if plan.input is not None else Tensor(array)
+    for plan, one in zip(plans, results, strict=True):
         if plan.group == 0:
             parts.append(one)
         elif plan.group in groups:
@@ -536,6 +547,6 @@ def value_of(plans: tuple[ResultPlan, ...], arrays: list[Any], values: Mapping[s
     return closed[0] if len(closed) == 1 else tuple(closed)
 
 
-def _number(array: Any, dtype: DType) -> Any:
+def number_of(array: Any, dtype: DType) -> Any:
     """A rank-0 result as the program's number: i64, f64 and bool are Python's own."""
     return array.item() if dtype in (DType.I64, DType.F64, DType.BOOL) else array[()]

@@ -1,5 +1,5 @@
 """How kernels are held against NumPy and against the HIR interpreter: whole programs through `zynml.compile`, arrays of every dtype,
-size and layout, and the golden rule's bounds. Every launch runs on one thread and on three, to the same bits; one that is small enough
+size and layout, and the golden rule's bounds. Every launch runs on one, two and three threads, to the same bits; one that is small enough
 also runs in the interpreter, on the nest as the textbook wrote it.
 
 Set `ZYNTAX_EXHAUSTIVE=1` for every combination; else each dimension is walked in full with the others at a few points."""
@@ -106,7 +106,11 @@ def compiled(text: str, **options: Any) -> zynml.CompiledProgram:
 
 def launched(text: str, *values: Any, **options: Any) -> Any:
     """What function `f` of the program gives, each small launch of it checked against the interpreter."""
-    program = compiled(text, **options)
+    return launched_with(compiled(text, **options), *values)
+
+
+def launched_with(program: zynml.CompiledProgram, *values: Any) -> Any:
+    """As `launched`, for a program at hand."""
     with _interpreting():
         return program.f(*values)
 
@@ -123,8 +127,9 @@ def _interpreting() -> Iterator[None]:
         spmd = kernel.lowered.function.form is Form.THREAD
         if not spmd and not mutable & set(given):
             alone = _plain(original(kernel, values, 1, compute))
-            got = original(kernel, values, 3, compute)
-            same_bits(_plain(got), alone)
+            for several in (2, 3):
+                got = original(kernel, values, several, compute)
+                same_bits(_plain(got), alone)
         else:
             got = original(kernel, values, threads, compute)
         sizes = kernel.sizes(shapes, {name: value for name, value in given.items() if name not in shapes})
@@ -147,7 +152,7 @@ def _plain(value: Any) -> Any:
 
 
 def same_bits(one: Any, other: Any) -> None:
-    """Three threads and one give the same."""
+    """Several threads and one give the same."""
     if isinstance(one, tuple):
         for a, b in zip(one, other, strict=True):
             same_bits(a, b)

@@ -1,6 +1,7 @@
 """Blocks and threads of custom kernels are as many as the program says."""
 
 import numpy as np
+
 import zynml
 
 COUNTS = """
