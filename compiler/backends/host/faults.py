@@ -30,6 +30,9 @@ def translated_faults() -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
+    except BrokenPipeError:
+        # Whoever read the program's output went away: no fault of the program, and the command's business.
+        raise
     except (Exception, KeyboardInterrupt) as error:
         raise translated(error) from error
 
@@ -45,7 +48,9 @@ def translated(error: BaseException) -> ZyntaxError:
             return ZyntaxError(Diagnostic(error.code, error.message, span, others=_caller(error.__traceback__), hint=error.hint))
         case RecursionError():
             message = f"functions call each other deeper than {sys.getrecursionlimit()} levels"
-            return _error("0808", message, span, "check that the recursion ends, or use a loop")
+            # the innermost frame stopped wherever it happened to be; the one around it, at the call
+            around = _caller(error.__traceback__)
+            return _error("0808", message, around[0].span if around else span, "check that the recursion ends, or use a loop")
         case MemoryError():
             return _error("0804", "out of memory", span)
         case KeyboardInterrupt():
