@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from zyntax.reader import ReaderGone
+
 COMMANDS = {
     "run": "Run a program.",
     "check": "Report all errors of programs without running them.",
@@ -37,6 +39,13 @@ class LazyGroup(click.Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except BrokenPipeError:
+            # Click would end with 1 here.
+            raise ReaderGone from None
 
     def resolve_command(self, context: click.Context, args: list[str]) -> Any:
         try:

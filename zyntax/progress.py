@@ -62,7 +62,7 @@ class Progress:
         with self._lock:
             self.activity = activity
             if self._live is not None:
-                self._live.update(_spinner(activity))
+                self._live.update(_spinner(activity), refresh=True)
 
     def before(self, text: str) -> None:
         """Called before `text` is written: makes room, and counts the silence anew."""
@@ -82,7 +82,7 @@ class Progress:
 
             console = Console(file=self.stream)
             self._live = Live(_spinner(self.activity), console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-            self._live.start()
+            self._live.start(refresh=True)
 
     def close(self) -> None:
         self._closed.set()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from zyntax.reader import ReaderGone
+
 if TYPE_CHECKING:
     from compiler.diagnostics import Diagnostic
 
@@ -62,8 +64,8 @@ def guarded(action: Callable[[], Any]) -> int:
         return usage.exit_code
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
-    except BrokenPipeError:
-        # The reader went away (`| head`): not an error, but the interpreter must not try to flush again.
+    except (BrokenPipeError, ReaderGone):
+        # Not an error, but the interpreter must not try to flush again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

@@ -1,0 +1,85 @@
+"""`zyntax compile`: every stage, where it is written, and what it needs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compiler.hir.parse import parse_module
+from compiler.hir.text import print_module
+from compiler.pipelines import PASSES
+from tests.zyntax.conftest import ROOT, Zyntax
+
+
+@pytest.mark.parametrize("stage", ["ast", "typed-ast"])
+def test_trees_are_json(zyntax: Zyntax, stage: str) -> None:
+    done = zyntax("compile", "double.zynml", "--emit", stage)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert isinstance(json.loads(done.stdout), dict)
+
+
+@pytest.mark.parametrize("stage", ["hir", *(f"hir-after={name}" for name in PASSES)])
+def test_modules_parse_back_to_the_same_text(zyntax: Zyntax, stage: str) -> None:
+    done = zyntax("compile", "double.zynml", "--emit", stage)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert print_module(parse_module(done.stdout)) == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [("schedule", "double.zynml:3:9: @kernel0"), ("llvm", "define"), ("asm", "ret")],
+)
+def test_code_is_text(zyntax: Zyntax, stage: str, words: str) -> None:
+    done = zyntax("compile", "double.zynml", "--emit", stage)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert words in done.stdout
+
+
+def test_an_object_file_is_written_beside_the_program(zyntax: Zyntax, folder: Path) -> None:
+    done = zyntax("compile", "double.zynml", "--emit", "obj")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len((folder / "double.o").read_bytes()) > 500
+
+
+def test_o_names_the_file(zyntax: Zyntax, folder: Path) -> None:
+    done = zyntax("compile", "double.zynml", "-o", "double.hir")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (folder / "double.hir").read_text(encoding="utf-8").startswith("module @double version=1 {\n")
+
+
+def test_a_file_that_cannot_be_written_is_a_message(zyntax: Zyntax) -> None:
+    done = zyntax("compile", "double.zynml", "-o", "nowhere/double.hir")
+    assert (done.returncode, done.stderr) == (1, "error[ZYN0807]: `nowhere/double.hir` can't be written: no such file or directory\n")
+
+
+def test_an_unknown_stage_and_an_unknown_pass_say_which_there_are(zyntax: Zyntax) -> None:
+    stage = zyntax("compile", "double.zynml", "--emit", "ptx")
+    assert stage.returncode == 2
+    assert "stages are ast, typed-ast, hir, schedule, llvm, asm, obj, hir-after=PASS" in stage.stderr
+    after = zyntax("compile", "double.zynml", "--emit", "hir-after=magic")
+    assert after.returncode == 2
+    assert f"passes are {', '.join(PASSES)}" in after.stderr
+
+
+def test_time_passes_prints_a_table_to_standard_error(zyntax: Zyntax) -> None:
+    done = zyntax("compile", "double.zynml", "--emit", "llvm", "--time-passes")
+    assert done.returncode == 0
+    assert {"lower", "lift", "schedule", "llvm"} <= {line.split("%")[1].strip() for line in done.stderr.splitlines()}
+
+
+def test_a_program_for_a_device_that_is_not_here_can_still_be_looked_at(zyntax: Zyntax) -> None:
+    assert zyntax("compile", "cuda.zynml", "--emit", "hir").returncode == 0
+
+
+def test_the_tree_needs_no_checker_no_numpy_and_no_llvm(folder: Path) -> None:
+    script = (
+        "import sys\nfrom zyntax.main import main\n"
+        "try:\n    main(['compile', 'wrong-types.zynml', '--emit', 'ast', '-o', 'tree.json'])\nexcept SystemExit as end:\n    print(end.code)\n"
+        "print([m for m in ('compiler.driver', 'compiler.typed_ast.check', 'numpy', 'llvmlite', 'rich') if m in sys.modules])\n"
+    )
+    (folder / "wrong-types.zynml").write_text('let x: int = "text"\n', encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n[]\n"
+    assert json.loads((folder / "tree.json").read_text(encoding="utf-8"))
