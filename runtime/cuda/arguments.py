@@ -1,0 +1,122 @@
+"""A kernel's arguments as the driver wants them: an array of addresses, each of one value in memory, laid out once."""
+
+import ctypes
+import re
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+_AGGREGATE = re.compile(r"bytes(\d+)(?:@(\d+))?")
+
+
+@frozen
+class Parameter:
+    """One parameter: how it is packed, and how many bytes from where on."""
+
+    name: str
+    code: str
+    size: int
+    alignment: int
+
+
+_SCALARS = {
+    "pointer": "Q",
+    "bool": "?",
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    "u8": "B",
+    "u16": "H",
+    "u32": "I",
+    "u64": "Q",
+    "f16": "e",
+    "bf16": "H",
+    "f32": "f",
+    "f64": "d",
+}
+
+PARAMETERS = {name: Parameter(name, code, struct.calcsize(f"<{code}"), struct.calcsize(f"<{code}")) for name, code in _SCALARS.items()}
+
+
+def parameter(name: str) -> Parameter:
+    """The parameter of a type: `pointer`, `i64`, `f32`..., or `bytes128@64` for 128 bytes passed by value, aligned to 64."""
+    if name in PARAMETERS:
+        return PARAMETERS[name]
+    match = _AGGREGATE.fullmatch(name)
+    if match is None:
+        raise ValueError(f"`{name}` is no type of a kernel's parameter")
+    return Parameter(name, f"{match[1]}s", int(match[1]), int(match[2] or 1))
+
+
+class Arguments:
+    """Memory for one set of arguments. `address` is the `void**` for the driver; it never moves."""
+
+    __slots__ = ("_base", "_bfloats", "_memory", "_pack", "_pointers", "address", "parameters", "values")
+
+    def __init__(self, signature: Sequence[str]) -> None:
+        self.parameters = tuple(parameter(name) for name in signature)
+        layout, offsets, size = _layout(self.parameters)
+        alignment = max((each.alignment for each in self.parameters), default=1)
+        self._memory = ctypes.create_string_buffer(size + alignment)
+        start = ctypes.addressof(self._memory)
+        self._base = -start % alignment
+        self._pack = struct.Struct(layout).pack_into
+        self._pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(start + self._base + offset for offset in offsets))
+        self._bfloats = tuple(index for index, each in enumerate(self.parameters) if each.name == "bf16")
+        self.address = ctypes.addressof(self._pointers)
+        self.values: tuple[Any, ...] = ()
+
+    def pack(self, values: tuple[Any, ...]) -> None:
+        """Write all values. Anything with an address (a buffer, an array on the device) may stand for a pointer; the values are
+        kept alive until the next."""
+        try:
+            if self._bfloats:
+                self._pack(self._memory, self._base, *_with_bfloats(values, self._bfloats))
+            else:
+                self._pack(self._memory, self._base, *values)
+        except (struct.error, TypeError, OverflowError, IndexError):
+            raise self._complaint(values) from None
+        self.values = values
+
+    def _complaint(self, values: tuple[Any, ...]) -> Exception:
+        """What is wrong with values that can't be packed."""
+        if len(values) != len(self.parameters):
+            return TypeError(f"the kernel takes {len(self.parameters)} arguments, not {len(values)}")
+        for index, (each, value) in enumerate(zip(self.parameters, values, strict=True)):
+            try:
+                struct.pack(f"<{each.code}", bfloat16_bits(value) if each.name == "bf16" else value)
+            except (struct.error, OverflowError, TypeError):
+                shown = repr(value)
+                text = f"argument {index} of the kernel is {each.name}, and {shown if len(shown) <= 60 else type(value).__name__} is not"
+                return OverflowError(text) if isinstance(value, int) else TypeError(text)
+        return TypeError("the kernel's arguments don't fit its parameters")
+
+
+def _layout(parameters: Sequence[Parameter]) -> tuple[str, list[int], int]:
+    """Format for `struct`, offset of each parameter, bytes in all."""
+    layout, offsets, position = "<", [], 0
+    for each in parameters:
+        padding = -position % each.alignment
+        layout += f"{padding}x" if padding else ""
+        layout += each.code
+        offsets.append(position + padding)
+        position += padding + each.size
+    return layout, offsets, position
+
+
+def _with_bfloats(values: tuple[Any, ...], places: Sequence[int]) -> list[Any]:
+    changed = list(values)
+    for place in places:
+        changed[place] = bfloat16_bits(changed[place])
+    return changed
+
+
+def bfloat16_bits(value: Any) -> int:
+    """The bits of the nearest bfloat16, ties to even."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    if bits & 0x7FFFFFFF > 0x7F800000:
+        return int(bits >> 16 | 0x40)
+    return int(bits + 0x7FFF + (bits >> 16 & 1)) >> 16

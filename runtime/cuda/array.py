@@ -1,0 +1,114 @@
+"""A dense array on a device: a view of memory that something else owns. It computes nothing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.cuda.device import CudaDevice
+from runtime.cuda.memory import DeviceBuffer
+from runtime.cuda.stream import Stream
+from runtime.tensor import DTYPES
+
+
+class Borrowed:
+    """Memory of another library: its object is kept until the work that uses the memory is done."""
+
+    __slots__ = ("__weakref__", "device", "owner", "users")
+
+    def __init__(self, device: CudaDevice, owner: Any, stream: Stream) -> None:
+        self.device, self.owner = device, owner
+        self.users: tuple[Stream, ...] = (stream,)
+
+    def used_on(self, stream: Stream) -> None:
+        if stream not in self.users:
+            self.users = (*self.users, stream)
+
+    def export(self) -> None:
+        """Passed on: the next library's use is the first one's to know of, as if it had got the memory there."""
+
+    def __del__(self) -> None:
+        self.device.cool(self.owner, self.users)
+
+
+class DeviceArray:
+    """Elements of `dtype` (`f32`, `bf16`...) at `pointer`, `strides` counted in elements. `int(array)` is the address, so that it
+    stands for a pointer among a kernel's arguments."""
+
+    __slots__ = ("__weakref__", "dtype", "owner", "pointer", "shape", "stream", "strides")
+
+    def __init__(
+        self,
+        owner: DeviceBuffer | Borrowed,
+        pointer: int,
+        shape: Sequence[int],
+        dtype: str,
+        stream: Stream,
+        strides: Sequence[int] | None = None,
+    ) -> None:
+        self.owner, self.pointer, self.shape, self.dtype, self.stream = owner, pointer, tuple(shape), dtype, stream
+        self.strides = contiguous_strides(self.shape) if strides is None else tuple(strides)
+
+    def __index__(self) -> int:
+        return self.pointer
+
+    def __repr__(self) -> str:
+        return f"DeviceArray(cuda:{self.device.ordinal}, {self.pointer:#x}, {self.dtype}{list(self.shape)})"
+
+    @property
+    def device(self) -> CudaDevice:
+        return self.owner.device
+
+    @property
+    def size(self) -> int:
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def itemsize(self) -> int:
+        return DTYPES[self.dtype].itemsize
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the elements, gaps not counted."""
+        return self.size * self.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in C order without gaps."""
+        expected = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and stride != expected:
+                return self.size == 0
+            expected *= extent
+        return True
+
+    def used_on(self, stream: Stream) -> None:
+        """Say that work on `stream` uses these elements."""
+        self.owner.used_on(stream)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        from runtime.cuda.interop import cuda_array_interface
+
+        return cuda_array_interface(self)
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, **options: Any) -> Any:
+        from runtime.cuda.interop import export_dlpack
+
+        return export_dlpack(self, stream, max_version, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from runtime.cuda.dlpack import CUDA
+
+        return CUDA, self.device.ordinal
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of C order."""
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(1, extent)
+    return tuple(reversed(strides))

@@ -1,0 +1,91 @@
+"""The CUDA driver, through `cuda.bindings`, imported here and nowhere else and only when first asked for. Every call goes through
+one check. What the calls are for is said in the files beside this one."""
+
+import os
+import threading
+from importlib import import_module
+from typing import Any
+
+from runtime.cuda.errors import CudaError, CudaUnavailable, Failure, describe
+
+_LOCK = threading.Lock()
+
+
+class Driver:
+    """The driver's calls. `api` has them by their C names and gives `(result, value...)`, as `cuda.bindings.driver` does."""
+
+    def __init__(self, api: Any) -> None:
+        self.api = api
+        self.process = os.getpid()
+        self.call("cuInit", 0)
+        self.device_count = int(self.call("cuDeviceGetCount"))
+        version = int(self.call("cuDriverGetVersion"))
+        self.version = (version // 1000, version % 1000 // 10)
+
+    def call(self, name: str, *arguments: Any, context: str = "") -> Any:
+        """The call's value, a tuple where it has several; CudaError when it fails."""
+        result = getattr(self.api, name)(*arguments)
+        if result[0]:
+            raise self.error(name, result[0], context)
+        return result[1] if len(result) == 2 else result[1:] or None
+
+    def failure(self, code: Any) -> Failure:
+        return describe(self.api, code)
+
+    def error(self, name: str, code: Any, context: str = "") -> CudaError:
+        failure = self.failure(code)
+        return CudaError(name, failure.code, failure.name, failure.message, context)
+
+
+class _State:
+    driver: Driver | None = None
+    refusal: CudaUnavailable | None = None
+
+
+def driver() -> Driver:
+    """The driver, initialised. Raises CudaUnavailable, for the same reason each time."""
+    with _LOCK:
+        found = _State.driver
+        if found is not None:
+            if found.process != os.getpid():
+                raise CudaUnavailable("CUDA was initialised before this process was forked: start processes with `spawn` instead")
+            return found
+        if _State.refusal is None:
+            try:
+                _State.driver = open_driver()
+                return _State.driver
+            except CudaUnavailable as refusal:
+                _State.refusal = refusal
+        raise CudaUnavailable(_State.refusal.reason)
+
+
+def open_driver(package: str = "cuda.bindings.driver") -> Driver:
+    """Import the bindings and initialise the driver; CudaUnavailable when that can't be done."""
+    try:
+        api = import_module(package)
+    except ImportError as missing:
+        raise CudaUnavailable(f"the package `cuda-bindings` can't be imported ({missing}): pip install 'zyntax[compute]'") from None
+    try:
+        found = Driver(api)
+    except CudaError as error:
+        raise CudaUnavailable(f"the CUDA driver can't be initialised: {error.message} ({error.name}, {error.code})") from None
+    except RuntimeError as missing:
+        # the bindings look for the driver's library on their first call
+        raise CudaUnavailable(f"this machine has no NVIDIA driver ({str(missing).splitlines()[0]})") from None
+    if found.device_count == 0:
+        raise CudaUnavailable("the CUDA driver finds no device")
+    return found
+
+
+def gpu_available() -> bool:
+    """Whether this machine has a CUDA device that can be used."""
+    return unavailable_reason() is None
+
+
+def unavailable_reason() -> str | None:
+    """In words, why no CUDA device can be used; None when one can."""
+    try:
+        driver()
+    except CudaUnavailable as refusal:
+        return refusal.reason
+    return None

@@ -1,0 +1,61 @@
+"""A GPU ready for work: its device, memory, kernels and a stream of its own, one object a device and process."""
+
+import threading
+
+from runtime.cuda.device import CudaDevice
+from runtime.cuda.driver import Driver, driver
+from runtime.cuda.host import PinnedPool
+from runtime.cuda.memory import DeviceBuffer, Pool
+from runtime.cuda.module import Modules
+from runtime.cuda.stream import Stream
+
+_LOCK = threading.Lock()
+_OPEN: dict[int, "Gpu"] = {}
+
+
+class Gpu:
+    """Everything of one device. `stream` is the one that is used where no other is named."""
+
+    def __init__(self, device: CudaDevice, limit: int | None = None) -> None:
+        self.device = device
+        self.pool = Pool(device, limit)
+        self.pinned = PinnedPool(device)
+        self.modules = Modules(device)
+        self.stream = Stream(device)
+
+    def __repr__(self) -> str:
+        return f"Gpu(cuda:{self.device.ordinal}, {self.device.properties.name})"
+
+    def new_stream(self, priority: int = 0) -> Stream:
+        """Another stream, independent of `stream`."""
+        return Stream(self.device, priority)
+
+    def allocate(self, size: int, stream: Stream | None = None) -> DeviceBuffer:
+        """Memory for work on a stream."""
+        return self.pool.allocate(size, stream or self.stream)
+
+    def trim(self) -> None:
+        """Give all memory back that nothing uses, on the device and pinned."""
+        self.pool.trim()
+        self.pinned.trim()
+
+
+def gpu(ordinal: int = 0) -> Gpu:
+    """The GPU of that number. CudaUnavailable when there is none."""
+    found = driver()
+    with _LOCK:
+        if ordinal not in _OPEN:
+            _OPEN[ordinal] = open_gpu(found, ordinal)
+        return _OPEN[ordinal]
+
+
+def open_gpu(driver: Driver, ordinal: int = 0, limit: int | None = None) -> Gpu:
+    """A GPU of its own pools and caches, beside the one that `gpu` gives."""
+    return Gpu(CudaDevice(driver, ordinal), limit)
+
+
+def gpu_count() -> int:
+    """CUDA devices of this machine; 0 where CUDA can't be used."""
+    from runtime.cuda.driver import gpu_available
+
+    return driver().device_count if gpu_available() else 0

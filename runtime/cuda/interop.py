@@ -1,0 +1,138 @@
+"""Arrays on the device in and out without a copy: DLPack and `__cuda_array_interface__`, as PyTorch, CuPy, JAX and Numba speak them.
+Work already queued comes first on either side; memory is given back when both sides' work on it is done."""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from runtime.cuda.array import Borrowed, DeviceArray
+from runtime.cuda.device import CudaDevice
+from runtime.cuda.dlpack import CUDA, Description, Taken, make_capsule
+from runtime.cuda.stream import LEGACY, PER_THREAD, Stream
+from runtime.tensor import DTYPES, dtype_name
+
+Export = dict[str, Any]
+
+_BFLOAT = "<V2"
+"""How bfloat16 is written in an array interface, which has no name for it; PyTorch writes the same."""
+
+
+def cuda_array_interface(array: DeviceArray) -> Export:
+    """Version 3 of the protocol. The consumer waits for `stream`; what it does later isn't known here, so all work on the device
+    is waited for before the memory is used again."""
+    array.owner.export()
+    dtype = DTYPES[array.dtype]
+    strides = None if array.is_contiguous else tuple(stride * dtype.itemsize for stride in array.strides)
+    return {
+        "version": 3,
+        "shape": array.shape,
+        "typestr": _BFLOAT if array.dtype == "bf16" else dtype.str,
+        "data": (array.pointer, False),
+        "strides": strides,
+        "stream": array.stream.number,
+    }
+
+
+def export_dlpack(
+    array: DeviceArray,
+    stream: int | None,
+    max_version: tuple[int, int] | None = None,
+    *,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """A capsule for a consumer that works on `stream`: a handle, 1 or None for the legacy stream, 2 for the thread's own, -1 for
+    one that orders its work itself."""
+    if dl_device is not None and tuple(dl_device) != (CUDA, array.device.ordinal):
+        raise BufferError(f"the array lies on cuda:{array.device.ordinal} and is exported from there only")
+    if copy:
+        raise BufferError("the array is exported as it lies; copy it first")
+    if stream == 0:
+        raise ValueError("stream 0 is ambiguous for CUDA: 1 is the legacy default stream, 2 the thread's own")
+    if stream == -1:
+        array.owner.export()
+    else:
+        consumer = _foreign_stream(array.device, LEGACY if stream is None else int(stream))
+        consumer.wait(array.stream)
+        if consumer.number in (LEGACY, PER_THREAD):
+            array.used_on(consumer)
+        else:
+            # another library's stream may be destroyed before the memory is free: it can't be waited for then
+            array.owner.export()
+    described = Description(array.pointer, array.device.ordinal, array.shape, array.strides, array.dtype)
+    return make_capsule(described, array, versioned=max_version is not None and max_version[0] >= 1)
+
+
+def import_array(source: Any, stream: Stream) -> DeviceArray:
+    """Another library's array, for work on `stream`: by DLPack where it has that, by `__cuda_array_interface__` otherwise."""
+    stream.device.reap()
+    if hasattr(source, "__dlpack__"):
+        return import_dlpack(source, stream)
+    if hasattr(source, "__cuda_array_interface__"):
+        return import_cuda_array(source, stream)
+    raise TypeError(f"{type(source).__name__} is no array on a CUDA device: it has neither __dlpack__ nor __cuda_array_interface__")
+
+
+def import_dlpack(source: Any, stream: Stream) -> DeviceArray:
+    """An array by DLPack. The producer makes `stream` wait for its own work."""
+    kind, ordinal = (int(part) for part in source.__dlpack_device__())
+    if kind != CUDA:
+        raise ValueError("the array does not lie on a CUDA device")
+    _require_device(stream.device, ordinal)
+    try:
+        capsule = source.__dlpack__(stream=stream.number, max_version=(1, 0))
+    except TypeError:
+        # producers older than DLPack 1.0
+        capsule = source.__dlpack__(stream=stream.number)
+    taken = Taken(capsule)
+    found = taken.description
+    owner = Borrowed(stream.device, taken, stream)
+    return DeviceArray(owner, found.pointer, found.shape, found.dtype, stream, found.strides)
+
+
+def import_cuda_array(source: Any, stream: Stream) -> DeviceArray:
+    """An array by its `__cuda_array_interface__`, versions 2 and 3."""
+    interface: Export = source.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise ValueError("masked arrays are not supported")
+    pointer, _ = interface["data"]
+    typestr = interface["typestr"]
+    if sys.byteorder == "little" and typestr[0] == ">":
+        raise ValueError("arrays in the other byte order are not supported")
+    dtype = "bf16" if typestr == _BFLOAT else _name(typestr)
+    itemsize = DTYPES[dtype].itemsize
+    strides = interface.get("strides")
+    if strides is not None and any(stride % itemsize for stride in strides):
+        raise ValueError("strides that are no multiple of the element's size are not supported")
+    if pointer:
+        attribute = stream.device.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        _require_device(stream.device, int(stream.device.call("cuPointerGetAttribute", attribute, pointer)))
+    theirs = interface.get("stream")
+    if theirs is not None and theirs != stream.number:
+        stream.wait(_foreign_stream(stream.device, int(theirs)))
+    owner = Borrowed(stream.device, source, stream)
+    elements = None if strides is None else tuple(stride // itemsize for stride in strides)
+    return DeviceArray(owner, int(pointer or 0), interface["shape"], dtype, stream, elements)
+
+
+def _name(typestr: str) -> str:
+    try:
+        return dtype_name(np.dtype(typestr))
+    except (KeyError, TypeError):
+        raise ValueError(f"elements of type `{typestr}` are not supported") from None
+
+
+def _require_device(device: CudaDevice, ordinal: int) -> None:
+    if ordinal != device.ordinal:
+        raise ValueError(f"the array lies on cuda:{ordinal}, the stream is one of cuda:{device.ordinal}")
+
+
+def _foreign_stream(device: CudaDevice, number: int) -> Stream:
+    """Another library's stream; the two default ones are the same object each time."""
+    if number not in (LEGACY, PER_THREAD):
+        return Stream.external(device, number)
+    found = device.default_streams.get(number)
+    if found is None:
+        found = device.default_streams[number] = Stream.external(device, number)
+    return found

@@ -1,0 +1,178 @@
+"""Launches. A plan is made once for a kernel, its parameters and its shape, checked against the device then; launching it packs the
+values and makes one driver call."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.cuda.arguments import Arguments
+from runtime.cuda.errors import INVALID_CONTEXT, CudaRefused
+from runtime.cuda.module import Kernel
+from runtime.cuda.stream import Stream
+
+Shape = tuple[int, int, int]
+
+
+class LaunchPlan:
+    """How a kernel is launched. `where` is the place in the program that it was made from, for messages. `cluster` is for kernels
+    that don't fix their own. A cooperative launch may use barriers over the whole grid."""
+
+    __slots__ = (
+        "_config", "_launch", "_lock", "_pointers", "_shape",
+        "arguments", "block", "cluster", "cooperative", "device", "grid", "kernel", "shared", "site", "where",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        signature: Sequence[str],
+        grid: Sequence[int],
+        block: Sequence[int],
+        *,
+        shared: int = 0,
+        cooperative: bool = False,
+        cluster: Sequence[int] | None = None,
+        where: str = "",
+    ) -> None:
+        self.kernel, self.device, self.where = kernel, kernel.device, where
+        self.site = f"`{kernel.name}` ({where})" if where else f"`{kernel.name}`"
+        self.arguments = Arguments(signature)
+        self.block, self.shared, self.cooperative = _shape(block, "block"), shared, cooperative
+        self.cluster = None if cluster is None else _shape(cluster, "cluster")
+        self._pointers = tuple(index for index, each in enumerate(self.arguments.parameters) if each.name == "pointer")
+        self._lock = threading.Lock()
+        self._check_block()
+        kernel.allow_shared(shared)
+        self.resize(grid)
+
+    def _check_block(self) -> None:
+        limits, threads = self.device.properties, self.block[0] * self.block[1] * self.block[2]
+        most = min(limits.max_threads_per_block, self.kernel.max_threads)
+        if threads > most:
+            cause = limits.name if most == limits.max_threads_per_block else f"its {self.kernel.registers} registers and its bounds"
+            raise CudaRefused(f"a block of {self.site} has {threads} threads; {most} is the most by {cause}")
+        _check_dimensions(self.block, limits.max_block, "block", self.site)
+
+    def resize(self, grid: Sequence[int]) -> None:
+        """Another grid for the next launches. A grid with no blocks launches nothing."""
+        self.grid = self.checked_grid(grid)
+        self._shape = (*self.grid, *self.block, self.shared)
+        self._config = None
+
+    def checked_grid(self, grid: Sequence[int]) -> Shape:
+        """A grid that this plan can be launched with; CudaRefused for another."""
+        shape, limits = _shape(grid, "grid", 0), self.device.properties
+        _check_dimensions(shape, limits.max_grid, "grid", self.site)
+        if self.cooperative:
+            self._check_cooperative(shape)
+        if self.cluster is not None:
+            if not limits.clusters:
+                raise CudaRefused(f"{self.site} is launched in clusters; {limits.name} has none")
+            if any(extent % width for extent, width in zip(shape, self.cluster, strict=True)):
+                raise CudaRefused(f"the grid {shape} of {self.site} is no multiple of its cluster {self.cluster}")
+        return shape
+
+    def _check_cooperative(self, grid: Shape) -> None:
+        limits = self.device.properties
+        if not limits.cooperative_launch:
+            raise CudaRefused(f"{self.site} waits for its whole grid; {limits.name} has no cooperative launch")
+        threads = self.block[0] * self.block[1] * self.block[2]
+        most = self.kernel.blocks_per_multiprocessor(threads, self.shared) * limits.multiprocessors
+        blocks = grid[0] * grid[1] * grid[2]
+        if blocks > most:
+            raise CudaRefused(f"{self.site} waits for its whole grid of {blocks} blocks; {limits.name} runs {most} of them at once")
+
+    def __call__(self, stream: Stream, *values: Any) -> None:
+        """Launch with these arguments."""
+        with self._lock:
+            self.arguments.pack(values)
+            self._submit(stream)
+
+    def repeat(self, stream: Stream) -> None:
+        """Launch with the arguments of the last launch: the cheapest there is."""
+        with self._lock:
+            if len(self.arguments.values) != len(self.arguments.parameters):
+                raise TypeError(f"{self.site} was not launched with arguments before")
+            self._submit(stream)
+
+    def _submit(self, stream: Stream) -> None:
+        device = self.device
+        if device.lost is not None:
+            raise device.lost
+        if stream.device is not device:
+            raise CudaRefused(f"{self.site} is loaded on cuda:{device.ordinal}, the stream is one of cuda:{stream.device.ordinal}")
+        if 0 in self.grid:
+            return
+        values = self.arguments.values
+        for index in self._pointers:
+            value = values[index]
+            if value.__class__ is not int and getattr(value, "stream", stream) is not stream:
+                value.used_on(stream)
+        pushed = device.enter()
+        try:
+            code = self._driver_launch(stream)
+            if code == INVALID_CONTEXT and device.regain():
+                code = self._driver_launch(stream)
+        finally:
+            if pushed:
+                device.leave()
+        if code:
+            raise device.error("cuLaunchKernel", code, self._described())
+        stream.launched.append(self.site)
+        if stream.recording is not None:
+            stream.recording.launched(self, values)
+
+    def _driver_launch(self, stream: Stream) -> Any:
+        api, kernel, address = self.device.api, self.kernel.handle, self.arguments.address
+        if self.cluster is not None:
+            return api.cuLaunchKernelEx(self._configuration(stream), kernel, address, 0)[0]
+        if self.cooperative:
+            return api.cuLaunchCooperativeKernel(kernel, *self._shape, stream.handle, address)[0]
+        return api.cuLaunchKernel(kernel, *self._shape, stream.handle, address, 0)[0]
+
+    def _configuration(self, stream: Stream) -> Any:
+        """The driver's launch configuration, made at the first launch of a shape."""
+        config = self._config
+        if config is None:
+            api = self.device.api
+            config = api.CUlaunchConfig()
+            config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
+            config.blockDimX, config.blockDimY, config.blockDimZ = self.block
+            config.sharedMemBytes = self.shared
+            attributes = [self._cluster_attribute()]
+            if self.cooperative:
+                attribute = api.CUlaunchAttribute()
+                attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+                attribute.value.cooperative = 1
+                attributes.append(attribute)
+            config.attrs = attributes
+            config.numAttrs = len(attributes)
+            self._config = config
+        config.hStream = stream.handle
+        return config
+
+    def _cluster_attribute(self) -> Any:
+        api = self.device.api
+        attribute = api.CUlaunchAttribute()
+        attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = self.cluster or (1, 1, 1)
+        return attribute
+
+    def _described(self) -> str:
+        shared = f", {self.shared} bytes of dynamic shared memory" if self.shared else ""
+        return f"kernel {self.site}, grid {self.grid}, block {self.block}{shared}"
+
+
+def _shape(extents: Sequence[int], what: str, least: int = 1) -> Shape:
+    """One to three extents as three."""
+    given = tuple(int(extent) for extent in extents)
+    if not 1 <= len(given) <= 3 or any(extent < least for extent in given):
+        raise CudaRefused(f"{given} is no shape of a {what}")
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z
+
+
+def _check_dimensions(shape: Shape, most: Shape, what: str, site: str) -> None:
+    for axis, extent, limit in zip("xyz", shape, most, strict=True):
+        if extent > limit:
+            raise CudaRefused(f"the {what} of {site} has {extent} in {axis}; the device allows {limit}")
