@@ -100,7 +100,7 @@ def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Comp
             interpret(kernel.built.lowered.function, arguments, grid=tuple(grid))
         else:
             shared = [_workspace(mem, arguments, kernel.built) for mem in kernel.launches.workspaces]
-            known = _index_values(kernel.built.nest, arguments)
+            known = index_values(kernel.built.nest, arguments)
             for launch in kernel.launches.launches:
                 _run(launch, [*arguments, *shared], known)
     except KernelFault as fault:
@@ -116,13 +116,13 @@ def _run(launch: Launch, arguments: list[Any], known: Mapping[str, int]) -> None
         interpret(launch.function, arguments, grid=(-(-threads // BLOCK), 1, 1))
 
 
-def _index_values(function: HirFunction, arguments: list[Any]) -> dict[str, int]:
+def index_values(function: HirFunction, arguments: list[Any]) -> dict[str, int]:
     pairs: zip[tuple[Value, Any]] = zip(function.parameters, arguments, strict=False)
     return {parameter.name: int(value) for parameter, value in pairs if not isinstance(parameter.type, Mem) and isinstance(value, int)}
 
 
 def _workspace(mem: Mem, arguments: list[Any], built: BuiltKernel) -> Any:
-    known = _index_values(built.nest, arguments)
+    known = index_values(built.nest, arguments)
     return np.zeros([dim.evaluate(known.__getitem__) for dim in mem.dims], numpy_dtype("bool" if mem.dtype == "i1" else _named(mem.dtype)))
 
 

@@ -24,7 +24,7 @@ from compiler.typed_ast.types import UNKNOWN, DeviceKind, Type
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
-    from compiler.kernels import BuiltKernel, KernelOptions
+    from compiler.kernels import BuiltKernel, ComputeBlock, KernelOptions
 
 # Every pass over a tree recurses over its depth, which the parser bounds; Python's own bound is lower.
 sys.setrecursionlimit(20_000)
@@ -161,13 +161,30 @@ class Session:
             functions = {s.name: s for s in self.checked.program.statements if isinstance(s, nodes.Function)}
             declared = dict(self._scopes.get(compute.span, {}))
             declared.update({entry.name: entry.value.type for entry in compute.inputs})
-            found = ComputeBlock(compute, functions, declared, self.kernel_options, self._warn_at_launch)
-            if self.options.device == "emulator":
-                from compiler.device_kernels import EmulatedBlock
-
-                found = EmulatedBlock(found)
-            self._blocks[compute.span] = found
+            on_cpu = ComputeBlock(compute, functions, declared, self.kernel_options, self._warn_at_launch)
+            found = self._blocks[compute.span] = self._placed(on_cpu)
         return found
+
+    def _placed(self, block: "ComputeBlock") -> Callable[[Mapping[str, Any]], Any]:
+        """The block on the device that the user, else the program, names. `auto` is the CPU."""
+        from runtime.device import is_present, parse_device
+
+        name = self.options.device
+        if name is None:
+            metadata = block.compute.kernel
+            name = str(metadata.device) if metadata is not None else "auto"
+            if name not in ("auto", "cpu") and not is_present(parse_device(name)):
+                name = "cpu"  # `require_devices` let it pass: the block names the CPU as its fallback
+        if name == "emulator":
+            from compiler.device_kernels import EmulatedBlock
+
+            return EmulatedBlock(block)
+        if name.startswith("cuda"):
+            from compiler.cuda_kernels import CudaBlock
+            from runtime.cuda.gpu import gpu
+
+            return CudaBlock(block, gpu(parse_device(name).ordinal), self.sources)
+        return block
 
     def built(self, compute: nodes.Compute) -> "BuiltKernel | None":
         """The block as the checker built it, when its types were known."""
@@ -179,6 +196,8 @@ class Session:
 
     def require_devices(self, computes: Iterable[nodes.Compute]) -> None:
         """Every device that the program names must be here, unless the user overrides it or the block names a fallback."""
+        from runtime.device import is_present, parse_device
+
         if self.options.device is not None:
             _require_device(self.options.device)
             return
@@ -186,6 +205,8 @@ class Session:
         for compute in computes:
             metadata = compute.kernel
             if metadata is None or metadata.device.kind in (DeviceKind.CPU, DeviceKind.AUTO):
+                continue
+            if is_present(parse_device(str(metadata.device))):
                 continue
             if metadata.fallback is None or metadata.fallback.kind is not DeviceKind.CPU:
                 span = next((a.span for a in compute.annotations if a.name == "device"), compute.span)

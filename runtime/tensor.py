@@ -1,12 +1,11 @@
 """The tensor that programs, kernels and Python share: a NumPy array and the device it lies on. It owns no arithmetic; that is
 the standard library's."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from attrs import define
 
 from runtime.device import CPU, Device
 
@@ -42,25 +41,64 @@ def dtype_name(dtype: Any) -> str:
     return NAMES[np.dtype(dtype).newbyteorder("=")]
 
 
-@define(eq=False, repr=False)
+class Remote(Protocol):
+    """A tensor's elements on another device."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    def to_host(self) -> Array: ...
+
+
 class Tensor:
     """A dense tensor. `array` is any view (any strides) of a supported dtype and is never copied on the way in; two tensors are
-    equal when they are the same object."""
+    equal when they are the same object.
 
-    array: Array
-    device: Device = CPU
+    A tensor that a device computed has its elements there (`remote`) until somebody asks for `array`: then they are fetched, and, since
+    whoever asked may write to them, the remote ones no longer count."""
+
+    __slots__ = ("__weakref__", "_array", "device", "remote")
+
+    def __init__(self, array: Array | None, device: Device = CPU, remote: Remote | None = None) -> None:
+        assert array is not None or remote is not None
+        self._array, self.device, self.remote = array, device, remote
+
+    @property
+    def array(self) -> Array:
+        if self._array is None:
+            assert self.remote is not None
+            self._array = self.remote.to_host()
+        self.remote = None
+        return self._array
+
+    @array.setter
+    def array(self, array: Array) -> None:
+        self._array, self.remote = array, None
+
+    @property
+    def host(self) -> Array | None:
+        """The elements on the host to be read only, or None while they are elsewhere."""
+        return self._array
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.array.shape
+        return self._array.shape if self._array is not None else self._there.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
+        return self._array.dtype if self._array is not None else DTYPES[self._there.dtype]
 
     @property
     def dtype_name(self) -> str:
-        return dtype_name(self.array.dtype)
+        return dtype_name(self.dtype)
+
+    @property
+    def _there(self) -> Remote:
+        assert self.remote is not None
+        return self.remote
 
     def clone(self) -> "Tensor":
         """A contiguous copy that shares nothing with this tensor."""
@@ -81,7 +119,7 @@ class Tensor:
         return int(kind), int(index)
 
     def __len__(self) -> int:
-        return len(self.array)
+        return self.shape[0]
 
     def __repr__(self) -> str:
         return f"Tensor({np.array2string(self.array, threshold=20, separator=', ')}, dtype={self.dtype_name}, device={self.device})"
