@@ -39,12 +39,20 @@ def parse_device(name: str) -> Device:
 
 
 def present_devices() -> tuple[Device, ...]:
-    """The devices that programs can use on this machine."""
-    return (CPU,)
+    """The devices that programs can use on this machine. Asks the CUDA driver, if its binding is installed."""
+    return (CPU, *(Device("cuda" if number == 0 else f"cuda:{number}") for number in range(_gpus())))
 
 
 def is_present(device: str) -> bool:
-    return device in present_devices()
+    """Whether programs can use the device; CUDA is only asked about its own."""
+    kind, _, index = device.partition(":")
+    return device == CPU or (kind == "cuda" and int(index or 0) < _gpus())
+
+
+def _gpus() -> int:
+    from runtime.cuda.gpu import gpu_count
+
+    return gpu_count()
 
 
 def absence(device: Device) -> str:
