@@ -1,7 +1,7 @@
-# What a developer runs before a commit; `.ci/run` does the same in a fresh environment.
+# What a developer runs before a commit, in an environment with `pip install --editable '.[dev]'`; `.ci/run` does the same in a fresh one.
 PYTHON ?= python3
 
-.PHONY: check lint types layers test slow bench tables
+.PHONY: check lint types layers test slow bench tables pages
 
 check: lint types layers test
 
@@ -12,7 +12,7 @@ types:
 	$(PYTHON) -m mypy
 
 layers:
-	lint-imports
+	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 test:
 	$(PYTHON) -m pytest
@@ -28,3 +28,8 @@ bench:
 # The parser tables that the wheel carries.
 tables:
 	$(PYTHON) -m grammars.loader
+
+# Pages made from declarations, and what examples print, written anew.
+pages:
+	$(PYTHON) -m compiler.codes.page docs/errors.md
+	$(PYTHON) -m tests.docs.examples
