@@ -30,6 +30,14 @@ def read_program(path: str, reporter: "Reporter") -> "Program":
     return parse_source(reporter.sources.add(read_source(path)))
 
 
+def read_text(path: str) -> str:
+    """The file's text. Raises ZyntaxError."""
+    _require_language(path)
+    from zynml.parse import read_source
+
+    return read_source(path).text
+
+
 def _require_language(path: str) -> None:
     ending = Path(path).suffix
     if ending == ".qdsl":
@@ -38,4 +46,5 @@ def _require_language(path: str) -> None:
         )
     if ending not in ENDINGS:
         known = ", ".join(f"`{e}`" for e in ENDINGS)
-        raise ZyntaxError(Diagnostic("0108", f"`{path}`: no language has the ending `{ending}`", hint=f"endings known: {known}"))
+        what = f"no language has the ending `{ending}`" if ending else "the name of a program's file ends in its language"
+        raise ZyntaxError(Diagnostic("0108", f"`{path}`: {what}", hint=f"endings known: {known}"))

@@ -62,16 +62,15 @@ def _outcomes(path: str, here: Any, given: dict[str, Any]) -> "list[tuple[str, s
     """Name and fault (None when all is well) of the program's run and of each of its tests."""
     from compiler.diagnostics import ZyntaxError, render
     from zyntax.expectations import expectations, mismatch
-    from zyntax.languages import open_session
+    from zyntax.languages import open_session, read_text
 
     def words(error: ZyntaxError) -> str:
         return "\n".join(render(d, here.sources) for d in error.diagnostics)
 
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        return [(path, f"can't be read: {error}")]
-    expected = expectations(text)
+        expected = expectations(read_text(path))
+    except ZyntaxError as error:
+        return [(path, words(error))]
     options = driver_options(
         **{**given, "device": given.get("device") or expected.device, "settings": [f"{n}={v}" for n, v in expected.settings]}
     )

@@ -187,7 +187,9 @@ def _element_type(library: Library, value: Any, to: TensorType) -> Any:
         return value
     want = to.element.dtype
     if not loses_nothing(DType(value.dtype_name), want):
-        raise LibraryFault("0807", f"expected {to}, found a tensor of {value.dtype_name}", f"write `as {want.value}`")
+        found = value.dtype_name
+        hint = f"take it as {found}, then convert it: `as {want.value}`"
+        raise LibraryFault("0807", f"expected a tensor of {want.value}, found one of {found}", hint)
     return invoke(library, "operator as", value, want.value)
 
 

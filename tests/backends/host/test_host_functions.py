@@ -185,7 +185,7 @@ println(extern string_concat("a", "b"))
 def test_a_declared_tensor_type_converts_elements_without_loss() -> None:
     assert lines("def f(v: tensor[N, f32]) { println(v) }\nf(tensor([1, 2]))") == ["tensor([1.0, 2.0], shape=[2], dtype=f32)"]
     program = 'def f(v: tensor[N, f32]) { println(v) }\nf(zeros(2, dtype="f64"))'
-    assert message(program, typed=False).splitlines()[0] == "error[ZYN0807]: expected tensor[N, f32], found a tensor of f64"
+    assert message(program, typed=False).splitlines()[0] == "error[ZYN0807]: expected a tensor of f32, found one of f64"
     program = "def f(v: tensor[3, f32]) { println(v) }\nf(zeros(2))"
     assert message(program, typed=False).splitlines()[0] == "error[ZYN0807]: expected tensor[3, f32], found a tensor of shape [2]"
 
