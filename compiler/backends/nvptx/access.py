@@ -14,7 +14,6 @@ from compiler.backends.llvm.types import I8, I64, constant_text, memory_type, po
 from compiler.backends.llvm.writer import Value, constant, poison
 from compiler.backends.nvptx.frame import ALL_LANES, Frame
 from compiler.hir.affine import Affine
-from compiler.hir.gpu import DynamicShared, SharedAlloc
 from compiler.hir.instruction import Value as HirValue
 from compiler.hir.memory import Alloc, GlobalRef, Load, Store
 from compiler.hir.types import Mem, Space, Tile, bytes_of
@@ -216,34 +215,6 @@ def elements_of(mem: Mem) -> int | None:
             return None
         total = total * dim.value if stride is None else total + (dim.value - 1) * stride
     return total
-
-
-def shared_block(frame: Frame, name: str, size: int, align: int) -> Value:
-    """Shared memory of the block, of constant size."""
-    kernel = frame.kernel
-    symbol = kernel.module.unique(f"{kernel.symbol}_{symbol_of(name)}").replace(".", "_")
-    kernel.module.globals.append(f"@{symbol} = internal addrspace(3) global [{size} x i8] poison, align {align}")
-    kernel.shared_bytes = -(-kernel.shared_bytes // align) * align + size
-    return Value(pointer(3), f"@{symbol}")
-
-
-def shared_alloc(frame: Frame, op: SharedAlloc) -> None:
-    mem = op.type
-    count = elements_of(mem)
-    assert count is not None, "the verifier wants constant extents"
-    align = max(mem.align, 1024 if mem.swizzle else 16)
-    place = shared_block(frame, op.result.name, count * bytes_of(mem.dtype), align)
-    frame.memories[op.result.name] = Memory(place, mem)
-
-
-def dynamic_shared(frame: Frame, op: DynamicShared) -> None:
-    module = frame.kernel.module
-    text = "@zyn_dynamic_shared = external addrspace(3) global [0 x i8], align 1024"
-    if text not in module.globals:
-        module.globals.append(text)
-    frame.kernel.dynamic_shared = True
-    base = Value(pointer(3), "@zyn_dynamic_shared")
-    frame.memories[op.result.name] = Memory(frame.w.offset(base, frame.affine(op.offset), I8), op.type)
 
 
 def alloc(frame: Frame, op: Alloc) -> None:

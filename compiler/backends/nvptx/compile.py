@@ -37,13 +37,15 @@ class KernelParameter:
 
 @frozen
 class KernelEntry:
-    """What a launch must know of a kernel. `checks` are numbered as fault records number them."""
+    """What a launch must know of a kernel. Dynamic shared memory: `dynamic_bytes`, and what the program takes besides where
+    `dynamic_shared`. `checks` are numbered as fault records number them."""
 
     symbol: str
     function: str
     parameters: tuple[KernelParameter, ...]
     block: tuple[int, int, int] | None
     shared_bytes: int
+    dynamic_bytes: int
     dynamic_shared: bool
     checks: tuple[CheckSite, ...]
 
@@ -115,7 +117,8 @@ def _entry(kernel: Kernel) -> KernelEntry:
         kernel.function.name,
         tuple(parameters),
         info.workgroup if info is not None else None,
-        kernel.shared_bytes,
+        0 if kernel.shared_in_dynamic else kernel.shared_bytes,
+        kernel.dynamic_start,
         kernel.dynamic_shared,
         tuple(kernel.checks),
     )
@@ -123,7 +126,7 @@ def _entry(kernel: Kernel) -> KernelEntry:
 
 # ---- LLVM ------------------------------------------------------------------------------------------------------------------
 
-_GENERIC = {"fma", "minimum", "maximum", "fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "copysign", "smin", "smax", "umin", "umax"}
+_GENERIC = {"fma", "fmuladd", "minimum", "maximum", "fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "copysign", "smin", "smax", "umin", "umax"}
 """Intrinsics of LLVM's own that every target here selects."""
 
 

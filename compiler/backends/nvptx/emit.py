@@ -12,7 +12,7 @@ from compiler.backends.llvm.frame import Memory
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I64, PTR, LlvmType, memory_type, pointer
 from compiler.backends.llvm.writer import ModuleWriter, constant
-from compiler.backends.nvptx import access, approximate, atomics, copies, faults, fragments, hopper, threads, warpgroups, warps
+from compiler.backends.nvptx import access, approximate, atomics, copies, faults, fragments, hopper, shared, threads, warpgroups, warps
 from compiler.backends.nvptx.debug import Debug
 from compiler.backends.nvptx.frame import Frame, Kernel, TensorMap
 from compiler.backends.nvptx.target import GpuTarget
@@ -58,7 +58,7 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Alloc, Check, GlobalRef, Load, Store
 from compiler.hir.module import HirFunction, HirGlobal
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
-from compiler.hir.types import Fragment, Mem, Tile
+from compiler.hir.types import Fragment, Mem, Tile, bytes_of
 
 MAX_THREADS = 1024
 
@@ -76,8 +76,8 @@ EMITTERS: dict[type[Instruction], Callable[[Frame, Any], None]] = {
     WarpSync: threads.warp_sync,
     ClusterSync: threads.cluster_sync,
     FenceAsync: threads.fence_async,
-    SharedAlloc: access.shared_alloc,
-    DynamicShared: access.dynamic_shared,
+    SharedAlloc: shared.shared_alloc,
+    DynamicShared: shared.dynamic_shared,
     Atomic: atomics.atomic,
     Shuffle: warps.shuffle,
     Vote: warps.vote,
@@ -165,6 +165,9 @@ def emit_kernel(
     w.parameter_notes = notes
     kernel = Kernel(function, symbol, module, target, tables, debug, emit)
     kernel.has_checks = any(isinstance(op, Check) for top in function.body.body for op in top.walk())
+    static = shared.plan(function, target)
+    if static > shared.STATIC_LIMIT:
+        kernel.shared_in_dynamic, kernel.dynamic_start = True, -(-static // 1024) * 1024
     spans = (op.span for top in function.body.body for op in top.walk() if op.span is not None)
     debug.begin(w, next(spans, None))
     flag = w.alloca(I64)
@@ -189,7 +192,7 @@ def _facts(mem: Mem) -> str:
     """What is known of a memory, as attributes of its pointer."""
     words = ["noalias"] if mem.noalias else []
     words += ["readonly"] if mem.readonly else []
-    words += [f"align {mem.align}"] if mem.align else []
+    words.append(f"align {mem.align or bytes_of(mem.dtype)}")
     return " ".join(words)
 
 

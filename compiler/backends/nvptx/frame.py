@@ -44,7 +44,13 @@ class Kernel:
     tensor_maps: dict[TensorMap, Value] = Factory(dict)
     checks: list[CheckSite] = Factory(list)
     shared_bytes: int = 0
+    """What shared allocations take so far."""
+    shared_in_dynamic: bool = False
+    """Whether they lie in dynamic shared memory, in front of what the program takes from there: more than 48 KiB can't be static."""
+    dynamic_start: int = 0
+    """Where the program's own dynamic shared memory begins."""
     dynamic_shared: bool = False
+    """Whether the program takes any."""
     has_checks: bool = False
 
 

@@ -4,8 +4,9 @@ copied of is described to the hardware by a tensor map, a parameter of the kerne
 from compiler.backends.llvm.frame import Memory
 from compiler.backends.llvm.types import I1, I32, I64, vector
 from compiler.backends.llvm.writer import Value, constant
-from compiler.backends.nvptx.access import element_address, shared_block, where_allowed
+from compiler.backends.nvptx.access import element_address, where_allowed
 from compiler.backends.nvptx.frame import Frame, TensorMap
+from compiler.backends.nvptx.shared import shared_block
 from compiler.hir.affine import Affine
 from compiler.hir.hopper import (
     BarrierArrive,
@@ -33,8 +34,7 @@ I16 = vector("i16")
 def barrier_make(frame: Frame, op: BarrierMake) -> None:
     frame.require(90, _BARRIERS)
     assert isinstance(op.type, Barrier)
-    place = shared_block(frame, op.result.name, 8 * op.type.count, 8)
-    frame.memories[op.result.name] = Memory(place, Mem("i64", (Affine.of(op.type.count),), space=Space.SHARED))
+    frame.memories[op.result.name] = Memory(shared_block(frame, op), Mem("i64", (Affine.of(op.type.count),), space=Space.SHARED))
 
 
 def barrier_init(frame: Frame, op: BarrierInit) -> None:

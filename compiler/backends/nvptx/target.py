@@ -19,6 +19,7 @@ PTX_VERSIONS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
 """Each architecture's lowest PTX version, which is also the one used, and the highest. Lower ones exist for old architectures, but
 their drivers are older than any that this project runs on."""
 
+_SHARED_KIB = {75: 64, 80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
 _KNOWN = ((8, 0), (8, 1), (8, 2), (8, 3), (8, 4), (8, 5), (8, 6), (8, 7), (8, 8), (9, 0))
 
 
@@ -42,6 +43,11 @@ class GpuTarget:
     @property
     def features(self) -> str:
         return f"+ptx{self.ptx[0]}{self.ptx[1]}"
+
+    @property
+    def shared_limit(self) -> int:
+        """Bytes of shared memory that a block can have."""
+        return _SHARED_KIB[self.number] * 1024
 
     @property
     def has_warpgroups(self) -> bool:

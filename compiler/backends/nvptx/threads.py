@@ -1,5 +1,7 @@
 """Where a thread stands, and how threads wait for each other: special registers, barriers, fences."""
 
+from math import prod
+
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.types import I32, I64
 from compiler.backends.llvm.writer import Value, constant
@@ -8,11 +10,24 @@ from compiler.backends.nvptx.frame import ALL_LANES, Frame
 from compiler.hir.gpu import ClusterSync, Fence, FenceAsync, GridIndex, SyncThreads, Uniform, WarpIndex, WarpSync
 
 _REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
-_FENCES = {"thread": 'syncscope("singlethread") ', "block": 'syncscope("block") ', "device": 'syncscope("device") ', "system": ""}
+_FENCES = {"block": 'syncscope("block") ', "device": 'syncscope("device") ', "system": ""}
 
 
 def grid_index(frame: Frame, op: GridIndex) -> None:
-    frame.define(op, scalar_bundle("index", special(frame.w, f"{_REGISTERS[op.operator]}.{op.dim}")))
+    known = known_place(frame, op.operator, op.dim)
+    value = special(frame.w, f"{_REGISTERS[op.operator]}.{op.dim}") if known is None else constant(I64, known)
+    frame.define(op, scalar_bundle("index", value))
+
+
+def known_place(frame: Frame, operator: str, dim: str) -> int | None:
+    """What the size of the block says: its extents, and 0 for a thread along an extent of 1."""
+    info = frame.function.kernel_info
+    if info is None or info.workgroup is None:
+        return None
+    extent = info.workgroup["xyz".index(dim)]
+    if operator == "block_dim":
+        return extent
+    return 0 if operator == "thread_idx" and extent == 1 else None
 
 
 def warp_index(frame: Frame, op: WarpIndex) -> None:
@@ -48,14 +63,19 @@ def sync_threads(frame: Frame, op: SyncThreads) -> None:
 def _threads(frame: Frame, op: SyncThreads) -> Value:
     """How many threads a barrier counts: what it says, or all of the block, rounded up to warps."""
     w = frame.w
-    if op.count:
-        return constant(I32, op.count)
+    extents = [known_place(frame, "block_dim", dim) for dim in "xyz"]
+    if op.count or None not in extents:
+        return constant(I32, op.count or -(-prod(extent or 1 for extent in extents) // 32) * 32)
     total = w.mul(w.mul(special(w, "ntid.x"), special(w, "ntid.y")), special(w, "ntid.z"))
     return w.convert("trunc", w.binary("and", w.add(total, constant(total.type, 31)), constant(total.type, -32)), "i32")
 
 
 def fence(frame: Frame, op: Fence) -> None:
-    frame.w.line(f"fence {_FENCES[op.scope]}acq_rel")
+    if op.scope == "thread":
+        # the order of one thread's own accesses: no instruction, but LLVM must keep it
+        frame.w.assembly("", [], "", [])
+    else:
+        frame.w.line(f"fence {_FENCES[op.scope]}acq_rel")
 
 
 def warp_sync(frame: Frame, op: WarpSync) -> None:
