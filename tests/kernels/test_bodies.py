@@ -4,7 +4,23 @@ offsets, several results, calls; and checks as they run."""
 import numpy as np
 import pytest
 
-from tests.kernels.checks import DTYPES, FLOATS, INTS, LAYOUTS, NUMBERS, SIZES, Array, compiled, exactly, generator, holds, laid_out, launched, numbers, spread
+from tests.kernels.checks import (
+    DTYPES,
+    FLOATS,
+    INTS,
+    LAYOUTS,
+    NUMBERS,
+    SIZES,
+    Array,
+    compiled,
+    exactly,
+    generator,
+    holds,
+    laid_out,
+    launched,
+    numbers,
+    spread,
+)
 from zynml import ZynMLError
 
 MANDELBROT = """def f(re, im) {

@@ -10,7 +10,7 @@ from tests.kernels.checks import DTYPES, INTS, LAYOUTS, Array, exactly, holds, l
 
 def convolved(x: Array, w: Array, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1) -> Array:
     """The definition, channels first."""
-    images, channels, height, width = x.shape
+    images, _, height, width = x.shape
     filters, per_group, rows, columns = w.shape
     padded = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     high = max(0, (height + 2 * padding - dilation * (rows - 1) - 1) // stride + 1)

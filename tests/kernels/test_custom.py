@@ -6,7 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.checks import DTYPES, FLOATS, LAYOUTS, NUMBERS, SIZES, Array, exactly, generator, holds, laid_out, launched, numbers, spread
+from tests.kernels.checks import (
+    DTYPES,
+    FLOATS,
+    LAYOUTS,
+    NUMBERS,
+    SIZES,
+    Array,
+    exactly,
+    generator,
+    holds,
+    laid_out,
+    launched,
+    numbers,
+    spread,
+)
 
 
 def custom(body: str, dtype: str = "f32", result: str = "tensor[N]", block: int = 64) -> str:

@@ -48,7 +48,7 @@ def reference(operator: str, x: Array, axis: Any = None, keepdims: bool = False)
     if x.dtype.kind in "iu" and operator in ("+", "*"):
         kept = np.uint32 if x.dtype.kind == "u" and x.dtype.itemsize < 4 else np.int32 if x.dtype.itemsize < 4 else x.dtype
         return (np.sum if operator == "+" else np.prod)(x, dtype=kept, **options), None, 1
-    w = x.astype(np.float64) if operator != "min" and operator != "max" or x.dtype.kind not in "iub" else x
+    w = x.astype(np.float64) if (operator != "min" and operator != "max") or x.dtype.kind not in "iub" else x
     match operator:
         case "+":
             return w.sum(**options), np.abs(w).sum(**options), terms
