@@ -11,26 +11,38 @@ from zyntax.progress import showing
 from zyntax.report import Reporter, reporter
 
 STAGES = ("ast", "typed-ast", "hir", "schedule", "llvm", "asm", "obj")
+GPU_STAGES = ("hir", "llvm", "ptx", "cubin")
 AFTER = "hir-after="
 
 
 @click.command("compile")
 @click.argument("path", type=click.Path(), metavar="PROGRAM")
 @click.option("--emit", "stage", default="hir", show_default=True, metavar="STAGE", help=f"{', '.join(STAGES)}, or {AFTER}PASS.")
-@click.option("--backend", type=click.Choice(["llvm"]), default="llvm", show_default=True, help="What makes machine code; for this CPU.")
-@click.option("-o", "output", type=click.Path(), metavar="FILE", help="Where to write. Default: standard output; PROGRAM.o for obj.")
+@click.option(
+    "--backend", type=click.Choice(["llvm", "nvptx"]), default="llvm", show_default=True, help="Code for this CPU, or for NVIDIA GPUs."
+)
+@click.option("--target", metavar="SM", help="Architecture for --backend nvptx: sm_75 to sm_120. Default: sm_90.")
+@click.option("-o", "output", type=click.Path(), metavar="FILE", help="Where to write. Default: standard output; PROGRAM.o for obj, PROGRAM.cubin for cubin.")
 @click.option("--time-passes", is_flag=True, help="Print to standard error how long each pass took.")
 @level
 @strict
 @error_format
-def command(path: str, stage: str, backend: str, output: str | None, time_passes: bool, error_format: str, **given: Any) -> None:
+def command(
+    path: str, stage: str, backend: str, target: str | None, output: str | None, time_passes: bool, error_format: str, **given: Any
+) -> None:
     """Compile PROGRAM and show it at a stage of its way down.
 
     ast and typed-ast are JSON (before and after checking), hir is the kernels as nests, hir-after=PASS the kernels after a pass,
-    schedule what was chosen for each and why; llvm, asm and obj are code for this CPU. Kernels whose dtypes are only known at run
-    time are shown for f32."""
+    schedule what was chosen for each and why; llvm, asm and obj are code for this CPU. With --backend nvptx: hir (a thread an
+    iteration), llvm, ptx, and cubin (wants the extra `compute`). Kernels whose dtypes are only known at run time are shown for f32."""
     here = reporter(error_format)
-    _require_stage(stage)
+    if backend == "nvptx":
+        _require_gpu_stage(stage)
+        target = target or "sm_90"
+    elif target is not None:
+        raise click.UsageError("--target goes with --backend nvptx")
+    else:
+        _require_stage(stage)
     if stage == "ast":
         _write(_tree(path, here), output)
         return
@@ -38,10 +50,11 @@ def command(path: str, stage: str, backend: str, output: str | None, time_passes
 
     with showing() as doing:
         session = open_session(path, driver_options(**given, doing=doing), here)
-        made = session.emit(stage)
+        made = session.emit(stage, target)
     if time_passes:
         print(_table(session.times.seconds), end="", file=sys.stderr)
-    _write(made, output if output is not None else str(Path(path).with_suffix(".o")) if stage == "obj" else None)
+    files = {"obj": ".o", "cubin": ".cubin"}
+    _write(made, output if output is not None else str(Path(path).with_suffix(files[stage])) if stage in files else None)
 
 
 def _require_stage(stage: str) -> None:
@@ -53,6 +66,11 @@ def _require_stage(stage: str) -> None:
 
     if stage.removeprefix(AFTER) not in PASSES:
         raise click.UsageError(f"--emit {stage}: there is no such pass; passes are {', '.join(PASSES)}")
+
+
+def _require_gpu_stage(stage: str) -> None:
+    if stage not in GPU_STAGES:
+        raise click.UsageError(f"--emit {stage}: with --backend nvptx the stages are {', '.join(GPU_STAGES)}")
 
 
 def _tree(path: str, here: Reporter) -> str:

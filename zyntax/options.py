@@ -26,7 +26,9 @@ level = click.option(
     show_default=True,
     help="How much to optimise kernels: s is for size, latency for single calls.",
 )
-device = click.option("--device", metavar="DEVICE", help="Run every compute block there (`cpu`, `cuda:0`, `emulator`, `auto`), whatever the program says.")
+device = click.option(
+    "--device", metavar="DEVICE", help="Run every compute block there (`cpu`, `cuda:0`, `emulator`, `auto`), whatever the program says."
+)
 threads = click.option("--threads", type=click.IntRange(1, 1024), help="Threads of compute blocks. Default: one a core.")
 render_folder = click.option(
     "--render-dir", default="out", show_default=True, metavar="FOLDER", type=click.Path(file_okay=False), help="Where pictures are written."
