@@ -71,7 +71,9 @@ def open_driver(package: str = "cuda.bindings.driver") -> Driver:
         raise CudaUnavailable(f"the CUDA driver can't be initialised: {error.message} ({error.name}, {error.code})") from None
     except RuntimeError as missing:
         # the bindings look for the driver's library on their first call
-        raise CudaUnavailable(f"this machine has no NVIDIA driver ({str(missing).splitlines()[0]})") from None
+        known = type(missing).__name__ == "DynamicLibNotFoundError"
+        detail = "" if known else f" ({str(missing).splitlines()[0]})"
+        raise CudaUnavailable(f"this machine has no NVIDIA driver{detail}") from None
     if found.device_count == 0:
         raise CudaUnavailable("the CUDA driver finds no device")
     return found
