@@ -268,11 +268,11 @@ class Session:
         self._modules[file] = other.host
         return self._modules[file]
 
-    def emit(self, stage: str) -> str | bytes:
-        """The program at a stage. Raises ZyntaxError for programs that don't get there."""
+    def emit(self, stage: str, target: str | None = None) -> str | bytes:
+        """The program at a stage, for this CPU or for a GPU target. Raises ZyntaxError for programs that don't get there."""
         from compiler.emit import emit
 
-        return emit(self, stage)
+        return emit(self, stage, target)
 
 
 def _require_device(name: str) -> None:

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from compiler.kernels import BuiltKernel
 
 
-def emit(session: "Session", stage: str) -> str | bytes:
-    """The stage `ast`, `typed-ast`, `hir`, `hir-after=PASS`, `schedule`, `llvm`, `asm` or `obj`."""
+def emit(session: "Session", stage: str, target: str | None = None) -> str | bytes:
+    """The stage `ast`, `typed-ast`, `hir`, `hir-after=PASS`, `schedule`, `llvm`, `asm` or `obj`; for a GPU `target` (`sm_90`) `hir`
+    (its kernels in form C), `llvm`, `ptx` or `cubin`."""
+    if target is not None:
+        return _for_gpu(session, stage, target)
     match stage:
         case "ast":
             from compiler.typed_ast.json import to_json
@@ -36,6 +39,32 @@ def emit(session: "Session", stage: str) -> str | bytes:
             return _object(session)
         case _:
             return _module_text(session, _after(stage.removeprefix("hir-after=")))
+
+
+def _for_gpu(session: "Session", stage: str, name: str) -> str | bytes:
+    """All kernels of the program in one file, for one NVIDIA architecture."""
+    from compiler.backends.nvptx.assemble import assemble
+    from compiler.backends.nvptx.compile import compile_kernels
+    from compiler.backends.nvptx.target import gpu_target
+    from compiler.device_kernels import thread_kernel
+    from compiler.hir.module import HirModule
+    from compiler.hir.text import print_module
+
+    target = gpu_target(name)
+    module = HirModule(_name(session))
+    for compute, kernel in kernels(session):
+        for function in thread_kernel(kernel, compute).functions:
+            module.add(function)
+    if stage == "hir":
+        return print_module(module)
+    made = compile_kernels(module, target, session.sources)
+    match stage:
+        case "llvm":
+            return made.llvm
+        case "ptx":
+            return made.text
+        case _:
+            return assemble(made).bytes
 
 
 def kernels(session: "Session") -> "Iterator[tuple[nodes.Compute, BuiltKernel]]":

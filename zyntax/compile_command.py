@@ -22,7 +22,7 @@ AFTER = "hir-after="
     "--backend", type=click.Choice(["llvm", "nvptx"]), default="llvm", show_default=True, help="Code for this CPU, or for NVIDIA GPUs."
 )
 @click.option("--target", metavar="SM", help="Architecture for --backend nvptx: sm_75 to sm_120. Default: sm_90.")
-@click.option("-o", "output", type=click.Path(), metavar="FILE", help="Where to write. Default: standard output; PROGRAM.o for obj, PROGRAM.cubin for cubin.")
+@click.option("-o", "output", type=click.Path(), metavar="FILE", help="Where to write. Default: standard output; PROGRAM.o, PROGRAM.cubin.")
 @click.option("--time-passes", is_flag=True, help="Print to standard error how long each pass took.")
 @level
 @strict

@@ -6,13 +6,13 @@ launches share is handed to all of them as a workspace."""
 
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import Factory, define, evolve, frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For
-from compiler.hir.core import Binary, Const, Contract, Index, Reduce
+from compiler.hir.core import Binary, Const, Contract, Index, Reduce, dtype_of
 from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Effect, Instruction, Region, Role, Value
 from compiler.hir.memory import Alloc
@@ -43,7 +43,7 @@ class Launch:
     """One launch: a function in form C, and what tells the number of threads from the sizes."""
 
     function: HirFunction
-    count: Value | Affine
+    count: Affine
     before: tuple[Instruction, ...]
 
     def threads(self, sizes: Mapping[str, int]) -> int:
@@ -51,8 +51,6 @@ class Launch:
         known = dict(sizes)
         for op in self.before:
             _evaluate(op, known)
-        if isinstance(self.count, Value):
-            return known[self.count.name]
         return self.count.evaluate(lambda name: known[name])
 
 
@@ -64,19 +62,23 @@ class Launches:
     workspaces: tuple[Mem, ...]
 
 
+@define(eq=False)
+class _Group:
+    """Instructions of one launch: a loop that is shared out to threads, or what one thread does."""
+
+    body: list[Instruction] = Factory(list)
+    loop: For | None = None
+
+    def made(self) -> set[Value]:
+        return set() if self.loop is not None else {result for op in self.body for result in op.results}
+
+
 def launches_of(function: HirFunction) -> Launches:
     """The launches of a scheduled function (form A or B, of scalars). Raises `NotPlaceable` for what no thread can do alone."""
     shared = [op for op in function.body.body if isinstance(op, Alloc)]
     pure: list[Instruction] = []
     known: set[Value] = {*function.parameters, *(op.result for op in shared)}
-    found: list[Launch] = []
-    serial: list[Instruction] = []
-
-    def flush() -> None:
-        if serial:
-            found.append(_launch(function, shared, pure, list(serial), None, len(found)))
-            serial.clear()
-
+    groups: list[_Group] = []
     for op in function.body.body:
         if isinstance(op, Alloc):
             continue
@@ -84,49 +86,56 @@ def launches_of(function: HirFunction) -> Launches:
             pure.append(op)
             known.update(op.results)
         elif isinstance(op, For) and op.place == "thread":
-            if serial and _uses_results(op, serial):
-                raise NotPlaceable("threads that need a value which one thread computes before them")
-            flush()
-            found.append(_launch(function, shared, pure, [op], op, len(found)))
+            groups.append(_Group([op], op))
         else:
-            serial.append(op)
-    flush()
-    return Launches(tuple(found), tuple(evolve(op.type, space=Space.GLOBAL) for op in shared))
+            if not groups or groups[-1].loop is not None:
+                groups.append(_Group())
+            groups[-1].body.append(op)
+    handed = [value for group in groups for value in group.made() if any(_uses(other, value) for other in groups if other is not group)]
+    handed.sort(key=lambda value: value.name)
+    memories = [*(evolve(op.type, space=Space.GLOBAL) for op in shared), *(Mem(dtype_of(value), (Affine((), 1),)) for value in handed)]
+    made = [_launch(function, shared, handed, pure, group, number) for number, group in enumerate(groups)]
+    return Launches(tuple(made), tuple(memories))
 
 
-def _uses_results(op: Instruction, before: Sequence[Instruction]) -> bool:
-    made = {result for one in before for result in one.results}
-    names = {result.name for result in made}
-    return any(made & set(inner.operand_values) or names & set(inner.symbols) for inner in op.walk())
+def _uses(group: _Group, value: Value) -> bool:
+    return any(value in inner.operand_values or value.name in inner.symbols for op in group.body for inner in op.walk())
 
 
 def _launch(
-    function: HirFunction, shared: Sequence[Alloc], pure: Sequence[Instruction], body: Sequence[Instruction], loop: For | None, number: int
+    function: HirFunction, shared: Sequence[Alloc], handed: Sequence[Value], pure: Sequence[Instruction], group: _Group, number: int
 ) -> Launch:
+    """`handed` are values that one launch computes and another reads: through a memory of one element each."""
     out = FunctionBuilder(f"{function.name}_{number}", Form.THREAD)
     values: dict[Value, Value] = {}
     for parameter in function.parameters:
         values[parameter] = out.parameter(parameter.name, parameter.type)
     for op in shared:
         values[op.result] = out.parameter(op.result.name, evolve(op.type, space=Space.GLOBAL))
+    boxes = {value: out.parameter(f"{value.name}_handed", Mem(dtype_of(value), (Affine((), 1),))) for value in handed}
     copy = _Copy(out, values)
     copy.all(pure, out.body)
     b = out.body
     block = b.emit(GridIndex(operator="block_idx", dim="x")).result
     thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
     place = Affine.of(block.name) * BLOCK + thread.name
-    if loop is None:
-        count: Value | Affine = Affine((), 1)
-        with b.when(b.inbounds(place, 1)) as inner:
-            copy.all(body, inner)
-    else:
-        if loop.carried or loop.step < 0:
-            raise NotPlaceable("a loop over threads that carries values")
-        length = (loop.high - loop.low).ceildiv(loop.step)
-        count = length
-        with b.when(b.inbounds(place, copy.form(length))) as inner:
+    loop = group.loop
+    if loop is not None and (loop.carried or loop.step < 0):
+        raise NotPlaceable("a loop over threads that carries values")
+    length = Affine((), 1) if loop is None else (loop.high - loop.low).ceildiv(loop.step)
+    with b.when(b.inbounds(place, copy.form(length))) as inner:
+        mine = group.made()
+        for value, box in boxes.items():
+            if value not in mine and _uses(group, value):
+                values[value] = inner.load(box, [0], name=value.name)
+        if loop is None:
+            copy.all(group.body, inner)
+        else:
             values[loop.variable] = inner.index(copy.form(loop.low) + place * loop.step, loop.variable.name)
             copy.all(loop.body.body, inner)
+        for value, box in boxes.items():
+            if value in mine:
+                inner.store(box, values[value], [0])
     made = out.finish()
     made.kernel_info = HirKernelInfo(
         kernel_type=function.kernel_info.kernel_type if function.kernel_info else HirKernelInfo().kernel_type,
@@ -134,7 +143,7 @@ def _launch(
         workgroup=(BLOCK, 1, 1),
     )
     made.calling_convention, made.sites = CallingConvention.KERNEL, function.sites
-    return Launch(made, count, tuple(pure))
+    return Launch(made, length, tuple(pure))
 
 
 class _Copy:
