@@ -9,6 +9,7 @@ import math
 
 from compiler.backends.llvm import coefficients
 from compiler.backends.llvm.exponential import exp
+from compiler.backends.llvm.large_angles import reduced
 from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.writer import Value
 
@@ -65,7 +66,12 @@ def _quadrant(m: Maths, x: Value, offset: int) -> Value:
     if not m.double:
         high = m.narrow(high)
         number = w.convert("trunc", number, "i32")
-    number = w.binary("add", number, m.int(offset))
+    return _of_quadrant(m, high, tail, w.binary("add", number, m.int(offset)))
+
+
+def _of_quadrant(m: Maths, high: Value, tail: Value | None, number: Value) -> Value:
+    """sin(high + tail + number*pi/2)."""
+    w = m.w
     odd = w.compare("ne", w.binary("and", number, m.int(1)), m.int(0))
     result = m.select(odd, _cosine(m, high, tail), _sine(m, high, tail))
     sign = w.binary("shl", w.binary("and", number, m.int(2)), m.int(m.type.bits - 2))
@@ -88,13 +94,23 @@ def _limited(m: Maths, function: str, x: Value, result: Value) -> Value:
     return w.phi(m.type, [(result, common), (fixed, rare)])
 
 
+def _huge(m: Maths, function: str, x: Value) -> Value:
+    """The function of an f64 past the limit, without the C library."""
+    high, low, number = reduced(m, x)
+    sine, cosine = (_of_quadrant(m, high, low, m.w.binary("add", number, m.int(offset))) for offset in (0, 1))
+    result = {"sin": sine, "cos": cosine}.get(function) or m.div(sine, cosine)
+    # infinities and NaN
+    return m.select(m.is_("olt", m.abs(x), float("inf")), result, m.sub(x, x))
+
+
 def _out_of_line(m: Maths, function: str) -> str:
     """`fix(x, result)`: the result with each lane past the limit replaced."""
 
     def make(name: str) -> None:
         f = m.w.module.function(name, m.type, [(m.type, "x"), (m.type, "result")], "internal", "noinline cold")
         x, result = f.parameters
-        f.module.declare(function, "double (double)")
+        if f.module.c_library:
+            f.module.declare(function, "double (double)")
         for lane in range(max(1, m.type.lanes)):
             one = Maths(f, m.type.with_lanes(0))
             here = f.extract(x, lane) if m.type.lanes else x
@@ -103,7 +119,8 @@ def _out_of_line(m: Maths, function: str) -> str:
             before = f.block
             f.branch_if(one.is_("uge", one.abs(here), LIMIT), huge, after)
             f.start(huge)
-            value = f.call(function, one.type.of("double"), here if m.double else one.widen(here))
+            wide = here if m.double else one.widen(here)
+            value = f.call(function, one.type.of("double"), wide) if f.module.c_library else _huge(one.widened(), function, wide)
             value = value if m.double else one.narrow(value)
             changed = f.insert(result, value, lane) if m.type.lanes else value
             f.start(after)

@@ -39,6 +39,8 @@ class ModuleWriter:
         self.backend = backend
         self.native_half = native_half
         self.native_bfloat = False
+        self.c_library = True
+        """Whether code of the module may call the C library."""
         self.attributes = ("nounwind", *attributes)
         self.functions: list[FunctionWriter] = []
         self.declarations: dict[str, str] = {}

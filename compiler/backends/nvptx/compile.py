@@ -72,6 +72,7 @@ def compile_kernels(
     functions, tables = _functions(program)
     module = ModuleWriter("kernels", native_half=True, backend="NVPTX")
     module.native_bfloat = target.number >= 80
+    module.c_library = False
     debug = Debug(module, sources)
     taken: set[str] = set()
     kernels = [emit_kernel(module, function, _symbol(function, taken), target, tables, debug) for function in functions]
@@ -126,7 +127,8 @@ def _entry(kernel: Kernel) -> KernelEntry:
 
 # ---- LLVM ------------------------------------------------------------------------------------------------------------------
 
-_GENERIC = {"fma", "fmuladd", "minimum", "maximum", "fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "copysign", "smin", "smax", "umin", "umax"}
+_ROUNDINGS = {"floor", "ceil", "trunc", "roundeven"}
+_GENERIC = {"fma", "minimum", "maximum", "fabs", "sqrt", "copysign", "smin", "smax", "umin", "umax", *_ROUNDINGS}
 """Intrinsics of LLVM's own that every target here selects."""
 
 
