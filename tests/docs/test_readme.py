@@ -1,0 +1,40 @@
+"""What the README says can be typed in works, and links lead somewhere."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import PAGES, ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [line.split("#")[0].strip() for line in re.findall(r"^\$ zyntax (.*)$", README, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("test ")])  # which tests/programs does
+def test_a_command_runs(command: str, tmp_path: Path) -> None:
+    words = [str(ROOT / word) if word.startswith("programs/") else word for word in shlex.split(command)]
+    done = subprocess.run([sys.executable, "-m", "zyntax", *words], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_two_commands_for_a_fresh_machine_are_there() -> None:
+    lines = re.findall(r"^\$ (python3 -m venv .*)$", README, re.MULTILINE)
+    assert len(lines) == 2
+    assert lines[0].endswith("run programs/zynml/digits.zynml")
+    assert lines[1].endswith(".venv-test/bin/pytest")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    for target, _, heading in (link.partition("#") for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))):
+        if target.startswith("http"):
+            continue
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        if heading:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in {re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in headings}, heading
