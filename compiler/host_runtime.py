@@ -71,16 +71,44 @@ def _parsed(name: str, text: str, default: Any, span: Span) -> Any:
             case bool():
                 return {"true": True, "false": False}[text]
             case int():
-                return int(text.replace("_", ""), 0)
+                return _whole(text, -(1 << 63), (1 << 63) - 1)
             case float():
                 return float(text)
             case str():
                 return text
             case _:
-                return type(default)(float(text))
+                return _of_dtype(text, default)
     except (ValueError, KeyError):
-        kind = {bool: "true or false", int: "an int", float: "a float"}.get(type(default), "a number")
-        raise ZyntaxError(Diagnostic("0807", f"--set {name}={text}: `{name}` is {kind}", span)) from None
+        what = {bool: "true or false", int: "an int (i64)", float: "a float"}.get(type(default)) or f"of type {_dtype_name(default)}"
+        raise ZyntaxError(Diagnostic("0807", f"--set {name}={text}: `{name}` is {what}", span)) from None
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    value = int(text.replace("_", ""), 0)
+    if not least <= value <= most:
+        raise ValueError(text)
+    return value
+
+
+def _of_dtype(text: str, default: Any) -> Any:
+    """A number of the default's own width; what doesn't fit into it is a ValueError."""
+    import numpy as np
+
+    kind = type(default)
+    if isinstance(default, np.integer):
+        limits = np.iinfo(kind)
+        return kind(_whole(text, int(limits.min), int(limits.max)))
+    with np.errstate(over="ignore"):
+        value = kind(float(text))
+    if np.isinf(value) and not np.isinf(float(text)):
+        raise ValueError(text)
+    return value
+
+
+def _dtype_name(value: Any) -> str:
+    from runtime.tensor import dtype_name
+
+    return dtype_name(value.dtype)
 
 
 def check_parameters(program: nodes.Program, given: Mapping[str, str]) -> None:

@@ -465,6 +465,10 @@ def _without_aliases(kernel: BuiltKernel, arrays: dict[str, Any]) -> dict[str, A
 
 def _allocate(plan: ResultPlan, sizes: LaunchSizes, number: int, arrays: Mapping[str, Any]) -> Any:
     if plan.input is not None:
+        if not arrays[plan.input].flags.writeable:
+            raise ZyntaxError(
+                Diagnostic("0807", f"`{plan.input}` can't be updated: its memory is read-only", hint="update a copy: `.clone()`")
+            )
         return arrays[plan.input]
     if plan.copy_of is not None:
         return np.ascontiguousarray(arrays[plan.copy_of]).copy()

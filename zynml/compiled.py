@@ -85,6 +85,11 @@ def compile(
 ) -> CompiledProgram:
     """Compile a program: a `Path`, a text that names a `.zynml` file, or the program's text itself. Further keywords are values of its
     `param`s. Raises ZynMLError with every fault found."""
+    levels = [level.value for level in OptimizationLevel]
+    if opt not in levels:
+        raise ValueError(f"opt={opt!r}: levels are {', '.join(levels)}")
+    if threads < 0:
+        raise ValueError(f"threads={threads}: a number of threads, or 0 for all cores")
     options = DriverOptions(
         device=device,
         strict=strict,
@@ -136,8 +141,7 @@ def _callable(name: str, function: Callable[..., Any], sources: Sources) -> Call
 def _in(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.newbyteorder("=") not in NAMES or not value.dtype.isnative:
-            known = ", ".join(NAMES.values())
-            raise ZyntaxError(Diagnostic("0807", f"an array of NumPy type {value.dtype} has no counterpart", hint=f"programs know {known}"))
+            raise _no_counterpart(f"an array of NumPy type {value.dtype}", _KNOWN)
         return Tensor(value)
     if not isinstance(value, Tensor) and hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
         return Tensor(np.from_dlpack(value))
@@ -145,7 +149,21 @@ def _in(value: Any) -> Any:
         return [_in(one) for one in value]
     if isinstance(value, tuple):
         return tuple(_in(one) for one in value)
+    if isinstance(value, np.generic) and value.dtype not in NAMES:
+        raise _no_counterpart(f"a number of NumPy type {value.dtype}", _KNOWN)
+    if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+        raise ZyntaxError(Diagnostic("0807", f"{value} fits into no int of 64 bits"))
+    if value is not None and not isinstance(value, _PLAIN) and not callable(value):
+        raise _no_counterpart(f"a Python {type(value).__name__}", "numbers, text, arrays, lists, tuples and functions")
     return value
+
+
+_PLAIN = (bool, int, float, str, np.generic, Tensor)
+_KNOWN = f"elements {', '.join(NAMES.values())}"
+
+
+def _no_counterpart(what: str, known: str) -> ZyntaxError:
+    return ZyntaxError(Diagnostic("0807", f"{what} has no counterpart", hint=f"programs know {known}"))
 
 
 def _out(value: Any) -> Any:

@@ -17,8 +17,10 @@ from compiler.backends.host.support import helpers
 from compiler.backends.host.values import Bounds, weak_to
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.library import Library
-from compiler.source import Source, Span
+from compiler.source import NOWHERE, Source, Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.arguments import Callee, Slot, match_arguments
+from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.types import Scalar, Type
 
 
@@ -99,7 +101,7 @@ def compile_program(program: nodes.Program, library: Library, runtime: HostRunti
     for function in generator.functions:
         if function.name == "main":
             host.main = function.node
-        host.functions[function.name] = _entry(host, function.python, generator.parameter_types(function.node))
+        host.functions[function.name] = _entry(host, function.python, generator.parameter_types(function.node), function.node)
     for name, python in generator.tests:
         host.tests[name] = _entry(host, python, {})
     return host
@@ -126,11 +128,16 @@ def _require_no_parameters(main: nodes.Function) -> None:
         raise ZyntaxError(Diagnostic("0204", text, needed.span, hint=f"declare `param {needed.name}` at the top level instead"))
 
 
-def _entry(host: HostProgram, python: str, types: Mapping[str, Type]) -> Callable[..., Any]:
+def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: nodes.Function | None = None) -> Callable[..., Any]:
     """A function of the program for callers in Python, whose numbers count as unsuffixed literals."""
     order = list(types)
+    names = {p.name for p in function.parameters} if function is not None else set()
+    required = {p.name for p in function.parameters if p.default is None} if function is not None else set()
 
     def call(*values: Any, **named: Any) -> Any:
+        given_names = {*order[: len(values)], *named}
+        if function is not None and (not required <= given_names <= names or len(values) + len(named) != len(given_names)):
+            raise ZyntaxError(_wrong_arguments(function, len(values), tuple(named)))
         with translated_faults():
             host.start()
             given = [_from_python(v, types.get(name)) for v, name in zip(values, order, strict=False)]
@@ -139,6 +146,18 @@ def _entry(host: HostProgram, python: str, types: Mapping[str, Type]) -> Callabl
 
     call.__name__ = call.__qualname__ = python
     return call
+
+
+def _wrong_arguments(function: nodes.Function, positional: int, named: tuple[str, ...]) -> Diagnostic:
+    """What is wrong with a call from Python, in the words of calls in a program."""
+    value = nodes.Name(name="value", span=NOWHERE)
+    arguments = [nodes.Argument(value=value, span=NOWHERE)] * positional
+    arguments += [nodes.Argument(value=value, name=name, span=NOWHERE) for name in named]
+    slots = [Slot(p.name, p.default is None) for p in function.parameters]
+    call = nodes.Call(function=value, arguments=tuple(arguments), span=NOWHERE)
+    found = match_arguments(slots, call, Callee(function.name, ""))
+    assert isinstance(found, Diagnostic)
+    return Diagnostic("0204", found.message, name_place(function), "declared here", hint=found.hint)
 
 
 def _from_python(value: Any, to: Type | None) -> Any:
