@@ -12,7 +12,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For
-from compiler.hir.core import Binary, Const, Contract, Index, Reduce, dtype_of
+from compiler.hir.core import Binary, Const, Contract, Index, Reduce, Scan, dtype_of
 from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Effect, Instruction, Region, Role, Value
 from compiler.hir.memory import Alloc
@@ -29,7 +29,7 @@ BLOCK = 256
 
 def thread_table(field: HirFunction) -> Table:
     """A thread for each element of the results, neighbours along contiguous memory; what is reduced runs in time."""
-    reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract) for axis in op.over}
+    reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract | Scan) for axis in op.over}
     common = [axis for axis in common_axes(field) if axis not in reduced]
     common.sort(key=lambda axis: axis in axes_contiguous(field))
     rest = [axis for axis in field.axes if axis not in common]
