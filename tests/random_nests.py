@@ -22,7 +22,7 @@ from zynml import ZynMLError
 LIMIT = 4_000
 """Inner steps of a program, so that Python and the interpreter stay quick."""
 
-DTYPES = ("f32", "f32", "f32", "f64", "f64", "i32", "i32", "i64", "i16", "u8", "i8", "f16", "bf16")
+DTYPES = ("f32", "f32", "f32", "f64", "f64", "i32", "i32", "i64", "i16", "u8", "i8", "f16", "bf16", "u32", "u64", "u16")
 PLAIN_PYTHON = ("f32", "f64", "i32", "i64")
 """Types whose numbers stay so small here that Python's own agree."""
 
@@ -37,6 +37,12 @@ class Loop:
     top: int
     count: int
     last: str | None = None
+
+
+def extent_of(loop: Loop) -> str:
+    """The words of a plain loop's end."""
+    assert loop.last is not None
+    return loop.last.removesuffix(" - 1")
 
 
 @frozen
@@ -358,7 +364,6 @@ class _Maker:
         self.store(index, self.expression(loops), combine="+")
 
     def make_contraction(self) -> None:
-        loops = {name: None for name in "ijk"}
         extents = {"i": "N", "j": "M", "k": "K"}
         batch = self.chance.random() < 0.25
         if batch:
@@ -371,7 +376,7 @@ class _Maker:
         for name in order:
             if name == "k" and not through_memory:
                 self.both("var s = 0.0" if self.is_float else "var s = 0", "s = 0")
-            style = self.chance.choice(("plain", "plain", "plain", "plain", "offset", "step", "down")) if len(loops) else None
+            style = self.chance.choice(("plain", "plain", "plain", "plain", "offset", "step", "down"))
             made[name] = self.open_loop(style, size=extents[name])
         a_axes = self.chance.sample([*(["b"] if batch else []), "i", "k"], 2 + batch)
         b_axes = self.chance.sample([*(["b"] if batch else []), "k", "j"], 2 + batch)
@@ -405,12 +410,11 @@ class _Maker:
         shape = self.arrays[name].shape
         weights = self.input([i.top + 1 for i in inner])
         places = []
-        for number, (o, i) in enumerate(zip(outer, inner, strict=True)):
+        for o, i in zip(outer, inner, strict=True):
             place = self.name("p")
             form = f"{stride} * {o.name} + {dilation} * {i.name} - {padding}"
             self.both(f"let {place} = {form}", f"{place} = {form}")
             places.append(place)
-            del number
         if guarded:
             tests = " and ".join(f"{place} >= 0 and {place} < {extent}" for place, extent in zip(places, shape, strict=True))
             self.open_if(Both(tests, tests))
@@ -489,7 +493,7 @@ class _Maker:
             self.store(f"2 * {names[0]}{rest}", self.expression(loops))
             self.store(f"2 * {names[0]} + 1{rest}", self.expression(loops))
             return
-        dims = ", ".join(str(loop.top + 1 if loop.count else 0) for loop in loops)
+        dims = ", ".join(extent_of(loop) for loop in loops)
         self.header = f"-> (y: tensor[{dims}, {self.dtype}], z: tensor[{dims}, {self.dtype}])"
         self.results = ("y", "z")
         self.store(", ".join(names), self.expression(loops), "y")
@@ -527,15 +531,102 @@ class _Maker:
     def make_scan(self) -> None:
         number = self.chance.choice((1, 2))
         axis = self.chance.randrange(number)
-        self.header = f"@kernel(scan, {self.chance.choice(('+', 'max'))}, axis={axis})"
+        reverse = self.chance.random() < 0.3
+        self.header = f"@kernel(scan, {self.chance.choice(('+', 'max'))}, axis={axis}{', reverse=true' if reverse else ''})"
         loops = self.nest(number, style="plain")
+        if reverse:
+            # Python walks every loop backwards: only the scanned one matters.
+            self.python = [line.replace(" in range(", " in reversed(range(").replace("):", ")):") for line in self.python]
         value = self.expression(loops)
         names = [loop.name for loop in loops]
-        before = ", ".join(f"{name} - 1" if place == axis else name for place, name in enumerate(names))
+        before = ", ".join(f"{name} {'+' if reverse else '-'} 1" if place == axis else name for place, name in enumerate(names))
         key, last = f"({', '.join(names)},)", f"({before},)"
         joined = f"out[{last}] + {value.python}" if "+" in self.header else f"max(out[{last}], {value.python})"
         self.both(f"yield {value.ours}", f"out[{key}] = {joined} if {last} in out else {value.python}")
         self.spent()
+
+    def make_argument(self) -> None:
+        """Where the extreme is, and what it is."""
+        word = self.chance.choice(("argmin", "argmax"))
+        loops = self.nest(self.chance.choice((1, 2)), style="plain")
+        by_rows = len(loops) == 2 and self.chance.random() < 0.5
+        self.header = f"@kernel(reduce, {word}{', axis=1' if by_rows else ''})"
+        value = self.expression(loops)
+        names = [loop.name for loop in loops]
+        index = names[-1] if by_rows or len(names) == 1 else f"({', '.join(names)})"
+        self.both(f"yield ({value.ours}, {index})", f"value = {value.python}")
+        key = f"({names[0]},)" if by_rows else "()"
+        better = f"value {'<' if word == 'argmin' else '>'} y[{key}]"
+        if by_rows or len(names) == 1:
+            self.python.append("    " * self.depth + f"if {key} not in y or {better}: y[{key}], z[{key}] = value, {names[-1]}")
+        else:
+            self.python.append("    " * self.depth + f"if {key} not in y or {better}: y[{key}], z[{key}], w[{key}] = value, {names[0]}, {names[1]}")
+        self.spent()
+        self.results = ("y", "z") if by_rows or len(names) == 1 else ("y", "(z, w)")
+        if any(loop.count == 0 for loop in loops):
+            self.work = LIMIT + 1  # nothing to find is an error: another program
+
+    def make_sorted(self) -> None:
+        """Keys in order, and where they came from."""
+        loops = self.nest(self.chance.choice((1, 2)), style="plain")
+        axis = self.chance.randrange(len(loops))
+        down = self.chance.random() < 0.5
+        self.header = f"@kernel(sort, axis={axis}{', descending=true' if down else ''})"
+        value = self.expression(loops)
+        names = [loop.name for loop in loops]
+        rest = "".join(f"{name}, " for place, name in enumerate(names) if place != axis)
+        self.both(f"yield ({value.ours}, {names[axis]})", f"rows.setdefault(({rest}), []).append(({value.python}, {names[axis]}))")
+        self.python += [
+            "for rest, row in rows.items():",
+            f"    for place, (key, source) in enumerate(sorted(row, key=lambda pair: pair[0], reverse={down})):",
+            f"        at = (*rest[:{axis}], place, *rest[{axis}:])",
+            "        y[at], z[at] = key, source",
+        ]
+        self.spent()
+        self.results = ("y", "z")
+
+    def make_steps(self) -> None:
+        """A nest that fills a result, and a second one that reads it, elsewhere than it was written."""
+        first = self.nest(2, style="plain")
+        dims = ", ".join(extent_of(loop) for loop in first)
+        turned = self.chance.random() < 0.5
+        shape = ", ".join(reversed(dims.split(", "))) if turned else dims
+        self.header = f"@kernel(fused) -> (y: tensor[{dims}, {self.dtype}], z: tensor[{shape}, {self.dtype}])"
+        self.results = ("y", "z")
+        names = ", ".join(loop.name for loop in first)
+        self.store(names, self.expression(first), "y")
+        self.close(2)
+        sizes = [next(size for size in "NMK" if self.sizes[size] == loop.count) for loop in first]
+        second = [self.open_loop("plain", size=size) for size in sizes]
+        names = ", ".join(loop.name for loop in second)
+        other = self.expression(second)
+        target = ", ".join(loop.name for loop in (second[::-1] if turned else second))
+        self.store(target, Both(f"y[{names}] * {self.number(2).ours} + {other.ours}", f"y[({names},)] * 2 + {other.python}"), "z")
+
+    def make_branches(self) -> None:
+        """`if`, `elif`, `else` with names and writes of their own."""
+        loops = self.nest(self.chance.choice((1, 2)))
+        index = self.target(loops)
+        first, second = self.condition(loops), self.condition(loops)
+        value = self.expression(loops)
+        self.both(f"let t = {value.ours}", f"t = {value.python}")
+        self.both("var u = t", "u = t")
+        self.open_if(first)
+        other = self.expression(loops)
+        self.both(f"u = u + {other.ours}", f"u = u + {other.python}")
+        self.close(1, loops=False)
+        self.both(f"elif {second.ours}:", f"elif {second.python}:")
+        self.depth += 1
+        third = self.expression(loops)
+        self.both(f"let t = {third.ours}", f"t2 = {third.python}")
+        self.both(f"u = t * {self.number(2).ours}", "u = t2 * 2")
+        self.close(1, loops=False)
+        if self.chance.random() < 0.5:
+            self.both("else:")
+            self.depth += 1
+            self.both(f"u = u - {self.number(1).ours}" if not self.dtype.startswith("u") else "u = u + 1", f"u = u - {self.number(1).python}" if not self.dtype.startswith("u") else "u = u + 1")
+            self.close(1, loops=False)
+        self.store(index, Both("u", "u"))
 
     # ---- the end ----
 
@@ -556,7 +647,7 @@ class _Maker:
         body = "\n".join("        " + line for line in self.lines)
         text = f"def f({', '.join(parameters)}) {{\n    compute({', '.join(inputs)}) {self.header} {{\n{body}\n    }}\n}}\n"
         return RandomProgram(
-            seed, self.family, self.dtype, text, "\n".join(self.python), self.arrays, self.sizes, tuple([*self.arrays, *words]), self.exact, self.results
+            seed, self.family, self.dtype, text, "\n".join(self.python), self.arrays, self.sizes, (*self.arrays, *words), self.exact, self.results
         )
 
 
@@ -568,8 +659,10 @@ FAMILIES = tuple(name.removeprefix("make_") for name in vars(_Maker) if name.sta
 
 def expected(program: RandomProgram) -> list[dict[tuple[int, ...], float]]:
     """What Python computes: the elements that are written, for each result."""
-    names: dict[str, Any] = {**program.sizes, **program.arrays, "math": math, **{name: {} for name in ("out", "y", "z")}}
+    names: dict[str, Any] = {**program.sizes, **program.arrays, "math": math, **{name: {} for name in ("out", "y", "z", "w", "rows")}}
     exec(compile(program.python, "<random program>", "exec"), names)
+    if program.results == ("y", "(z, w)"):
+        return [names["y"], names["z"], names["w"]]
     return [names["y"], names["z"]] if program.results == ("y", "z") else [names["out"]]
 
 
@@ -579,9 +672,13 @@ def run(program: RandomProgram) -> None:
     plain = zynml.compile(program.text, opt="0", threads=1).f(*program.values())
     _same(program, fast, plain, "O3 and O0")
     if program.dtype in PLAIN_PYTHON:
-        values = fast if isinstance(fast, tuple) else (fast,)
+        values = _flat(fast)
         for got, want in zip(values, expected(program), strict=True):
             _equal(program, got, want)
+
+
+def _flat(value: Any) -> list[Any]:
+    return [part for one in value for part in _flat(one)] if isinstance(value, tuple) else [value]
 
 
 def _same(program: RandomProgram, one: Any, other: Any, what: str) -> None:

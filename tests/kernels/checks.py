@@ -5,6 +5,10 @@ also runs in the interpreter, on the nest as the textbook wrote it.
 Set `ZYNTAX_EXHAUSTIVE=1` for every combination; else each dimension is walked in full with the others at a few points."""
 
 import os
+
+# Teams of three threads on a machine of two cores would spin while they wait for each other.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
