@@ -58,10 +58,10 @@ class CompiledProgram:
         with _errors(self._session.sources):
             self._session.run()
 
-    def emit(self, stage: str) -> str | bytes:
-        """The program at a stage of `zyntax compile --emit`."""
+    def emit(self, stage: str, target: str | None = None) -> str | bytes:
+        """The program at a stage of `zyntax compile --emit`; with a GPU's `target` (`sm_90`), `hir`, `llvm`, `ptx` or `cubin`."""
         with _errors(self._session.sources):
-            return self._session.emit(stage)
+            return self._session.emit(stage, target)
 
     @property
     def hir(self) -> str:
