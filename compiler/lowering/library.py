@@ -96,6 +96,13 @@ def unknown(body: Body, name: str, node: nodes.Call) -> Exception:
             node.span,
             hint="loop over the elements: `for k in 0..K: s += a[k] * b[k]`",
         )
+    if name == "random":
+        raise fault(
+            "0109",
+            "`random` isn't supported yet in a kernel",
+            node.span,
+            hint="make the numbers before the block, with `rand` or `randn`, and let it read them",
+        )
     near = nearest(name, NAMES | set(body.signature.functions))
     return fault(
         "0201",

@@ -126,6 +126,7 @@ def _check_declaration(checker: Checker, function: UserFunction) -> None:
 _ACCEPTED = ("cache", "memoize", "inline", "deprecated", "jit")
 _LATER = {
     "kernel": ("a named kernel", "write a `compute` block inside a plain `def`"),
+    "pipeline": ("`pipeline`", "write it as a `def`"),
     "with": ("`@with`", "call the function without it"),
     "critical_path": ("`@critical_path`", "leave it out: nothing would prove it"),
     "no_allocation": ("`@no_allocation`", "leave it out: nothing would prove it"),

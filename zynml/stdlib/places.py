@@ -86,5 +86,6 @@ def _declare_later(name: str, hint: str, receivers: tuple[str, ...]) -> None:
 for _name, _hint in LATER.items():
     _declare_later(_name, _hint, ())
     _declare_later(_name, _hint, ("tensor",))
+_declare_later("model", "`load(path)` reads arrays from files", ())
 for _name, _hint in LATER_ON_LISTS.items():
     _declare_later(_name, _hint, ("List", "range"))
