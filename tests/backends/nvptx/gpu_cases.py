@@ -233,7 +233,7 @@ def _shared(k: Kernel) -> None:
 
 @case("dynamic_shared", ".extern .shared .align 1024 .b8 zyn_dynamic_shared[];")
 def _dynamic(k: Kernel) -> None:
-    s = k.emit(DynamicShared(offset=1024, type=Mem("f32", (64,), space=Space.SHARED)), "s").result
+    s = k.emit(DynamicShared(offset=1024, type=Mem("f32", (128,), space=Space.SHARED)), "s").result
     k.body.store(s, k.loaded("f32"), ["t"])
     k.emit(SyncThreads())
     k.keep(k.body.load(s, [127 - T]))
@@ -249,6 +249,10 @@ def _atomic_case(line: str, dtype: str, operation: str, **facts: object) -> None
     @case("atomic", line, name="", **sm)
     def _atomic(k: Kernel) -> None:
         mem = k.shared(dtype, 16) if shared else k.builder.parameter("m", Mem(dtype, (16,)))
+        if shared:
+            with k.body.when(k.body.inbounds(T, 1)) as first:
+                first.store(mem, k.const(0, dtype), [T])
+            k.emit(SyncThreads())
         value = k.loaded(dtype)
         extra = {"compare": k.const(0, dtype)} if operation == "cas" else {}
         k.keep(k.emit(Atomic(operation=operation, mem=mem, index=(0,), value=value, **extra, **facts)).result)
@@ -356,7 +360,8 @@ def _product(k: Kernel, dtype: str, to: str, shape: tuple[int, int, int], layout
     left, right = layout.split(".")
     a = k.emit(MmaLoad(layout=left, mem=make(dtype, 32, 32), index=(0, 0), type=of[FragmentRole.A])).result
     b = k.emit(MmaLoad(layout=right, mem=make(dtype, 32, 32), index=(0, 0), type=of[FragmentRole.B])).result
-    c = k.emit(Const(value=0, type=of[FragmentRole.ACCUMULATOR])).result
+    sums = k.builder.parameter("c", Mem(to, (32, 32), readonly=True))
+    c = k.emit(MmaLoad(layout="row", mem=sums, index=(0, 0), type=of[FragmentRole.ACCUMULATOR])).result
     d = k.emit(Mma(a=a, b=b, c=c, layout=layout)).result
     k.emit(MmaStore(layout="row", mem=k.builder.parameter("d", Mem(to, (64, 64))), index=(0, 0), fragment=d))
 
