@@ -29,7 +29,8 @@ HERE = Path(__file__).parent
 
 @frozen
 class Case:
-    """`shape`: in words. `inputs`: arrays; `sizes`: the ints that the C function takes behind them; `expected`: float64."""
+    """`shape`: in words. `inputs`: arrays; `sizes`: the ints that the C function takes behind them; `expected`: float64,
+    None where C's answer is the reference."""
 
     name: str
     kind: str
@@ -37,7 +38,7 @@ class Case:
     inputs: tuple[Any, ...]
     output: Any
     sizes: tuple[int, ...]
-    expected: Callable[[], Any]
+    expected: Callable[[], Any] | None
     tolerance: float
 
 
@@ -57,6 +58,12 @@ def cases(rng: np.random.Generator) -> list[Case]:
     q, k, v = f32(16, 512, 64), f32(16, 512, 64), f32(16, 512, 64)
     rows = f32(4096, 1024)
     square = f32(4096, 4096)
+    even = square[::2]
+    line = f32(4096)
+    a64, b64 = rng.standard_normal((512, 512)), rng.standard_normal((512, 512))
+    places = rng.integers(0, 1_000_000, n).astype(np.int32)
+    ones = np.full(n, 2, np.float32)
+    zeros = np.zeros((500, 500), np.float32)
     pixels = rng.integers(0, 256, n).astype(np.uint8)
 
     def attention() -> Any:
@@ -81,6 +88,23 @@ def cases(rng: np.random.Generator) -> list[Case]:
         w = x.astype(wide)
         return 0.5 * w * (1 + np.tanh(0.7978845608 * (w + 0.044715 * w**3)))
 
+    def one_head() -> Any:
+        return attention()[:1]
+
+    def small() -> Any:
+        return a[:64, :64].astype(wide) @ b[:64, :64]
+
+    def normalised() -> Any:
+        w = rows.astype(wide)
+        scaled = (w - w.mean(1, keepdims=True)) / np.sqrt(w.var(1, keepdims=True) + 1e-5)
+        return scaled * line[:1024] + line[1024:2048]
+
+    def heat() -> Any:
+        found = np.zeros((4095, 4095), wide)
+        w = square.astype(wide)
+        found[1:, 1:] = 0.25 * (w[:-2, 1:-1] + w[2:, 1:-1] + w[1:-1, :-2] + w[1:-1, 2:])
+        return found
+
     return [
         Case("relu", "elementwise", "1e7", (x,), empty(n), (n,), lambda: np.maximum(x.astype(wide) * 1.5 + 0.25, 0), 1e-5),
         Case("gelu", "elementwise", "1e7", (x,), empty(n), (n,), gelu, 1e-5),
@@ -96,6 +120,22 @@ def cases(rng: np.random.Generator) -> list[Case]:
         Case("softmax", "fused", "4096x1024", (rows,), empty(4096, 1024), (4096, 1024), rows_softmax, 1e-5),
         Case("scan", "scan", "1e7", (x,), empty(n), (n,), lambda: np.cumsum(x, dtype=wide), 5e-1),
         Case("sort", "sort", "1e7", (x,), empty(n), (n,), lambda: np.sort(x), 0),
+        Case("matmul", "matmul", "64^3", (a[:64, :64].copy(), b[:64, :64].copy()), empty(64, 64), (64,) * 3, small, 1e-3),
+        Case("matmul_f64", "matmul", "512^3", (a64, b64), empty(512, 512, dtype=wide), (512,) * 3, lambda: a64 @ b64, 1e-9),
+        Case("matrix_vector", "matmul", "4096x4096", (square, line), empty(4096), (4096, 4096), lambda: square.astype(wide) @ line, 1e-2),
+        Case("vector_matrix", "matmul", "4096x4096", (line, square), empty(4096), (4096, 4096), lambda: line @ square.astype(wide), 1e-2),
+        Case("row_sums", "reduce", "4096x4096", (square,), empty(4096), (4096, 4096), lambda: square.sum(1, dtype=wide), 1e-2),
+        Case("row_maxima", "reduce", "4096x4096", (square,), empty(4096), (4096, 4096), lambda: square.max(1), 0),
+        Case("layernorm", "fused", "4096x1024", (rows, line[:1024], line[1024:2048]), empty(4096, 1024), (4096, 1024), normalised, 1e-4),
+        Case("column_scan", "scan", "4096x1024", (rows,), empty(4096, 1024), (4096, 1024), lambda: np.cumsum(rows, 0, dtype=wide), 1e-1),
+        Case("sort_rows", "sort", "4096x1024", (rows,), empty(4096, 1024), (4096, 1024), lambda: np.sort(rows), 0),
+        Case("attention", "attention", "1x512x64", (q[:1], k[:1], v[:1]), empty(1, 512, 64), (1, 512, 512, 64), one_head, 1e-4),
+        Case("gather", "nest", "1e7 of 1e6", (x[:1_000_000], places), empty(n), (1_000_000, n), lambda: x[places] * 2.0, 1e-6),
+        Case("bytes", "elementwise", "1e7 u8", (pixels,), empty(n, dtype=np.uint8), (n,), lambda: pixels // 2 + 3, 0),
+        Case("update", "elementwise", "1e7 in place", (ones,), ones.copy(), (n,), lambda: ones, 0),
+        Case("strided", "elementwise", "2048 of 4096 rows", (even,), empty(2048, 4096), (2048, 4096), lambda: even * 2.0 + 1, 1e-6),
+        Case("heat", "elementwise", "4096^2", (square,), empty(4096, 4096), (4096, 4096), heat, 1e-5),
+        Case("mandelbrot", "nest", "500x500", (zeros,), empty(500, 500, dtype=np.int32), (500, 500), None, 0),
         Case("histogram", "custom", "1e7 u8", (pixels,), empty(256, dtype=np.int32), (n,), lambda: np.bincount(pixels, minlength=256), 0),
     ]
 
@@ -127,11 +167,11 @@ def measure(case: Case, program: Any, library: Any, rounds: int) -> dict[str, An
     started = time.perf_counter()
     got = answer(ours(*case.inputs))
     first = time.perf_counter() - started
-    expected = np.asarray(case.expected())
+    theirs()
+    expected = np.asarray(case.expected() if case.expected is not None else case.output)
     error = float(np.max(np.abs(np.asarray(got, np.float64) - expected)))
     if error > case.tolerance:
         raise SystemExit(f"{case.name}: our answer is off by {error:g}")
-    theirs()
     times: dict[str, list[float]] = {"ours": [], "c": []}
     for turn in range(rounds):
         for who, call in (("ours", lambda: ours(*case.inputs)), ("c", theirs))[:: 1 if turn % 2 else -1]:

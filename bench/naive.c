@@ -160,3 +160,130 @@ void histogram(const uint8_t *x, int32_t *y, n_t n) {
         for (int b = 0; b < 256; b++) y[b] += bins[b];
     }
 }
+
+void matmul_f64(const double *a, const double *b, double *c, n_t m, n_t n, n_t k) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++)
+        for (n_t j = 0; j < n; j++) {
+            double s = 0;
+            for (n_t p = 0; p < k; p++) s += a[i * k + p] * b[p * n + j];
+            c[i * n + j] = s;
+        }
+}
+
+void matrix_vector(const float *a, const float *x, float *y, n_t m, n_t k) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++) {
+        float s = 0;
+        for (n_t p = 0; p < k; p++) s += a[i * k + p] * x[p];
+        y[i] = s;
+    }
+}
+
+void vector_matrix(const float *x, const float *a, float *y, n_t k, n_t n) {
+#pragma omp parallel for
+    for (n_t j = 0; j < n; j++) {
+        float s = 0;
+        for (n_t p = 0; p < k; p++) s += x[p] * a[p * n + j];
+        y[j] = s;
+    }
+}
+
+void row_sums(const float *x, float *y, n_t m, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++) {
+        float s = 0;
+#pragma omp simd reduction(+ : s)
+        for (n_t j = 0; j < n; j++) s += x[i * n + j];
+        y[i] = s;
+    }
+}
+
+void row_maxima(const float *x, float *y, n_t m, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++) {
+        float s = -INFINITY;
+        for (n_t j = 0; j < n; j++) s = x[i * n + j] > s ? x[i * n + j] : s;
+        y[i] = s;
+    }
+}
+
+void layernorm(const float *x, const float *g, const float *b, float *y, n_t m, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++) {
+        const float *r = x + i * n;
+        float s = 0, v = 0;
+        for (n_t j = 0; j < n; j++) s += r[j];
+        float mean = s / n;
+        for (n_t j = 0; j < n; j++) v += (r[j] - mean) * (r[j] - mean);
+        float scale = 1.0f / sqrtf(v / n + 0.00001f);
+        for (n_t j = 0; j < n; j++) y[i * n + j] = (r[j] - mean) * scale * g[j] + b[j];
+    }
+}
+
+void column_scan(const float *x, float *y, n_t m, n_t n) {
+    for (n_t j = 0; j < n; j++) y[j] = x[j];
+    for (n_t i = 1; i < m; i++)
+        for (n_t j = 0; j < n; j++) y[i * n + j] = y[(i - 1) * n + j] + x[i * n + j];
+}
+
+void sort_rows(const float *x, float *y, n_t m, n_t n) {
+    memcpy(y, x, m * n * sizeof(float));
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++) qsort(y + i * n, n, sizeof(float), ascending);
+}
+
+void gather(const float *x, const int32_t *at, float *y, n_t n, n_t m) {
+    int bad = 0;
+#pragma omp parallel for reduction(| : bad)
+    for (n_t i = 0; i < m; i++) {
+        n_t p = at[i];
+        if (p < 0 || p >= n)
+            bad = 1;
+        else
+            y[i] = x[p] * 2.0f;
+    }
+    if (bad) abort();
+}
+
+void bytes(const uint8_t *x, uint8_t *y, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < n; i++) y[i] = x[i] / 2 + 3;
+}
+
+void update(float *x, float *unused, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < n; i++) x[i] = x[i] * 0.5f + 1.0f;
+}
+
+void strided(const float *x, float *y, n_t m, n_t n) {
+#pragma omp parallel for
+    for (n_t i = 0; i < m; i++)
+        for (n_t j = 0; j < n; j++) y[i * n + j] = x[i * 2 * n + j] * 2.0f + 1.0f;
+}
+
+void mandelbrot(const float *z, int32_t *out, n_t h, n_t w) {
+#pragma omp parallel for
+    for (n_t y = 0; y < h; y++)
+        for (n_t x = 0; x < w; x++) {
+            float cr = (float)x / w * 3.0f - 2.0f, ci = (float)y / h * 2.0f - 1.0f, zr = z[y * w + x], zi = 0;
+            int32_t n = 0;
+            while (zr * zr + zi * zi < 4.0f && n < 100) {
+                float t = zr * zr - zi * zi + cr;
+                zi = 2.0f * zr * zi + ci;
+                zr = t;
+                n++;
+            }
+            out[y * w + x] = n;
+        }
+}
+
+void heat(const float *x, float *y, n_t m, n_t n) {
+    memset(y, 0, n * sizeof(float));
+    memset(y + (m - 1) * n, 0, n * sizeof(float));
+#pragma omp parallel for
+    for (n_t i = 1; i < m - 1; i++) {
+        y[i * n] = y[i * n + n - 1] = 0;
+        for (n_t j = 1; j < n - 1; j++) y[i * n + j] = 0.25f * (x[(i - 1) * n + j] + x[(i + 1) * n + j] + x[i * n + j - 1] + x[i * n + j + 1]);
+    }
+}

@@ -224,12 +224,17 @@ def _layout(name: str, value: Any, constants: frozenset[str]) -> Any:
     """What of a value decides which kernel runs: quick to compute, coarser than a signature by nothing."""
     array = value.array if type(value) is Tensor else value if isinstance(value, np.ndarray) else None
     if array is not None:
-        return name, array.dtype.char, array.dtype.name, array.ndim, array.flags.c_contiguous
+        return name, array.dtype, array.ndim, array.flags.c_contiguous or _rows_are_dense(array)
     if name in constants:
         return name, type(value), value
     if isinstance(value, list):
         return name, tuple(_shape_of(value)), _first_type(value)
     return name, type(value)
+
+
+def _rows_are_dense(array: Any) -> str:
+    """Of an array that isn't contiguous: whether the elements of its last axis lie side by side."""
+    return "rows" if array.ndim and array.strides[-1] == array.itemsize else ""
 
 
 def _shape_of(value: Any) -> list[int]:
@@ -272,6 +277,7 @@ def signature_of(
                     mutable=entry is not None and entry.mutable,
                     captured=entry is None,
                     span=span,
+                    dense_rows=not array.flags.c_contiguous and bool(_rows_are_dense(array)),
                 )
             )
         elif isinstance(value, bool | int | float | np.generic):
@@ -475,7 +481,7 @@ def _allocate(plan: ResultPlan, sizes: LaunchSizes, number: int, arrays: Mapping
     shape = sizes.results[number]
     try:
         dtype = numpy_dtype(plan.dtype.value)
-        return np.zeros(shape, dtype) if plan.zeroed else buffers.empty(shape, dtype)
+        return buffers.zeros(shape, dtype) if plan.zeroed else buffers.empty(shape, dtype)
     except MemoryError:
         amount = int(np.prod(shape, dtype=object)) * plan.dtype.bytes
         raise ZyntaxError(
@@ -496,7 +502,7 @@ def _argument(
         case TensorArgument(name, packed):
             array = np.ascontiguousarray(arrays[name]) if packed else arrays[name]
             keep.append(array)
-            return array.__array_interface__["data"][0]
+            return buffers.address(array)
         case StrideArgument(name, axis):
             return arrays[name].strides[axis] // arrays[name].itemsize
         case SizeArgument():
@@ -505,11 +511,11 @@ def _argument(
             value = scalars[name]
             return value.item() if isinstance(value, np.generic) else value
         case ResultArgument(index):
-            return results[index].__array_interface__["data"][0]
+            return buffers.address(results[index])
         case WorkspaceArgument(dtype):
             buffer = np.empty(max(1, prod(sizes.workspaces[place])), numpy_dtype("bool" if dtype == "i1" else dtype))
             keep.append(buffer)
-            return buffer.__array_interface__["data"][0]
+            return buffers.address(buffer)
         case _:
             raise AssertionError(f"no argument {argument}")
 

@@ -1,6 +1,7 @@
 """Memory for results, kept for the next result of the same size. A fresh mapping of 40 MB costs more in page faults than the kernel
 that fills it; programs allocate the same few sizes again and again."""
 
+import ctypes
 import threading
 from typing import Any
 
@@ -73,6 +74,25 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if size < SMALL:
         return np.empty(shape, dtype)
     return np.asarray(_Lease(_POOL.take(size))).view(dtype).reshape(shape)
+
+
+def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The same, filled with zeros: on kept memory that is much quicker than on a fresh mapping. Raises MemoryError."""
+    array = empty(shape, dtype)
+    array.fill(0)
+    return array
+
+
+_Byte = ctypes.c_char
+
+
+def address(array: npt.NDArray[Any]) -> int:
+    """Where the array's first element lies. NumPy's own ways to say so cost five times as much."""
+    try:
+        return ctypes.addressof(_Byte.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):
+        # read-only, empty, with gaps, or of a type that the buffer protocol doesn't know
+        return int(array.__array_interface__["data"][0])
 
 
 def idle_bytes() -> int:

@@ -266,8 +266,8 @@ class Lowering(ResultPlanning):
         found: list[tuple[Value, KernelArgument]] = []
         written = tensor.name in self.copies
         if not tensor.contiguous and not written and not packed:
-            values = [body.owner.value(f"{name}_stride{axis}", INDEX) for axis in range(tensor.rank)]
-            strides = tuple(Affine.of(value.name) for value in values)
+            values = [body.owner.value(f"{name}_stride{axis}", INDEX) for axis in range(tensor.rank - tensor.dense_rows)]
+            strides = tuple(Affine.of(value.name) for value in values) + (Affine.of(1),) * tensor.dense_rows
             found = [(value, StrideArgument(tensor.name, axis)) for axis, value in enumerate(values)]
         mem = Mem(hir_name(tensor.dtype), dims, strides, readonly=not (tensor.mutable or written))
         value = body.owner.value(name, mem)

@@ -5,7 +5,8 @@ import attrs
 from attrs import frozen
 
 from compiler.analysis.dependence import NestFacts
-from compiler.hir.instruction import Family
+from compiler.hir.core import Contract, Reduce, Scan
+from compiler.hir.instruction import Family, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.schedule.field import table_for
@@ -43,9 +44,24 @@ def _require_placeable(field: HirFunction) -> None:
     assert field.form is Form.FIELD
     stored = {op.mem for op in field.body.body if isinstance(op, Store)}
     for op in field.body.body:
-        if isinstance(op, Load) and op.mem in stored and op.mem.source is None:
+        if isinstance(op, Load) and op.mem in stored and op.mem.source is None and not _updates_in_place(field, op.mem):
             raise NotPlaceable(f"`{op.mem.name}` is read and written")
         if op.family is Family.LIBRARY:
             raise NotPlaceable(f"`{op.name}` has no nest")
     if reason := refusal(field):
         raise NotPlaceable(reason)
+
+
+def _updates_in_place(field: HirFunction, mem: Value) -> bool:
+    """Whether each element of the memory is read once, where it is written, in a field that is one pass over one set of axes: a tile
+    is then read as a whole before any of it is overwritten."""
+    loads = [op for op in field.body.body if isinstance(op, Load) and op.mem is mem]
+    stores = [op for op in field.body.body if isinstance(op, Store)]
+    own = [store for store in stores if store.mem is mem]
+    if len(loads) != 1 or len(own) != 1 or loads[0].index != own[0].index or own[0].where is not None:
+        return False
+    if any(isinstance(op, Reduce | Contract | Scan) for op in field.body.body):
+        return False
+    scope = field.scope()
+    axes = [{name for name, _ in scope.axes_of(*store.index)} for store in stores]
+    return all(found == axes[0] == set(field.axes) for found in axes)

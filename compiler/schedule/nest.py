@@ -1,85 +1,59 @@
 """The schedule of last resort, for nests that aren't lifted whole: the written loops stay, and analysis says which may be shared
-out to threads and which are handed to the vectoriser. Nothing is reordered."""
-
-from attrs import evolve
+out to threads and which are handed to the vectoriser. Nothing is reordered but what a monoid may join in chunks."""
 
 from compiler.analysis.dependence import LoopKind, NestFacts
-from compiler.hir.affine import Affine
-from compiler.hir.clone import rebuilt
-from compiler.hir.control import Break, Continue, For, If, Return, While
-from compiler.hir.instruction import Instruction, Region, Role, Value
+from compiler.hir.control import For, If, While
+from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
+from compiler.schedule.chunks import Chunked, chunked_loops, leaves
+from compiler.schedule.copying import Copying, privately
 
 
 def marked(nest: HirFunction, facts: NestFacts) -> tuple[HirFunction, tuple[str, ...]]:
     """The nest with `place` set on its loops, and what was chosen in words."""
-    places: dict[For, str] = {}
-    words: list[str] = []
+    choice = _Choice(facts)
     for op in nest.body.body:
-        _choose(op, facts, places, words, threaded=False)
-    copy = _Copy(places)
-    made = evolve(nest, body=copy.region(nest.body))
-    return made, tuple(words)
+        choice.choose(op, threaded=False, outermost=True)
+    copy = Copying(nest, choice.places, choice.chunked, {op: privately(facts.loops[op]) for op in choice.places})
+    return copy.function(), tuple(choice.words)
 
 
-def _choose(op: Instruction, facts: NestFacts, places: dict[For, str], words: list[str], threaded: bool) -> None:
-    if isinstance(op, For):
-        found = facts.loops.get(op)
-        inner = [o for region in op.regions for o in region.body if isinstance(o, For | While)]
-        free = found is not None and found.kind is LoopKind.PARALLEL and not found.private and not found.workspaces
-        if free and not threaded and not op.carried and not _leaves(op.body):
-            places[op] = "thread"
-            words.append(f"{op.variable.name}: thread")
-            threaded = True
-        elif free and not inner and not _leaves(op.body) and not any(isinstance(o, If) for o in op.body.body):
-            places[op] = "simd"
-            words.append(f"{op.variable.name}: simd")
-        elif found is not None and found.reason:
-            words.append(f"{op.variable.name}: time, because {found.reason}")
-    for region in op.regions:
-        for nested in region.body:
-            _choose(nested, facts, places, words, threaded)
+class _Choice:
+    """Walks the loops from outside inwards."""
 
+    def __init__(self, facts: NestFacts) -> None:
+        self.facts = facts
+        self.places: dict[For, str] = {}
+        self.chunked: dict[For, Chunked] = {}
+        self.words: list[str] = []
 
-def _leaves(region: Region) -> bool:
-    """Whether control may leave the loop of this region."""
-    for op in region.body:
-        if isinstance(op, Break | Continue | Return):
+    def choose(self, op: Instruction, threaded: bool, outermost: bool) -> None:
+        if isinstance(op, For):
+            outermost = outermost and not threaded
+            threaded = self.loop(op, threaded, outermost)
+        inside = outermost and not isinstance(op, For | While)
+        for region in op.regions:
+            for nested in region.body:
+                self.choose(nested, threaded, inside)
+
+    def loop(self, op: For, threaded: bool, outermost: bool) -> bool:
+        """Chooses for one loop; whether threads are then at work in it."""
+        found = self.facts.loops.get(op)
+        if found is None or leaves(op.body):
+            return threaded
+        inner = [o for region in op.regions for o in region.body if isinstance(o, For | While | If)]
+        if found.kind is LoopKind.PARALLEL and not threaded and not op.carried:
+            self.places[op] = "thread"
+            self.words.append(f"{op.variable.name}: thread")
             return True
-        if not isinstance(op, For | While) and any(_leaves(inner) for inner in op.regions):
+        if outermost and (chunked := chunked_loops(op, self.facts)) is not None:
+            self.chunked[op] = chunked
+            names = ", ".join(one.variable.name for one in chunked.loops)
+            self.words.append(f"{names}: thread, in chunks that are joined in order")
             return True
-    return False
-
-
-class _Copy:
-    """A copy of a region in which chosen loops have a place. Values outside are shared, those inside made anew under their names."""
-
-    def __init__(self, places: dict[For, str]) -> None:
-        self.places = places
-        self.values: dict[Value, Value] = {}
-
-    def value(self, value: Value) -> Value:
-        return self.values.get(value, value)
-
-    def region(self, region: Region) -> Region:
-        parameters = [self._fresh(parameter) for parameter in region.parameters]
-        return Region(parameters, [self.instruction(op) for op in region.body])
-
-    def instruction(self, op: Instruction) -> Instruction:
-        regions = {
-            name: None if getattr(op, name) is None else self.region(getattr(op, name))
-            for name in op.fields(Role.REGION, Role.OPTIONAL_REGION)
-        }
-        changes = {"place": self.places[op]} if isinstance(op, For) and op in self.places else {}
-        made = rebuilt(op, self.value, _same, regions, **changes)
-        made.results = [self._fresh(result, made) for result in op.results]
-        return made
-
-    def _fresh(self, value: Value, source: Instruction | None = None) -> Value:
-        made = Value(value.name, value.type, source)
-        self.values[value] = made
-        return made
-
-
-def _same(form: Affine) -> Affine:
-    return form
+        if found.kind is LoopKind.PARALLEL and not inner and not privately(found):
+            self.places[op] = "simd"
+            self.words.append(f"{op.variable.name}: simd")
+        elif found.reason:
+            self.words.append(f"{op.variable.name}: time, because {found.reason}")
+        return threaded

@@ -140,6 +140,8 @@ class Placing:
                 pending = [*missing, *pending]
                 continue
             first = next(target for target in pending if not waits[target])
+            if isinstance(first, Reduce | Contract) and first not in state and (around := region.looped.intersection(first.over)):
+                raise NotPlaceable(f"a loop over {min(around)} stands around a reduction along it")
             axis = self.next_axis(first, region)
             if axis is None:
                 pending.remove(first)

@@ -83,6 +83,8 @@ class Context:
         size = 24
         for name in self.names:
             for number, item in enumerate(_parts(frame, name)):
+                if _is_constant(item):
+                    continue
                 bytes_ = max(8, item.type.bytes)
                 align = min(64, 1 << (bytes_ - 1).bit_length())
                 size = (size + align - 1) // align * align
@@ -101,10 +103,9 @@ class Context:
     def restore(self, inner: Frame, block: Value) -> None:
         """The captured names in the frame of the body."""
         outer, w = self.frame, inner.w
-        got: dict[str, list[Value]] = {name: [] for name in self.names}
+        got = {name: list(_parts(outer, name)) for name in self.names}
         for name, number, place in self.places:
-            type = _parts(outer, name)[number].type
-            got[name].append(w.load(type, w.offset(block, constant(I64, place), I8)))
+            got[name][number] = w.load(got[name][number].type, w.offset(block, constant(I64, place), I8))
         for name, items in got.items():
             if name in outer.memories:
                 memory = outer.memories[name]
@@ -122,6 +123,11 @@ def _parts(frame: Frame, name: str) -> tuple[Value, ...]:
     if name in frame.slots:
         return (frame.slots[name][0],)
     return frame.values[name].items
+
+
+def _is_constant(item: Value) -> bool:
+    """Whether the value is known in every function: it need not travel, and its users are simplified with it."""
+    return not item.text.startswith("%")
 
 
 def _free_names(frame: Frame, op: For) -> list[str]:
