@@ -54,7 +54,7 @@ def parameter(name: str) -> Parameter:
 class Arguments:
     """Memory for one set of arguments. `address` is the `void**` for the driver; it never moves."""
 
-    __slots__ = ("_base", "_bfloats", "_memory", "_pack", "_pointers", "address", "parameters", "values")
+    __slots__ = ("_base", "_bfloats", "_memory", "_pack", "_pointers", "address", "parameters")
 
     def __init__(self, signature: Sequence[str]) -> None:
         self.parameters = tuple(parameter(name) for name in signature)
@@ -67,11 +67,9 @@ class Arguments:
         self._pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(start + self._base + offset for offset in offsets))
         self._bfloats = tuple(index for index, each in enumerate(self.parameters) if each.name == "bf16")
         self.address = ctypes.addressof(self._pointers)
-        self.values: tuple[Any, ...] = ()
 
-    def pack(self, values: tuple[Any, ...]) -> None:
-        """Write all values. Anything with an address (a buffer, an array on the device) may stand for a pointer; the values are
-        kept alive until the next."""
+    def pack(self, values: Sequence[Any]) -> None:
+        """Write all values. Anything with an address (a buffer, an array on the device) may stand for a pointer."""
         try:
             if self._bfloats:
                 self._pack(self._memory, self._base, *_with_bfloats(values, self._bfloats))
@@ -79,9 +77,8 @@ class Arguments:
                 self._pack(self._memory, self._base, *values)
         except (struct.error, TypeError, OverflowError, IndexError):
             raise self._complaint(values) from None
-        self.values = values
 
-    def _complaint(self, values: tuple[Any, ...]) -> Exception:
+    def _complaint(self, values: Sequence[Any]) -> Exception:
         """What is wrong with values that can't be packed."""
         if len(values) != len(self.parameters):
             return TypeError(f"the kernel takes {len(self.parameters)} arguments, not {len(values)}")
@@ -107,7 +104,7 @@ def _layout(parameters: Sequence[Parameter]) -> tuple[str, list[int], int]:
     return layout, offsets, position
 
 
-def _with_bfloats(values: tuple[Any, ...], places: Sequence[int]) -> list[Any]:
+def _with_bfloats(values: Sequence[Any], places: Sequence[int]) -> list[Any]:
     changed = list(values)
     for place in places:
         changed[place] = bfloat16_bits(changed[place])

@@ -12,7 +12,13 @@ from runtime.cuda.driver import Driver
 from runtime.cuda.errors import INVALID_CONTEXT, CudaContextLost, CudaError, CudaUnavailable
 from runtime.cuda.properties import Properties, read_properties
 
-_THREAD = threading.local()
+
+class _Thread(threading.local):
+    context = 0
+    """The context that this thread last made current here."""
+
+
+_THREAD = _Thread()
 
 
 class CudaDevice:
@@ -56,7 +62,7 @@ class CudaDevice:
 
     def enter(self) -> bool:
         """Make this device's context the thread's; whether another was pushed aside, which `leave` then puts back."""
-        if self._alone and getattr(_THREAD, "context", 0) == self._number != 0:
+        if self._alone and _THREAD.context == self._number != 0:
             return False
         context = self.context
         current = int(self.driver.call("cuCtxGetCurrent"))

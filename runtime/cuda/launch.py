@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.cuda.arguments import Arguments
+from runtime.cuda.array import DeviceArray
 from runtime.cuda.errors import INVALID_CONTEXT, CudaRefused
+from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.module import Kernel
 from runtime.cuda.stream import Stream
 
@@ -14,11 +16,12 @@ Shape = tuple[int, int, int]
 
 
 class LaunchPlan:
-    """How a kernel is launched. `where` is the place in the program that it was made from, for messages. `cluster` is for kernels
-    that don't fix their own. A cooperative launch may use barriers over the whole grid."""
+    """How a kernel is launched; any thread may. It keeps no argument alive: memory is freed behind the work that uses it. `where`
+    is the place in the program that it was made from, for messages. `cluster` is for kernels that don't fix their own. A
+    cooperative launch may use barriers over the whole grid."""
 
     __slots__ = (
-        "_config", "_launch", "_lock", "_pointers", "_shape",
+        "_address", "_config", "_count", "_empty", "_handle", "_launch", "_lock", "_plain", "_pointers", "_shape",
         "arguments", "block", "cluster", "cooperative", "device", "grid", "kernel", "shared", "site", "where",
     )  # fmt: skip
 
@@ -40,7 +43,11 @@ class LaunchPlan:
         self.block, self.shared, self.cooperative = _shape(block, "block"), shared, cooperative
         self.cluster = None if cluster is None else _shape(cluster, "cluster")
         self._pointers = tuple(index for index, each in enumerate(self.arguments.parameters) if each.name == "pointer")
+        self._count = len(self.arguments.parameters)
         self._lock = threading.Lock()
+        self._handle, self._address, self._launch = kernel.handle, self.arguments.address, self.device.api.cuLaunchKernel
+        self._plain = not cooperative and cluster is None
+        self.grid: Shape = (-1, -1, -1)
         self._check_block()
         kernel.allow_shared(shared)
         self.resize(grid)
@@ -55,7 +62,10 @@ class LaunchPlan:
 
     def resize(self, grid: Sequence[int]) -> None:
         """Another grid for the next launches. A grid with no blocks launches nothing."""
+        if grid == self.grid:
+            return
         self.grid = self.checked_grid(grid)
+        self._empty = 0 in self.grid
         self._shape = (*self.grid, *self.block, self.shared)
         self._config = None
 
@@ -83,36 +93,37 @@ class LaunchPlan:
             raise CudaRefused(f"{self.site} waits for its whole grid of {blocks} blocks; {limits.name} runs {most} of them at once")
 
     def __call__(self, stream: Stream, *values: Any) -> None:
-        """Launch with these arguments."""
+        """Launch with these arguments. This is the hot path: what can be known before is."""
+        packed = [*values]
+        if len(packed) == self._count:
+            for index in self._pointers:
+                value = packed[index]
+                kind = value.__class__
+                if kind is DeviceArray or kind is DeviceBuffer:
+                    if value.stream is not stream:
+                        value.used_on(stream)
+                    packed[index] = value.pointer
         with self._lock:
-            self.arguments.pack(values)
-            self._submit(stream)
+            self.arguments.pack(packed)
+            self._submit(stream, self._address, values)
 
-    def repeat(self, stream: Stream) -> None:
-        """Launch with the arguments of the last launch: the cheapest there is."""
-        with self._lock:
-            if len(self.arguments.values) != len(self.arguments.parameters):
-                raise TypeError(f"{self.site} was not launched with arguments before")
-            self._submit(stream)
+    def bind(self, *values: Any) -> "BoundLaunch":
+        """A launch with these arguments, packed now, and the plan's shape at each time. It keeps them alive."""
+        return BoundLaunch(self, values)
 
-    def _submit(self, stream: Stream) -> None:
+    def _submit(self, stream: Stream, address: int, values: tuple[Any, ...]) -> None:
         device = self.device
         if device.lost is not None:
             raise device.lost
         if stream.device is not device:
             raise CudaRefused(f"{self.site} is loaded on cuda:{device.ordinal}, the stream is one of cuda:{stream.device.ordinal}")
-        if 0 in self.grid:
+        if self._empty:
             return
-        values = self.arguments.values
-        for index in self._pointers:
-            value = values[index]
-            if value.__class__ is not int and getattr(value, "stream", stream) is not stream:
-                value.used_on(stream)
         pushed = device.enter()
         try:
-            code = self._driver_launch(stream)
+            code = self._driver_launch(stream, address)
             if code == INVALID_CONTEXT and device.regain():
-                code = self._driver_launch(stream)
+                code = self._driver_launch(stream, address)
         finally:
             if pushed:
                 device.leave()
@@ -122,13 +133,13 @@ class LaunchPlan:
         if stream.recording is not None:
             stream.recording.launched(self, values)
 
-    def _driver_launch(self, stream: Stream) -> Any:
-        api, kernel, address = self.device.api, self.kernel.handle, self.arguments.address
+    def _driver_launch(self, stream: Stream, address: int) -> Any:
+        if self._plain:
+            return self._launch(self._handle, *self._shape, stream.handle, address, 0)[0]
+        api = self.device.api
         if self.cluster is not None:
-            return api.cuLaunchKernelEx(self._configuration(stream), kernel, address, 0)[0]
-        if self.cooperative:
-            return api.cuLaunchCooperativeKernel(kernel, *self._shape, stream.handle, address)[0]
-        return api.cuLaunchKernel(kernel, *self._shape, stream.handle, address, 0)[0]
+            return api.cuLaunchKernelEx(self._configuration(stream), self._handle, address, 0)[0]
+        return api.cuLaunchCooperativeKernel(self._handle, *self._shape, stream.handle, address)[0]
 
     def _configuration(self, stream: Stream) -> Any:
         """The driver's launch configuration, made at the first launch of a shape."""
@@ -161,6 +172,24 @@ class LaunchPlan:
     def _described(self) -> str:
         shared = f", {self.shared} bytes of dynamic shared memory" if self.shared else ""
         return f"kernel {self.site}, grid {self.grid}, block {self.block}{shared}"
+
+
+class BoundLaunch:
+    """A plan and its arguments: the cheapest launch there is."""
+
+    __slots__ = ("_arguments", "_memory", "plan", "values")
+
+    def __init__(self, plan: LaunchPlan, values: tuple[Any, ...]) -> None:
+        self.plan, self.values = plan, values
+        self._arguments = Arguments([each.name for each in plan.arguments.parameters])
+        self._arguments.pack(values)
+        self._memory = tuple(value for value in values if isinstance(value, DeviceArray | DeviceBuffer))
+
+    def __call__(self, stream: Stream) -> None:
+        for memory in self._memory:
+            if memory.stream is not stream:
+                memory.used_on(stream)
+        self.plan._submit(stream, self._arguments.address, self.values)
 
 
 def _shape(extents: Sequence[int], what: str, least: int = 1) -> Shape:

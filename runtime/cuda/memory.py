@@ -1,6 +1,6 @@
 """Memory on a device. A pool over the driver's stream-ordered allocator keeps freed blocks for the stream that freed them, because
 a block from the driver costs microseconds and one kept here a fraction of one. Sizes are rounded by an eighth at most. Who drops a
-buffer frees it, from whatever thread; the pool takes it back when it next has its lock."""
+buffer frees it, from whatever thread."""
 
 import threading
 from collections import deque
@@ -17,6 +17,8 @@ GRAIN = 512
 LARGE_GRAIN = 2 << 20
 """The driver maps memory in pieces of this size, so that finer classes above sixteen of them save nothing."""
 
+SIZES_REMEMBERED = 4096
+
 
 @lru_cache(4096)
 def block_size(size: int) -> int:
@@ -30,34 +32,50 @@ def block_size(size: int) -> int:
 
 @frozen
 class PoolStatistics:
-    """Bytes and blocks of a pool. `driver_used` and `driver_reserved` count everybody who shares the device's own pool."""
+    """Bytes and blocks of a pool; `from_driver` counts the requests that it could not meet itself. `driver_used` and
+    `driver_reserved` count everybody who shares the device's own pool."""
 
     in_use: int
     blocks_in_use: int
-    most_in_use: int
     idle: int
     idle_blocks: int
+    most: int
     limit: int | None
-    requests: int
-    hits: int
+    from_driver: int
     driver_used: int
     driver_reserved: int
+
+
+class Shelf:
+    """The blocks of one size for one stream: how many there are, and those that lie idle. Taking and returning an idle block is one
+    atomic step, without a lock."""
+
+    __slots__ = ("block", "count", "idle", "number", "pool")
+
+    def __init__(self, pool: "Pool", number: int, block: int) -> None:
+        self.pool, self.number, self.block = pool, number, block
+        self.idle: list[int] = []
+        self.count = 0
 
 
 class DeviceBuffer:
     """Bytes on a device, freed when dropped; `int(buffer)` is their address. Work on other streams than `stream` is waited for
     before the bytes are given to anybody else, if those streams were named by `used_on`."""
 
-    __slots__ = ("__weakref__", "_block", "exported", "pointer", "pool", "size", "stream", "users")
+    __slots__ = ("__weakref__", "_shelf", "pointer", "size", "stream", "users")
 
-    def __init__(self, pool: "Pool", pointer: int, size: int, block: int, stream: Stream) -> None:
-        self.pool, self.pointer, self.size, self._block, self.stream = pool, pointer, size, block, stream
-        self.users: tuple[Stream, ...] = ()
-        self.exported = False
+    def __init__(self, shelf: Shelf | None, pointer: int, size: int, stream: Stream) -> None:
+        self._shelf, self.pointer, self.size, self.stream = shelf, pointer, size, stream
+        self.users: tuple[Stream | None, ...] = ()
 
     def __del__(self) -> None:
-        if self._block:
-            self.pool.give((self.pointer, self._block, self.stream, self.users, self.exported))
+        shelf = self._shelf
+        if shelf is None:
+            return
+        if self.users or shelf.block >= LARGE_GRAIN:
+            shelf.pool.give((shelf, self.pointer, self.stream, self.users))
+        else:
+            shelf.idle.append(self.pointer)
 
     def __index__(self) -> int:
         return self.pointer
@@ -65,12 +83,15 @@ class DeviceBuffer:
     def __len__(self) -> int:
         return self.size
 
+    def __bool__(self) -> bool:
+        return True
+
     def __repr__(self) -> str:
         return f"DeviceBuffer(cuda:{self.device.ordinal}, {self.pointer:#x}, {readable(self.size)})"
 
     @property
     def device(self) -> CudaDevice:
-        return self.pool.device
+        return self.stream.device
 
     def used_on(self, stream: Stream) -> None:
         """Say that work on `stream` uses these bytes."""
@@ -79,54 +100,70 @@ class DeviceBuffer:
 
     def export(self) -> None:
         """Say that others may use these bytes on streams not known here: all work on the device is waited for in the end."""
-        self.exported = True
+        if None not in self.users:
+            self.users = (*self.users, None)
 
 
-_Returned = tuple[int, int, Stream, tuple[Stream, ...], bool]
+_Returned = tuple[Shelf, int, Stream, tuple[Stream | None, ...]]
 
 
 class Pool:
-    """The memory of one device. `limit` bounds the bytes taken from the driver, `keep` those that lie idle."""
+    """The memory of one device. `limit` bounds the bytes taken from the driver, `keep` those that lie idle (of small blocks, only
+    when something is next asked of the driver)."""
 
     def __init__(self, device: CudaDevice, limit: int | None = None, keep: int | None = None) -> None:
         self.device, self.limit = device, limit
         self.keep = device.properties.memory // 8 if keep is None else keep
-        self.requests = self.hits = 0
         self._lock = threading.Lock()
         self._returned: deque[_Returned] = deque()
-        self._idle: dict[tuple[int, int], list[int]] = {}
-        self._idle_bytes = self._idle_blocks = 0
-        self._in_use = self._blocks = self._most = 0
+        self._shelves: dict[tuple[int, int], Shelf] = {}
+        self._by_size: dict[tuple[int, int], Shelf] = {}
+        self._taken = self._most = self._from_driver_count = 0
         self._ordered = device.properties.memory_pools
 
     def allocate(self, size: int, stream: Stream) -> DeviceBuffer:
         """`size` bytes, undefined, for work on `stream` from here on. CudaOutOfMemory when there is no room."""
         if stream.recording is not None:
             raise ValueError("memory can't be allocated on a stream that is being recorded into a graph: allocate before")
-        if size <= 0:
-            return DeviceBuffer(self, 0, 0, 0, stream)
+        shelf = self._by_size.get((stream.number, size))
+        if shelf is None:
+            if size <= 0:
+                return DeviceBuffer(None, 0, 0, stream)
+            shelf = self._shelf_for(size, stream)
+        try:
+            pointer = shelf.idle.pop()
+        except IndexError:
+            pointer = self._fetch(shelf, size, stream)
+        return DeviceBuffer(shelf, pointer, size, stream)
+
+    def _shelf_for(self, size: int, stream: Stream) -> Shelf:
         block = block_size(size)
         with self._lock:
-            self.requests += 1
-            if self._returned:
-                self._collect()
-            kept = self._idle.get((stream.number, block))
-            if kept:
-                pointer = kept.pop()
-                self._idle_bytes -= block
-                self._idle_blocks -= 1
-                self.hits += 1
-            else:
-                pointer = self._take(size, block, stream)
-            self._in_use += block
-            self._blocks += 1
-            if self._in_use > self._most:
-                self._most = self._in_use
-        return DeviceBuffer(self, pointer, size, block, stream)
+            shelf = self._shelves.get((stream.number, block))
+            if shelf is None:
+                shelf = self._shelves[stream.number, block] = Shelf(self, stream.number, block)
+            if len(self._by_size) >= SIZES_REMEMBERED:
+                self._by_size.clear()
+            self._by_size[stream.number, size] = shelf
+            return shelf
+
+    def _fetch(self, shelf: Shelf, size: int, stream: Stream) -> int:
+        """A block for a shelf without idle ones: a returned one that had to wait, or the driver's."""
+        with self._lock:
+            self._collect()
+            try:
+                return shelf.idle.pop()
+            except IndexError:
+                pointer = self._take(size, shelf.block, stream)
+            shelf.count += 1
+            self._taken += shelf.block
+            self._from_driver_count += 1
+            self._most = max(self._most, self._taken)
+            return pointer
 
     def give(self, returned: _Returned) -> None:
-        """Take a dropped buffer's bytes back. Called by garbage collection, at any moment, so it waits for nothing: while the
-        lock is held the block stays in the queue, and the next call here collects it."""
+        """Take back a dropped buffer's bytes that others use or that are many. Called by garbage collection, at any moment, so it
+        waits for nothing: while the lock is held the block stays in the queue, and the next call here collects it."""
         self._returned.append(returned)
         if self._lock.acquire(blocking=False):
             try:
@@ -138,18 +175,21 @@ class Pool:
         with self._lock:
             self._collect()
             used, reserved = self._driver_statistics()
+            idle, idle_blocks = self._idle(), sum(len(shelf.idle) for shelf in self._shelves.values())
             return PoolStatistics(
-                in_use=self._in_use,
-                blocks_in_use=self._blocks,
-                most_in_use=self._most,
-                idle=self._idle_bytes,
-                idle_blocks=self._idle_blocks,
+                in_use=self._taken - idle,
+                blocks_in_use=sum(shelf.count for shelf in self._shelves.values()) - idle_blocks,
+                idle=idle,
+                idle_blocks=idle_blocks,
+                most=self._most,
                 limit=self.limit,
-                requests=self.requests,
-                hits=self.hits,
+                from_driver=self._from_driver_count,
                 driver_used=used,
                 driver_reserved=reserved,
             )
+
+    def _idle(self) -> int:
+        return sum(shelf.block * len(shelf.idle) for shelf in self._shelves.values())
 
     def trim(self, keep: int = 0) -> None:
         """Give idle memory beyond `keep` bytes back to the driver, and what the driver then holds unused to the system."""
@@ -161,9 +201,9 @@ class Pool:
                 self.device.call("cuMemPoolTrimTo", self._driver_pool(), keep)
 
     def _take(self, size: int, block: int, stream: Stream) -> int:
-        if self.limit is not None and self._in_use + self._idle_bytes + block > self.limit:
-            self._release(max(0, self.limit - self._in_use - block))
-            if self._in_use + self._idle_bytes + block > self.limit:
+        if self.limit is not None and self._taken + block > self.limit:
+            self._release(max(0, self._idle() - (self._taken + block - self.limit)))
+            if self._taken + block > self.limit:
                 raise CudaOutOfMemory("Pool.allocate", OUT_OF_MEMORY, "limit of the pool", size, self._state())
         try:
             return self._from_driver(block, stream)
@@ -188,8 +228,10 @@ class Pool:
         return int(self.device.call("cuMemAlloc", block))
 
     def _state(self) -> str:
-        blocks = "1 block" if self._blocks == 1 else f"{self._blocks} blocks"
-        used = f"{readable(self._in_use)} in use in {blocks}, {readable(self._idle_bytes)} kept"
+        idle = self._idle()
+        count = sum(shelf.count - len(shelf.idle) for shelf in self._shelves.values())
+        blocks = "1 block" if count == 1 else f"{count} blocks"
+        used = f"{readable(self._taken - idle)} in use in {blocks}, {readable(idle)} kept"
         limit = "" if self.limit is None else f", limit {readable(self.limit)}"
         free, total = self.device.memory()
         return f"the pool has {used}{limit}; cuda:{self.device.ordinal} has {readable(free)} free of {readable(total)}"
@@ -200,54 +242,57 @@ class Pool:
             # nothing may be freed or waited for while a stream is being recorded
             return
         for _ in range(len(self._returned)):
-            try:
-                returned = self._returned.popleft()
-            except IndexError:
-                break
-            pointer, block, stream, users, exported = returned
+            shelf, pointer, stream, users = returned = self._returned.popleft()
             if self.device.lost is None:
                 try:
-                    self._settle(stream, users, exported)
+                    self._settle(stream, users)
                 except CudaError as error:
                     if self.device.lost is None and error.code != DEINITIALIZED:
                         # it could not be ordered behind its users: try again later
                         self._returned.append(returned)
                         continue
-            self._in_use -= block
-            self._blocks -= 1
-            if self.device.lost is None:
-                self._idle.setdefault((stream.number, block), []).append(pointer)
-                self._idle_bytes += block
-                self._idle_blocks += 1
+            shelf.idle.append(pointer)
         if self.device.lost is not None:
-            self._idle.clear()
-            self._idle_bytes = self._idle_blocks = 0
-        elif self._idle_bytes > self.keep:
+            self._forget_idle()
+        elif self._idle() > self.keep:
             self._release(self.keep)
 
-    def _settle(self, stream: Stream, users: tuple[Stream, ...], exported: bool) -> None:
-        if exported:
+    def _settle(self, stream: Stream, users: tuple[Stream | None, ...]) -> None:
+        if None in users:
             self.device.call("cuCtxSynchronize")
             return
         for user in users:
-            stream.wait(user)
+            if user is not None:
+                stream.wait(user)
+
+    def _forget_idle(self) -> None:
+        """What lay in a lost context is gone."""
+        for shelf in self._shelves.values():
+            while shelf.idle:
+                shelf.idle.pop()
+                shelf.count -= 1
+                self._taken -= shelf.block
 
     def _release(self, keep: int) -> None:
         """Free idle blocks, the largest first, until `keep` bytes are left. What the driver refuses to free stays idle."""
-        for (number, block), kept in sorted(self._idle.items(), key=lambda item: -item[0][1]):
-            while kept and self._idle_bytes > keep:
+        idle = self._idle()
+        for shelf in sorted(self._shelves.values(), key=lambda each: -each.block):
+            while idle > keep:
+                try:
+                    pointer = shelf.idle.pop()
+                except IndexError:
+                    break
                 try:
                     if self._ordered:
-                        self.device.call("cuMemFreeAsync", kept[-1], number)
+                        self.device.call("cuMemFreeAsync", pointer, shelf.number)
                     else:
-                        self.device.call("cuMemFree", kept[-1])
+                        self.device.call("cuMemFree", pointer)
                 except CudaError:
+                    shelf.idle.append(pointer)
                     break
-                kept.pop()
-                self._idle_bytes -= block
-                self._idle_blocks -= 1
-            if not kept:
-                del self._idle[number, block]
+                shelf.count -= 1
+                idle -= shelf.block
+                self._taken -= shelf.block
 
     def _driver_pool(self) -> Any:
         return self.device.call("cuDeviceGetMemPool", self.device.handle)

@@ -71,10 +71,7 @@ class Stream:
 
     def done(self) -> bool:
         """Whether all work so far is complete."""
-        return self._query("cuStreamQuery", self.handle)
-
-    def _query(self, name: str, handle: Any) -> bool:
-        return query(self.device, name, handle)
+        return query(self.device, "cuStreamQuery", self.handle)
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Wait for all work so far. CudaTimeout after `timeout` seconds; the work goes on then."""

@@ -54,8 +54,8 @@ def own_gpu() -> Iterator[Gpu]:
 
 @pytest.fixture
 def kernel(gpu: Gpu) -> Callable[[str, str], Kernel]:
-    """A kernel of `kernels`, by the name of its text and its own."""
-    from kernels import ALL
+    """A kernel of `ptx_kernels`, by the name of its text and its own."""
+    from ptx_kernels import ALL
 
     return lambda text, name: gpu.modules.load(ALL[text], text).kernel(name)
 

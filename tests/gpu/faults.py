@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 
-from kernels import ALL
+from ptx_kernels import ALL
 
 from runtime.cuda.errors import CudaContextLost, CudaUnavailable
 from runtime.cuda.gpu import gpu

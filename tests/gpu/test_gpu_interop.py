@@ -104,7 +104,6 @@ def test_pytorchs_tensor_lives_until_our_work_on_it_is_done(gpu, torch, kernel):
     theirs, address = import_array(x, gpu.stream), x.data_ptr()
     wait(gpu.stream, 50_000_000)
     plan(gpu.stream, import_array(y, gpu.stream), theirs, 1.0, 0.0, n)
-    plan.arguments.pack((0, 0, 0.0, 0.0, 0))
     del x, theirs
     gc.collect()
     other = torch.full((n,), 9.0, device="cuda")

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from kernels import ALL
+from ptx_kernels import ALL
 
 from runtime.cuda.copies import fill, to_device, to_host
 from runtime.cuda.errors import CudaError, CudaRefused
@@ -27,8 +27,9 @@ def test_a_plan_is_launched_again_with_other_values_and_shapes(gpu, kernel):
     source, target = (to_device(each, gpu.allocate(x.nbytes), gpu.stream) for each in (x, np.zeros_like(x)))
     launch = LaunchPlan(kernel("axpb", "axpb"), AXPB, (4,), (256,))
     launch(gpu.stream, target, source, 2.0, 1.0, 1000)
-    launch(gpu.stream, target, target, 2.0, 1.0, 1000)
-    launch.repeat(gpu.stream)
+    again = launch.bind(target, target, 2.0, 1.0, 1000)
+    again(gpu.stream)
+    again(gpu.stream)
     assert (to_host(target) == 8 * x + 7).all()
     launch.resize((1,))
     launch(gpu.stream, target, source, 0.0, 0.0, 1000)

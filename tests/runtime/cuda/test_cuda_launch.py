@@ -58,16 +58,23 @@ def test_a_launch_passes_values_and_buffers(gpu, kernel, arrays, fake):
     launch = LaunchPlan(kernel, SIGNATURE, (1,), (32,))
     launch(gpu.stream, y, x, 3.0, 5)
     assert to_host(y).tolist() == [0.0, 3.0, 6.0, 9.0, 12.0]
-    launch(gpu.stream, y, y, 2, 5)
-    launch.repeat(gpu.stream)
+    again = launch.bind(y, y, 2, 5)
+    again(gpu.stream)
+    again(gpu.stream)
     assert to_host(y).tolist() == [0.0, 12.0, 24.0, 36.0, 48.0]
     assert fake.launches[-1] == ("plain", (1, 1, 1), (32, 1, 1), 0, gpu.stream.number)
     assert gpu.stream.pending_kernels() == ()
 
 
-def test_repeat_wants_a_launch_before_it(gpu, kernel):
-    with pytest.raises(TypeError, match=r"^`scale` \(a.zynml:3\) was not launched with arguments before$"):
-        LaunchPlan(kernel, SIGNATURE, (1,), (32,), where="a.zynml:3").repeat(gpu.stream)
+def test_a_plan_keeps_no_memory_alive_and_a_bound_launch_does(gpu, kernel):
+    plan = LaunchPlan(kernel, SIGNATURE, (1,), (32,))
+    y = to_device(np.zeros(5), gpu.allocate(40), gpu.stream)
+    plan(gpu.stream, y, y, 3.0, 5)
+    bound = plan.bind(y, y, 3.0, 5)
+    del y
+    assert gpu.pool.statistics().blocks_in_use == 1
+    del bound
+    assert gpu.pool.statistics().blocks_in_use == 0
 
 
 def test_an_empty_grid_launches_nothing(gpu, kernel, fake):
