@@ -24,16 +24,10 @@ FAMILIES: dict[Family, tuple[str, str]] = {
     Family.SHARED: ("Shared memory", "Thread form."),
     Family.ATOMIC: ("Atomics", "Thread form."),
     Family.WARP: ("Warps", "Thread form: 32 lanes in step."),
-    Family.TENSOR_CORE: ("Tensor cores", "Thread form. Declared, printed, parsed and verified; no backend of this version compiles them."),
-    Family.ASYNC: ("Asynchronous copies", "Thread form. Declared; no backend of this version compiles them."),
-    Family.HOPPER: (
-        "Hopper",
-        "Thread form: barriers in shared memory, bulk copies, wgmma. Declared; no backend of this version compiles them.",
-    ),
-    Family.RING: (
-        "Rings",
-        "Role form: bounded queues between those that copy and those that compute. Declared; no backend of this version compiles them.",
-    ),
+    Family.TENSOR_CORE: ("Tensor cores", "Thread form, of GPUs only."),
+    Family.ASYNC: ("Asynchronous copies", "Thread form, of GPUs only."),
+    Family.HOPPER: ("Hopper", "Thread form, of GPUs only: barriers in shared memory, bulk copies, wgmma."),
+    Family.RING: ("Rings", "Role form: bounded queues between those that copy and those that compute."),
 }
 
 EFFECTS = {
