@@ -340,3 +340,52 @@ def test_remainders_and_quotients_as_indices() -> None:
     for size in (3, 33, 999):
         x = numbers("f32", size)
         exactly(launched(split, x), x.reshape(-1, 3))
+
+
+def test_broadcast_inputs_are_indexed_like_the_result() -> None:
+    text = "def f(x, v) {\n    compute(x, v) @broadcast(v, axis=1) { for i in 0..M, j in 0..N: out[i, j] = x[i, j] - v[i, j] }\n}\n"
+    for shape, layout in spread(((1, 1), (3, 31), (33, 257), (0, 4), (4, 0)), LAYOUTS):
+        x, v = numbers("f32", shape, 1), numbers("f32", shape[1], 2)
+        exactly(launched(text, laid_out(x, layout), laid_out(v, layout)), x - v)
+
+
+def test_extents_are_ints_in_the_body() -> None:
+    text = "def f(x, y) {\n    compute(x, y) { for i in 0..len(x): out[i] = x[i] * (y.shape[1] as f32) + (y.shape[0] * 2) as f32 }\n}\n"
+    for size in SIZES:
+        x = numbers("f32", size)
+        holds(launched(text, x, np.zeros((3, 7), np.float32)), x.astype(float) * 7 + 6, np.abs(x) * 7.0 + 6)
+
+
+def test_outer_names_are_captured_and_expressions_have_names() -> None:
+    text = "def f(x, y, k: int) {\n    let shift = 2.5\n    compute(a = x, y) { for i in 0..N: out[i] = a[i] * k + y[i] + shift }\n}\n"
+    x, y = numbers("f64", 33, 1), numbers("f64", 33, 2)
+    holds(launched(text, x, y, 3), x * 3 + y + 2.5, np.abs(x) * 3 + np.abs(y) + 2.5, 3)
+
+
+def test_lists_become_tensors() -> None:
+    text = "def f(x) {\n    compute(x) @kernel(reduce, +) { for i in 0..N: yield x[i] }\n}\n"
+    assert launched(text, [1.0, 2.5, 3.0]) == 6.5
+    assert launched(text, [1, 2, 3]) == 6
+
+
+def test_scalars_of_every_type() -> None:
+    for dtype in ("f32", "f64", "i32", "i64", "u8"):
+        text = f"def f(x: tensor[N, {dtype}], a: {dtype}) {{\n    compute(x, a) {{ for i in 0..N: out[i] = x[i] + a }}\n}}\n"
+        x = numbers(dtype, 33, small=True)
+        exactly(launched(text, x, 3.0 if dtype in FLOATS else 3), x + DTYPES[dtype].type(3))
+
+
+def test_a_step_of_a_row_at_a_time_and_backwards() -> None:
+    text = "def f(x) {\n    compute(x) -> tensor[N] { for i in N - 1..=0 step -2: out[i] = x[i] }\n}\n"
+    for size in SIZES[1:]:
+        x = numbers("f32", size)
+        want = np.zeros_like(x)
+        want[size - 1 :: -2] = x[size - 1 :: -2]
+        exactly(launched(text, x), want)
+
+
+def test_large_launches_use_threads_and_stay_right() -> None:
+    text = "def f(x, y) {\n    compute(x, y) { for i in 0..M, j in 0..N: out[i, j] = x[i, j] * y[j] }\n}\n"
+    x, y = numbers("f32", (1009, 1000), 1), numbers("f32", 1000, 2)
+    exactly(compiled(text, threads=2).f(x, y), x * y)
+    exactly(compiled(text, threads=1).f(x.T.copy().T, y), x * y)
