@@ -150,11 +150,11 @@ class _Launching:
         else:
             known = index_values(kernel.built.nest, arguments)
             shared = [self.workspace(mem, known) for mem in kernel.launches.workspaces]
-            for launch, plan in zip(kernel.launches.launches, self.loaded.plans, strict=True):
-                threads = launch.threads(known)
+            for number, extra in kernel.launches.steps(known):
+                threads, plan = kernel.launches.launches[number].threads(known), self.loaded.plans[number]
                 if threads > 0:
                     plan.resize((-(-threads // BLOCK), 1, 1))
-                    plan(stream, *arguments, *shared, record)
+                    plan(stream, *arguments, *shared, *extra, record)
         if self.loaded.checked:
             self.require_no_fault(record)
         return self.finish(results)

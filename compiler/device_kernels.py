@@ -101,8 +101,8 @@ def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Comp
         else:
             shared = [_workspace(mem, arguments, kernel.built) for mem in kernel.launches.workspaces]
             known = index_values(kernel.built.nest, arguments)
-            for launch in kernel.launches.launches:
-                _run(launch, [*arguments, *shared], known)
+            for number, extra in kernel.launches.steps(known):
+                _run(kernel.launches.launches[number], [*arguments, *shared, *extra], known)
     except KernelFault as fault:
         raise ZyntaxError(_diagnostic(fault, kernel.built.lowered.function.sites, compute)) from None
     for name, result in updated.items():

@@ -4,7 +4,8 @@ nest has. A loop that is shared out to threads becomes a launch; what stands bet
 Values that a launch needs from before it are computed again when they are pure (sizes, constants); memory that several
 launches share is handed to all of them as a workspace."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 from attrs import Factory, define, evolve, frozen
 
@@ -15,11 +16,13 @@ from compiler.hir.control import For
 from compiler.hir.core import Binary, Const, Contract, Index, Reduce, Scan, dtype_of
 from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Effect, Instruction, Region, Role, Value
-from compiler.hir.memory import Alloc
+from compiler.hir.library import Sort
+from compiler.hir.memory import Alloc, mem_of
 from compiler.hir.module import CallingConvention, Form, HirFunction, HirKernelInfo, LaunchBounds
-from compiler.hir.types import Mem, Space
+from compiler.hir.types import INDEX, Mem, Space
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.materialise import common_axes
+from compiler.schedule.merge_sort import merge_pass, passes
 from compiler.schedule.place import NotPlaceable
 from compiler.schedule.table import AxisPlan, Table
 
@@ -40,10 +43,10 @@ def thread_table(field: HirFunction) -> Table:
 
 @frozen
 class Launch:
-    """One launch: a function in form C, and what tells the number of threads from the sizes."""
+    """One launch: a function in form C, and the forms whose product is the number of threads."""
 
     function: HirFunction
-    count: Affine
+    counts: tuple[Affine, ...]
     before: tuple[Instruction, ...]
 
     def threads(self, sizes: Mapping[str, int]) -> int:
@@ -51,15 +54,42 @@ class Launch:
         known = dict(sizes)
         for op in self.before:
             _evaluate(op, known)
-        return self.count.evaluate(lambda name: known[name])
+        return prod(max(0, count.evaluate(lambda name: known[name])) for count in self.counts)
+
+
+@frozen
+class SortPasses:
+    """The passes of a sort: there and back, again and again, until the runs are as long as `extent`."""
+
+    there: Launch
+    back: Launch
+    extent: Affine
 
 
 @frozen
 class Launches:
-    """A kernel as launches in order, and the workspaces that they share: the functions' last memory parameters."""
+    """A kernel as launches in order, and the workspaces that they share: memory parameters behind the kernel's own."""
 
-    launches: tuple[Launch, ...]
+    stages: tuple[Launch | SortPasses, ...]
     workspaces: tuple[Mem, ...]
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """Every launch once."""
+        return tuple(one for stage in self.stages for one in ((stage.there, stage.back) if isinstance(stage, SortPasses) else (stage,)))
+
+    def steps(self, sizes: Mapping[str, int]) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """What is launched, in order: the number of a launch in `launches`, and the values behind its ordinary arguments."""
+        number = 0
+        for stage in self.stages:
+            if isinstance(stage, Launch):
+                yield number, ()
+                number += 1
+                continue
+            for there, back in passes(stage.extent.evaluate(sizes.__getitem__)):
+                yield number, (there,)
+                yield number + 1, (back,)
+            number += 2
 
 
 @define(eq=False)
@@ -68,6 +98,7 @@ class _Group:
 
     body: list[Instruction] = Factory(list)
     loop: For | None = None
+    sort: Sort | None = None
 
     def made(self) -> set[Value]:
         return set() if self.loop is not None else {result for op in self.body for result in op.results}
@@ -87,38 +118,100 @@ def launches_of(function: HirFunction) -> Launches:
             known.update(op.results)
         elif isinstance(op, For) and op.place == "thread":
             groups.append(_Group([op], op))
+        elif isinstance(op, Sort):
+            groups.append(_Group([op], sort=op))
         else:
-            if not groups or groups[-1].loop is not None:
+            if not groups or groups[-1].loop is not None or groups[-1].sort is not None:
                 groups.append(_Group())
             groups[-1].body.append(op)
     handed = [value for group in groups for value in group.made() if any(_uses(other, value) for other in groups if other is not group)]
     handed.sort(key=lambda value: value.name)
     memories = [*(evolve(op.type, space=Space.GLOBAL) for op in shared), *(Mem(dtype_of(value), (Affine((), 1),)) for value in handed)]
-    made = [_launch(function, shared, handed, pure, group, number) for number, group in enumerate(groups)]
-    return Launches(tuple(made), tuple(memories))
+    copies: dict[Value, int] = {}
+    for group in groups:
+        for value in (group.sort.keys, *group.sort.payload) if group.sort is not None else ():
+            if value not in copies:
+                copies[value] = len(memories)
+                memories.append(Mem(mem_of(value).dtype, mem_of(value).dims))
+    around = _Around(function, shared, handed, memories, copies, pure)
+    return Launches(tuple(_stage(around, group, number) for number, group in enumerate(groups)), tuple(memories))
 
 
 def _uses(group: _Group, value: Value) -> bool:
     return any(value in inner.operand_values or value.name in inner.symbols for op in group.body for inner in op.walk())
 
 
-def _launch(
-    function: HirFunction, shared: Sequence[Alloc], handed: Sequence[Value], pure: Sequence[Instruction], group: _Group, number: int
-) -> Launch:
-    """`handed` are values that one launch computes and another reads: through a memory of one element each."""
-    out = FunctionBuilder(f"{function.name}_{number}", Form.THREAD)
-    values: dict[Value, Value] = {}
-    for parameter in function.parameters:
-        values[parameter] = out.parameter(parameter.name, parameter.type)
-    for op in shared:
-        values[op.result] = out.parameter(op.result.name, evolve(op.type, space=Space.GLOBAL))
-    boxes = {value: out.parameter(f"{value.name}_handed", Mem(dtype_of(value), (Affine((), 1),))) for value in handed}
-    copy = _Copy(out, values)
-    copy.all(pure, out.body)
-    b = out.body
-    block = b.emit(GridIndex(operator="block_idx", dim="x")).result
-    thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
-    place = Affine.of(block.name) * BLOCK + thread.name
+@define(eq=False)
+class _Around:
+    """What all launches of a kernel have in common. `handed` are values that one launch computes and another reads, through a memory
+    of one element each; `copies` are the second memories of what is sorted, by their place among the workspaces."""
+
+    function: HirFunction
+    shared: Sequence[Alloc]
+    handed: Sequence[Value]
+    memories: Sequence[Mem]
+    copies: Mapping[Value, int]
+    pure: Sequence[Instruction]
+
+
+class _Start:
+    """The beginning of a launch's function: parameters, what is pure, the thread's number in the grid."""
+
+    def __init__(self, around: _Around, name: str) -> None:
+        self.around = around
+        self.out = FunctionBuilder(f"{around.function.name}_{name}", Form.THREAD)
+        self.values: dict[Value, Value] = {}
+        for parameter in around.function.parameters:
+            self.values[parameter] = self.out.parameter(parameter.name, parameter.type)
+        names = [op.result.name for op in around.shared] + [f"{value.name}_handed" for value in around.handed]
+        names += [f"{value.name}_other" for value in around.copies]
+        self.workspaces = [self.out.parameter(name, mem) for name, mem in zip(names, around.memories, strict=True)]
+        self.values.update(zip((op.result for op in around.shared), self.workspaces, strict=False))
+        self.boxes = dict(zip(around.handed, self.workspaces[len(around.shared) :], strict=False))
+        self.copy = _Copy(self.out, self.values)
+        self.copy.all(around.pure, self.out.body)
+        block = self.out.body.emit(GridIndex(operator="block_idx", dim="x")).result
+        thread = self.out.body.emit(GridIndex(operator="thread_idx", dim="x")).result
+        self.place = Affine.of(block.name) * BLOCK + thread.name
+
+    def finish(self, counts: tuple[Affine, ...]) -> Launch:
+        function, made = self.around.function, self.out.finish()
+        made.kernel_info = HirKernelInfo(
+            kernel_type=function.kernel_info.kernel_type if function.kernel_info else HirKernelInfo().kernel_type,
+            launch_bounds=LaunchBounds(BLOCK),
+            workgroup=(BLOCK, 1, 1),
+        )
+        made.calling_convention, made.sites = CallingConvention.KERNEL, function.sites
+        return Launch(made, counts, tuple(self.around.pure))
+
+
+def _stage(around: _Around, group: _Group, number: int) -> Launch | SortPasses:
+    if group.sort is None:
+        return _launch(around, group, number)
+    there, back = (_sort_pass(around, group.sort, f"{number}_{way}", way == "back") for way in ("there", "back"))
+    return SortPasses(there, back, mem_of(group.sort.keys).dims[group.sort.axis])
+
+
+def _sort_pass(around: _Around, sort: Sort, name: str, back: bool) -> Launch:
+    start = _Start(around, name)
+    b = start.out.body
+    memories = [sort.keys, *sort.payload]
+    here = [start.values[memory] for memory in memories]
+    there = [start.workspaces[around.copies[memory]] for memory in memories]
+    dims = mem_of(sort.keys).dims
+    width = start.out.parameter("width", INDEX)
+    total = b.const(1, "index")
+    for dim in dims:
+        total = b.mul(total, b.index(start.copy.form(dim)))
+    place = b.index(start.place)
+    with b.when(b.op("lt", place, total)) as inner:
+        merge_pass(inner, place, width, there if back else here, here if back else there, sort.axis, sort.descending)
+    return start.finish(tuple(dims))
+
+
+def _launch(around: _Around, group: _Group, number: int) -> Launch:
+    start = _Start(around, str(number))
+    b, copy, values, boxes, place = start.out.body, start.copy, start.values, start.boxes, start.place
     loop = group.loop
     if loop is not None and (loop.carried or loop.step < 0):
         raise NotPlaceable("a loop over threads that carries values")
@@ -136,14 +229,7 @@ def _launch(
         for value, box in boxes.items():
             if value in mine:
                 inner.store(box, values[value], [0])
-    made = out.finish()
-    made.kernel_info = HirKernelInfo(
-        kernel_type=function.kernel_info.kernel_type if function.kernel_info else HirKernelInfo().kernel_type,
-        launch_bounds=LaunchBounds(BLOCK),
-        workgroup=(BLOCK, 1, 1),
-    )
-    made.calling_convention, made.sites = CallingConvention.KERNEL, function.sites
-    return Launch(made, length, tuple(pure))
+    return start.finish((length,))
 
 
 class _Copy:

@@ -29,6 +29,7 @@ INPUTS = {
     "attention": (f32(2, 33, 16), f32(2, 40, 16), f32(2, 40, 16)),
     "softmax": (f32(33, 100),),
     "scan": (f32(1000),),
+    "sort": (f32(10_007),),
     "histogram": (RNG.integers(0, 256, 10_007).astype(np.uint8),),
 }
 
