@@ -55,6 +55,10 @@ class Language(Protocol):
     @property
     def library(self) -> Library: ...
 
+    @property
+    def default_device(self) -> str:
+        """Of blocks that name none: what the program's `config` says, else "auto"."""
+
     def read_module(self, path: Path, sources: Sources) -> tuple[Source, nodes.Program]:
         """Reads and parses a module's file. Raises ZyntaxError."""
 
@@ -173,6 +177,8 @@ class Session:
         if name is None:
             metadata = block.compute.kernel
             name = str(metadata.device) if metadata is not None else "auto"
+            if name == "auto":
+                name = self.language.default_device
             if name not in ("auto", "cpu") and not is_present(parse_device(name)):
                 name = "cpu"  # `require_devices` let it pass: the block names the CPU as its fallback
         if name == "emulator":

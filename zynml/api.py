@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.diagnostics import Diagnostic
 from compiler.driver import DriverOptions, Session
 from compiler.library import Library
 from compiler.source import Source, Sources, display_path
@@ -25,6 +25,10 @@ class ZynML:
         if self._library is None:
             self._library = library(self.settings)
         return self._library
+
+    @property
+    def default_device(self) -> str:
+        return self.settings.device
 
     def read_module(self, path: Path, sources: Sources) -> tuple[Source, nodes.Program]:
         source = sources.add(read_source(display_path(path)))

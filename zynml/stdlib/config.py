@@ -4,6 +4,7 @@ from typing import Any
 
 from compiler.library import LibraryFault
 from compiler.typed_ast.suggest import did_you_mean
+from runtime.device import is_present, parse_device, present_devices
 from zynml.stdlib.settings import StdlibSettings
 
 KEYS = ("device", "compute_device", "precision", "seed")
@@ -20,10 +21,22 @@ def configure(settings: StdlibSettings, entries: dict[str, Any]) -> None:
             case "device" | "compute_device":
                 if not isinstance(value, str):
                     raise LibraryFault("0203", f"`{key}` is the name of a device, not {value!r}")
-                if value not in ("auto", "cpu"):
-                    raise LibraryFault("0501", f"there is no device `{value}` here", "devices here: cpu")
+                settings.device = _device(value)
             case "precision":
                 if value != "f32":
                     raise LibraryFault("0109", f"precision `{value}` is valid, but not supported yet", 'precision: "f32" works')
             case _:
                 raise LibraryFault("0201", f"`config` has no `{key}`", did_you_mean(key, KEYS) or f"it knows {', '.join(KEYS)}")
+
+
+def _device(name: str) -> str:
+    """The device, if programs can use it here."""
+    if name == "auto":
+        return name
+    try:
+        device = parse_device(name)
+    except ValueError:
+        raise LibraryFault("0501", f"`{name}` names no device", f"devices here: {', '.join(present_devices())}") from None
+    if not is_present(device):
+        raise LibraryFault("0501", f"there is no device `{name}` here", f"devices here: {', '.join(present_devices())}")
+    return device

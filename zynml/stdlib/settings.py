@@ -9,10 +9,11 @@ from attrs import define, field
 
 @define
 class StdlibSettings:
-    """One object a run. `base_folder`: the program's, where relative paths are looked for first. `generator`: of `rand`, made from
+    """One object a run. `device`: of blocks that name none. `base_folder`: the program's, where relative paths are looked for first. `generator`: of `rand`, made from
     `seed` when first used."""
 
     seed: int = 0
+    device: str = "auto"
     base_folder: Path | None = None
     render_folder: Path = field(default=Path("out"), converter=Path)
     output: TextIO | None = None
