@@ -9,8 +9,8 @@ from attrs import define, field
 
 @define
 class StdlibSettings:
-    """One object a run. `device`: of blocks that name none. `base_folder`: the program's, where relative paths are looked for first. `generator`: of `rand`, made from
-    `seed` when first used."""
+    """One object a run. `device`: of blocks that name none. `base_folder`: the program's, where relative paths are looked for
+    first. `generator`: of `rand`, made from `seed` when first used."""
 
     seed: int = 0
     device: str = "auto"
