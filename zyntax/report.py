@@ -4,15 +4,20 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from zyntax.interrupts import watched
 from zyntax.reader import ReaderGone
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from compiler.diagnostics import Diagnostic
+    from compiler.source import Span
 
 INTERRUPTED = 130
 
@@ -54,8 +59,10 @@ def guarded(action: Callable[[], Any]) -> int:
     """Runs a command and turns whatever comes out of it into messages and an exit code."""
     from click.exceptions import Exit
 
+    _open_closed_streams()
     try:
-        result = action()
+        with watched(_leave):
+            result = action()
         return result if isinstance(result, int) else 0
     except Exit as leave:
         return leave.exit_code
@@ -72,6 +79,13 @@ def guarded(action: Callable[[], Any]) -> int:
         return _failed(error)
 
 
+def _open_closed_streams() -> None:
+    """A command started with its output closed (`>&-`) has no stream there: what it says goes nowhere, but it must not fail of it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+
+
 def exit_code(diagnostics: "Iterable[Diagnostic]") -> int:
     codes = [d.code for d in diagnostics]
     if "0809" in codes:
@@ -79,11 +93,21 @@ def exit_code(diagnostics: "Iterable[Diagnostic]") -> int:
     return 1 if codes and all(code.startswith(("08", "09")) for code in codes) else 2
 
 
-def _interrupted() -> int:
+def _interrupted(span: "Span | None" = None) -> int:
     from compiler.diagnostics import Diagnostic
 
-    reporter(_current[0].form if _current else "text").show([Diagnostic("0809", "interrupted")])
+    reporter(_current[0].form if _current else "text").show([Diagnostic("0809", "interrupted", span)])
     return INTERRUPTED
+
+
+def _leave(frame: "FrameType | None") -> None:
+    """The end of a run whose main thread is inside native code: what was printed is written, then the process is gone."""
+    from compiler.backends.host.faults import span_of_frame
+
+    _interrupted(span_of_frame(frame))
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(INTERRUPTED)
 
 
 def _failed(error: Exception) -> int:

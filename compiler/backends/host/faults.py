@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 import attrs
@@ -92,8 +92,21 @@ def _generated(trace: TracebackType | None, count: int) -> list[TracebackType]:
     return list(found)
 
 
+def span_of_frame(frame: FrameType | None) -> Span | None:
+    """The place in the program that a thread is at work at, by its innermost frame."""
+    while frame is not None:
+        if POSITIONS in frame.f_globals:
+            return _span_at(frame, frame.f_lasti)
+        frame = frame.f_back
+    return None
+
+
 def _span(found: TracebackType) -> Span | None:
-    positions: Positions = found.tb_frame.f_globals[POSITIONS]
-    columns = next(islice(found.tb_frame.f_code.co_positions(), found.tb_lasti // 2, None), (None, None, None, None))
+    return _span_at(found.tb_frame, found.tb_lasti)
+
+
+def _span_at(frame: FrameType, instruction: int) -> Span | None:
+    positions: Positions = frame.f_globals[POSITIONS]
+    columns = next(islice(frame.f_code.co_positions(), instruction // 2, None), (None, None, None, None))
     line, end_line, column, end_column = columns
     return positions.span(line, end_line, column, end_column)
