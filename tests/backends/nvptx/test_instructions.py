@@ -1,9 +1,8 @@
 """Every GPU instruction becomes the PTX that it should, and assembles for every target that allows it; others refuse it in words."""
 
-import re
-
 import pytest
 from gpu_cases import CASES, Case
+from kernels import lines
 
 import compiler.hir.instructions  # noqa: F401  (all are declared)
 from compiler.backends.nvptx.assemble import assemble, can_assemble
@@ -19,11 +18,6 @@ TARGETS = tuple(PTX_VERSIONS)
 def allowed(case: Case, arch: str) -> bool:
     target = gpu_target(arch)
     return arch in case.specific if case.specific else target.number >= case.sm or case.lacking is None
-
-
-def lines(ptx: str) -> list[str]:
-    """The PTX without the numbers of registers, and with a blank between words only."""
-    return [" ".join(re.sub(r"%(p|rs|rd|r|f|fd)\d+", r"%\1", line).split()) for line in ptx.splitlines()]
 
 
 def native_target(case: Case) -> str:
