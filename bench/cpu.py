@@ -1,6 +1,6 @@
 """Every kernel kind on the CPU against naive C (`gcc -O3 -march=native -fopenmp`), same number of threads.
 
-    python -m bench.cpu [--threads 2] [--rounds 9] [--only matmul,scan] [--json FILE]
+    python -m bench.cpu [--threads 1,2] [--rounds 9] [--only matmul,scan] [--json [FILE]]
 
 The two run in turn, in one process, on the same arrays; answers are compared first, against NumPy in float64. The ratio is
 C's time over ours in each round; its median is what counts (above 1: we are faster)."""
@@ -210,32 +210,43 @@ def machine() -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--json")
-    given = parser.parse_args()
-    os.environ.setdefault("OMP_NUM_THREADS", str(given.threads))
-    library = naive_library()
-    program = zynml.compile(HERE / "kernels.zynml", threads=given.threads)
-    print(f"{'kernel':12} {'shape':24} {'ours ms':>9} {'C ms':>9} {'ratio':>7}   spread")
+def run(library: Any, threads: int, rounds: int, only: frozenset[str]) -> list[dict[str, Any]]:
+    """The rows of all kernels, or of those named, with so many threads on both sides; printed as they come."""
+    library.omp_set_num_threads(threads)
+    program = zynml.compile(HERE / "kernels.zynml", threads=threads)
+    print(f"{threads} thread{'s' * (threads > 1)}\n{'kernel':14} {'shape':24} {'ours ms':>9} {'C ms':>9} {'ratio':>7}   spread")
     rows = []
     for case in cases(np.random.default_rng(0)):
-        if given.only and case.name not in given.only.split(","):
+        if only and case.name not in only:
             continue
-        row = measure(case, program, library, given.rounds)
+        row = measure(case, program, library, rounds)
         rows.append(row)
         print(
-            f"{row['kernel']:12} {row['shape']:24} {row['ours_ms']:9.2f} {row['naive_c_ms']:9.2f} {row['ratio']:7.2f}   "
+            f"{row['kernel']:14} {row['shape']:24} {row['ours_ms']:9.3f} {row['naive_c_ms']:9.3f} {row['ratio']:7.2f}   "
             f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
             flush=True,
         )
-    if given.json:
-        command = "python -m bench.cpu " + " ".join(sys.argv[1:])
-        figures = {"machine": machine(), "threads": given.threads, "command": command, "rows": rows}
-        Path(given.json).write_text(json.dumps(figures, indent=1) + "\n")
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", default="1,2", help="numbers of threads, one run for each")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--only", default="", help="names of kernels")
+    parser.add_argument("--json", nargs="?", const="", help="write the figures to bench/results/cpu-CPU.json, or the file given")
+    given = parser.parse_args()
+    library = naive_library()
+    load = os.getloadavg()[0]
+    only = frozenset(name for name in given.only.split(",") if name)
+    runs = [{"threads": threads, "rows": run(library, threads, given.rounds, only)} for threads in map(int, given.threads.split(","))]
+    if given.json is not None:
+        about = machine()
+        target = Path(given.json) if given.json else HERE / "results" / f"cpu-{about['cpu']}.json"
+        target.parent.mkdir(exist_ok=True)
+        command = " ".join(["python -m bench.cpu", *sys.argv[1:]])
+        figures = {"machine": about, "load_before": load, "load_after": os.getloadavg()[0], "command": command, "runs": runs}
+        target.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

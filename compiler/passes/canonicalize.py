@@ -3,7 +3,7 @@ floats keep their signed zeros, infinities and NaNs, so that x + 0.0 stays where
 
 from collections.abc import Sequence
 
-from attrs import define
+from attrs import define, field
 
 from compiler.analysis.accesses import affine_value
 from compiler.hir import numbers
@@ -14,6 +14,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Check
 from compiler.hir.module import HirFunction
 from compiler.hir.types import DTYPES, FLOATS, SIGNED, Tile, is_float
+from compiler.passes.ranges import range_of_form
 from compiler.passes.rewrite import Rewriting, rule
 
 
@@ -289,7 +290,17 @@ RULES = (
 class _Canonicalize(Rewriting):
     """Rules, and structure: a branch whose condition is known is its taken side; a check that holds is none."""
 
+    defined: dict[str, Value] = field(factory=dict, init=False)
+
+    def bind(self, old: Value, new: Value) -> None:
+        super().bind(old, new)
+        self.defined[new.name] = new
+
     def instruction(self, op: Instruction, into: Builder) -> Sequence[Value]:
+        if isinstance(op, InBounds) and op.below.value is not None:
+            found = range_of_form(self.form(op.of), self.defined)
+            if found is not None and found[0] >= 0 and found[1] < op.below.value:
+                return [into.const(True, Tile("i1"))]
         if isinstance(op, Check) and constant(self.values[op.condition]):
             return []
         if isinstance(op, If):

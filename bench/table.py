@@ -1,0 +1,30 @@
+"""The figures of bench/cpu.py as the table of docs/performance.md: `python -m bench.table bench/results/cpu-znver4.json`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def table(figures: dict[str, Any]) -> str:
+    """One line a kernel and shape: times of both sides and their ratio, for each number of threads."""
+    runs = figures["runs"]
+    heads = [f"{who}, {run['threads']} thr." for run in runs for who in ("ours ms", "C ms", "ratio")]
+    lines = ["| kernel | shape | " + " | ".join(heads) + " |", "|---|---|" + "---:|" * len(heads)]
+    for number, row in enumerate(runs[0]["rows"]):
+        rows = [run["rows"][number] for run in runs]
+        cells = [text for one in rows for text in (_time(one["ours_ms"]), _time(one["naive_c_ms"]), _ratio(one["ratio"]))]
+        lines.append(f"| {row['kernel']} | {row['shape']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _time(milliseconds: float) -> str:
+    return f"{milliseconds:.3g}" if milliseconds < 100 else f"{milliseconds:.0f}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}"
+
+
+if __name__ == "__main__":
+    print(table(json.loads(Path(sys.argv[1]).read_text())))
