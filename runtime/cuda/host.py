@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.cuda.device import CudaDevice
-from runtime.cuda.errors import CudaError
+from runtime.cuda.errors import OUT_OF_MEMORY, CudaError, CudaOutOfMemory, readable
 from runtime.cuda.stream import Event, Stream
 
 PORTABLE = 1
@@ -94,9 +94,26 @@ class PinnedPool:
                 pointer = kept.pop()
                 self.idle_bytes -= size
             else:
-                pointer = int(self.device.call("cuMemHostAlloc", size, PORTABLE, context=f"{size} bytes of pinned memory"))
+                pointer = self._fresh(size)
             self.blocks_in_use += 1
             return PinnedBlock(self, pointer, size)
+
+    def _fresh(self, size: int) -> int:
+        try:
+            return int(self.device.call("cuMemHostAlloc", size, PORTABLE))
+        except CudaError as error:
+            if error.code != OUT_OF_MEMORY:
+                raise
+        idle = self.idle_bytes
+        self._release(0)
+        try:
+            return int(self.device.call("cuMemHostAlloc", size, PORTABLE))
+        except CudaError as error:
+            if error.code != OUT_OF_MEMORY:
+                raise
+            blocks = "1 block" if self.blocks_in_use == 1 else f"{self.blocks_in_use} blocks"
+            state = f"the pinned pool has {blocks} in use, and {readable(idle)} that it gave back"
+            raise CudaOutOfMemory(error.call, error.code, error.name, size, state) from None
 
     def give(self, pointer: int, size: int, uses: tuple[Event, ...]) -> None:
         self._returned.append((pointer, size, uses))

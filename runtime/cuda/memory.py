@@ -72,8 +72,9 @@ class DeviceBuffer:
         shelf = self._shelf
         if shelf is None:
             return
-        if self.users or shelf.block >= LARGE_GRAIN:
-            shelf.pool.give((shelf, self.pointer, self.stream, self.users))
+        pool = shelf.pool
+        if self.users or pool.taken > pool.keep:
+            pool.give((shelf, self.pointer, self.stream, self.users))
         else:
             shelf.idle.append(self.pointer)
 
@@ -108,8 +109,7 @@ _Returned = tuple[Shelf, int, Stream, tuple[Stream | None, ...]]
 
 
 class Pool:
-    """The memory of one device. `limit` bounds the bytes taken from the driver, `keep` those that lie idle (of small blocks, only
-    when something is next asked of the driver)."""
+    """The memory of one device. `limit` bounds the bytes taken from the driver (`taken`), `keep` those that lie idle."""
 
     def __init__(self, device: CudaDevice, limit: int | None = None, keep: int | None = None) -> None:
         self.device, self.limit = device, limit
@@ -118,7 +118,7 @@ class Pool:
         self._returned: deque[_Returned] = deque()
         self._shelves: dict[tuple[int, int], Shelf] = {}
         self._by_size: dict[tuple[int, int], Shelf] = {}
-        self._taken = self._most = self._from_driver_count = 0
+        self.taken = self._most = self._from_driver_count = 0
         self._ordered = device.properties.memory_pools
 
     def allocate(self, size: int, stream: Stream) -> DeviceBuffer:
@@ -137,6 +137,8 @@ class Pool:
         return DeviceBuffer(shelf, pointer, size, stream)
 
     def _shelf_for(self, size: int, stream: Stream) -> Shelf:
+        if stream.device is not self.device:
+            raise ValueError(f"memory of cuda:{self.device.ordinal} is allocated for its own streams, not cuda:{stream.device.ordinal}'s")
         block = block_size(size)
         with self._lock:
             shelf = self._shelves.get((stream.number, block))
@@ -156,14 +158,14 @@ class Pool:
             except IndexError:
                 pointer = self._take(size, shelf.block, stream)
             shelf.count += 1
-            self._taken += shelf.block
+            self.taken += shelf.block
             self._from_driver_count += 1
-            self._most = max(self._most, self._taken)
+            self._most = max(self._most, self.taken)
             return pointer
 
     def give(self, returned: _Returned) -> None:
-        """Take back a dropped buffer's bytes that others use or that are many. Called by garbage collection, at any moment, so it
-        waits for nothing: while the lock is held the block stays in the queue, and the next call here collects it."""
+        """Take back a dropped buffer's bytes when others use them or the pool may keep too many. Called by garbage collection, at
+        any moment, so it waits for nothing: while the lock is held the block stays in the queue, and the next call collects it."""
         self._returned.append(returned)
         if self._lock.acquire(blocking=False):
             try:
@@ -177,7 +179,7 @@ class Pool:
             used, reserved = self._driver_statistics()
             idle, idle_blocks = self._idle(), sum(len(shelf.idle) for shelf in self._shelves.values())
             return PoolStatistics(
-                in_use=self._taken - idle,
+                in_use=self.taken - idle,
                 blocks_in_use=sum(shelf.count for shelf in self._shelves.values()) - idle_blocks,
                 idle=idle,
                 idle_blocks=idle_blocks,
@@ -201,9 +203,9 @@ class Pool:
                 self.device.call("cuMemPoolTrimTo", self._driver_pool(), keep)
 
     def _take(self, size: int, block: int, stream: Stream) -> int:
-        if self.limit is not None and self._taken + block > self.limit:
-            self._release(max(0, self._idle() - (self._taken + block - self.limit)))
-            if self._taken + block > self.limit:
+        if self.limit is not None and self.taken + block > self.limit:
+            self._release(max(0, self._idle() - (self.taken + block - self.limit)))
+            if self.taken + block > self.limit:
                 raise CudaOutOfMemory("Pool.allocate", OUT_OF_MEMORY, "limit of the pool", size, self._state())
         try:
             return self._from_driver(block, stream)
@@ -231,7 +233,7 @@ class Pool:
         idle = self._idle()
         count = sum(shelf.count - len(shelf.idle) for shelf in self._shelves.values())
         blocks = "1 block" if count == 1 else f"{count} blocks"
-        used = f"{readable(self._taken - idle)} in use in {blocks}, {readable(idle)} kept"
+        used = f"{readable(self.taken - idle)} in use in {blocks}, {readable(idle)} kept"
         limit = "" if self.limit is None else f", limit {readable(self.limit)}"
         free, total = self.device.memory()
         return f"the pool has {used}{limit}; cuda:{self.device.ordinal} has {readable(free)} free of {readable(total)}"
@@ -271,7 +273,7 @@ class Pool:
             while shelf.idle:
                 shelf.idle.pop()
                 shelf.count -= 1
-                self._taken -= shelf.block
+                self.taken -= shelf.block
 
     def _release(self, keep: int) -> None:
         """Free idle blocks, the largest first, until `keep` bytes are left. What the driver refuses to free stays idle."""
@@ -292,7 +294,7 @@ class Pool:
                     break
                 shelf.count -= 1
                 idle -= shelf.block
-                self._taken -= shelf.block
+                self.taken -= shelf.block
 
     def _driver_pool(self) -> Any:
         return self.device.call("cuDeviceGetMemPool", self.device.handle)

@@ -40,7 +40,8 @@ class Stream:
 
     @classmethod
     def external(cls, device: CudaDevice, number: int) -> "Stream":
-        """A stream of another library, by its handle (LEGACY and PER_THREAD too). It is used, never destroyed."""
+        """A stream of another library, by its handle (LEGACY and PER_THREAD too). It is used, never
+        destroyed, and outlives the memory allocated for it."""
         stream = cls.__new__(cls)
         stream._owned = False
         stream._priority = 0

@@ -114,6 +114,8 @@ def test_pytorchs_tensor_lives_until_our_work_on_it_is_done(gpu, torch, kernel):
 
 def test_pytorch_takes_the_array_interface(gpu, torch):
     array = on_device(gpu, np.arange(6, dtype=np.float32).reshape(2, 3))
+    # PyTorch reads the interface's memory without waiting for its stream
+    gpu.stream.synchronize()
     tensor = torch.as_tensor(array, device="cuda")
     assert tensor.data_ptr() == array.pointer and tensor.cpu().tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
 
@@ -132,7 +134,7 @@ def test_a_tensor_of_the_host_is_refused(gpu, torch):
 
 
 @pytest.mark.parametrize("way", ["asarray", "from_dlpack"])
-@pytest.mark.parametrize("name", ["i32", "u64", "f16", "f32", "f64", "bool"])
+@pytest.mark.parametrize("name", ["i32", "u64", "f16", "f32", "f64"])
 def test_cupy_sees_our_memory(gpu, cupy, way, name):
     source = np.arange(24).reshape(4, 6).astype(DTYPES[name])
     array = on_device(gpu, source)

@@ -102,12 +102,14 @@ def test_a_block_is_reused_on_its_stream_and_counted(own_gpu):
 
 def test_trim_gives_memory_back_to_the_system(own_gpu):
     own_gpu.trim()
-    before = own_gpu.pool.statistics().driver_reserved
+    before = own_gpu.pool.statistics()
     buffer = own_gpu.allocate(256 << 20)
-    assert own_gpu.pool.statistics().driver_reserved >= before + (256 << 20)
+    assert own_gpu.pool.statistics().driver_used == before.driver_used + (256 << 20)
     del buffer
     own_gpu.trim()
-    assert own_gpu.pool.statistics().driver_reserved <= before
+    after = own_gpu.pool.statistics()
+    assert (after.driver_used, after.idle) == (before.driver_used, 0)
+    assert after.driver_reserved <= before.driver_reserved
 
 
 def test_memory_used_on_a_second_stream_is_not_overwritten_early(gpu, kernel):

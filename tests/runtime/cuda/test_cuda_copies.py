@@ -10,7 +10,7 @@ import pytest
 from runtime.cuda import dlpack
 from runtime.cuda.array import Borrowed, DeviceArray, contiguous_strides
 from runtime.cuda.copies import copy, download, fill, to_device, to_host, upload
-from runtime.cuda.errors import CudaTimeout
+from runtime.cuda.errors import CudaOutOfMemory, CudaTimeout
 from runtime.cuda.host import Registered, host_memory
 from runtime.cuda.interop import import_array, import_cuda_array, import_dlpack
 from runtime.tensor import DTYPES
@@ -107,6 +107,19 @@ def test_pinned_memory_is_reused_when_no_copy_uses_it(gpu, fake):
     assert fake.calls["cuMemHostAlloc"] == 2
     gpu.pinned.trim()
     assert fake.pinned == {} and gpu.pinned.blocks_in_use == 0
+
+
+def test_pinned_memory_that_is_short_is_said_with_sizes(gpu, fake):
+    kept = gpu.pinned.empty((10,), np.uint8)
+    del [gpu.pinned.empty((10,), np.uint8)][0]
+    fake.cuMemHostAlloc = lambda size, flags: (2, 0)
+    with pytest.raises(CudaOutOfMemory) as caught:
+        gpu.pinned.empty((1 << 20,), np.uint8)
+    assert str(caught.value) == (
+        "cuMemHostAlloc: out of memory (CUDA_ERROR_OUT_OF_MEMORY, 2): 1 MiB asked for; the pinned pool has 1 block in use, "
+        "and 4 KiB that it gave back"
+    )
+    assert kept.size == 10 and len(fake.pinned) == 1
 
 
 def test_registered_memory_is_the_arrays_own(gpu, fake):

@@ -149,6 +149,12 @@ def test_buffers_may_be_dropped_by_any_thread(gpu):
     assert gpu.pool.statistics().in_use == 0
 
 
+def test_memory_is_for_streams_of_its_device(fake, gpu):
+    fake.devices = 2
+    with pytest.raises(ValueError, match=r"^memory of cuda:0 is allocated for its own streams, not cuda:1's$"):
+        gpu.allocate(10, open_gpu(Driver(fake), 1).stream)
+
+
 def test_nothing_can_be_allocated_on_a_stream_that_is_recorded(gpu):
     gpu.stream.recording = object()
     with pytest.raises(ValueError, match="can't be allocated on a stream that is being recorded"):
