@@ -50,7 +50,7 @@ def copy(target: OnDevice, source: OnDevice, stream: Stream) -> None:
         return
     _uses(target, stream)
     _uses(source, stream)
-    if target.device is source.device:
+    if target.device.ordinal == source.device.ordinal:
         stream.device.call("cuMemcpyDtoDAsync", target.pointer, source.pointer, size, stream.handle)
         return
     to, come = target.device.context, source.device.context

@@ -115,7 +115,7 @@ class LaunchPlan:
         device = self.device
         if device.lost is not None:
             raise device.lost
-        if stream.device is not device:
+        if stream.device is not device and stream.device.ordinal != device.ordinal:
             raise CudaRefused(f"{self.site} is loaded on cuda:{device.ordinal}, the stream is one of cuda:{stream.device.ordinal}")
         if self._empty:
             return

@@ -137,7 +137,7 @@ class Pool:
         return DeviceBuffer(shelf, pointer, size, stream)
 
     def _shelf_for(self, size: int, stream: Stream) -> Shelf:
-        if stream.device is not self.device:
+        if stream.device.ordinal != self.device.ordinal:
             raise ValueError(f"memory of cuda:{self.device.ordinal} is allocated for its own streams, not cuda:{stream.device.ordinal}'s")
         block = block_size(size)
         with self._lock:
