@@ -1,4 +1,4 @@
-"""The programs of `programs/zynml`: each prints what its first lines state, at O3 and at O0, and each can be read back at every stage
+"""The programs of `programs/zynml`: each prints what its first lines state, at every level, and each can be read back at every stage
 that has a text."""
 
 from pathlib import Path
@@ -42,9 +42,10 @@ def test_a_program_prints_what_it_states(path: Path, tmp_path: Path) -> None:
     assert "0 failed" in done.output
 
 
+@pytest.mark.parametrize("level", ("0", "1", "2", "s", "latency"))
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kernel_kind_has_a_program_that_means_the_same_at_o0(kind: str, tmp_path: Path) -> None:
-    done = CliRunner().invoke(command, [str(ROOT / "programs" / "zynml" / f"{kind}.zynml"), "-O", "0", "--render-dir", str(tmp_path)])
+def test_a_kernel_kind_has_a_program_that_means_the_same_at_every_level(kind: str, level: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(command, [str(ROOT / "programs" / "zynml" / f"{kind}.zynml"), "-O", level, "--render-dir", str(tmp_path)])
     assert done.exit_code == 0, done.output
 
 
