@@ -83,7 +83,7 @@ def _open_closed_streams() -> None:
     """A command started with its output closed (`>&-`) has no stream there: what it says goes nowhere, but it must not fail of it."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open as long as the process)
 
 
 def exit_code(diagnostics: "Iterable[Diagnostic]") -> int:
