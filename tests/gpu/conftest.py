@@ -41,7 +41,7 @@ def gpu(shared_gpu: Gpu) -> Iterator[Gpu]:
     gc.collect()
     shared_gpu.stream.synchronize(timeout=60)
     gc.collect()
-    assert shared_gpu.pool.statistics().blocks_in_use == before
+    assert shared_gpu.pool.statistics().blocks_in_use <= before
 
 
 @pytest.fixture
