@@ -24,12 +24,19 @@ POSITIONS = "·positions"
 """The name in a generated module's globals by which its frames are known."""
 
 
+_reserve = bytearray(1 << 22)
+"""Given up when memory has run out, so that the message about it finds room."""
+
+
 @contextmanager
 def translated_faults() -> Iterator[None]:
     """Whatever a program raises leaves as a ZyntaxError. Floats follow IEEE 754 silently."""
     try:
         with np.errstate(all="ignore"):
             yield
+    except MemoryError as error:
+        _reserve.clear()
+        raise translated(error) from error
     except BrokenPipeError:
         # Whoever read the program's output went away: no fault of the program, and the command's business.
         raise
