@@ -17,9 +17,10 @@ layers:
 test:
 	$(PYTHON) -m pytest
 
-# The long runs: thousands of random nests and mutated programs.
+# The long runs: thousands of random nests and mutated programs, every kernel in every layout and size.
 slow:
 	$(PYTHON) -m tests.random_nests 2000
+	ZYNTAX_EXHAUSTIVE=1 $(PYTHON) -m pytest tests/kernels
 	$(PYTHON) -m tests.mutations 10000
 
 bench:
