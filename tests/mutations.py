@@ -1,8 +1,12 @@
-"""Broken programs, by the thousand: `python -m tests.mutations 10000 [SEED]` changes bytes and tokens of real programs and checks each
-one. Every outcome must be a tree or coded messages: no other exception, no internal fault, nothing that takes over a second."""
+"""Broken programs, by the thousand: `python -m tests.mutations 10000 [SEED] [run]` changes bytes and tokens of real programs and checks
+each one. Every outcome must be a tree or coded messages: no other exception, no internal fault, nothing that takes over a second. With
+`run`, what checks is also run, in a process of its own with a few seconds and little memory: it must not crash either."""
 
+import os
 import random
 import re
+import resource
+import signal
 import sys
 import tempfile
 import time
@@ -20,6 +24,8 @@ from zynml.api import open_program, open_source
 
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 1.0
+RUN_LIMIT_S = 3
+RUN_LIMIT_BYTES = 4 << 30
 _LISTS = (
     "def fn let mut if elif else while for in return break continue match case struct enum import from true false and or not",
     "var shared step as type compute yield render config param test out zeros tensor f32 i64 int String list custom fused",
@@ -155,7 +161,7 @@ class Tally:
     slow: list[tuple[float, bytes]] = Factory(list)
     slowest: float = 0.0
 
-    def add(self, program: bytes, folder: Path) -> None:
+    def add(self, program: bytes, folder: Path, run: bool = False) -> None:
         started = time.perf_counter()
         try:
             found = check(program, folder)
@@ -174,6 +180,10 @@ class Tally:
         self.codes.update(found)
         if "0901" in found:
             self.faults.append(("an internal fault", program))
+        elif run and not any(code < "06" or code > "07" for code in found):
+            fault = run_apart(program, folder)
+            if fault is not None:
+                self.faults.append((fault, program))
 
     @property
     def summary(self) -> str:
@@ -207,21 +217,49 @@ def check(program: bytes, folder: Path) -> list[str]:
     return [diagnostic.code for diagnostic in found]
 
 
-def tally(count: int, seed: int) -> Tally:
+def run_apart(program: bytes, folder: Path) -> str | None:
+    """What goes wrong with us when the program runs, in a child with a budget; None for any end that a program may have."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(RUN_LIMIT_S)
+        resource.setrlimit(resource.RLIMIT_AS, (RUN_LIMIT_BYTES, RUN_LIMIT_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, 1)
+        os.dup2(sink, 2)
+        code = 0
+        try:
+            os.chdir(folder)
+            options = DriverOptions(device="cpu", threads=2, render_folder=str(folder / "out"))
+            sources = Sources()
+            open_source(sources.add(Source("program.zynml", program.decode())), options, sources, lambda warning: None).run()
+        except ZyntaxError as error:
+            code = 3 * any(diagnostic.code == "0901" for diagnostic in error.diagnostics)
+        except BaseException:
+            code = 4
+        os._exit(code)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        ended = os.WTERMSIG(status)
+        return None if ended == signal.SIGALRM else f"killed by {signal.Signals(ended).name} as it ran"
+    return {3: "an internal fault as it ran", 4: "an exception as it ran"}.get(os.WEXITSTATUS(status))
+
+
+def tally(count: int, seed: int, run: bool = False) -> Tally:
     """The outcome of so many mutations."""
     made = Tally()
     with tempfile.TemporaryDirectory() as folder:
         for number, program in enumerate(mutations(seed, programs())):
             if number == count:
                 return made
-            made.add(program, Path(folder))
+            made.add(program, Path(folder), run)
     return made
 
 
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    found = tally(count, seed)
+    found = tally(count, seed, run="run" in sys.argv[3:])
     for what, program in found.faults:
         print(f"--- {what}\n{program.decode('utf-8', 'backslashreplace')}")
     for took, program in found.slow:
