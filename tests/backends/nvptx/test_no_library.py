@@ -76,10 +76,12 @@ def quarter_turns(x: float) -> tuple[int, float]:
     bits = 64 * (len(words) - 1)
     mantissa, exponent = math.frexp(x)
     whole, exponent = int(mantissa * 2**53), exponent - 53
-    product = whole * table << max(exponent, 0)
+    # whole * 2**exponent quarter turns times 2/pi, counted in units of 2**-bits
+    product, scale = whole * table << max(exponent, 0), max(-exponent, 0)
+    bits += scale
     count = (product + (1 << bits - 1)) >> bits
     rest = product - (count << bits)
-    return count & 3, float(Fraction(rest, table))
+    return count & 3, float(Fraction(rest, table << scale))
 
 
 def exact(operator: str, x: float) -> float:
