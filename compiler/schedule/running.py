@@ -1,6 +1,6 @@
 """Running values (scans) in tiles. Inside a tile a scan is a few shuffles; from tile to tile the total so far is carried. A scan that
-is alone with its axis goes in blocks that stay in the cache: totals of the block's chunks first, which threads make, then their
-running total, then the chunks themselves. Blocks and chunks depend on sizes alone, so any number of threads gives the same bits."""
+is alone with its axis goes in chunks: their totals first, which threads make, then the running total of these, then the chunks
+themselves, on threads again. Chunks depend on sizes alone, so any number of threads gives the same bits."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -18,12 +18,11 @@ from compiler.schedule.table import SIMD, AxisPlan
 if TYPE_CHECKING:
     from compiler.schedule.place import Placing, Region, Target
 
-BLOCK_CHUNKS = 64
-"""Chunks of a block: what threads share."""
+CHUNKS = 64
+"""What threads share. Twice the threads meet: a long scan is read twice, but no thread waits for another in between."""
 
-LEAST_TILES, MOST_TILES = 16, 512
-"""Tiles of a chunk. At most, a block is then some million elements: its second reading comes from the cache that cores share, and the
-threads of a long scan meet only a few times."""
+LEAST_TILES = 16
+"""Tiles of a chunk: fewer aren't worth a chunk of their own."""
 
 
 def scans_of(field: HirFunction) -> list[Scan]:
@@ -107,50 +106,41 @@ def _scanned(b: Builder, scan: Scan, value: Value, axis: str, exclusive: bool) -
 def in_chunks(
     placing: "Placing", plan: AxisPlan, whole: Affine, group: Sequence["Target"], scans: Sequence[Scan], region: "Region"
 ) -> list[Value]:
-    """All whole tiles of the axis, block by block, chunks of a block on threads. Gives the running values behind them."""
+    """All whole tiles of the axis, in chunks on threads. Gives the running values behind them."""
     b = region.builder
     tiles = b.index(whole, "tiles")
-    wanted = b.op("max", b.index(whole.ceildiv(BLOCK_CHUNKS)), b.index(LEAST_TILES))
-    share = b.op("min", wanted, b.index(MOST_TILES), name="share")
-    block = b.mul(share, b.index(BLOCK_CHUNKS))
-    count = b.op("div", b.sub(b.add(tiles, block), b.index(1)), block, name="blocks")
-    buffers = [b.alloc(Mem(dtype_of(scan.value), (BLOCK_CHUNKS,), align=64), "totals") for scan in scans]
-    with b.loop("block", 0, count.name, carried=start(placing, scans, region)) as (outer, blocks):
-        here = region.inside(outer, ())
-        base = outer.mul(blocks.variable, block)
+    share = b.op("max", b.index(whole.ceildiv(CHUNKS)), b.index(LEAST_TILES), name="share")
+    buffers = [b.alloc(Mem(dtype_of(scan.value), (CHUNKS,), align=64), "totals") for scan in scans]
 
-        def bounds(body: Builder, chunk: Value) -> tuple[Affine, Affine]:
-            first = body.op("min", body.add(base, body.mul(chunk, share)), tiles, name="first")
-            last = body.op("min", body.add(first, share), tiles, name="last")
-            return Affine.of(first.name), Affine.of(last.name)
+    def bounds(body: Builder, chunk: Value) -> tuple[Affine, Affine]:
+        first = body.op("min", body.mul(chunk, share), tiles, name="first")
+        last = body.op("min", body.add(first, share), tiles, name="last")
+        return Affine.of(first.name), Affine.of(last.name)
 
-        with outer.loop("chunk", 0, BLOCK_CHUNKS, place="thread") as (body, chunks):
-            inner = here.inside(body, ())
-            low, high = bounds(body, chunks.variable)
-            sums: list[Target] = [
-                Reduce(monoid=scan.monoid, values=(scan.value,), over=scan.over, flags=scan.flags) for scan in scans
-            ]
-            found: dict[Target, list[Value]] = {one: placing.identity(one, inner) for one in sums if isinstance(one, Reduce)}
-            placing.one_loop(plan, low, high, False, sums, sums, inner, found)
-            for one, buffer in zip(sums, buffers, strict=True):
-                assert isinstance(one, Reduce)
-                (total,) = placing.combine_digits(one, found[one], inner)
-                body.store(buffer, total, [chunks.variable.name])
-        with outer.loop("chunk", 0, BLOCK_CHUNKS, carried=blocks.carried) as (body, chunks):
-            after = []
-            for scan, buffer, before in zip(scans, buffers, chunks.carried, strict=True):
-                total = body.load(buffer, [chunks.variable.name])
-                body.store(buffer, before, [chunks.variable.name])
-                after.append(body.op(scan.monoid, before, total, flags=scan.flags if is_float(dtype_of(before)) else ()))
-            body.yield_(*after)
-        running = chunks.results
-        with outer.loop("chunk", 0, BLOCK_CHUNKS, place="thread") as (body, chunks):
-            inner = here.inside(body, ())
-            low, high = bounds(body, chunks.variable)
-            lead = [body.load(buffer, [chunks.variable.name]) for buffer in buffers]
-            placing.one_loop(plan, low, high, False, group, [], inner, {}, scans, lead)
-        outer.yield_(*running)
-    return blocks.results
+    with b.loop("chunk", 0, CHUNKS, place="thread") as (body, chunks):
+        inner = region.inside(body, ())
+        low, high = bounds(body, chunks.variable)
+        sums: list[Target] = [Reduce(monoid=scan.monoid, values=(scan.value,), over=scan.over, flags=scan.flags) for scan in scans]
+        found: dict[Target, list[Value]] = {one: placing.identity(one, inner) for one in sums if isinstance(one, Reduce)}
+        placing.one_loop(plan, low, high, False, sums, sums, inner, found)
+        for one, buffer in zip(sums, buffers, strict=True):
+            assert isinstance(one, Reduce)
+            (total,) = placing.combine_digits(one, found[one], inner)
+            body.store(buffer, total, [chunks.variable.name])
+    with b.loop("chunk", 0, CHUNKS, carried=start(placing, scans, region)) as (body, chunks):
+        after = []
+        for scan, buffer, before in zip(scans, buffers, chunks.carried, strict=True):
+            total = body.load(buffer, [chunks.variable.name])
+            body.store(buffer, before, [chunks.variable.name])
+            after.append(body.op(scan.monoid, before, total, flags=scan.flags if is_float(dtype_of(before)) else ()))
+        body.yield_(*after)
+    running = chunks.results
+    with b.loop("chunk", 0, CHUNKS, place="thread") as (body, chunks):
+        inner = region.inside(body, ())
+        low, high = bounds(body, chunks.variable)
+        lead = [body.load(buffer, [chunks.variable.name]) for buffer in buffers]
+        placing.one_loop(plan, low, high, False, group, [], inner, {}, scans, lead)
+    return running
 
 
 def reads_scan(placing: "Placing", target: "Target", scans: Sequence[Scan]) -> bool:
