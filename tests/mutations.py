@@ -1,6 +1,6 @@
 """Broken programs, by the thousand: `python -m tests.mutations 10000 [SEED] [run]` changes bytes and tokens of real programs and checks
-each one. Every outcome must be a tree or coded messages: no other exception, no internal fault, nothing that takes over a second. With
-`run`, what checks is also run, in a process of its own with a few seconds and little memory: it must not crash either."""
+each one. Every outcome must be a tree or coded messages: no other exception, no internal fault, nothing that takes over a second of the
+processor. With `run`, what checks is also run, in a process of its own with a few seconds and little memory: it must not crash either."""
 
 import os
 import random
@@ -162,7 +162,7 @@ class Tally:
     slowest: float = 0.0
 
     def add(self, program: bytes, folder: Path, run: bool = False) -> None:
-        started = time.perf_counter()
+        started = time.process_time()
         try:
             found = check(program, folder)
         except Exception as error:
@@ -171,7 +171,7 @@ class Tally:
             place = traceback.extract_tb(error.__traceback__)[-1]
             self.faults.append((f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})", program))
             found = []
-        took = time.perf_counter() - started
+        took = time.process_time() - started
         self.slowest = max(self.slowest, took)
         if took > LIMIT_S:
             self.slow.append((took, program))
