@@ -7,15 +7,21 @@ from typing import Any
 
 
 def table(figures: dict[str, Any]) -> str:
-    """One line a kernel and shape: times of both sides and their ratio, for each number of threads."""
+    """One line a kernel and shape: for each number of threads the least times of both sides in ms, their ratio, and the median of
+    the ratios of single rounds."""
     runs = figures["runs"]
-    heads = [f"{who}, {run['threads']} thr." for run in runs for who in ("ours ms", "C ms", "ratio")]
+    heads = [f"{who}, {run['threads']} thr." for run in runs for who in ("ours", "C", "ratio", "median")]
     lines = ["| kernel | shape | " + " | ".join(heads) + " |", "|---|---|" + "---:|" * len(heads)]
     for number, row in enumerate(runs[0]["rows"]):
         rows = [run["rows"][number] for run in runs]
-        cells = [text for one in rows for text in (_time(one["ours_ms"]), _time(one["naive_c_ms"]), _ratio(one["ratio"]))]
+        cells = [text for one in rows for text in _cells(one)]
         lines.append(f"| {row['kernel']} | {row['shape']} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    least = _time(row["ours_least_ms"]), _time(row["naive_c_least_ms"])
+    return *least, _ratio(row["ratio_of_least"]), _ratio(row["ratio"])
 
 
 def _time(milliseconds: float) -> str:
