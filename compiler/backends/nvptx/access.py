@@ -13,6 +13,7 @@ from compiler.backends.llvm.masked import guards_of, load_where
 from compiler.backends.llvm.types import I8, I64, constant_text, memory_type, pointer, register_type
 from compiler.backends.llvm.writer import Value, constant, poison
 from compiler.backends.nvptx.frame import ALL_LANES, Frame
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value as HirValue
 from compiler.hir.memory import Alloc, GlobalRef, Load, Store
@@ -222,14 +223,17 @@ def alloc(frame: Frame, op: Alloc) -> None:
     count = elements_of(op.type)
     size = (count or 0) * bytes_of(op.type.dtype)
     if count is None or size > LOCAL_BYTES:
-        what = f"scratch memory of a thread of {'run-time' if count is None else size} bytes"
+        what = "scratch memory of a thread"
+        what = f"{what} whose size only the launch knows" if count is None else f"{size} bytes of {what}"
         raise unsupported(what, f"use a constant size of at most {LOCAL_BYTES} bytes, or memory that the launch gives", "NVPTX")
     frame.memories[op.result.name] = Memory(frame.w.alloca(I8, max(size, 1), 16), op.type)
 
 
 def global_ref(frame: Frame, op: GlobalRef) -> None:
     """A table of literals: constant memory, or global memory when it is larger than that."""
-    table = frame.kernel.globals[op.name_]
+    table = frame.kernel.globals.get(op.name_)
+    if table is None:
+        raise ZyntaxError(Diagnostic("0901", f"internal fault in the NVPTX back end: no table `{op.name_}` in the module"))
     mem = op.type
     size = len(table.values) * bytes_of(mem.dtype)
     space = 4 if mem.space is Space.CONSTANT and size <= CONSTANT_BYTES else 1
