@@ -41,8 +41,8 @@ CODES = (
     code(
         "0805",
         "device fault",
-        """A device stopped a kernel.""",
-        absent="kernels of this version run on the CPU, where they check instead of faulting",
+        """A device stopped while it ran a kernel, or refused it. The message shows the block that ran. On the CPU there is no such
+        fault: kernels check there.""",
     ),
     code(
         "0806",
