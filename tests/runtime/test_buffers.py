@@ -37,3 +37,18 @@ def test_idle_memory_is_bounded_and_can_be_given_back() -> None:
 
 def test_empty_shapes_have_no_elements() -> None:
     assert buffers.empty((0, 5), F32).shape == (0, 5)
+
+
+def test_zeros_are_zero_on_memory_that_held_something_else() -> None:
+    first = buffers.empty((1 << 16,), np.dtype(np.float32))
+    first.fill(7)
+    del first
+    assert not buffers.zeros((1 << 16,), np.dtype(np.float32)).any()
+
+
+def test_the_address_of_any_array_is_that_of_its_first_element() -> None:
+    whole = np.arange(12.0).reshape(3, 4)
+    frozen = whole.copy()
+    frozen.flags.writeable = False
+    for array in (whole, whole[1:], whole[:, 1:], whole[::-1], whole[:0], frozen):
+        assert buffers.address(array) == array.__array_interface__["data"][0]
