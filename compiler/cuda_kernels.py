@@ -23,7 +23,7 @@ from compiler.source import Sources
 from compiler.typed_ast import nodes
 from runtime.cuda.array import DeviceArray, contiguous_strides
 from runtime.cuda.copies import copy, download, fill, to_device, to_host
-from runtime.cuda.errors import CudaError, CudaOutOfMemory
+from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaRefused
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import LaunchPlan
 from runtime.device import Device
@@ -82,16 +82,18 @@ class CudaBlock:
             loaded = self._loaded.get(signature)
             if loaded is None:
                 kernel = thread_kernel(block.kernel_for(signature), block.compute)
-                loaded = self._loaded[signature] = load(kernel, self.gpu, self.sources)
+                loaded = self._loaded[signature] = load(kernel, self.gpu, self.sources, block.compute)
             return _Launching(loaded, self.gpu, block.compute, given, values).run()
         except CudaOutOfMemory as error:
             raise ZyntaxError(Diagnostic("0804", f"out of memory on the device: {error}", block.compute.span)) from None
-        except CudaError as error:
+        except (CudaError, CudaRefused) as error:
             raise ZyntaxError(Diagnostic("0805", f"the device failed: {error}", block.compute.span)) from None
 
 
-def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources) -> LoadedKernel:
+def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources, compute: nodes.Compute) -> LoadedKernel:
     """Compiles and loads all launches of a block as one module."""
+    source = sources.get(compute.span.path)
+    where = f"{source.path}:{source.line_and_column(compute.span.start)[0]}" if source is not None else ""
     target = gpu_target(_target_for(gpu.device.properties.capability))
     functions = [kernel.built.lowered.function] if kernel.launches is None else [one.function for one in kernel.launches.launches]
     module = compile_kernels(functions, target, sources)
@@ -100,7 +102,10 @@ def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources) -> LoadedKernel:
     plans = []
     for entry in module.entries:
         signature = ["pointer" if p.kind in ("memory", "fault") else _packed(p.dtype) for p in entry.parameters]
-        plans.append(LaunchPlan(loaded.kernel(entry.symbol), signature, (1, 1, 1), entry.block or (BLOCK, 1, 1)))
+        if any(p.kind == "tensor_map" for p in entry.parameters):
+            raise ZyntaxError(Diagnostic("0109", "bulk copies are valid, but no launch makes their tensor maps yet"))
+        block = entry.block or (BLOCK, 1, 1)
+        plans.append(LaunchPlan(loaded.kernel(entry.symbol), signature, (1, 1, 1), block, shared=entry.dynamic_bytes, where=where))
     return LoadedKernel(kernel, module.entries, plans)
 
 
