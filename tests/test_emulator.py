@@ -89,3 +89,14 @@ def f(x: tensor[N, i32]): tensor {
     with pytest.raises(zynml.ZynMLError) as caught:
         program.f(np.arange(64, dtype=np.int32))
     assert caught.value.codes == ("ZYN0411",)
+
+
+PROGRAMS = sorted((KERNELS.parent.parent / "programs" / "zynml").glob("*.zynml"))
+
+
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p.stem not in ("digits", "photo")], ids=lambda p: p.stem)
+def test_programs_print_what_they_state(program: Path) -> None:
+    """Each program of the gallery but the two whose work is too much for an interpreter."""
+    from zyntax.main import cli
+
+    assert cli.main(args=["test", str(program), "--device", "emulator"], prog_name="zyntax", standalone_mode=False) == 0

@@ -109,13 +109,15 @@ def launches_of(function: HirFunction) -> Launches:
     shared = [op for op in function.body.body if isinstance(op, Alloc)]
     pure: list[Instruction] = []
     known: set[Value] = {*function.parameters, *(op.result for op in shared)}
+    names = {value.name for value in known} | set(function.axes)
     groups: list[_Group] = []
     for op in function.body.body:
         if isinstance(op, Alloc):
             continue
-        if op.effects is Effect.PURE and not op.regions and known.issuperset(op.operand_values):
+        if op.effects is Effect.PURE and not op.regions and known.issuperset(op.operand_values) and names.issuperset(op.symbols):
             pure.append(op)
             known.update(op.results)
+            names.update(result.name for result in op.results)
         elif isinstance(op, For) and op.place == "thread":
             groups.append(_Group([op], op))
         elif isinstance(op, Sort):
@@ -272,7 +274,7 @@ class _Copy:
 def _evaluate(op: Instruction, known: dict[str, int]) -> None:
     """Index arithmetic of the launch on the host; other pure values don't decide on numbers of threads."""
     match op:
-        case Index(of=of):
+        case Index(of=of) if known.keys() >= set(of.names):
             known[op.result.name] = of.evaluate(lambda name: known[name])
         case Const(value=value):
             known[op.result.name] = int(value) if value == value and abs(value) < 2**63 else 0
