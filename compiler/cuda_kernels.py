@@ -15,10 +15,12 @@ from compiler.device_kernels import ThreadKernel, index_values, thread_kernel
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import FaultSite
 from compiler.hir.types import Mem
-from compiler.kernels import ComputeBlock, grid_of, grouped, number_of, signature_of
+from compiler.kernels import ComputeBlock
+from compiler.launching import grid_of, grouped, number_of
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
 from compiler.schedule.threads import BLOCK
+from compiler.signatures import signature_of
 from compiler.source import Sources
 from compiler.typed_ast import nodes
 from runtime.cuda.array import DeviceArray, contiguous_strides

@@ -16,12 +16,14 @@ from compiler.hir.instruction import Value
 from compiler.hir.interpret import interpret
 from compiler.hir.module import FaultSite, Form, HirFunction
 from compiler.hir.types import Mem
-from compiler.kernels import BuiltKernel, ComputeBlock, grid_of, signature_of, tensor_arrays, value_of
+from compiler.kernels import BuiltKernel, ComputeBlock
+from compiler.launching import grid_of, tensor_arrays, value_of
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
 from compiler.schedule.nest import marked
 from compiler.schedule.place import NotPlaceable, place
 from compiler.schedule.threads import BLOCK, Launch, Launches, launches_of, thread_table
+from compiler.signatures import signature_of
 from compiler.typed_ast import nodes
 from runtime.tensor import numpy_dtype
 

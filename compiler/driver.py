@@ -120,8 +120,9 @@ class Session:
 
     def _compute_rule(self, node: nodes.Compute, scope: Mapping[str, Type], functions: Mapping[str, nodes.Function]) -> ComputeOutcome:
         """The checker's window to kernels: lowers and analyses a block whose input types are known, and types its value."""
-        from compiler.kernels import build, static_signature
+        from compiler.kernels import build
         from compiler.lowering.outcome import outcome_type
+        from compiler.signatures import static_signature
         from compiler.typed_ast.free_names import free_names
 
         names = free_names(node)

@@ -70,7 +70,8 @@ def _for_gpu(session: "Session", stage: str, name: str) -> str | bytes:
 def kernels(session: "Session") -> "Iterator[tuple[nodes.Compute, BuiltKernel]]":
     """Every compute block of the program, built for the types that are known; where a dtype is only known at run time, for f32
     and the rank that the block's indices show."""
-    from compiler.kernels import assumed_signature, build
+    from compiler.kernels import build
+    from compiler.signatures import assumed_signature
     from compiler.typed_ast.free_names import free_names
 
     program = session.check()

@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 import zynml
-from compiler import kernels
+from compiler import kernels, launching, signatures
 from compiler.hir.module import Form
 from runtime.tensor import Tensor
 from tests.lowering.helpers import run_lowered
@@ -121,10 +121,10 @@ def launched_with(program: zynml.CompiledProgram, *values: Any) -> Any:
 
 @contextmanager
 def _interpreting() -> Iterator[None]:
-    original, worth = kernels.launch, kernels.WORTH_THREADS
+    original, worth = kernels.launch, launching.WORTH_THREADS
 
     def launch(kernel: kernels.BuiltKernel, values: Mapping[str, Any], threads: int, compute: Any) -> Any:
-        given = {name: tensor.array if isinstance(tensor := kernels._as_tensor(value), Tensor) else value for name, value in values.items()}
+        given = {name: tensor.array if isinstance(tensor := signatures.as_tensor(value), Tensor) else value for name, value in values.items()}
         mutable = {result.input for result in kernel.lowered.plan.results}
         copies = {name: value.copy() if name in mutable else value for name, value in given.items()}
         shapes = {name: value.shape for name, value in given.items() if isinstance(value, np.ndarray)}
@@ -138,15 +138,15 @@ def _interpreting() -> Iterator[None]:
             got = original(kernel, values, threads, compute)
         sizes = kernel.sizes(shapes, {name: value for name, value in given.items() if name not in shapes})
         if sizes.work <= INTERPRETED:
-            grid = tuple(kernels.grid_of(kernel, shapes, sizes)) if spmd else None
+            grid = tuple(launching.grid_of(kernel, shapes, sizes)) if spmd else None
             agree(_plain(got), run_lowered(kernel.lowered, grid, **copies), sizes.work, _coarsest(given.values()))
         return got
 
-    kernels.launch, kernels.WORTH_THREADS = launch, 0
+    kernels.launch, launching.WORTH_THREADS = launch, 0
     try:
         yield
     finally:
-        kernels.launch, kernels.WORTH_THREADS = original, worth
+        kernels.launch, launching.WORTH_THREADS = original, worth
 
 
 def _plain(value: Any) -> Any:

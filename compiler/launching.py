@@ -1,0 +1,190 @@
+"""One launch of a kernel on the CPU: sizes solved and checked, results allocated, arguments packed, faults turned into messages about
+the program, the value put together."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from compiler.backends.cpu.faults import NativeFault
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.gpu import GridIndex
+from compiler.hir.module import FaultSite
+from compiler.lowering.kernel import (
+    ResultArgument,
+    ResultPlan,
+    ScalarArgument,
+    SizeArgument,
+    StrideArgument,
+    TensorArgument,
+    WorkspaceArgument,
+)
+from compiler.lowering.launch import LaunchSizes
+from compiler.signatures import as_tensor
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import DType
+from runtime import buffers
+from runtime.tensor import Tensor, numpy_dtype
+
+if TYPE_CHECKING:
+    from compiler.kernels import BuiltKernel
+
+WORTH_THREADS = 1 << 18
+"""Inner steps below which one thread is quicker: some tens of microseconds of work, against a fork and a join."""
+
+STRIDING_BLOCKS = 64
+"""Blocks for custom kernels that stride by the size of the grid."""
+
+
+def tensor_arrays(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of a launch as arrays and scalars, by name."""
+    arrays = {name: tensor.array for name, value in values.items() if isinstance(tensor := as_tensor(value), Tensor)}
+    return arrays, {name: value for name, value in values.items() if name not in arrays}
+
+
+def launch(kernel: "BuiltKernel", values: Mapping[str, Any], threads: int, compute: nodes.Compute) -> Any:
+    """Solves and checks sizes, allocates results, runs, and gives the block's value: a tensor, a number, or a tuple."""
+    plan = kernel.lowered.plan
+    arrays, scalars = tensor_arrays(values)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    sizes = kernel.sizes(shapes, scalars)
+    arrays = _without_aliases(kernel, arrays)
+    results = [_allocate(result, sizes, number, arrays) for number, result in enumerate(plan.results)]
+    saved = {r.input: arrays[r.input].copy() for r in plan.results if r.input is not None and kernel.nest.sites}
+    keep: list[Any] = []
+    native = kernel.native_for(sizes)
+    arguments = [
+        _argument(place, argument, arrays, scalars, results, sizes, keep) for place, argument in enumerate(plan.arguments)
+    ]
+    if len(kernel.nest.parameters) > len(arguments):
+        arguments += grid_of(kernel, shapes, sizes)
+    fault = native.run(arguments, threads if sizes.work >= WORTH_THREADS else 1)
+    if fault is not None:
+        for name, array in saved.items():
+            arrays[name][...] = array
+        raise ZyntaxError(_fault(fault, kernel.nest.sites, compute))
+    for result, array in zip(plan.results, results, strict=True):
+        if result.input is not None and array is not values[result.input].array:
+            values[result.input].array[...] = array
+    return value_of(plan.results, results, values)
+
+
+def grid_of(kernel: "BuiltKernel", shapes: Mapping[str, tuple[int, ...]], sizes: LaunchSizes) -> list[int]:
+    """Blocks of a custom kernel whose program doesn't say: enough that every element of the largest tensor has a thread. A kernel that
+    asks for the number of blocks walks in strides and is content with any number: it gets few."""
+    info = kernel.lowered.function.kernel_info
+    x, y, z = info.workgroup if info is not None and info.workgroup is not None else (256, 1, 1)
+    elements = [*shapes.values(), *sizes.results]
+    if y == z == 1:
+        blocks = -(-max((prod(shape) for shape in elements), default=1) // x)
+        instructions = (op for top in kernel.lowered.function.body.body for op in top.walk())
+        asks = any(isinstance(op, GridIndex) and op.operator == "grid_dim" for op in instructions)
+        return [max(1, min(blocks, STRIDING_BLOCKS) if asks else blocks), 1, 1]
+    extents = [max((shape[-1 - axis] for shape in elements if len(shape) > axis), default=1) for axis in range(3)]
+    return [max(1, -(-extent // threads)) for extent, threads in zip(extents, (x, y, z), strict=True)]
+
+
+def _without_aliases(kernel: "BuiltKernel", arrays: dict[str, Any]) -> dict[str, Any]:
+    """Kernels are compiled for inputs that don't overlap what they write: an input that does is read from a copy."""
+    mutable = [r.input for r in kernel.lowered.plan.results if r.input is not None]
+    if not mutable:
+        return arrays
+    out = dict(arrays)
+    for name, array in arrays.items():
+        if any(other != name and np.may_share_memory(array, arrays[other]) for other in mutable):
+            out[name] = array.copy()
+    return out
+
+
+def _allocate(plan: ResultPlan, sizes: LaunchSizes, number: int, arrays: Mapping[str, Any]) -> Any:
+    if plan.input is not None:
+        if not arrays[plan.input].flags.writeable:
+            raise ZyntaxError(
+                Diagnostic("0807", f"`{plan.input}` can't be updated: its memory is read-only", hint="update a copy: `.clone()`")
+            )
+        return arrays[plan.input]
+    if plan.copy_of is not None:
+        return np.ascontiguousarray(arrays[plan.copy_of]).copy()
+    shape = sizes.results[number]
+    try:
+        dtype = numpy_dtype(plan.dtype.value)
+        return buffers.zeros(shape, dtype) if plan.zeroed else buffers.empty(shape, dtype)
+    except MemoryError:
+        amount = int(np.prod(shape, dtype=object)) * plan.dtype.bytes
+        raise ZyntaxError(
+            Diagnostic("0804", f"out of memory: `{plan.name}` of shape {list(shape)} {plan.dtype.value} needs {amount:,} bytes")
+        ) from None
+
+
+def _argument(
+    place: int,
+    argument: Any,
+    arrays: Mapping[str, Any],
+    scalars: Mapping[str, Any],
+    results: list[Any],
+    sizes: LaunchSizes,
+    keep: list[Any],
+) -> Any:
+    match argument:
+        case TensorArgument(name, packed):
+            array = np.ascontiguousarray(arrays[name]) if packed else arrays[name]
+            keep.append(array)
+            return buffers.address(array)
+        case StrideArgument(name, axis):
+            return arrays[name].strides[axis] // arrays[name].itemsize
+        case SizeArgument():
+            return sizes.size_arguments[place]
+        case ScalarArgument(name):
+            value = scalars[name]
+            return value.item() if isinstance(value, np.generic) else value
+        case ResultArgument(index):
+            return buffers.address(results[index])
+        case WorkspaceArgument(dtype):
+            buffer = np.empty(max(1, prod(sizes.workspaces[place])), numpy_dtype("bool" if dtype == "i1" else dtype))
+            keep.append(buffer)
+            return buffers.address(buffer)
+        case _:
+            raise AssertionError(f"no argument {argument}")
+
+
+def _fault(fault: NativeFault, sites: tuple[FaultSite, ...], compute: nodes.Compute) -> Diagnostic:
+    if 0 <= fault.site < len(sites):
+        site = sites[fault.site]
+        message, label = site.message.format(*fault.values), site.label.format(*fault.values)
+        return Diagnostic(site.code, message, site.span, label, site.others, hint=site.hint)
+    if fault.code == "0804":
+        return Diagnostic("0804", "out of memory inside a compute block", compute.span)
+    return Diagnostic("0901", f"a kernel failed with code {fault.code}", compute.span)
+
+
+def value_of(plans: tuple[ResultPlan, ...], arrays: list[Any], values: Mapping[str, Any]) -> Any:
+    """The block's value from its results as arrays on the host."""
+    return grouped(
+        plans,
+        [
+            number_of(array, plan.dtype) if plan.scalar else values[plan.input] if plan.input is not None else Tensor(array)
+            for plan, array in zip(plans, arrays, strict=True)
+        ],
+    )
+
+
+def grouped(plans: tuple[ResultPlan, ...], results: list[Any]) -> Any:
+    """One result is the value; several are a tuple; results of one group are a tuple inside it."""
+    parts: list[Any] = []
+    groups: dict[int, list[Any]] = {}
+    for plan, one in zip(plans, results, strict=True):
+        if plan.group == 0:
+            parts.append(one)
+        elif plan.group in groups:
+            groups[plan.group].append(one)
+        else:
+            groups[plan.group] = [one]
+            parts.append(groups[plan.group])
+    closed = [tuple(part) if isinstance(part, list) else part for part in parts]
+    return closed[0] if len(closed) == 1 else tuple(closed)
+
+
+def number_of(array: Any, dtype: DType) -> Any:
+    """A rank-0 result as the program's number: i64, f64 and bool are Python's own."""
+    return array.item() if dtype in (DType.I64, DType.F64, DType.BOOL) else array[()]

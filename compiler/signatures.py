@@ -1,0 +1,197 @@
+"""What of a compute block's inputs decides how it is compiled: its signature, from values at a launch, from types when a program is
+checked, or assumed when it is only shown."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.lowering.kernel import ScalarInput, Signature, TensorInput
+from compiler.typed_ast import nodes
+from compiler.typed_ast.constants import names_needing_values, walk
+from compiler.typed_ast.types import DType, FunctionType, Scalar, StaticShape, SymbolicShape, TensorType, Type, UnknownType
+from runtime.tensor import Tensor, dtype_name
+
+
+def signature_of(
+    compute: nodes.Compute,
+    values: Mapping[str, Any],
+    declared: Mapping[str, Type],
+    functions: Mapping[str, nodes.Function],
+    constants: frozenset[str],
+) -> Signature:
+    """The signature of a launch: dtypes, ranks and layouts as they are now. Extents stay run-time arguments."""
+    inputs = {entry.name: entry for entry in compute.inputs}
+    tensors, scalars = [], []
+    for name, value in values.items():
+        entry = inputs.get(name)
+        span = entry.span if entry else compute.span
+        value = as_tensor(value)
+        if isinstance(value, Tensor):
+            array = value.array
+            tensors.append(
+                TensorInput(
+                    name,
+                    _dtype_of(array.dtype, name, span),
+                    _dim_names(declared.get(name), array.ndim),
+                    contiguous=bool(array.flags.c_contiguous),
+                    mutable=entry is not None and entry.mutable,
+                    captured=entry is None,
+                    span=span,
+                    dense_rows=not array.flags.c_contiguous and bool(_rows_are_dense(array)),
+                )
+            )
+        elif isinstance(value, bool | int | float | np.generic):
+            constant = value.item() if isinstance(value, np.generic) else value
+            scalars.append(
+                ScalarInput(name, _scalar_dtype(value, name, span), constant if name in constants else None, entry is None, span)
+            )
+        elif entry is not None:
+            kind = type(value).__name__
+            raise ZyntaxError(Diagnostic("0203", f"`{name}` can't go into a compute block", span, f"a {kind}, not a tensor or number"))
+    return Signature(tensors, scalars, functions)
+
+
+def as_tensor(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return Tensor(value)
+    if isinstance(value, list):
+        try:
+            array = np.array(value)
+        except ValueError:
+            raise ZyntaxError(Diagnostic("0301", "the rows of the list have different lengths")) from None
+        return Tensor(array.astype(np.float32) if array.dtype == np.float64 else array)
+    return value
+
+
+def _dtype_of(dtype: Any, name: str, span: Any) -> DType:
+    try:
+        return DType(dtype_name(dtype))
+    except KeyError:
+        raise ZyntaxError(
+            Diagnostic("0807", f"`{name}` has elements of NumPy type {dtype}, which no kernel computes with", span,
+                       hint=f"convert it first; kernels know {', '.join(d.value for d in DType)}")
+        ) from None
+
+
+def _scalar_dtype(value: Any, name: str, span: Any) -> DType:
+    match value:
+        case bool() | np.bool_():
+            return DType.BOOL
+        case np.generic():
+            return _dtype_of(value.dtype, name, span)
+        case int():
+            return DType.I64
+        case _:
+            return DType.F64
+
+
+def _dim_names(type: Type | None, rank: int) -> tuple[str | None, ...]:
+    """Dim names that the declared type gives; a name is a size inside the block."""
+    if isinstance(type, TensorType) and isinstance(type.shape, SymbolicShape) and type.shape.rank == rank:
+        return tuple(
+            dim.terms[0][0] if dim is not None and len(dim.terms) == 1 and dim.terms[0][1] == 1 and not dim.constant else None
+            for dim in type.shape.dims
+        )
+    return (None,) * rank
+
+
+def static_signature(
+    compute: nodes.Compute, scope: Mapping[str, Type], names: tuple[str, ...], functions: Mapping[str, nodes.Function]
+) -> Signature | None:
+    """The signature as far as types tell it, or None when a dtype or rank is only known at run time."""
+    inputs = {entry.name: entry for entry in compute.inputs}
+    constants = names_needing_values(compute)
+    tensors, scalars = [], []
+    for name in dict.fromkeys((*inputs, *names)):
+        entry = inputs.get(name)
+        type = entry.value.type if entry is not None else scope.get(name)
+        span = entry.span if entry else compute.span
+        match type:
+            case None:
+                continue
+            case Scalar() if name in constants:
+                return None
+            case Scalar(dtype):
+                scalars.append(ScalarInput(name, dtype, None, entry is None, span))
+            case TensorType(Scalar(dtype), shape) if shape.rank is not None:
+                dims: tuple[Any, ...] = _dim_names(type, shape.rank)
+                if isinstance(shape, StaticShape):
+                    dims = shape.dims
+                tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
+            case _ if entry is not None or not _is_callable(type):
+                return None
+            case _:
+                continue
+    return Signature(tensors, scalars, functions)
+
+
+def assumed_signature(
+    compute: nodes.Compute, scope: Mapping[str, Type], names: tuple[str, ...], functions: Mapping[str, nodes.Function]
+) -> Signature:
+    """The signature to show a block under when types leave it open: unknown elements count as f32, an unknown rank is that of the
+    block's own indices, an outer name that is never indexed is an int, and an int whose value decides what is compiled is 1."""
+    inputs = {entry.name: entry for entry in compute.inputs}
+    ranks = {
+        node.value.name: len(node.indices)
+        for node in walk(compute.body)
+        if isinstance(node, nodes.Index) and isinstance(node.value, nodes.Name)
+    }
+    constants = names_needing_values(compute)
+    tensors, scalars = [], []
+    for name in dict.fromkeys((*inputs, *names)):
+        entry = inputs.get(name)
+        type = entry.value.type if entry is not None else scope.get(name)
+        span = entry.span if entry else compute.span
+        match type:
+            case None:
+                continue
+            case Scalar(dtype):
+                scalars.append(ScalarInput(name, dtype, 1 if name in constants else None, entry is None, span))
+            case TensorType(element, shape):
+                dtype = element.dtype if isinstance(element, Scalar) else DType.F32
+                rank = shape.rank if shape.rank is not None else ranks.get(name, 1)
+                dims: tuple[Any, ...] = shape.dims if isinstance(shape, StaticShape) else _dim_names(type, rank)
+                tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
+            case UnknownType() if name in ranks:
+                dims = (None,) * ranks[name]
+                tensors.append(TensorInput(name, DType.F32, dims, True, entry is not None and entry.mutable, entry is None, span))
+            case UnknownType():
+                scalars.append(ScalarInput(name, DType.I64, 1 if name in constants else None, entry is None, span))
+            case _:
+                continue
+    return Signature(tensors, scalars, functions)
+
+
+def _is_callable(type: Type) -> bool:
+    return isinstance(type, FunctionType)
+
+
+def layout_of(name: str, value: Any, constants: frozenset[str]) -> Any:
+    """What of a value decides which kernel runs: quick to compute, coarser than a signature by nothing."""
+    array = value.array if type(value) is Tensor else value if isinstance(value, np.ndarray) else None
+    if array is not None:
+        return name, array.dtype, array.ndim, array.flags.c_contiguous or _rows_are_dense(array)
+    if name in constants:
+        return name, type(value), value
+    if isinstance(value, list):
+        return name, tuple(_shape_of(value)), _first_type(value)
+    return name, type(value)
+
+
+def _rows_are_dense(array: Any) -> str:
+    """Of an array that isn't contiguous: whether the elements of its last axis lie side by side."""
+    return "rows" if array.ndim and array.strides[-1] == array.itemsize else ""
+
+
+def _shape_of(value: Any) -> list[int]:
+    shape = []
+    while isinstance(value, list):
+        shape.append(len(value))
+        value = value[0] if value else None
+    return shape
+
+
+def _first_type(value: Any) -> Any:
+    return as_tensor(value).array.dtype.name
