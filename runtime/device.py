@@ -5,7 +5,7 @@ from collections.abc import Mapping
 KINDS = ("cpu", "cuda", "rocm", "metal", "vulkan")
 
 ABSENT: Mapping[str, str] = {
-    "cuda": "this build runs on the CPU only",
+    "cuda": "no CUDA driver, binding or device was found",
     "rocm": "ROCm is not supported",
     "metal": "Metal is not supported",
     "vulkan": "Vulkan is not supported",
