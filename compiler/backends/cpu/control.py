@@ -5,7 +5,10 @@ from compiler.backends.cpu.threads import thread_loop
 from compiler.backends.llvm import structured
 from compiler.backends.llvm.writer import Value
 from compiler.hir.control import For
+from compiler.hir.core import Binary, dtype_of
+from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Load, SetSlot, Store
+from compiler.hir.types import is_float
 
 
 def loop(frame: Frame, op: For) -> None:
@@ -36,8 +39,8 @@ def _marks(frame: Frame, op: For) -> str:
         group = module.metadata("!{}", distinct=True)
         frame.groups.append((group, independent_memories(op)))
         notes.append(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
-        if not op.carried and not any(isinstance(inner, SetSlot) for inner in op.walk()):
-            # with a carried value this would also allow float sums to be reordered
+        if not op.carried and _straight(op):
+            # with a carried value this would also allow float sums to be reordered; where it can't be done LLVM would say so
             notes.append('!{!"llvm.loop.vectorize.enable", i1 true}')
     unroll = op.mark("unroll")
     if isinstance(unroll, int) and not isinstance(unroll, bool):
@@ -51,6 +54,17 @@ def _marks(frame: Frame, op: For) -> str:
         return ""
     nodes = ["!{self}", *[module.metadata(note) for note in notes]]
     return f", !llvm.loop {module.node(nodes, distinct=True)}"
+
+
+def _straight(op: For) -> bool:
+    """Whether the body is a straight line of what vectors can do: no branch or loop, no slot set, no call of the C library."""
+
+    def plain(inner: Instruction) -> bool:
+        if isinstance(inner, Binary) and inner.operator == "rem":
+            return not is_float(dtype_of(inner.left))
+        return not inner.regions and not isinstance(inner, SetSlot)
+
+    return all(plain(inner) for inner in op.body.body)
 
 
 def independent_memories(op: For) -> frozenset[str]:
