@@ -57,11 +57,14 @@ def _marks(frame: Frame, op: For) -> str:
 
 
 def _straight(op: For) -> bool:
-    """Whether the body is a straight line of what vectors can do: no branch or loop, no slot set, no call of the C library."""
+    """Whether the body is a straight line of what vectors can do: no branch or loop, no slot set, no call of the C library,
+    no element that every iteration writes."""
 
     def plain(inner: Instruction) -> bool:
         if isinstance(inner, Binary) and inner.operator == "rem":
             return not is_float(dtype_of(inner.left))
+        if isinstance(inner, Store):
+            return op.variable.name in inner.symbols
         return not inner.regions and not isinstance(inner, SetSlot)
 
     return all(plain(inner) for inner in op.body.body)
