@@ -10,7 +10,7 @@ import numpy as np
 from compiler.backends.cpu.faults import NativeFault
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.gpu import GridIndex
-from compiler.hir.module import FaultSite
+from compiler.hir.module import FaultSite, Form
 from compiler.lowering.kernel import (
     ResultArgument,
     ResultPlan,
@@ -59,7 +59,11 @@ def launch(kernel: "BuiltKernel", values: Mapping[str, Any], threads: int, compu
     ]
     if len(kernel.nest.parameters) > len(arguments):
         arguments += grid_of(kernel, shapes, sizes)
-    fault = native.run(arguments, threads if sizes.work >= WORTH_THREADS else 1)
+    work = sizes.work
+    if kernel.lowered.function.form is Form.THREAD:
+        # Loops that share out a range by the grid have bounds that only the run knows; their work is at least a look at each element.
+        work = max(work, sum(map(prod, shapes.values())))
+    fault = native.run(arguments, threads if work >= WORTH_THREADS else 1)
     if fault is not None:
         for name, array in saved.items():
             arrays[name][...] = array

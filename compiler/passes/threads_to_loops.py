@@ -272,11 +272,18 @@ class _Fission(ThreadCode):
         turns = self.out.body.alloc(Mem("index", (Affine.of(self.threads),), space=Space.LOCAL), "turns")
         self.each_thread(b, Masks(), lambda s: s.builder.store(turns, s.builder.const(0, "index"), [s.thread]))
         self.each_thread(b, masks, lambda s: s.builder.store(turns, s.builder.index(self.form(op.high, s, s.builder)), [s.thread]))
-        most = b.slot(b.const(0, "index"), "most")
+        most, least = b.slot(b.const(0, "index"), "most"), b.slot(b.const(2**62, "index"), "least")
         with b.loop("t", 0, self.threads) as (inner, loop):
-            inner.set(most, inner.op("max", inner.get(most), inner.load(turns, [loop.variable.name])))
-        last = b.get(most)
-        with b.loop(op.variable.name, self.block_form(op.low, b), last.name, op.step) as (inner, loop):
+            count = inner.load(turns, [loop.variable.name])
+            inner.set(most, inner.op("max", inner.get(most), count))
+            inner.set(least, inner.op("min", inner.get(least), count))
+        last, whole = b.get(most), b.get(least)
+        # Turns that every thread has need no question in the innermost loop: nearly all of them, in a long range.
+        with b.loop(op.variable.name, 0, whole.name) as (inner, loop):
+            self.block[op.variable] = loop.variable
+            with inner.loop("t", 0, self.threads) as (each, thread):
+                self.copier(op.body.body, masks)(Stretch(each, thread.variable.name))
+        with b.loop(op.variable.name, whole.name, last.name) as (inner, loop):
             self.block[op.variable] = loop.variable
             with inner.loop("t", 0, self.threads) as (each, thread):
                 t = thread.variable.name
