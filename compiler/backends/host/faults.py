@@ -62,7 +62,7 @@ def translated(error: BaseException) -> ZyntaxError:
             return _error("0804", "out of memory", span)
         case KeyboardInterrupt():
             return _error("0809", "interrupted", span)
-        case NameError():
+        case NameError() if _raised_by_program(error.__traceback__):
             found_name = re.search("'([A-Za-z_][A-Za-z0-9_]*)", str(error))
             if found_name is not None:
                 name = found_name[1]
@@ -75,6 +75,13 @@ def translated(error: BaseException) -> ZyntaxError:
 
 def _error(code: str, message: str, span: Span | None, hint: str | None = None) -> ZyntaxError:
     return ZyntaxError(Diagnostic(code, message, span, hint=hint))
+
+
+def _raised_by_program(traceback: TracebackType | None) -> bool:
+    """Whether the innermost frame is the program's own: a fault of that kind elsewhere is ours."""
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback is not None and POSITIONS in traceback.tb_frame.f_globals
 
 
 def program_span(trace: TracebackType | None) -> Span | None:
