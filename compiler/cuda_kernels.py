@@ -19,7 +19,6 @@ from compiler.kernels import ComputeBlock
 from compiler.launching import grid_of, grouped, number_of
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
-from compiler.schedule.threads import BLOCK
 from compiler.signatures import signature_of
 from compiler.source import Sources
 from compiler.typed_ast import nodes
@@ -106,7 +105,7 @@ def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources, compute: nodes.Comput
         signature = ["pointer" if p.kind in ("memory", "fault") else _packed(p.dtype) for p in entry.parameters]
         if any(p.kind == "tensor_map" for p in entry.parameters):
             raise ZyntaxError(Diagnostic("0109", "bulk copies are valid, but no launch makes their tensor maps yet"))
-        block = entry.block or (BLOCK, 1, 1)
+        block = entry.block or (1, 1, 1)
         plans.append(LaunchPlan(loaded.kernel(entry.symbol), signature, (1, 1, 1), block, shared=entry.dynamic_bytes, where=where))
     return LoadedKernel(kernel, module.entries, plans)
 
@@ -158,9 +157,9 @@ class _Launching:
             known = index_values(kernel.built.nest, arguments)
             shared = [self.workspace(mem, known) for mem in kernel.launches.workspaces]
             for number, extra in kernel.launches.steps(known):
-                threads, plan = kernel.launches.launches[number].threads(known), self.loaded.plans[number]
-                if threads > 0:
-                    plan.resize((-(-threads // BLOCK), 1, 1))
+                blocks, plan = kernel.launches.launches[number].blocks(known), self.loaded.plans[number]
+                if blocks > 0:
+                    plan.resize((blocks, 1, 1))
                     plan(stream, *arguments, *shared, *extra, record)
         if self.loaded.checked:
             self.require_no_fault(record)

@@ -20,9 +20,10 @@ from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.launching import grid_of, tensor_arrays, value_of
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
+from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.nest import marked
 from compiler.schedule.place import NotPlaceable, place
-from compiler.schedule.threads import BLOCK, Launch, Launches, launches_of, thread_table
+from compiler.schedule.threads import launches_of, thread_table
 from compiler.signatures import signature_of
 from compiler.typed_ast import nodes
 from runtime.tensor import numpy_dtype
@@ -113,9 +114,9 @@ def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Comp
 
 
 def _run(launch: Launch, arguments: list[Any], known: Mapping[str, int]) -> None:
-    threads = launch.threads(known)
-    if threads > 0:
-        interpret(launch.function, arguments, grid=(-(-threads // BLOCK), 1, 1))
+    blocks = launch.blocks(known)
+    if blocks > 0:
+        interpret(launch.function, arguments, grid=(blocks, 1, 1))
 
 
 def index_values(function: HirFunction, arguments: list[Any]) -> dict[str, int]:

@@ -4,16 +4,15 @@ nest has. A loop that is shared out to threads becomes a launch; what stands bet
 Values that a launch needs from before it are computed again when they are pure (sizes, constants); memory that several
 launches share is handed to all of them as a workspace."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Mapping, Sequence
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, evolve
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import For
-from compiler.hir.core import Binary, Const, Contract, Index, Reduce, Scan, dtype_of
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Effect, Instruction, Region, Role, Value
 from compiler.hir.library import Sort
@@ -21,8 +20,9 @@ from compiler.hir.memory import Alloc, mem_of
 from compiler.hir.module import CallingConvention, Form, HirFunction, HirKernelInfo, LaunchBounds
 from compiler.hir.types import INDEX, Mem, Space
 from compiler.schedule.field import axes_contiguous
+from compiler.schedule.launches import Launch, Launches, SortPasses
 from compiler.schedule.materialise import common_axes
-from compiler.schedule.merge_sort import merge_pass, passes
+from compiler.schedule.merge_sort import merge_pass
 from compiler.schedule.place import NotPlaceable
 from compiler.schedule.table import AxisPlan, Table
 
@@ -39,57 +39,6 @@ def thread_table(field: HirFunction) -> Table:
     plans = [AxisPlan(axis, "thread") for axis in common]
     plans += [AxisPlan(axis, "thread" if not common and number == 0 else "time") for number, axis in enumerate(rest)]
     return Table(plans, ["one thread an element, neighbours along contiguous memory"])
-
-
-@frozen
-class Launch:
-    """One launch: a function in form C, and the forms whose product is the number of threads."""
-
-    function: HirFunction
-    counts: tuple[Affine, ...]
-    before: tuple[Instruction, ...]
-
-    def threads(self, sizes: Mapping[str, int]) -> int:
-        """How many threads do something, for these values of the function's `index` parameters."""
-        known = dict(sizes)
-        for op in self.before:
-            _evaluate(op, known)
-        return prod(max(0, count.evaluate(lambda name: known[name])) for count in self.counts)
-
-
-@frozen
-class SortPasses:
-    """The passes of a sort: there and back, again and again, until the runs are as long as `extent`."""
-
-    there: Launch
-    back: Launch
-    extent: Affine
-
-
-@frozen
-class Launches:
-    """A kernel as launches in order, and the workspaces that they share: memory parameters behind the kernel's own."""
-
-    stages: tuple[Launch | SortPasses, ...]
-    workspaces: tuple[Mem, ...]
-
-    @property
-    def launches(self) -> tuple[Launch, ...]:
-        """Every launch once."""
-        return tuple(one for stage in self.stages for one in ((stage.there, stage.back) if isinstance(stage, SortPasses) else (stage,)))
-
-    def steps(self, sizes: Mapping[str, int]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """What is launched, in order: the number of a launch in `launches`, and the values behind its ordinary arguments."""
-        number = 0
-        for stage in self.stages:
-            if isinstance(stage, Launch):
-                yield number, ()
-                number += 1
-                continue
-            for there, back in passes(stage.extent.evaluate(sizes.__getitem__)):
-                yield number, (there,)
-                yield number + 1, (back,)
-            number += 2
 
 
 @define(eq=False)
@@ -184,7 +133,7 @@ class _Start:
             workgroup=(BLOCK, 1, 1),
         )
         made.calling_convention, made.sites = CallingConvention.KERNEL, function.sites
-        return Launch(made, counts, tuple(self.around.pure))
+        return Launch(made, counts, tuple(self.around.pure), BLOCK)
 
 
 def _stage(around: _Around, group: _Group, number: int) -> Launch | SortPasses:
@@ -215,9 +164,9 @@ def _launch(around: _Around, group: _Group, number: int) -> Launch:
     start = _Start(around, str(number))
     b, copy, values, boxes, place = start.out.body, start.copy, start.values, start.boxes, start.place
     loop = group.loop
-    if loop is not None and (loop.carried or loop.step < 0):
+    if loop is not None and loop.carried:
         raise NotPlaceable("a loop over threads that carries values")
-    length = Affine((), 1) if loop is None else (loop.high - loop.low).ceildiv(loop.step)
+    length = Affine((), 1) if loop is None else _iterations(loop)
     with b.when(b.inbounds(place, copy.form(length))) as inner:
         mine = group.made()
         for value, box in boxes.items():
@@ -232,6 +181,11 @@ def _launch(around: _Around, group: _Group, number: int) -> Launch:
             if value in mine:
                 inner.store(box, values[value], [0])
     return start.finish((length,))
+
+
+def _iterations(loop: For) -> Affine:
+    """How many iterations a loop has, up or down; not above 0 where it has none."""
+    return (loop.high - loop.low).ceildiv(loop.step) if loop.step > 0 else (loop.low - loop.high).ceildiv(-loop.step)
 
 
 class _Copy:
@@ -269,22 +223,3 @@ class _Copy:
             made.parameters.append(self.values[parameter])
         self.all(region.body, b.child(made))
         return made
-
-
-def _evaluate(op: Instruction, known: dict[str, int]) -> None:
-    """Index arithmetic of the launch on the host; other pure values don't decide on numbers of threads."""
-    match op:
-        case Index(of=of) if known.keys() >= set(of.names):
-            known[op.result.name] = of.evaluate(lambda name: known[name])
-        case Const(value=value):
-            known[op.result.name] = int(value) if value == value and abs(value) < 2**63 else 0
-        case Binary(operator=operator, left=left, right=right) if left.name in known and right.name in known:
-            a, c = known[left.name], known[right.name]
-            results = {"add": a + c, "sub": a - c, "mul": a * c, "min": min(a, c), "max": max(a, c)}
-            if operator in results:
-                known[op.result.name] = results[operator]
-            elif operator in ("div", "rem") and c:
-                quotient = abs(a) // abs(c) * (1 if (a < 0) == (c < 0) else -1)
-                known[op.result.name] = quotient if operator == "div" else a - c * quotient
-        case _:
-            pass

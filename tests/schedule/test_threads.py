@@ -6,7 +6,7 @@ import pytest
 from compiler.hir.interpret import interpret
 from compiler.hir.verify import verify
 from compiler.schedule.place import place
-from compiler.schedule.threads import BLOCK, launches_of, thread_table
+from compiler.schedule.threads import launches_of, thread_table
 from tests.schedule.fields import EXAMPLES, Example
 from tests.schedule.test_place import case, sizes_for
 
@@ -24,9 +24,9 @@ def test_launches_mean_the_field(example: Example) -> None:
         arrays, expected = case(example, sizes)
         shared = [np.zeros([int(dim.evaluate(known.__getitem__)) for dim in mem.dims], np.float32) for mem in launches.workspaces]
         for launch in launches.launches:
-            threads = launch.threads(known)
-            if threads > 0:
-                interpret(launch.function, [*arrays, *sizes, *shared], grid=(-(-threads // BLOCK), 1, 1))
+            blocks = launch.blocks(known)
+            if blocks > 0:
+                interpret(launch.function, [*arrays, *sizes, *shared], grid=(blocks, 1, 1))
         np.testing.assert_allclose(arrays[-1], expected, rtol=2e-5, atol=2e-5, err_msg=str(sizes))
 
 
