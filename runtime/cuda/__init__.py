@@ -6,7 +6,7 @@
     stream      streams and events; waiting with time limits
     memory      the pool of device memory; host: pinned and registered memory; copies: between them
     module      images loaded by content, kernels; arguments, launch: calling them; graph: sequences recorded
-    array       arrays on a device; interop, dlpack: in and out without a copy
+    array       arrays on a device; interop: in and out without a copy (`runtime.dlpack` has the structures)
     gpu         all of it for one device: `gpu(0)`
 
     found = gpu(0)

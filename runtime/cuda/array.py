@@ -33,7 +33,7 @@ class DeviceArray:
     """Elements of `dtype` (`f32`, `bf16`...) at `pointer`, `strides` counted in elements. `int(array)` is the address, so that it
     stands for a pointer among a kernel's arguments."""
 
-    __slots__ = ("__weakref__", "dtype", "owner", "pointer", "shape", "stream", "strides")
+    __slots__ = ("__weakref__", "dtype", "owner", "pointer", "read_only", "shape", "stream", "strides")
 
     def __init__(
         self,
@@ -43,7 +43,9 @@ class DeviceArray:
         dtype: str,
         stream: Stream,
         strides: Sequence[int] | None = None,
+        read_only: bool = False,
     ) -> None:
+        self.read_only = read_only
         self.owner, self.pointer, self.shape, self.dtype, self.stream = owner, pointer, tuple(shape), dtype, stream
         self.strides = contiguous_strides(self.shape) if strides is None else tuple(strides)
 
@@ -99,7 +101,7 @@ class DeviceArray:
         return export_dlpack(self, stream, max_version, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from runtime.cuda.dlpack import CUDA
+        from runtime.dlpack import CUDA
 
         return CUDA, self.device.ordinal
 

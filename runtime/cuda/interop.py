@@ -8,8 +8,8 @@ import numpy as np
 
 from runtime.cuda.array import Borrowed, DeviceArray
 from runtime.cuda.device import CudaDevice
-from runtime.cuda.dlpack import CUDA, Description, Taken, make_capsule
 from runtime.cuda.stream import LEGACY, PER_THREAD, Stream
+from runtime.dlpack import CUDA, ON_DEVICE, Description, Taken, capsule_of, make_capsule
 from runtime.tensor import DTYPES, dtype_name
 
 Export = dict[str, Any]
@@ -28,7 +28,7 @@ def cuda_array_interface(array: DeviceArray) -> Export:
         "version": 3,
         "shape": array.shape,
         "typestr": _BFLOAT if array.dtype == "bf16" else dtype.str,
-        "data": (array.pointer, False),
+        "data": (array.pointer, array.read_only),
         "strides": strides,
         "stream": array.stream.number,
     }
@@ -60,7 +60,7 @@ def export_dlpack(
         else:
             # another library's stream may be destroyed before the memory is free: it can't be waited for then
             array.owner.export()
-    described = Description(array.pointer, array.device.ordinal, array.shape, array.strides, array.dtype)
+    described = Description(array.pointer, CUDA, array.device.ordinal, array.shape, array.strides, array.dtype, array.read_only)
     return make_capsule(described, array, versioned=max_version is not None and max_version[0] >= 1)
 
 
@@ -77,18 +77,13 @@ def import_array(source: Any, stream: Stream) -> DeviceArray:
 def import_dlpack(source: Any, stream: Stream) -> DeviceArray:
     """An array by DLPack. The producer makes `stream` wait for its own work."""
     kind, ordinal = (int(part) for part in source.__dlpack_device__())
-    if kind != CUDA:
+    if kind not in ON_DEVICE:
         raise ValueError("the array does not lie on a CUDA device")
     _require_device(stream.device, ordinal)
-    try:
-        capsule = source.__dlpack__(stream=stream.number, max_version=(1, 0))
-    except TypeError:
-        # producers older than DLPack 1.0
-        capsule = source.__dlpack__(stream=stream.number)
-    taken = Taken(capsule)
+    taken = Taken(capsule_of(source, stream=stream.number))
     found = taken.description
     owner = Borrowed(stream.device, taken, stream)
-    return DeviceArray(owner, found.pointer, found.shape, found.dtype, stream, found.strides)
+    return DeviceArray(owner, found.pointer, found.shape, found.dtype, stream, found.strides, found.read_only)
 
 
 def import_cuda_array(source: Any, stream: Stream) -> DeviceArray:
@@ -96,7 +91,7 @@ def import_cuda_array(source: Any, stream: Stream) -> DeviceArray:
     interface: Export = source.__cuda_array_interface__
     if interface.get("mask") is not None:
         raise ValueError("masked arrays are not supported")
-    pointer, _ = interface["data"]
+    pointer, read_only = interface["data"]
     typestr = interface["typestr"]
     if sys.byteorder == "little" and typestr[0] == ">":
         raise ValueError("arrays in the other byte order are not supported")
@@ -113,7 +108,18 @@ def import_cuda_array(source: Any, stream: Stream) -> DeviceArray:
         stream.wait(_foreign_stream(stream.device, int(theirs)))
     owner = Borrowed(stream.device, source, stream)
     elements = None if strides is None else tuple(stride // itemsize for stride in strides)
-    return DeviceArray(owner, int(pointer or 0), interface["shape"], dtype, stream, elements)
+    return DeviceArray(owner, int(pointer or 0), interface["shape"], dtype, stream, elements, bool(read_only))
+
+
+def callers_stream(source: Any, device: CudaDevice) -> Stream:
+    """The stream on which whoever has this array goes on working: what its array interface says (CuPy's current one), PyTorch's
+    current one, else the legacy default stream, which every blocking stream of the process waits for."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(source, torch.Tensor):
+        number = int(torch.cuda.current_stream(device.ordinal).cuda_stream)
+    else:
+        number = int(getattr(source, "__cuda_array_interface__", {}).get("stream") or LEGACY)
+    return _foreign_stream(device, number or LEGACY)
 
 
 def _name(typestr: str) -> str:

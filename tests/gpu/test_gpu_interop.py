@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 
-from runtime.cuda import dlpack
+from runtime import dlpack
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.interop import import_array, import_cuda_array, import_dlpack

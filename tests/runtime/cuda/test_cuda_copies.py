@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from runtime.cuda import dlpack
+from runtime import dlpack
 from runtime.cuda.array import Borrowed, DeviceArray, contiguous_strides
 from runtime.cuda.copies import copy, download, fill, to_device, to_host, upload
 from runtime.cuda.errors import CudaOutOfMemory, CudaTimeout

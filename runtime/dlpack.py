@@ -1,13 +1,23 @@
-"""DLPack's structures, and capsules that hold them. What they mean for memory and streams is said in `interop`."""
+"""DLPack's structures, and capsules that hold them, for memory of any device. What they mean for streams is said in `cuda.interop`;
+arrays on the host come in here, those of types that NumPy doesn't know (bf16) too."""
 
 import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from attrs import frozen
 
-CUDA = 2
-"""DLPack's number of CUDA memory."""
+from runtime.tensor import DTYPES, Array, dtype_name
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
+"""DLPack's numbers of kinds of memory: ordinary, on a device, pinned, and managed by the driver."""
+
+ON_HOST = frozenset({CPU, CUDA_HOST})
+ON_DEVICE = frozenset({CUDA, CUDA_MANAGED})
+
+READ_ONLY = 1
+"""The flag of a tensor that its consumer may not change."""
 
 _KINDS = {"i": 0, "u": 1, "f": 2, "bf": 4, "bool": 6}
 _NAMES = {number: name for name, number in _KINDS.items()}
@@ -89,10 +99,12 @@ class Description:
     """A tensor as DLPack tells of it: strides in elements, the type by a program's name."""
 
     pointer: int
+    kind: int
     ordinal: int
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
     dtype: str
+    read_only: bool = False
 
 
 def type_code(dtype: str) -> tuple[int, int]:
@@ -111,15 +123,20 @@ def type_name(code: int, bits: int, lanes: int) -> str:
 
 
 def make_capsule(described: Description, owner: Any, versioned: bool) -> Any:
-    """A capsule that keeps `owner` alive until its consumer calls the deleter."""
+    """A capsule that keeps `owner` alive until its consumer calls the deleter. BufferError where the older structure can't say that
+    the memory is read-only."""
+    if described.read_only and not versioned:
+        raise BufferError("the array is read-only, which DLPack before 1.0 can't say: copy it first")
     count = len(described.shape)
     shape = (ctypes.c_int64 * max(1, count))(*described.shape)
     strides = (ctypes.c_int64 * max(1, count))(*(described.strides or ()))
     managed = _Versioned(major=1, minor=0) if versioned else _Managed()
     managed.deleter = _DELETE
+    if isinstance(managed, _Versioned) and described.read_only:
+        managed.flags = READ_ONLY
     tensor = managed.tensor
     tensor.data = described.pointer
-    tensor.device = _Device(CUDA, described.ordinal)
+    tensor.device = _Device(described.kind, described.ordinal)
     tensor.dimensions = count
     tensor.type = _Type(*type_code(described.dtype), 1)
     tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
@@ -148,7 +165,7 @@ class Taken:
         managed = _STRUCTURES[name].from_address(self._address)
         if isinstance(managed, _Versioned) and managed.major > 1:
             raise ValueError(f"DLPack {managed.major}.{managed.minor} is not supported, 1.0 is")
-        self.description = _describe(managed.tensor)
+        self.description = _describe(managed.tensor, isinstance(managed, _Versioned) and bool(managed.flags & READ_ONLY))
         _rename(capsule, _USED[name])
         self._delete = managed.deleter if managed.deleter else None
 
@@ -157,15 +174,65 @@ class Taken:
             self._delete(self._address)
 
 
-def _describe(tensor: Any) -> Description:
+def _describe(tensor: Any, read_only: bool) -> Description:
     count = tensor.dimensions
-    if tensor.device.kind != CUDA:
-        raise ValueError("the tensor does not lie on a CUDA device")
     strides: Sequence[int] | None = tensor.strides[:count] if tensor.strides else None
     return Description(
         pointer=(tensor.data or 0) + tensor.byte_offset,
+        kind=tensor.device.kind,
         ordinal=tensor.device.ordinal,
         shape=tuple(tensor.shape[:count]),
         strides=None if strides is None else tuple(strides),
         dtype=type_name(tensor.type.code, tensor.type.bits, tensor.type.lanes),
+        read_only=read_only,
     )
+
+
+def capsule_of(source: Any, **options: Any) -> Any:
+    """The source's capsule: of DLPack 1.0 where it has that, older otherwise."""
+    try:
+        return source.__dlpack__(max_version=(1, 0), **options)
+    except TypeError:
+        return source.__dlpack__(**options)
+
+
+class _Seen:
+    """What an array over another library's memory keeps: NumPy reads the interface, and keeps this object as the array's base."""
+
+    __slots__ = ("__array_interface__", "taken")
+
+    def __init__(self, taken: Taken) -> None:
+        found = taken.description
+        dtype = DTYPES[found.dtype]
+        self.taken = taken
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": found.shape,
+            # a type that NumPy has no letters for is read as bytes and named afterwards
+            "typestr": f"<V{dtype.itemsize}" if dtype.kind == "V" else dtype.str,
+            "data": (found.pointer, found.read_only),
+            "strides": None if found.strides is None else tuple(stride * dtype.itemsize for stride in found.strides),
+        }
+
+
+def import_host_array(source: Any) -> Array:
+    """An array over the source's memory on the host. An older capsule says nothing of writing: what it holds may be written, as other
+    libraries take it too. ValueError for elements that programs don't know and for memory elsewhere."""
+    taken = Taken(capsule_of(source))
+    found = taken.description
+    if found.kind not in ON_HOST:
+        raise ValueError("the tensor does not lie on the host")
+    if 0 in found.shape:
+        # where nothing lies there need be no address
+        return np.empty(found.shape, DTYPES[found.dtype])
+    return np.asarray(_Seen(taken)).view(DTYPES[found.dtype])
+
+
+def export_host_array(array: Array, versioned: bool) -> Any:
+    """A capsule over an array's memory; BufferError for strides that are no multiple of an element."""
+    if any(stride % array.itemsize for stride in array.strides):
+        raise BufferError("strides that are no multiple of the element's size can't be exported: copy the array first")
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    pointer = int(array.__array_interface__["data"][0])
+    read_only = not array.flags.writeable
+    return make_capsule(Description(pointer, CPU, 0, array.shape, strides, dtype_name(array.dtype), read_only), array, versioned)
