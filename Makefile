@@ -20,6 +20,7 @@ test:
 # The long runs: thousands of random nests and mutated programs, every kernel in every layout and size.
 slow:
 	$(PYTHON) -m tests.random_nests 2000
+	$(PYTHON) -m tests.random_nests 1000 --device emulator
 	ZYNTAX_EXHAUSTIVE=1 $(PYTHON) -m pytest tests/kernels
 	$(PYTHON) -m tests.mutations 10000
 

@@ -1,10 +1,14 @@
-"""The first two hundred random programs; `python -m tests.random_nests 2000` runs more."""
+"""The first two hundred random programs on the CPU, and some on the emulator, assembled for GPUs; `python -m tests.random_nests 2000`
+runs more."""
 
 import pytest
 
-from tests.random_nests import random_program, run
+from compiler.backends.nvptx.assemble import can_assemble
+from tests.random_nests.families import FAMILIES, random_program
+from tests.random_nests.running import FAULTS, TARGETS, assembled, run, run_on
 
 BATCH = 10
+EMULATED = 100
 
 
 @pytest.mark.parametrize("first", range(0, 200, BATCH))
@@ -13,8 +17,24 @@ def test_python_interpreter_and_native_code_agree(first: int) -> None:
         program = random_program(seed)
         try:
             run(program)
-        except Exception as error:
+        except FAULTS as error:
             raise AssertionError(f"{program}\n{error}") from error
+
+
+@pytest.mark.parametrize("first", range(1000, 1000 + EMULATED, BATCH))
+def test_emulator_cpu_and_python_agree_and_the_launches_assemble(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        program = random_program(seed)
+        try:
+            emulated = run_on("emulator", program)
+            if emulated is not None and can_assemble():
+                assembled(emulated, TARGETS[seed % len(TARGETS)])
+        except FAULTS as error:
+            raise AssertionError(f"{program}\n{error}") from error
+
+
+def test_the_emulated_programs_are_of_every_family() -> None:
+    assert {random_program(seed).family for seed in range(1000, 1000 + EMULATED)} == set(FAMILIES)
 
 
 def test_programs_of_a_seed_are_the_same() -> None:
