@@ -1,0 +1,203 @@
+"""A function's body as stages, each a launch of its own: what stands in which, what a launch takes over from those before it, and the
+beginning and the end that all launches of a kernel have.
+
+Values that a launch needs from before it are computed again when they are pure (sizes, constants); memory that several launches
+share is handed to all of them as a workspace."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from attrs import Factory, define, evolve
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.control import For
+from compiler.hir.core import dtype_of
+from compiler.hir.gpu import GridIndex
+from compiler.hir.instruction import Effect, Instruction, Region, Role, Value
+from compiler.hir.library import Sort
+from compiler.hir.memory import Alloc, mem_of
+from compiler.hir.module import CallingConvention, Form, HirFunction, HirKernelInfo, LaunchBounds
+from compiler.hir.types import Mem, Space
+from compiler.schedule.launches import Launch
+from compiler.schedule.place import NotPlaceable
+
+Dims = tuple[int, int, int]
+
+
+@define(eq=False)
+class Group:
+    """Instructions of one stage: a loop that stands alone in it, a sort, or what lies between these."""
+
+    body: list[Instruction] = Factory(list)
+    loop: For | None = None
+    sort: Sort | None = None
+
+    def results(self) -> set[Value]:
+        """What it computes, for others to use."""
+        return {result for op in self.body for result in op.results}
+
+    def uses(self, value: Value) -> bool:
+        return any(value in inner.operand_values or value.name in inner.symbols for op in self.body for inner in op.walk())
+
+
+@define(eq=False)
+class Around:
+    """What all launches of a kernel have in common. `memories` are the workspaces: `shared` memories, a memory of one element for each
+    value that one launch computes and another reads (`handed`), and `others` by what they belong to (the second memories of what is
+    sorted, partial results), by their place among the workspaces."""
+
+    function: HirFunction
+    groups: Sequence[Group]
+    shared: Sequence[Alloc]
+    handed: Sequence[Value]
+    memories: Sequence[Mem]
+    others: Mapping[Value, int]
+    pure: Sequence[Instruction]
+
+
+def stages_of(
+    function: HirFunction, alone: Callable[[Instruction], bool], partial: Callable[[Instruction], Mapping[Value, Mem]] = lambda op: {}
+) -> Around:
+    """The groups of a function: each loop that is `alone` makes one. `partial`: further memories that the stage of an instruction
+    needs, by the value that they belong to."""
+    shared = [op for op in function.body.body if isinstance(op, Alloc)]
+    pure: list[Instruction] = []
+    known: set[Value] = {*function.parameters, *(op.result for op in shared)}
+    names = {value.name for value in known} | set(function.axes)
+    groups: list[Group] = []
+    for op in function.body.body:
+        if isinstance(op, Alloc):
+            continue
+        if op.effects is Effect.PURE and not op.regions and known.issuperset(op.operand_values) and names.issuperset(op.symbols):
+            pure.append(op)
+            known.update(op.results)
+            names.update(result.name for result in op.results)
+        elif isinstance(op, For) and alone(op):
+            groups.append(Group([op], op))
+        elif isinstance(op, Sort):
+            groups.append(Group([op], sort=op))
+        else:
+            if not groups or groups[-1].loop is not None or groups[-1].sort is not None:
+                groups.append(Group())
+            groups[-1].body.append(op)
+    handed = [value for group in groups for value in group.results() if any(other.uses(value) for other in groups if other is not group)]
+    handed.sort(key=lambda value: value.name)
+    memories = [*(evolve(op.type, space=Space.GLOBAL) for op in shared), *(Mem(dtype_of(value), (Affine((), 1),)) for value in handed)]
+    others: dict[Value, int] = {}
+    for group in groups:
+        wanted = {value: _copied(value) for value in (group.sort.keys, *group.sort.payload)} if group.sort is not None else {}
+        for value, mem in {**wanted, **(partial(group.loop) if group.loop is not None else {})}.items():
+            if value not in others:
+                others[value] = len(memories)
+                memories.append(mem)
+    return Around(function, groups, shared, handed, memories, others, pure)
+
+
+def _copied(value: Value) -> Mem:
+    return Mem(mem_of(value).dtype, mem_of(value).dims)
+
+
+class Start:
+    """The beginning of a launch's function: parameters, what is pure, where the thread stands. `place`: its number in the grid."""
+
+    def __init__(self, around: Around, name: str, block: Dims) -> None:
+        self.around, self.block = around, block
+        self.out = FunctionBuilder(f"{around.function.name}_{name}", Form.THREAD)
+        self.values: dict[Value, Value] = {}
+        for parameter in around.function.parameters:
+            self.values[parameter] = self.out.parameter(parameter.name, parameter.type)
+        names = [op.result.name for op in around.shared] + [f"{value.name}_handed" for value in around.handed]
+        names += [f"{value.name}_other" for value in around.others]
+        self.workspaces = [self.out.parameter(name, mem) for name, mem in zip(names, around.memories, strict=True)]
+        self.values.update(zip((op.result for op in around.shared), self.workspaces, strict=False))
+        self.boxes = dict(zip(around.handed, self.workspaces[len(around.shared) :], strict=False))
+        self.copy = Copy(self.out, self.values)
+        self.copy.all(around.pure, self.out.body)
+        self.thread = self._thread()
+        self.number = self.out.body.emit(GridIndex(operator="block_idx", dim="x")).result
+        self.place = Affine.of(self.number.name) * self.threads + self.thread
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        x, y, z = self.block
+        return x * y * z
+
+    def _thread(self) -> Affine:
+        """The thread's number in its block."""
+        number, below = Affine(), 1
+        for dim, extent in zip("xyz", self.block, strict=True):
+            if extent > 1 or dim == "x":
+                number = number + Affine.of(self.out.body.emit(GridIndex(operator="thread_idx", dim=dim)).result.name) * below
+            below *= extent
+        return number
+
+    def take(self, group: Group, b: Builder) -> None:
+        """Loads what other stages have computed for this one."""
+        own = group.results()
+        for value, box in self.boxes.items():
+            if value not in own and group.uses(value):
+                self.values[value] = b.load(box, [0], name=value.name)
+
+    def give(self, group: Group, b: Builder) -> None:
+        """Stores what this stage has computed for others."""
+        own = group.results()
+        for value, box in self.boxes.items():
+            if value in own:
+                b.store(box, self.values[value], [0])
+
+    def finish(self, counts: tuple[Affine, ...], share: int) -> Launch:
+        """The launch; `share`: how many iterations of those that the counts say a block does."""
+        function, made = self.around.function, self.out.finish()
+        info = function.kernel_info or HirKernelInfo()
+        made.kernel_info = HirKernelInfo(
+            kernel_type=info.kernel_type,
+            launch_bounds=LaunchBounds(self.threads),
+            max_registers=info.max_registers,
+            workgroup=self.block,
+        )
+        made.calling_convention, made.sites = CallingConvention.KERNEL, function.sites
+        return Launch(made, counts, tuple(self.around.pure), share)
+
+
+class Copy:
+    """Instructions put into another function, names kept where they are free."""
+
+    def __init__(self, out: FunctionBuilder, values: dict[Value, Value]) -> None:
+        self.out, self.values = out, values
+
+    def all(self, ops: Sequence[Instruction], b: Builder) -> None:
+        for op in ops:
+            self.one(op, b)
+
+    def value(self, value: Value) -> Value:
+        return self.values[value]
+
+    def form(self, form: Affine) -> Affine:
+        names = {old.name: new.name for old, new in self.values.items() if old.name != new.name and old.name in form.names}
+        return form.substitute(names)
+
+    def one(self, op: Instruction, b: Builder) -> None:
+        if isinstance(op, Alloc) and any(dim.value is None for dim in op.type.dims):
+            raise NotPlaceable("a buffer of a thread whose extent is only known as it runs")
+        regions = {}
+        for name in op.fields(Role.REGION, Role.OPTIONAL_REGION):
+            old = getattr(op, name)
+            regions[name] = None if old is None else self.region(old, b)
+        changes = {"place": "time"} if isinstance(op, For) else {}
+        made = b.emit(rebuilt(op, self.value, self.form, regions, **changes), op.results[0].name if op.results else "")
+        self.values.update(zip(op.results, made.results, strict=True))
+
+    def region(self, region: Region, b: Builder) -> Region:
+        made = Region()
+        for parameter in region.parameters:
+            self.values[parameter] = self.out.value(parameter.name, parameter.type)
+            made.parameters.append(self.values[parameter])
+        self.all(region.body, b.child(made))
+        return made
+
+
+def iterations(loop: For) -> Affine:
+    """How many iterations a loop has, up or down; not above 0 where it has none."""
+    return (loop.high - loop.low).ceildiv(loop.step) if loop.step > 0 else (loop.low - loop.high).ceildiv(-loop.step)
