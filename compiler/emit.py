@@ -1,11 +1,10 @@
 """A program at each stage of its way down, as text or bytes: what `compile --emit` shows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.typed_ast import nodes
-from compiler.typed_ast.constants import walk
+from compiler.program_kernels import kernels, module_name
 
 if TYPE_CHECKING:
     from compiler.driver import Session
@@ -14,10 +13,13 @@ if TYPE_CHECKING:
 
 
 def emit(session: "Session", stage: str, target: str | None = None) -> str | bytes:
-    """The stage `ast`, `typed-ast`, `hir`, `hir-after=PASS`, `schedule`, `llvm`, `asm` or `obj`; for a GPU `target` (`sm_90`) `hir`
-    (its kernels in form C), `llvm`, `ptx` or `cubin`."""
+    """The stage `ast`, `typed-ast`, `hir`, `hir-after=PASS`, `schedule`, `llvm`, `asm` or `obj`; for a GPU `target` (`sm_90`) one of
+    `emit_gpu.STAGES`."""
     if target is not None:
-        return _for_gpu(session, stage, target)
+        from compiler.backends.nvptx.target import gpu_target
+        from compiler.emit_gpu import GpuProgram
+
+        return GpuProgram(session, gpu_target(target)).stage(stage)
     match stage:
         case "ast":
             from compiler.typed_ast.json import to_json
@@ -41,55 +43,11 @@ def emit(session: "Session", stage: str, target: str | None = None) -> str | byt
             return _module_text(session, _after(stage.removeprefix("hir-after=")))
 
 
-def _for_gpu(session: "Session", stage: str, name: str) -> str | bytes:
-    """All kernels of the program in one file, for one NVIDIA architecture."""
-    from compiler.backends.nvptx.assemble import assemble
-    from compiler.backends.nvptx.compile import compile_kernels
-    from compiler.backends.nvptx.target import gpu_target
-    from compiler.device_kernels import thread_kernel
-    from compiler.hir.module import HirModule
-    from compiler.hir.text import print_module
-
-    target = gpu_target(name)
-    module = HirModule(_name(session))
-    for compute, kernel in kernels(session):
-        for function in thread_kernel(kernel, compute).functions:
-            module.add(function)
-    if stage == "hir":
-        return print_module(module)
-    made = compile_kernels(module, target, session.sources)
-    match stage:
-        case "llvm":
-            return made.llvm
-        case "ptx":
-            return made.text
-        case _:
-            return assemble(made).bytes
-
-
-def kernels(session: "Session") -> "Iterator[tuple[nodes.Compute, BuiltKernel]]":
-    """Every compute block of the program, built for the types that are known; where a dtype is only known at run time, for f32
-    and the rank that the block's indices show."""
-    from compiler.kernels import build
-    from compiler.signatures import assumed_signature
-    from compiler.typed_ast.free_names import free_names
-
-    program = session.check()
-    functions = {s.name: s for s in program.statements if isinstance(s, nodes.Function)}
-    blocks = [node for node in walk(program) if isinstance(node, nodes.Compute)]
-    for number, compute in enumerate(blocks):
-        kernel = session.built(compute)
-        if kernel is None:
-            signature = assumed_signature(compute, session.scope_of(compute), free_names(compute), functions)
-            kernel = build(compute, signature, session.kernel_options)
-        yield compute, kernel.named((compute.kernel.name if compute.kernel else None) or f"kernel{number}")
-
-
 def _module_text(session: "Session", stage: "Callable[[BuiltKernel], HirFunction]") -> str:
     from compiler.hir.module import HirModule
     from compiler.hir.text import print_module
 
-    module = HirModule(_name(session))
+    module = HirModule(module_name(session))
     for _, kernel in kernels(session):
         module.add(stage(kernel))
     return print_module(module)
@@ -99,16 +57,10 @@ def module_of(session: "Session") -> "HirModule":
     """The kernels of a program in nest form, as one module."""
     from compiler.hir.module import HirModule
 
-    module = HirModule(_name(session))
+    module = HirModule(module_name(session))
     for _, kernel in kernels(session):
         module.add(kernel.lowered.function)
     return module
-
-
-def _name(session: "Session") -> str:
-    from pathlib import Path
-
-    return Path(session.source.path).stem or "program"
 
 
 def _after(name: str) -> "Callable[[BuiltKernel], HirFunction]":

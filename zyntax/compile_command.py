@@ -1,8 +1,8 @@
-"""`zyntax compile`: a program at any stage on its way down."""
+"""`zyntax compile`: a program at any stage on its way down, for this CPU or for NVIDIA GPUs."""
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,67 +10,136 @@ from zyntax.options import driver_options, error_format, level, strict
 from zyntax.progress import showing
 from zyntax.report import Reporter, reporter
 
-STAGES = ("ast", "typed-ast", "hir", "schedule", "llvm", "asm", "obj")
-GPU_STAGES = ("hir", "llvm", "ptx", "cubin")
+if TYPE_CHECKING:
+    from compiler.backends.nvptx.target import GpuTarget
+
 AFTER = "hir-after="
+CPU_STAGES = ("ast", "typed-ast", "hir", "schedule", "llvm", "asm", "obj")
+GPU_STAGES = ("hir", "schedule", "llvm", "ptx", "cubin", "sass")
+STAGES = {"llvm": (*CPU_STAGES, f"{AFTER}PASS"), "nvptx": GPU_STAGES, "cuda": GPU_STAGES}
+"""What each back end makes."""
+
+ASSEMBLED = ("cubin", "sass")
+FILES = {"obj": ".o", "cubin": ".cubin"}
+"""Stages that aren't text, and where they go when no file is named."""
 
 
 @click.command("compile")
 @click.argument("path", type=click.Path(), metavar="PROGRAM")
-@click.option("--emit", "stage", default="hir", show_default=True, metavar="STAGE", help=f"{', '.join(STAGES)}, or {AFTER}PASS.")
 @click.option(
-    "--backend", type=click.Choice(["llvm", "nvptx"]), default="llvm", show_default=True, help="Code for this CPU, or for NVIDIA GPUs."
+    "--emit",
+    "stage",
+    metavar="STAGE",
+    help=f"{', '.join(CPU_STAGES)}, {AFTER}PASS; for GPUs {', '.join(GPU_STAGES)}. Default: hir; with --backend cuda nothing is shown.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(list(STAGES)),
+    default="llvm",
+    show_default=True,
+    help="Code for this CPU; for NVIDIA GPUs of any architecture; or for the GPU that is here, where the program then runs.",
 )
 @click.option("--target", metavar="SM", help="Architecture for --backend nvptx: sm_75 to sm_120. Default: sm_90.")
 @click.option("-o", "output", type=click.Path(), metavar="FILE", help="Where to write. Default: standard output; PROGRAM.o, PROGRAM.cubin.")
+@click.option(
+    "--verbose", is_flag=True, help="With cubin or sass: print to standard error what each kernel takes: registers, memory, spills."
+)
 @click.option("--time-passes", is_flag=True, help="Print to standard error how long each pass took.")
 @level
 @strict
 @error_format
 def command(
-    path: str, stage: str, backend: str, target: str | None, output: str | None, time_passes: bool, error_format: str, **given: Any
+    path: str,
+    stage: str | None,
+    backend: str,
+    target: str | None,
+    output: str | None,
+    verbose: bool,
+    time_passes: bool,
+    error_format: str,
+    **given: Any,
 ) -> None:
     """Compile PROGRAM and show it at a stage of its way down.
 
     ast and typed-ast are JSON (before and after checking), hir is the kernels as nests, hir-after=PASS the kernels after a pass,
-    schedule what was chosen for each and why; llvm, asm and obj are code for this CPU. With --backend nvptx: hir (a thread an
-    iteration), llvm, ptx, and cubin (wants the extra `compute`). Kernels whose dtypes are only known at run time are shown for f32."""
+    schedule what was chosen for each and why; llvm, asm and obj are code for this CPU. With --backend nvptx all kernels go into one
+    module: hir (what one thread does), schedule (how they are launched), llvm, ptx, cubin (wants the extra `compute`), sass (machine
+    code as text; wants the extra `sass`). Kernels whose dtypes are only known at run time are shown for f32."""
     here = reporter(error_format)
-    if backend == "nvptx":
-        _require_gpu_stage(stage)
-        target = target or "sm_90"
-    elif target is not None:
-        raise click.UsageError("--target goes with --backend nvptx")
-    else:
-        _require_stage(stage)
+    if stage is None and backend != "cuda":
+        stage = "hir"
+    _require_combination(stage, backend, target, output, verbose)
     if stage == "ast":
         _write(_tree(path, here), output)
         return
+    architecture = _architecture(backend, target)
     from zyntax.languages import open_session
 
     with showing() as doing:
-        session = open_session(path, driver_options(**given, doing=doing), here)
-        made = session.emit(stage, target)
+        session = open_session(path, driver_options(**given, device="cuda:0" if backend == "cuda" else None, doing=doing), here)
+        made, report = _made(session, stage, architecture) if stage is not None else ("", "")
+    if verbose:
+        print(report, end="", file=sys.stderr)
     if time_passes:
         print(_table(session.times.seconds), end="", file=sys.stderr)
-    files = {"obj": ".o", "cubin": ".cubin"}
-    _write(made, output if output is not None else str(Path(path).with_suffix(files[stage])) if stage in files else None)
+    if stage is not None:
+        _write(made, output if output is not None else str(Path(path).with_suffix(FILES[stage])) if stage in FILES else None)
+    if backend == "cuda":
+        with showing() as doing:
+            session.run()
 
 
-def _require_stage(stage: str) -> None:
-    if stage in STAGES:
-        return
-    if not stage.startswith(AFTER):
-        raise click.UsageError(f"--emit {stage}: there is no such stage; stages are {', '.join(STAGES)}, {AFTER}PASS")
-    from compiler.pipelines import PASSES
+def _made(session: Any, stage: str, architecture: "GpuTarget | None") -> tuple[str | bytes, str]:
+    """The program at the stage, and what its kernels take where they are assembled."""
+    if architecture is None:
+        return session.emit(stage), ""
+    from compiler.emit_gpu import GpuProgram
 
-    if stage.removeprefix(AFTER) not in PASSES:
-        raise click.UsageError(f"--emit {stage}: there is no such pass; passes are {', '.join(PASSES)}")
+    program = GpuProgram(session, architecture)
+    return program.stage(stage), program.report() if stage in ASSEMBLED else ""
 
 
-def _require_gpu_stage(stage: str) -> None:
-    if stage not in GPU_STAGES:
-        raise click.UsageError(f"--emit {stage}: with --backend nvptx the stages are {', '.join(GPU_STAGES)}")
+def _architecture(backend: str, target: str | None) -> "GpuTarget | None":
+    """What to compile for; None: this CPU. Raises ZyntaxError."""
+    if backend == "llvm":
+        return None
+    from compiler.backends.nvptx.target import DEFAULT, gpu_target, target_of_device
+
+    if backend == "nvptx":
+        return gpu_target(target or DEFAULT)
+    from runtime.cuda.gpu import gpu
+    from zyntax.gpu_here import require_gpu
+
+    require_gpu("`--backend cuda` compiles for the GPU that is here", "`--backend nvptx --target sm_90` compiles without one")
+    return target_of_device(gpu().device.properties.capability)
+
+
+def _require_combination(stage: str | None, backend: str, target: str | None, output: str | None, verbose: bool) -> None:
+    """Refuse options that don't go together. Raises ZyntaxError."""
+    if target is not None and backend != "nvptx":
+        hint = "it compiles for the GPU that is here" if backend == "cuda" else "it compiles for this CPU"
+        raise _usage(f"`--target` goes with `--backend nvptx`, not with `--backend {backend}`", hint)
+    if stage is None:
+        if output is not None or verbose:
+            given = "-o" if output is not None else "--verbose"
+            raise _usage(f"`{given}` goes with `--emit`", f"stages are {', '.join(GPU_STAGES)}")
+    elif stage.startswith(AFTER) and backend == "llvm":
+        from compiler.pipelines import PASSES
+
+        if stage.removeprefix(AFTER) not in PASSES:
+            raise _usage(f"`--emit {stage}`: there is no such pass", f"passes are {', '.join(PASSES)}")
+    elif stage not in STAGES[backend]:
+        makers = [name for name, stages in STAGES.items() if stage in stages]
+        other = f"; `--backend {makers[0]}` makes `{stage}`" if makers else ""
+        raise _usage(f"`--backend {backend}` makes no `{stage}`", f"its stages are {', '.join(STAGES[backend])}{other}")
+    if verbose and stage not in ASSEMBLED:
+        raise _usage("`--verbose` tells what assembled kernels take", f"it goes with `--emit {'` or `--emit '.join(ASSEMBLED)}`")
+
+
+def _usage(message: str, hint: str) -> Exception:
+    from compiler.diagnostics import Diagnostic, ZyntaxError
+
+    return ZyntaxError(Diagnostic("0505", message, hint=hint))
 
 
 def _tree(path: str, here: Reporter) -> str:

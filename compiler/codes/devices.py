@@ -37,4 +37,10 @@ CODES = (
         "let x = zeros(8)\nlet y = compute(x) -> tensor[8, i32] @kernel(custom) @workgroup(8) {\n"
         "    atomic_xor(out[0], 1)\n}\n",
     ),
+    code(
+        "0505",
+        "options of the command don't go together",
+        """An option of `zyntax` names something that isn't there, or doesn't go with the other options that are given. The message
+        says what there is.""",
+    ),
 )

@@ -29,7 +29,7 @@ def test_modules_parse_back_to_the_same_text(zyntax: Zyntax, stage: str) -> None
 
 @pytest.mark.parametrize(
     ("stage", "words"),
-    [("schedule", "double.zynml:3:9: @kernel0"), ("llvm", "define"), ("asm", "ret")],
+    [("schedule", "double.zynml:3:9: @kernel_line3"), ("llvm", "define"), ("asm", "ret")],
 )
 def test_code_is_text(zyntax: Zyntax, stage: str, words: str) -> None:
     done = zyntax("compile", "double.zynml", "--emit", stage)

@@ -14,12 +14,13 @@ EXTRA = 'pip install "zyntax[compute]"'
 
 @frozen
 class KernelUse:
-    """What a kernel takes: registers a thread, bytes of local memory to and from which registers are spilled, bytes of static shared
-    memory a block."""
+    """What a kernel takes: registers a thread, bytes of a thread's local memory (`stack`) and how much of it registers are spilled to
+    and from (`spills`), bytes of static shared memory a block."""
 
     registers: int
     spills: int
     shared: int
+    stack: int = 0
 
 
 @frozen
@@ -96,15 +97,19 @@ def _log(link: Any, handle: Any, kind: str) -> str:
 
 
 def _uses(log: str) -> dict[str, KernelUse]:
-    """Read off the assembler's report."""
+    """Read off the assembler's report and the linker's, which knows what the functions take that a kernel calls (and counts what the
+    system has of shared memory)."""
     found: dict[str, KernelUse] = {}
     for part in re.split(r"Compiling entry function '", log)[1:]:
         name = part.split("'", 1)[0]
-        registers = re.search(r"Used (\d+) registers", part)
-        spills = re.findall(r"(\d+) bytes spill (?:stores|loads)", part)
-        shared = re.search(r"(\d+) bytes smem", part)
-        use = KernelUse(
-            int(registers.group(1)) if registers else 0, max(map(int, spills[:2]), default=0), int(shared.group(1)) if shared else 0
-        )
-        found[name] = use
+        spills = [int(number) for number in re.findall(r"(\d+) bytes spill (?:stores|loads)", part)[:2]]
+        _, _, linked = log.partition(f"Function properties for '{name}':")
+        said = linked.partition("Function properties")[0] or part
+        registers, stack = _number(said, r"(\d+) registers"), _number(said, r"(\d+)(?: bytes)? stack")
+        found[name] = KernelUse(registers, max(spills, default=0), _number(part, r"(\d+) bytes smem"), stack)
     return found
+
+
+def _number(text: str, pattern: str) -> int:
+    found = re.search(pattern, text)
+    return int(found.group(1)) if found else 0

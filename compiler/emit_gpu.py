@@ -1,0 +1,145 @@
+"""A program's kernels for one GPU architecture, all in one module: as HIR, LLVM, PTX, cubin, machine code in text, and as a report of
+what each kernel takes and how it is launched. Needs no GPU."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from math import prod
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from attrs import define
+
+from compiler.backends.nvptx.assemble import Cubin, assemble
+from compiler.backends.nvptx.compile import PtxModule, compile_kernels
+from compiler.backends.nvptx.disassemble import disassemble
+from compiler.backends.nvptx.target import GpuTarget
+from compiler.device_kernels import ThreadKernel, thread_kernel
+from compiler.hir.module import HirModule
+from compiler.hir.text import print_module
+from compiler.program_kernels import kernels, module_name
+from compiler.schedule.launches import Launch
+from compiler.typed_ast import nodes
+
+if TYPE_CHECKING:
+    from compiler.driver import Session
+
+STAGES = ("hir", "schedule", "llvm", "ptx", "cubin", "sass")
+
+
+@define(eq=False)
+class GpuProgram:
+    """The kernels of a checked program for a target. Each stage is made when it is first asked for."""
+
+    session: "Session"
+    target: GpuTarget
+
+    @cached_property
+    def kernels(self) -> list[tuple[nodes.Compute, ThreadKernel]]:
+        """Every compute block with its launches."""
+        return [(compute, thread_kernel(built, compute)) for compute, built in kernels(self.session)]
+
+    @cached_property
+    def module(self) -> HirModule:
+        module = HirModule(module_name(self.session))
+        for _, kernel in self.kernels:
+            for function in kernel.functions:
+                module.add(function)
+        return module
+
+    @cached_property
+    def ptx(self) -> PtxModule:
+        level = self.session.options.level.value
+        module = self.module
+        with self._timed("ptx"):
+            return compile_kernels(module, self.target, self.session.sources, int(level) if level.isdigit() else 2)
+
+    @cached_property
+    def cubin(self) -> Cubin:
+        ptx = self.ptx
+        with self._timed("cubin"):
+            return assemble(ptx)
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        started = perf_counter()
+        yield
+        self.session.times.add(what, perf_counter() - started)
+
+    def stage(self, name: str) -> str | bytes:
+        """One of `STAGES`. Raises ZyntaxError: 0501 where an optional package is missing that the stage needs."""
+        match name:
+            case "hir":
+                return print_module(self.module)
+            case "schedule":
+                return "\n".join(self._schedules())
+            case "llvm":
+                return self.ptx.llvm
+            case "ptx":
+                return self.ptx.text
+            case "cubin":
+                return self.cubin.bytes
+            case "sass":
+                return disassemble(self.cubin)
+            case _:
+                raise AssertionError(f"no stage {name}")
+
+    # ---- how kernels are launched ----
+
+    def _schedules(self) -> Iterator[str]:
+        source = self.session.source
+        for compute, kernel in self.kernels:
+            line, column = source.line_and_column(compute.span.start)
+            yield f"{source.path}:{line}:{column}: @{kernel.built.lowered.function.name}"
+            if kernel.launches is None:
+                yield f"  {_as_written(kernel)}"
+            for launch in kernel.launches.launches if kernel.launches is not None else ():
+                yield f"  @{launch.function.name}: {_shared_out(launch)}, blocks of {_threads(launch.block)}"
+
+    # ---- what kernels take ----
+
+    def report(self) -> str:
+        """A line a kernel: registers a thread, bytes of local memory and of spills, bytes of shared memory, threads of a block, and how
+        many blocks a multiprocessor holds at once, with the part of its warps that they fill."""
+        rows: list[tuple[str, ...]] = [("kernel", "registers", "local", "spills", "shared", "threads", "blocks/SM", "warps/SM")]
+        most = self.target.multiprocessor
+        for entry in self.ptx.entries:
+            use = self.cubin.kernels[entry.symbol]
+            shared = use.shared + entry.dynamic_bytes
+            numbers = [use.registers, use.stack, use.spills, shared]
+            if entry.block is None:
+                rows.append((entry.symbol, *map(str, numbers), "-", "-", "-"))
+                continue
+            threads = prod(entry.block)
+            blocks = most.resident_blocks(threads, use.registers, shared)
+            warps = blocks * -(-threads // 32)
+            rows.append((entry.symbol, *map(str, numbers), str(threads), str(blocks), f"{warps}/{most.warps}"))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = [f"{self.target}"]
+        for first, *rest in rows:
+            lines.append("  ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]))
+        return "\n".join(lines) + "\n"
+
+
+def _as_written(kernel: ThreadKernel) -> str:
+    info = kernel.built.lowered.function.kernel_info
+    assert info is not None and info.workgroup is not None
+    grid = " x ".join(map(str, info.grid)) if info.grid is not None else "as many as the sizes take"
+    return f"as written: blocks of {_threads(info.workgroup)}, a grid of {grid}"
+
+
+def _threads(block: tuple[int, int, int]) -> str:
+    """`256 threads`, `32 x 8 threads`."""
+    extents = list(block)
+    while len(extents) > 1 and extents[-1] == 1:
+        extents.pop()
+    return f"{' x '.join(map(str, extents))} thread{'' if prod(block) == 1 else 's'}"
+
+
+def _shared_out(launch: Launch) -> str:
+    """How the iterations go to threads and blocks."""
+    parts = [f"({form})" if len(launch.counts) > 1 and len(form.terms) + bool(form.constant) > 1 else str(form) for form in launch.counts]
+    count = " * ".join(parts)
+    if launch.share == prod(launch.block):
+        return f"{count} iterations, one a thread"
+    return f"{count} iterations, {'one' if launch.share == 1 else launch.share} a block"
