@@ -54,17 +54,20 @@ def parameter(name: str) -> Parameter:
 class Arguments:
     """Memory for one set of arguments. `address` is the `void**` for the driver; it never moves."""
 
-    __slots__ = ("_base", "_bfloats", "_memory", "_pack", "_pointers", "address", "parameters")
+    FAULTS = (struct.error, TypeError, OverflowError, IndexError)
+    """What packing raises for values that don't fit; `complaint` says then what is wrong with them."""
+
+    __slots__ = ("_bfloats", "_pointers", "address", "base", "memory", "pack_into", "parameters")
 
     def __init__(self, signature: Sequence[str]) -> None:
         self.parameters = tuple(parameter(name) for name in signature)
         layout, offsets, size = _layout(self.parameters)
         alignment = max((each.alignment for each in self.parameters), default=1)
-        self._memory = ctypes.create_string_buffer(size + alignment)
-        start = ctypes.addressof(self._memory)
-        self._base = -start % alignment
-        self._pack = struct.Struct(layout).pack_into
-        self._pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(start + self._base + offset for offset in offsets))
+        self.memory = ctypes.create_string_buffer(size + alignment)
+        start = ctypes.addressof(self.memory)
+        self.base = -start % alignment
+        self.pack_into = struct.Struct(layout).pack_into
+        self._pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(start + self.base + offset for offset in offsets))
         self._bfloats = tuple(index for index, each in enumerate(self.parameters) if each.name == "bf16")
         self.address = ctypes.addressof(self._pointers)
 
@@ -72,13 +75,13 @@ class Arguments:
         """Write all values. Anything with an address (a buffer, an array on the device) may stand for a pointer."""
         try:
             if self._bfloats:
-                self._pack(self._memory, self._base, *_with_bfloats(values, self._bfloats))
+                self.pack_into(self.memory, self.base, *_with_bfloats(values, self._bfloats))
             else:
-                self._pack(self._memory, self._base, *values)
-        except (struct.error, TypeError, OverflowError, IndexError):
-            raise self._complaint(values) from None
+                self.pack_into(self.memory, self.base, *values)
+        except self.FAULTS:
+            raise self.complaint(values) from None
 
-    def _complaint(self, values: Sequence[Any]) -> Exception:
+    def complaint(self, values: Sequence[Any]) -> Exception:
         """What is wrong with values that can't be packed."""
         if len(values) != len(self.parameters):
             return TypeError(f"the kernel takes {len(self.parameters)} arguments, not {len(values)}")

@@ -18,7 +18,7 @@ class _Thread(threading.local):
     """The context that this thread last made current here."""
 
 
-_THREAD = _Thread()
+CURRENT = _Thread()
 
 
 class CudaDevice:
@@ -44,6 +44,8 @@ class CudaDevice:
         self._lock = threading.Lock()
         self._context: Any = None
         self._number = 0
+        self.only = -1
+        """The context's number where no other device has one: then what this thread made current last is current still."""
 
     @cached_property
     def properties(self) -> Properties:
@@ -57,12 +59,13 @@ class CudaDevice:
                 if self._context is None:
                     context = self.driver.call("cuDevicePrimaryCtxRetain", self.handle, context=f"cuda:{self.ordinal}")
                     self._number = int(context)
+                    self.only = self._number if self._alone else -1
                     self._context = context
         return self._context
 
     def enter(self) -> bool:
         """Make this device's context the thread's; whether another was pushed aside, which `leave` then puts back."""
-        if self._alone and _THREAD.context == self._number != 0:
+        if CURRENT.context == self.only:
             return False
         context = self.context
         current = int(self.driver.call("cuCtxGetCurrent"))
@@ -71,7 +74,7 @@ class CudaDevice:
             return True
         if current == 0:
             self.driver.call("cuCtxSetCurrent", context)
-        _THREAD.context = self._number
+        CURRENT.context = self._number
         return False
 
     def leave(self) -> None:
@@ -101,7 +104,7 @@ class CudaDevice:
 
     def regain(self) -> bool:
         """Make our context current again where another library took it away; whether that was so."""
-        _THREAD.context = 0
+        CURRENT.context = 0
         current = int(self.driver.call("cuCtxGetCurrent"))
         if current == self._number:
             return False
@@ -159,5 +162,5 @@ class CudaDevice:
                     self.call("cuEventDestroy", events.popleft())
                     self.events_made -= 1
             self.driver.call("cuDevicePrimaryCtxRelease", self.handle)
-        _THREAD.context = 0
-        self._context, self._number = None, 0
+        CURRENT.context = 0
+        self._context, self._number, self.only = None, 0, -1

@@ -8,6 +8,7 @@ from typing import Any
 from runtime.cuda.arguments import Arguments
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.errors import INVALID_CONTEXT, CudaRefused
+from runtime.cuda.launcher import launcher
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.module import Kernel
 from runtime.cuda.stream import Stream
@@ -21,8 +22,8 @@ class LaunchPlan:
     cooperative launch may use barriers over the whole grid."""
 
     __slots__ = (
-        "_address", "_config", "_count", "_empty", "_handle", "_launch", "_lock", "_plain", "_pointers", "_shape",
-        "arguments", "block", "cluster", "cooperative", "device", "grid", "kernel", "shared", "site", "where",
+        "_config", "_count", "_empty", "_handle", "_launch", "_ordinary", "_plain", "_pointers", "_shape",
+        "arguments", "block", "cluster", "cooperative", "device", "grid", "kernel", "launch", "lock", "shared", "site", "where",
     )  # fmt: skip
 
     def __init__(
@@ -44,13 +45,14 @@ class LaunchPlan:
         self.cluster = None if cluster is None else _shape(cluster, "cluster")
         self._pointers = tuple(index for index, each in enumerate(self.arguments.parameters) if each.name == "pointer")
         self._count = len(self.arguments.parameters)
-        self._lock = threading.Lock()
-        self._handle, self._address, self._launch = kernel.handle, self.arguments.address, self.device.api.cuLaunchKernel
+        self.lock = threading.Lock()
+        self._handle, self._launch = kernel.handle, self.device.api.cuLaunchKernel
         self._plain = not cooperative and cluster is None
         self.grid: Shape = (-1, -1, -1)
         self._check_block()
         kernel.allow_shared(shared)
         self.resize(grid)
+        self.launch = launcher(self)
 
     def _check_block(self) -> None:
         limits, threads = self.device.properties, self.block[0] * self.block[1] * self.block[2]
@@ -67,6 +69,7 @@ class LaunchPlan:
         self.grid = self.checked_grid(grid)
         self._empty = 0 in self.grid
         self._shape = (*self.grid, *self.block, self.shared)
+        self._ordinary = self._shape if self._plain and not self._empty else None
         self._config = None
 
     def checked_grid(self, grid: Sequence[int]) -> Shape:
@@ -93,25 +96,30 @@ class LaunchPlan:
             raise CudaRefused(f"{self.site} waits for its whole grid of {blocks} blocks; {limits.name} runs {most} of them at once")
 
     def __call__(self, stream: Stream, *values: Any) -> None:
-        """Launch with these arguments. This is the hot path: what can be known before is."""
+        """Launch with these arguments; `launch(stream, *values)` is the same."""
+        if len(values) != self._count:
+            raise self.arguments.complaint(values)
+        self.launch(stream, *values)
+
+    def launch_any(self, stream: Stream, *values: Any) -> None:
+        """The long way, for any number of parameters."""
         packed = [*values]
-        if len(packed) == self._count:
-            for index in self._pointers:
-                value = packed[index]
-                kind = value.__class__
-                if kind is DeviceArray or kind is DeviceBuffer:
-                    if value.stream is not stream:
-                        value.used_on(stream)
-                    packed[index] = value.pointer
-        with self._lock:
+        for index in self._pointers:
+            value = packed[index]
+            if isinstance(value, DeviceArray | DeviceBuffer):
+                if value.stream is not stream:
+                    value.used_on(stream)
+                packed[index] = value.pointer
+        with self.lock:
             self.arguments.pack(packed)
-            self._submit(stream, self._address, values)
+            self.submit(stream, self.arguments.address, values)
 
     def bind(self, *values: Any) -> "BoundLaunch":
         """A launch with these arguments, packed now, and the plan's shape at each time. It keeps them alive."""
         return BoundLaunch(self, values)
 
-    def _submit(self, stream: Stream, address: int, values: tuple[Any, ...]) -> None:
+    def submit(self, stream: Stream, address: int, values: tuple[Any, ...], code: Any = INVALID_CONTEXT) -> None:
+        """Launch with the arguments at `address`; `code` is what the driver said to that before, if it was asked."""
         device = self.device
         if device.lost is not None:
             raise device.lost
@@ -119,19 +127,26 @@ class LaunchPlan:
             raise CudaRefused(f"{self.site} is loaded on cuda:{device.ordinal}, the stream is one of cuda:{stream.device.ordinal}")
         if self._empty:
             return
-        pushed = device.enter()
-        try:
-            code = self._driver_launch(stream, address)
-            if code == INVALID_CONTEXT and device.regain():
-                code = self._driver_launch(stream, address)
-        finally:
-            if pushed:
-                device.leave()
+        if code == INVALID_CONTEXT:
+            code = self._try(stream, address)
         if code:
             raise device.error("cuLaunchKernel", code, self._described())
         stream.launched.append(self.site)
         if stream.recording is not None:
             stream.recording.launched(self, values)
+
+    def _try(self, stream: Stream, address: int) -> Any:
+        """The driver's answer, in our context even where another library took it away."""
+        device = self.device
+        pushed = device.enter()
+        try:
+            code = self._driver_launch(stream, address)
+            if code == INVALID_CONTEXT and device.regain():
+                code = self._driver_launch(stream, address)
+            return code
+        finally:
+            if pushed:
+                device.leave()
 
     def _driver_launch(self, stream: Stream, address: int) -> Any:
         if self._plain:
@@ -189,7 +204,7 @@ class BoundLaunch:
         for memory in self._memory:
             if memory.stream is not stream:
                 memory.used_on(stream)
-        self.plan._submit(stream, self._arguments.address, self.values)
+        self.plan.submit(stream, self._arguments.address, self.values)
 
 
 def _shape(extents: Sequence[int], what: str, least: int = 1) -> Shape:

@@ -74,7 +74,7 @@ def launches(found: Gpu) -> dict[str, float]:
         "launch with 4 arguments": microseconds(lambda: plan(stream, *values), 500, wait),
         "launch, bound": microseconds(lambda: bound(stream), 500, wait),
         "launch and synchronize": microseconds(round_trip, 500, wait),
-        "driver's launch alone": microseconds(lambda: plan._driver_launch(stream, plan._address), 500, wait),
+        "driver's launch alone": microseconds(lambda: plan._driver_launch(stream, plan.arguments.address), 500, wait),
         "graph of 100 launches, host time a launch": round(microseconds(lambda: graph(stream), 20, wait) / 100, 3),
         "graph of 100 launches, with waiting, a launch": round(replayed / 100, 3),
         "cached module load": microseconds(lambda: found.modules.load(ALL["waiting"]), 5000, wait),

@@ -23,7 +23,7 @@ def scale(parameters: int, grid: tuple[int, int, int]) -> None:
 
 @pytest.fixture
 def fake() -> Iterator[FakeDriver]:
-    device_module._THREAD.__dict__.clear()
+    device_module.CURRENT.__dict__.clear()
     yield FakeDriver({"scale": scale})
     gc.collect()
 

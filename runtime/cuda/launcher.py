@@ -1,0 +1,89 @@
+"""The hot path of a launch, written out for a kernel's parameters: no loop over them, nothing allocated, one driver call. What is out
+of the ordinary (another context, an empty grid, a cooperative launch, a failure) goes the plan's long way."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from runtime.cuda.arguments import Parameter, bfloat16_bits
+from runtime.cuda.array import DeviceArray
+from runtime.cuda.device import CURRENT
+from runtime.cuda.memory import DeviceBuffer
+
+if TYPE_CHECKING:
+    from runtime.cuda.launch import LaunchPlan
+
+MOST_WRITTEN_OUT = 64
+"""Parameters beyond which a launch goes the long way; Python calls with more become slow themselves."""
+
+_TEMPLATE = """
+def launch(stream, {names}):
+{pointers}
+    with lock:
+        try:
+            pack(memory, base, {packed})
+        except FAULTS:
+            raise complaint(({names})) from None
+        shape = plan._ordinary
+        if shape is None or stream.device is not device or CURRENT.context != device.only or device.lost is not None:
+            return submit(stream, address, ({names}))
+        gx, gy, gz, bx, by, bz, shared = shape
+        code = driver(handle, gx, gy, gz, bx, by, bz, shared, stream.handle, address, 0)[0]
+        if code:
+            return submit(stream, address, ({names}), code)
+    stream.launched.append(site)
+    if stream.recording is not None:
+        stream.recording.launched(plan, ({names}))
+"""
+
+_POINTER = """\
+    kind = {0}.__class__
+    if kind is DeviceArray or kind is DeviceBuffer:
+        if {0}.stream is not stream:
+            {0}.used_on(stream)
+        p{0} = {0}.pointer
+    else:
+        p{0} = {0}"""
+
+_PACKED = {"pointer": "p{}", "bf16": "bfloat16_bits({})"}
+"""How an argument is packed that isn't packed as it is."""
+
+
+@lru_cache(256)
+def _written(parameters: tuple[Parameter, ...]) -> CodeType:
+    names = [f"a{number}" for number in range(len(parameters))]
+    packed = [_PACKED.get(each.name, "{}").format(name) for name, each in zip(names, parameters, strict=True)]
+    pointers = [_POINTER.format(name) for name, each in zip(names, parameters, strict=True) if each.name == "pointer"]
+    text = _TEMPLATE.format(names="".join(f"{name}, " for name in names), packed=", ".join(packed), pointers="\n".join(pointers))
+    return compile(text, "<launch>", "exec")
+
+
+def launcher(plan: "LaunchPlan") -> Callable[..., None]:
+    """`launch(stream, *values)` of a plan."""
+    parameters: Sequence[Parameter] = plan.arguments.parameters
+    if len(parameters) > MOST_WRITTEN_OUT:
+        return plan.launch_any
+    arguments, device = plan.arguments, plan.device
+    namespace: dict[str, Any] = {
+        "plan": plan,
+        "device": device,
+        "lock": plan.lock,
+        "pack": arguments.pack_into,
+        "memory": arguments.memory,
+        "base": arguments.base,
+        "address": arguments.address,
+        "complaint": arguments.complaint,
+        "FAULTS": arguments.FAULTS,
+        "driver": device.api.cuLaunchKernel,
+        "handle": plan.kernel.handle,
+        "site": plan.site,
+        "submit": plan.submit,
+        "CURRENT": CURRENT,
+        "DeviceArray": DeviceArray,
+        "DeviceBuffer": DeviceBuffer,
+        "bfloat16_bits": bfloat16_bits,
+    }
+    exec(_written(tuple(parameters)), namespace)
+    written: Callable[..., None] = namespace["launch"]
+    return written
