@@ -151,6 +151,15 @@ class ClusterSync(Instruction):
         return []
 
 
+@instruction("grid_sync", Family.SYNC, Effect.SYNC)
+class GridSync(Instruction):
+    """`grid_sync`: all threads of the grid meet, and their writes are seen; the launch is cooperative, with all blocks at once on the
+    device."""
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []
+
+
 @instruction("fence_async", Family.SYNC, Effect.SYNC)
 class FenceAsync(Instruction):
     """`fence_async`: ordinary writes to shared memory are seen by bulk copies and wgmma after it."""

@@ -1,13 +1,28 @@
 """What sm_90a adds: barriers in shared memory that count bytes, bulk copies of tensor boxes, products of a warpgroup, and
 registers handed from role to role. Operands are views of shared memory; backends encode descriptors. Form C."""
 
+import re
 from collections.abc import Iterator
+from itertools import product
+
+from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.gpu import one_of
-from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand, operands
+from compiler.hir.instruction import (
+    Effect,
+    Family,
+    Instruction,
+    Scope,
+    Value,
+    attribute,
+    instruction,
+    operand,
+    operands,
+    optional_operand,
+)
 from compiler.hir.memory import mem_of
-from compiler.hir.types import I1, I32, Barrier, HirType, Mem, Space
+from compiler.hir.types import I1, I32, Barrier, HirType, Mem, Space, bytes_of
 from compiler.tuples import as_tuple
 
 
@@ -54,16 +69,19 @@ class BarrierInit(Instruction):
 
 @instruction("mbar.arrive", Family.HOPPER, Effect.SYNC)
 class BarrierArrive(Instruction):
-    """`mbar.arrive %empty[s]`: one arrival."""
+    """`mbar.arrive %empty[s] rank=%r`: one arrival; with `rank` (i32) at the same barrier of that block of the cluster."""
 
     barrier: Value = operand()
     barrier_index: tuple[Affine, ...] = attribute(converter=_forms)
+    rank: Value | None = optional_operand()
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return []
 
     def check(self, scope: Scope) -> Iterator[str]:
         yield from _barrier_fault(self.barrier, self.barrier_index)
+        if self.rank is not None and self.rank.type != I32:
+            yield f"a rank of type {self.rank.type}: i32 is wanted"
 
 
 @instruction("mbar.expect", Family.HOPPER, Effect.SYNC)
@@ -101,6 +119,14 @@ class BarrierWait(Instruction):
 # ---- bulk copies -------------------------------------------------------------------------------------------------
 
 
+SWIZZLES = {"128B": 128, "64B": 64, "32B": 32}
+"""How boxes can lie in shared memory, and the bytes of a row that is swizzled so: 16-byte pieces of rows are exchanged, so that a
+column's lie in different banks."""
+
+_MOST = 256
+"""Elements of a box along a dim."""
+
+
 def _box_fault(shared: Value, tensor: Value, tensor_index: tuple[Affine, ...], box: tuple[int, ...]) -> Iterator[str]:
     if mem_of(shared).space is not Space.SHARED:
         yield f"{mem_of(shared)} is not in shared memory"
@@ -108,13 +134,38 @@ def _box_fault(shared: Value, tensor: Value, tensor_index: tuple[Affine, ...], b
         yield f"{len(tensor_index)} coordinates and a box of {len(box)} for a tensor of rank {mem_of(tensor).rank}"
     if mem_of(shared).dtype != mem_of(tensor).dtype:
         yield f"between {mem_of(tensor).dtype} and {mem_of(shared).dtype}"
+    if not 1 <= len(box) <= 5:
+        yield f"a box of {len(box)} dims: 1 to 5"
+        return
+    if any(not 1 <= extent <= _MOST for extent in box):
+        yield f"a box of {box}: 1 to {_MOST} elements along each dim"
+    swizzle, row = mem_of(shared).swizzle, box[-1] * bytes_of(mem_of(shared).dtype)
+    if row % 16:
+        yield f"rows of {row} bytes: a multiple of 16"
+    if swizzle is not None and swizzle not in SWIZZLES:
+        yield f"the swizzle {swizzle}: not one of {', '.join(SWIZZLES)}"
+    elif swizzle is not None and row > SWIZZLES[swizzle]:
+        yield f"rows of {row} bytes, of which the swizzle {swizzle} takes {SWIZZLES[swizzle]}"
+
+
+def _window_fault(op: "BulkLoad") -> Iterator[str]:
+    """An im2col copy has a corner, from both ends, and an offset for each dim between the first and the last."""
+    spatial = len(op.box) - 2
+    if not 1 <= spatial <= 3:
+        yield f"a window over a tensor of rank {len(op.box)}: 3 to 5"
+    elif not len(op.offsets) == len(op.lower) == len(op.upper) == spatial:
+        yield f"{len(op.offsets)} offsets, {len(op.lower)} lower and {len(op.upper)} upper corners for {spatial} dims of the window"
+    elif any(extent != 1 for extent in op.box[:-2]):
+        yield f"a box of {op.box}: the pixels and channels of a window are its last two, the others are 1"
 
 
 @instruction("bulk_copy.g2s", Family.HOPPER, Effect.READ | Effect.WRITE)
 class BulkLoad(Instruction):
     """`bulk_copy.g2s %s[0, 0], %A[i, k], %full[s] box=[128, 64]`: the box of the tensor at these coordinates to shared memory,
-    zeros outside; its bytes are counted by the barrier. `offsets` (im2col) move the window of a convolution; `multicast` is a
-    mask of the cluster's blocks."""
+    zeros outside; its bytes are counted by the barrier. `multicast` is a mask of the cluster's blocks that all get it.
+
+    With `offsets` (im2col) the tensor is N, spatial dims, C, and the box is pixels by channels of a convolution: pixels are taken
+    row after row from the coordinates on, each from `lower` to its extent - 1 + `upper`, and `offsets` are added to each place."""
 
     shared: Value = operand()
     shared_index: tuple[Affine, ...] = attribute(converter=_forms)
@@ -123,7 +174,9 @@ class BulkLoad(Instruction):
     barrier: Value = operand()
     barrier_index: tuple[Affine, ...] = attribute(converter=_forms)
     box: tuple[int, ...] = attribute(converter=as_tuple)
-    offsets: tuple[int, ...] = attribute((), tuple)
+    offsets: tuple[Affine, ...] = attribute((), _forms)
+    lower: tuple[int, ...] = attribute((), as_tuple)
+    upper: tuple[int, ...] = attribute((), as_tuple)
     multicast: int = attribute(0)
 
     def result_types(self, scope: Scope) -> list[HirType]:
@@ -132,6 +185,10 @@ class BulkLoad(Instruction):
     def check(self, scope: Scope) -> Iterator[str]:
         yield from _box_fault(self.shared, self.tensor, self.tensor_index, self.box)
         yield from _barrier_fault(self.barrier, self.barrier_index)
+        if self.offsets or self.lower or self.upper:
+            yield from _window_fault(self)
+        if not 0 <= self.multicast < 1 << 16:
+            yield f"a multicast mask of {self.multicast}: 16 bits"
 
 
 @instruction("bulk_copy.s2g", Family.HOPPER, Effect.READ | Effect.WRITE)
@@ -173,6 +230,49 @@ class BulkWait(Instruction):
 
 
 # ---- warpgroup products ------------------------------------------------------------------------------------------
+
+
+@frozen
+class WarpgroupKind:
+    """What a warpgroup multiplies: the hardware's name of the operands' type, the depth of one product, the type of sums."""
+
+    word: str
+    depth: int
+    sums: str
+
+
+WARPGROUP_KINDS = {
+    "f16": WarpgroupKind("f16", 16, "f32"),
+    "bf16": WarpgroupKind("bf16", 16, "f32"),
+    "f32": WarpgroupKind("tf32", 8, "f32"),
+    "f8e4m3": WarpgroupKind("e4m3", 32, "f32"),
+    "f8e5m2": WarpgroupKind("e5m2", 32, "f32"),
+    "i8": WarpgroupKind("s8", 32, "i32"),
+    "u8": WarpgroupKind("u8", 32, "i32"),
+}
+"""By the dtype of operands in shared memory."""
+
+
+def register_points(axes: tuple[tuple[str, int], ...]) -> list[dict[str, int]] | None:
+    """The points of an accumulator's axes in the order of the hardware's registers; None when the axes don't tell.
+
+    With one axis, that is the order. With three, they are told apart by their names' letters: the two of one letter are columns (the
+    higher number the groups of 8 columns, the lower the two neighbours), the third is the pair of rows 8 apart: thread and register of
+    `tile<j2:N/8, i1:2, j0:2>` as the hardware has them."""
+    sizes = dict(axes)
+    if len(sizes) == 1:
+        ((name, size),) = sizes.items()
+        return [{name: number} for number in range(size)]
+    letters: dict[str, list[str]] = {}
+    for name in sizes:
+        letters.setdefault(name.rstrip("0123456789"), []).append(name)
+    columns = next((names for names in letters.values() if len(names) == 2), None)
+    rows = next((names[0] for names in letters.values() if len(names) == 1), None)
+    if len(sizes) != 3 or columns is None or rows is None:
+        return None
+    low, high = sorted(columns, key=lambda name: int(re.sub(r"\D", "", name) or 0))
+    places = product(range(sizes[high]), range(sizes[rows]), range(sizes[low]))
+    return [{high: group, rows: half, low: pair} for group, half, pair in places]
 
 
 @instruction("wgmma.fence", Family.HOPPER, Effect.SYNC)

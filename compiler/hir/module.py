@@ -77,6 +77,8 @@ class HirKernelInfo:
     workgroup: tuple[int, int, int] | None = None
     grid: tuple[Affine, Affine, Affine] | None = None
     """Blocks along x, y, z, as forms of the function's sizes; None: the launch decides."""
+    cluster: tuple[int, int, int] | None = None
+    """Blocks of a cluster; None: each block is one by itself."""
 
 
 @frozen

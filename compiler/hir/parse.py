@@ -272,6 +272,8 @@ class ModuleReader(Reader):
                     fields["workgroup"] = tuple(self.separated(self.integer, "[", "]"))
                 case "grid":
                     fields["grid"] = tuple(self.separated(self.affine, "[", "]"))
+                case "cluster":
+                    fields["cluster"] = tuple(self.separated(self.integer, "[", "]"))
                 case other:
                     self.fail(f"kernel information has no `{other}`", token)
 

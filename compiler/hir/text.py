@@ -142,6 +142,8 @@ def _kernel(info: HirKernelInfo) -> str:
         parts.append(f"workgroup={_list(info.workgroup)}")
     if info.grid is not None:
         parts.append(f"grid={_list(info.grid)}")
+    if info.cluster is not None:
+        parts.append(f"cluster={_list(info.cluster)}")
     return f"[{', '.join(parts)}]"
 
 

@@ -100,6 +100,7 @@ fence block
 warp_sync
 warp_sync %x
 cluster_sync
+grid_sync
 fence_async
 %r = shared_alloc : mem<256xi32, shared, align=16>
 %r = dynamic_shared offset=4*M : mem<64x64xf16, shared, swizzle="128B">
@@ -121,7 +122,7 @@ async_copy %S[0, 0], %A[0, 0] bytes=4 hint=l2 where=%p
 async_commit group=1
 async_wait count=2
 %r = mbar.make : barrier<4> ; mbar.init %r[0] count=2 ; mbar.arrive %r[3] ; mbar.expect %r[M] bytes=4096 ; mbar.wait %r[M], %x \
-; bulk_copy.g2s %S[0, 0], %A[0, N], %r[M] box=[8, 16] offsets=[1] multicast=3
+; bulk_copy.g2s %S[0, 0], %A[0, N], %r[M] box=[8, 16] multicast=3 ; mbar.arrive %r[1] rank=%x
 bulk_copy.s2g %S[0, 0], %A[0, N] box=[8, 16]
 bulk_commit
 bulk_wait count=1 read=true

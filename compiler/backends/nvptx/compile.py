@@ -48,6 +48,8 @@ class KernelEntry:
     dynamic_bytes: int
     dynamic_shared: bool
     checks: tuple[CheckSite, ...]
+    cooperative: bool = False
+    """Whether its threads wait for the whole grid: the launch is cooperative."""
 
 
 @frozen
@@ -122,6 +124,7 @@ def _entry(kernel: Kernel) -> KernelEntry:
         kernel.dynamic_start,
         kernel.dynamic_shared,
         tuple(kernel.checks),
+        kernel.cooperative,
     )
 
 

@@ -28,6 +28,7 @@ from compiler.hir.gpu import (
     Fence,
     FenceAsync,
     GridIndex,
+    GridSync,
     Match,
     Redux,
     SharedAlloc,
@@ -75,6 +76,7 @@ EMITTERS: dict[type[Instruction], Callable[[Frame, Any], None]] = {
     Fence: threads.fence,
     WarpSync: threads.warp_sync,
     ClusterSync: threads.cluster_sync,
+    GridSync: threads.grid_sync,
     FenceAsync: threads.fence_async,
     SharedAlloc: shared.shared_alloc,
     DynamicShared: shared.dynamic_shared,
@@ -161,7 +163,7 @@ def emit_kernel(
         parameters.append((PTR, f"map{number}"))
     notes[len(parameters)] = "noalias align 8"
     parameters.append((pointer(1), "fault"))
-    w = module.function(symbol, None, parameters, "ptx_kernel", _bounds(function))
+    w = module.function(symbol, None, parameters, "ptx_kernel", _bounds(function, target))
     w.parameter_notes = notes
     kernel = Kernel(function, symbol, module, target, tables, debug, emit)
     kernel.has_checks = any(isinstance(op, Check) for top in function.body.body for op in top.walk())
@@ -196,12 +198,14 @@ def _facts(mem: Mem) -> str:
     return " ".join(words)
 
 
-def _bounds(function: HirFunction) -> str:
+def _bounds(function: HirFunction, target: GpuTarget) -> str:
     """What the launch keeps to, as attributes that ptxas reads."""
     info = function.kernel_info
     if info is None:
         return ""
     words = []
+    if info.cluster is not None and target.number < 90:
+        raise ZyntaxError(Diagnostic("0504", f"`{target}` has no clusters of blocks", hint="it takes sm_90 or later"))
     bounds = info.launch_bounds
     threads = 1
     for extent in info.workgroup or ():
@@ -216,6 +220,8 @@ def _bounds(function: HirFunction) -> str:
         raise ZyntaxError(Diagnostic("0502", message, hint=f"a block has at most {MAX_THREADS} threads"))
     if bounds is not None and bounds.min_blocks_per_sm is not None:
         words.append(f'"nvvm.minctasm"="{bounds.min_blocks_per_sm}"')
+    if info.cluster is not None:
+        words.append(f'"nvvm.cluster_dim"="{",".join(map(str, info.cluster))}"')
     if info.max_registers is not None:
         words.append(f'"nvvm.maxnreg"="{info.max_registers}"')
     return " ".join(words)

@@ -1,7 +1,8 @@
 """Run-time checks on a GPU. A thread whose check fails writes a record, unless a thread of a lower number has, and goes on with its
 accesses masked, so that barriers are still reached.
 
-The record is the kernel's last parameter: eight 64-bit words, all 0 before the launch. Word 0 is a lock, word 1 the number of the
+The record is the kernel's last parameter: eight 64-bit words, all 0 before the launch. Word 0 is a lock in its lower half, and in the
+upper half the counter of blocks that wait for the whole grid; word 1 the number of the
 thread in the grid plus one (0: nothing failed), word 2 the number of the check, then its values as 64 bits (floats as f64)."""
 
 from compiler.backends.llvm.checks import RECORD_VALUES, all_hold, as_slot, check_site, pass_check

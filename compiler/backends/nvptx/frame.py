@@ -22,12 +22,13 @@ ALL_LANES = constant(I32, -1)
 
 @frozen
 class TensorMap:
-    """A descriptor of a memory that bulk copies need: a parameter of 128 bytes, which the launch encodes."""
+    """A descriptor of a memory that bulk copies need: a parameter of 128 bytes, which the launch encodes. `window` (im2col): the lower
+    and the upper corner of where pixels are taken from."""
 
     memory: str
     box: tuple[int, ...]
     swizzle: str | None
-    im2col: bool = False
+    window: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 @define
@@ -52,6 +53,8 @@ class Kernel:
     dynamic_shared: bool = False
     """Whether the program takes any."""
     has_checks: bool = False
+    cooperative: bool = False
+    """Whether its threads wait for the whole grid."""
 
 
 @define(kw_only=True)

@@ -2,7 +2,7 @@
 copied of is described to the hardware by a tensor map, a parameter of the kernel."""
 
 from compiler.backends.llvm.frame import Memory
-from compiler.backends.llvm.types import I1, I32, I64, vector
+from compiler.backends.llvm.types import I1, I32, I64, LlvmType, pointer, vector
 from compiler.backends.llvm.writer import Value, constant
 from compiler.backends.nvptx.access import element_address, where_allowed
 from compiler.backends.nvptx.frame import Frame, TensorMap
@@ -47,8 +47,13 @@ def barrier_init(frame: Frame, op: BarrierInit) -> None:
 
 def barrier_arrive(frame: Frame, op: BarrierArrive) -> None:
     frame.require(90, _BARRIERS)
+    w, one = frame.w, constant(I32, 1)
     place = element_address(frame, op.barrier, op.barrier_index)
-    frame.w.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", I64, place, constant(I32, 1))
+    if op.rank is None:
+        w.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", I64, place, one)
+        return
+    there = w.call("llvm.nvvm.mapa.shared.cluster", pointer(7), place, frame.values[op.rank.name].scalar)
+    w.call_void("llvm.nvvm.mbarrier.arrive.scope.cluster.space.cluster", there, one)
 
 
 def barrier_expect(frame: Frame, op: BarrierExpect) -> None:
@@ -58,14 +63,17 @@ def barrier_expect(frame: Frame, op: BarrierExpect) -> None:
 
 
 def barrier_wait(frame: Frame, op: BarrierWait) -> None:
-    """Asks until the phase has ended; the hardware lets the thread sleep a while each time."""
+    """Asks until the phase has ended; the hardware lets the thread sleep a while each time. In a cluster, arrivals come from other
+    blocks too, whose writes are to be seen."""
     frame.require(90, _BARRIERS)
     w = frame.w
+    info = frame.function.kernel_info
+    scope = "cluster" if info is not None and info.cluster is not None else "cta"
     place = element_address(frame, op.barrier, op.barrier_index)
     parity = frame.values[op.parity.name].scalar
     again, done = w.label("wait"), w.label("arrived")
     w.start(again)
-    w.branch_if(w.call("llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta", I1, place, parity), done, again)
+    w.branch_if(w.call(f"llvm.nvvm.mbarrier.try.wait.parity.scope.{scope}.space.cta", I1, place, parity), done, again)
     w.start(done)
 
 
@@ -73,7 +81,8 @@ def barrier_wait(frame: Frame, op: BarrierWait) -> None:
 
 
 def map_of(op: BulkLoad | BulkStore) -> TensorMap:
-    return TensorMap(op.tensor.name, op.box, mem_of(op.shared).swizzle, isinstance(op, BulkLoad) and bool(op.offsets))
+    window = (op.lower, op.upper) if isinstance(op, BulkLoad) and op.offsets else None
+    return TensorMap(op.tensor.name, op.box, mem_of(op.shared).swizzle, window)
 
 
 def tensor_maps(function: HirFunction) -> list[TensorMap]:
@@ -82,16 +91,14 @@ def tensor_maps(function: HirFunction) -> list[TensorMap]:
     return list(dict.fromkeys(map_of(op) for op in every if isinstance(op, BulkLoad | BulkStore)))
 
 
-def _coordinates(frame: Frame, index: tuple[Affine, ...]) -> list[Value]:
-    """Innermost first, as 32-bit numbers."""
+def _coordinates(frame: Frame, index: tuple[Affine, ...], kind: LlvmType = I32) -> list[Value]:
+    """Innermost first, as numbers of 32 bits, or of another width."""
     w = frame.w
     found = []
     for form in reversed(index):
         value = frame.affine(form)
-        found.append(constant(I32, value.number) if value.number is not None else w.convert("trunc", value, "i32"))
+        found.append(constant(kind, value.number) if value.number is not None else w.convert("trunc", value, kind.element))
     return found
-
-
 
 
 def bulk_load(frame: Frame, op: BulkLoad) -> None:
@@ -108,7 +115,7 @@ def bulk_load(frame: Frame, op: BulkLoad) -> None:
     if op.offsets:
         mode = ".im2col"
         tail = ", {" + ", ".join(f"${len(arguments) + n}" for n in range(len(op.offsets))) + "}"
-        arguments += [constant(I16, offset) for offset in reversed(op.offsets)]
+        arguments += _coordinates(frame, op.offsets, I16)
         kinds += ["h"] * len(op.offsets)
     cast = ""
     if op.multicast:

@@ -3,11 +3,11 @@
 from math import prod
 
 from compiler.backends.llvm.bundle import scalar_bundle
-from compiler.backends.llvm.types import I32, I64
+from compiler.backends.llvm.types import I8, I32, I64
 from compiler.backends.llvm.writer import Value, constant
 from compiler.backends.nvptx.faults import special, thread_in_block
 from compiler.backends.nvptx.frame import ALL_LANES, Frame
-from compiler.hir.gpu import ClusterSync, Fence, FenceAsync, GridIndex, SyncThreads, Uniform, WarpIndex, WarpSync
+from compiler.hir.gpu import ClusterSync, Fence, FenceAsync, GridIndex, GridSync, SyncThreads, Uniform, WarpIndex, WarpSync
 
 _REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
 _FENCES = {"block": 'syncscope("block") ', "device": 'syncscope("device") ', "system": ""}
@@ -87,6 +87,28 @@ def cluster_sync(frame: Frame, op: ClusterSync) -> None:
     frame.require(90, "clusters of blocks")
     frame.w.call_void("llvm.nvvm.barrier.cluster.arrive.aligned")
     frame.w.call_void("llvm.nvvm.barrier.cluster.wait.aligned")
+
+
+def grid_sync(frame: Frame, op: GridSync) -> None:
+    """A thread of each block adds 1 to a counter of the launch, that of the first block what brings the sum to 2^31: the highest bit
+    changes when all have come, and the others are 0 again."""
+    w, kernel = frame.w, frame.kernel
+    kernel.cooperative = True
+    counter = w.offset(frame.record, constant(I64, 4), I8)
+    w.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", constant(I32, 0))
+    with w.when(w.compare("eq", thread_in_block(w), constant(I64, 0))):
+        places = [special(w, f"ctaid.{dim}") for dim in "xyz"]
+        first = w.compare("eq", w.binary("or", w.binary("or", places[0], places[1]), places[2]), constant(I64, 0))
+        blocks = w.mul(w.mul(special(w, "nctaid.x"), special(w, "nctaid.y")), special(w, "nctaid.z"))
+        rest = w.binary("sub", constant(I32, -(1 << 31)), w.binary("sub", w.convert("trunc", blocks, "i32"), constant(I32, 1)))
+        step = w.select(first, rest, constant(I32, 1))
+        (before,) = w.assembly("atom.acq_rel.gpu.global.add.u32 $0, [$1], $2;", [I32], "l,r", [counter, step])
+        again, met = w.label("wait"), w.label("met")
+        w.start(again)
+        (now,) = w.assembly("ld.acquire.gpu.global.u32 $0, [$1];", [I32], "l", [counter])
+        w.branch_if(w.compare("slt", w.binary("xor", now, before), constant(I32, 0)), met, again)
+        w.start(met)
+    w.call_void("llvm.nvvm.barrier.cta.sync.aligned.all", constant(I32, 0))
 
 
 def fence_async(frame: Frame, op: FenceAsync) -> None:

@@ -1,12 +1,5 @@
 """Products of a warpgroup (sm_90a), as assembly: accumulators in registers, operands in shared memory under descriptors, or `a` in
-registers.
-
-The accumulator is a tile. With one axis, that is the order of the registers. With three, they are told apart by their names'
-letters: the two of one letter are columns (the higher number the groups of 8 columns, the lower the two neighbours), the third is
-the pair of rows 8 apart: thread and register of `tile<j2:N/8, i1:2, j0:2>` as the hardware has them."""
-
-import re
-from collections.abc import Iterator
+registers. The accumulator is a tile, whose axes say which register is which (`register_points`)."""
 
 from compiler.backends.llvm.bundle import Bundle, unsupported
 from compiler.backends.llvm.indexing import strides_of
@@ -15,16 +8,21 @@ from compiler.backends.llvm.writer import Value, constant
 from compiler.backends.nvptx.access import element_address
 from compiler.backends.nvptx.frame import Frame
 from compiler.hir.affine import Affine
-from compiler.hir.hopper import SetMaxRegisters, WarpgroupCommit, WarpgroupFence, WarpgroupMma, WarpgroupWait
+from compiler.hir.hopper import (
+    WARPGROUP_KINDS,
+    SetMaxRegisters,
+    WarpgroupCommit,
+    WarpgroupFence,
+    WarpgroupMma,
+    WarpgroupWait,
+    register_points,
+)
 from compiler.hir.instruction import Value as HirValue
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, bytes_of
 
 _SWIZZLES = {"128B": (128, 1), "64B": (64, 2), "32B": (32, 3)}
 """Bytes of a row, and the descriptor's code."""
-_KINDS = {"f16": ("f16", 16), "bf16": ("bf16", 16), "f32": ("tf32", 8), "f8e4m3": ("e4m3", 32), "f8e5m2": ("e5m2", 32)}
-_KINDS |= {"i8": ("s8", 32), "u8": ("u8", 32)}
-"""The hardware's name of an operand type, and the depth of one product."""
 
 
 def _require(frame: Frame) -> None:
@@ -35,35 +33,21 @@ def _require(frame: Frame) -> None:
 # ---- registers of an accumulator -------------------------------------------------------------------------------------------
 
 
-def register_points(bundle: Bundle) -> Iterator[dict[str, int]]:
-    """The points of an accumulator's axes, in the order of the hardware's registers."""
-    sizes = dict(bundle.axes)
-    if len(sizes) == 1:
-        ((name, size),) = sizes.items()
-        yield from ({name: number} for number in range(size))
-        return
-    letters: dict[str, list[str]] = {}
-    for name in sizes:
-        letters.setdefault(name.rstrip("0123456789"), []).append(name)
-    columns = next((names for names in letters.values() if len(names) == 2), None)
-    rows = next((names[0] for names in letters.values() if len(names) == 1), None)
-    if len(sizes) != 3 or columns is None or rows is None:
+def _points(bundle: Bundle) -> list[dict[str, int]]:
+    points = register_points(bundle.axes)
+    if points is None:
         raise unsupported("an accumulator of these axes", "name them as in `tile<j2:32, i1:2, j0:2, f32>`", "NVPTX")
-    low, high = sorted(columns, key=lambda name: int(re.sub(r"\D", "", name) or 0))
-    for group in range(sizes[high]):
-        for half in range(sizes[rows]):
-            for pair in range(sizes[low]):
-                yield {high: group, rows: half, low: pair}
+    return points
 
 
 def _registers(bundle: Bundle) -> list[Value]:
-    return [bundle.at(point) for point in register_points(bundle)]
+    return [bundle.at(point) for point in _points(bundle)]
 
 
 def _as_bundle(like: Bundle, registers: list[Value]) -> Bundle:
     """A bundle of `like`'s axes from registers in the hardware's order."""
     places: dict[tuple[int, ...], Value] = {}
-    for point, value in zip(register_points(like), registers, strict=True):
+    for point, value in zip(_points(like), registers, strict=True):
         places[tuple(point[name] for name in like.names)] = value
     return Bundle(like.dtype, like.axes, None, 0, tuple(places[key] for key in sorted(places)))
 
@@ -99,12 +83,15 @@ def mma(frame: Frame, op: WarpgroupMma) -> None:
     w = frame.w
     dtype = mem_of(op.b).dtype
     rows, columns, depth = op.shape
-    kind, deep = _KINDS.get(dtype, ("", 0))
     held = frame.values[op.accumulator.name]
-    sums = "s32" if dtype in ("i8", "u8") else "f32"
-    if deep != depth or held.dtype != {"s32": "i32", "f32": "f32"}[sums]:
+    kind = WARPGROUP_KINDS.get(dtype)
+    if kind is None or (kind.depth, kind.sums) != (depth, held.dtype):
         message = f"warpgroup product {rows}x{columns}x{depth} of {dtype} summed in {held.dtype}"
-        raise frame.lacks(message, f"of {dtype} the depth is {deep}, summed in {'i32' if sums == 's32' else 'f32'}")
+        known = ", ".join(WARPGROUP_KINDS)
+        raise frame.lacks(
+            message, f"operands are {known}" if kind is None else f"of {dtype} the depth is {kind.depth}, summed in {kind.sums}"
+        )
+    sums = {"i32": "s32", "f32": "f32"}[kind.sums]
     if depth != 16 and (op.transpose_a or op.transpose_b):
         raise frame.lacks(f"transposed warpgroup operand of {dtype}", "only 16-bit operands can lie across")
     accumulators = _registers(held)
@@ -117,7 +104,7 @@ def mma(frame: Frame, op: WarpgroupMma) -> None:
     transposes = f", {int(op.transpose_b)}" if len(inputs) > 1 else f", {int(op.transpose_a)}, {int(op.transpose_b)}"
     signs = "" if sums == "s32" else ", 1, 1" + (transposes if depth == 16 else "")
     registers = ", ".join(f"${n}" for n in range(count))
-    name = f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.{sums}.{kind}.{kind}"
+    name = f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.{sums}.{kind.word}.{kind.word}"
     product = f"{name} {{{registers}}}, {a_text}, ${position}, p{signs};"
     text = f"{{ .reg .pred p; setp.ne.b32 p, ${position + 1}, 0; {product} }}"
     keep = frame.values[op.keep.name].scalar
@@ -175,5 +162,3 @@ def set_registers(frame: Frame, op: SetMaxRegisters) -> None:
     if not (frame.target.specific and frame.target.number >= 90):
         raise frame.lacks("registers handed from role to role", "they are for sm_90a and sm_100a")
     frame.w.assembly(f"setmaxnreg.{op.direction}.sync.aligned.u32 {op.registers};", [], "", [])
-
-

@@ -168,6 +168,11 @@ def _mbar_arrive(k: Kernel) -> None:
     k.emit(BarrierArrive(barrier=_barrier(k), barrier_index=("t",)))
 
 
+@case("mbar.arrive", "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%rd], %r;", **_HOPPER)
+def _mbar_arrive_there(k: Kernel) -> None:
+    k.emit(BarrierArrive(barrier=_barrier(k), barrier_index=("t",), rank=k.const(1, "i32")))
+
+
 @case("mbar.expect", "mbarrier.arrive.expect_tx.shared.b64 %rd, [%rd], %r;", **_HOPPER)
 def _mbar_expect(k: Kernel) -> None:
     k.emit(BarrierExpect(barrier=_barrier(k), barrier_index=("t",), bytes=16384))
@@ -225,7 +230,7 @@ def _bulk_multicast(k: Kernel) -> None:
     **_HOPPER,
 )
 def _bulk_window(k: Kernel) -> None:
-    _bulk_load(k, 4, offsets=(1, 2))
+    _bulk_load(k, 4, offsets=("t", 2), lower=(-1, -1), upper=(-1, -1))
 
 
 @case("bulk_commit", "cp.async.bulk.commit_group;", **_BULK)

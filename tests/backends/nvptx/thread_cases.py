@@ -12,6 +12,7 @@ from compiler.hir.gpu import (
     Fence,
     FenceAsync,
     GridIndex,
+    GridSync,
     Match,
     Redux,
     Shuffle,
@@ -114,6 +115,13 @@ def _warp_sync_mask(k: Kernel) -> None:
 @case("cluster_sync", "barrier.cluster.wait.aligned;", sm=90, lacking="clusters of blocks")
 def _cluster_sync(k: Kernel) -> None:
     k.emit(ClusterSync())
+
+
+for _line in ("atom.acq_rel.gpu.global.add.u32 %r, [%rd], %r;", "ld.acquire.gpu.global.u32 %r, [%rd];"):
+
+    @case("grid_sync", _line)
+    def _grid_sync(k: Kernel) -> None:
+        k.emit(GridSync())
 
 
 @case("fence_async", "fence.proxy.async.shared::cta;", sm=90, lacking="bulk copies")

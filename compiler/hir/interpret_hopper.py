@@ -1,0 +1,254 @@
+"""What the interpreter of threads knows of Hopper's barriers, bulk copies and registers.
+
+All that goes on beside the threads takes effect as late as its waits allow: a bulk load lands when somebody waits for its barrier, and
+until then the box holds what shows when it is read; a bulk store reads and writes when it is waited for. So a missing wait, or memory
+given back too early, shows as a wrong result. Memory is held as indices see it; bytes seen through views of two swizzles
+are not followed from one to the other."""
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from attrs import Factory, define
+
+from compiler.hir import arrays
+from compiler.hir.fault import fault, unsupported
+from compiler.hir.hopper import BulkLoad, BulkStore, SetMaxRegisters
+from compiler.hir.instruction import Instruction
+from compiler.hir.memory import mem_of
+from compiler.hir.text import print_instruction
+from compiler.hir.types import bytes_of
+
+Array = np.ndarray[Any, Any]
+Index = tuple[int, ...]
+REGISTERS = 65536
+"""Of a multiprocessor."""
+WARPGROUP = 128
+"""Threads of a warpgroup."""
+_BOX_ALIGN = 128
+"""Bytes to a multiple of which a box in shared memory is aligned."""
+
+
+def wrong(op: Instruction, words: str) -> Exception:
+    return fault(f"`{print_instruction(op)}`: {words}")
+
+
+# ---- barriers ----------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class CountingBarrier:
+    """An mbarrier: a phase ends when `count` arrivals and all expected bytes have come. `copies` are on their way to it."""
+
+    count: int = 0
+    pending: int = 0
+    bytes: int = 0
+    phase: int = 0
+    copies: list[tuple[int, Callable[[], None]]] = Factory(list)
+
+    def begin(self, count: int) -> None:
+        self.count = self.pending = count
+        self.bytes = self.phase = 0
+
+    def arrive(self, op: Instruction, expected: int = 0) -> None:
+        if not self.count:
+            raise wrong(op, "the barrier is not initialised")
+        if not self.pending:
+            self._land()
+        if not self.pending:
+            raise wrong(op, f"more than the {self.count} arrivals that the barrier counts")
+        self.bytes += expected
+        self.pending -= 1
+        self._settle()
+
+    def passed(self, parity: int) -> bool:
+        """Whether the phase of that parity has ended. If only copies are missing, they land now."""
+        if self.phase % 2 == parity % 2 and not self.pending:
+            self._land()
+        return self.phase % 2 != parity % 2
+
+    def _land(self) -> None:
+        while self.copies and not self.pending:
+            size, copy = self.copies.pop(0)
+            copy()
+            self.bytes -= size
+            self._settle()
+
+    def _settle(self) -> None:
+        if self.count and not self.pending and not self.bytes:
+            self.phase += 1
+            self.pending = self.count
+
+    def __str__(self) -> str:
+        if not self.count:
+            return "not initialised"
+        bytes_ = f", {self.bytes} bytes to come" if self.bytes else ""
+        return f"phase {self.phase}, {self.count - self.pending} of {self.count} arrivals{bytes_}"
+
+
+def barrier_at(barriers: list[CountingBarrier], number: int, op: Instruction) -> CountingBarrier:
+    if not 0 <= number < len(barriers):
+        raise wrong(op, f"barrier {number} of {len(barriers)}")
+    return barriers[number]
+
+
+# ---- registers ---------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class RegisterPool:
+    """The registers of a block: what each warpgroup's threads have, and what is free to be taken."""
+
+    start: int
+    held: dict[int, int] = Factory(dict)
+    free: int = 0
+
+    def change(self, op: SetMaxRegisters, group: int) -> bool:
+        """Give back, or take; False when there are not enough yet."""
+        have = self.held.get(group, self.start)
+        if (op.direction == "inc") != (op.registers >= have) and op.registers != have:
+            raise wrong(op, f"the threads have {have} registers")
+        wanted = (op.registers - have) * WARPGROUP
+        if wanted > self.free:
+            return False
+        self.free -= wanted
+        self.held[group] = op.registers
+        return True
+
+
+def registers_at_start(threads: int, blocks: int, most: int | None) -> int:
+    """Registers a thread when a kernel begins: by its limit, or by how many threads are to be on a multiprocessor at once."""
+    fitting = REGISTERS // (max(1, threads) * max(1, blocks)) // 8 * 8
+    return min(256, fitting, most if most is not None else 256)
+
+
+# ---- boxes -------------------------------------------------------------------------------------------------------
+
+
+def _spans(extents: Iterable[int], corner: Index, box: Index) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """What of a box lies in the tensor: its place there, and its place in the box."""
+    outer, inner = [], []
+    for extent, low, size in zip(extents, corner, box, strict=True):
+        first, last = min(max(low, 0), extent), max(min(low + size, extent), 0)
+        last = max(first, last)
+        outer.append(slice(first, last))
+        inner.append(slice(first - low, last - low) if last > first else slice(0, 0))
+    return tuple(outer), tuple(inner)
+
+
+def box_of(tensor: Array, corner: Index, box: Index) -> Array:
+    """The box of a tensor at a corner, zeros outside."""
+    found = np.zeros(box, tensor.dtype)
+    outer, inner = _spans(tensor.shape, corner, box)
+    found[inner] = tensor[outer]
+    return found
+
+
+def window_of(tensor: Array, corner: Index, op: BulkLoad, offsets: Index) -> Array:
+    """Pixels by channels of a convolution's window (im2col)."""
+    pixels, channels = op.box[-2:]
+    image, *place, channel = corner
+    last = [extent - 1 + above for extent, above in zip(tensor.shape[1:-1], op.upper, strict=True)]
+    if any(not low <= at <= high for low, at, high in zip(op.lower, place, last, strict=True)):
+        raise wrong(op, f"a window that begins at {tuple(place)}, of corners {op.lower} to {tuple(last)}")
+    found = np.zeros((pixels, channels), tensor.dtype)
+    for pixel in range(pixels):
+        at = (image, *(p + offset for p, offset in zip(place, offsets, strict=True)), channel)
+        found[pixel] = box_of(tensor, at, (1,) * (tensor.ndim - 1) + (channels,)).reshape(channels)
+        for dim in reversed(range(len(place))):
+            place[dim] += 1
+            if place[dim] <= last[dim]:
+                break
+            place[dim] = op.lower[dim]
+        else:
+            image += 1
+    return found
+
+
+def shared_box(op: BulkLoad | BulkStore, shared: Array, place: Index) -> Array:
+    """Where a box lies in shared memory: its elements one after the other, from that place on."""
+    type_ = mem_of(op.shared)
+    if type_.strides is not None:
+        raise unsupported(f"`{op.name}` and shared memory with strides: boxes lie without gaps")
+    start, size = 0, int(np.prod(op.box))
+    for extent, at in zip(shared.shape, place, strict=True):
+        start = start * extent + at
+    if not 0 <= start <= start + size <= shared.size:
+        raise wrong(op, f"a box of {size} elements at {place} leaves a memory of shape {shared.shape}")
+    if start * bytes_of(type_.dtype) % _BOX_ALIGN:
+        raise wrong(op, f"the box at {place} is not aligned to {_BOX_ALIGN} bytes")
+    flat: Array = shared.reshape(-1)[start : start + size]
+    return flat
+
+
+# ---- bulk copies -------------------------------------------------------------------------------------------------
+
+
+def bulk_load(
+    op: BulkLoad, thread: Any, shared: Array, place: Index, tensor: Array, corner: Index, barriers: Any, number: int, offsets: Index
+) -> None:
+    """Send the box on its way, to this block or to all of its cluster that the mask names."""
+    for block in thread.block.cluster.named(op.multicast, op) if op.multicast else (thread.block,):
+        target = shared_box(op, thread.block.twin(shared, block), place)
+        barrier = barrier_at(thread.block.twin_barriers(barriers, block), number, op)
+        if not barrier.count:
+            raise wrong(op, "the barrier is not initialised")
+        target[...] = arrays.new_memory(mem_of(op.shared).dtype, target.shape)
+
+        def land(target: Array = target) -> None:
+            found = window_of(tensor, corner, op, offsets) if op.offsets else box_of(tensor, corner, op.box)
+            target[...] = found.reshape(-1)
+
+        barrier.copies.append((target.nbytes, land))
+
+
+@define(eq=False)
+class LateStore:
+    """A bulk store on its way: it reads its box, and later writes it."""
+
+    source: Array
+    write: Callable[[Array], None]
+    held: Array | None = None
+
+    def read(self) -> None:
+        if self.held is None:
+            self.held = self.source.copy()
+
+    def finish(self) -> None:
+        self.read()
+        assert self.held is not None
+        self.write(self.held)
+
+
+def bulk_store(op: BulkStore, thread: Any, shared: Array, place: Index, tensor: Array, corner: Index) -> None:
+    """Send the box on its way back, clipped at the tensor's ends."""
+
+    def write(found: Array) -> None:
+        outer, inner = _spans(tensor.shape, corner, op.box)
+        tensor[outer] = found.reshape(op.box)[inner]
+
+    thread.stores.open.append(LateStore(shared_box(op, shared, place), write))
+
+
+@define(eq=False)
+class BulkStores:
+    """A thread's bulk stores: those not committed, and the groups on their way."""
+
+    open: list[LateStore] = Factory(list)
+    groups: list[list[LateStore]] = Factory(list)
+
+    def commit(self) -> None:
+        self.groups.append(self.open)
+        self.open = []
+
+    def wait(self, count: int, read: bool = False) -> None:
+        """All but the last `count` groups have read their boxes; and are done unless `read`."""
+        done = self.groups[: len(self.groups) - count] if count < len(self.groups) else []
+        for store in itertools.chain.from_iterable(done):
+            if read:
+                store.read()
+            else:
+                store.finish()
+        if not read:
+            del self.groups[: len(done)]
