@@ -43,13 +43,14 @@ class ThreadKernel:
 
 def thread_kernel(built: BuiltKernel, compute: nodes.Compute) -> ThreadKernel:
     """The launches of a built kernel. Raises ZyntaxError (0109) for what no thread can do alone."""
-    if built.lowered.function.form is Form.THREAD:
-        return ThreadKernel(built, None)
     try:
-        return ThreadKernel(built, _launches(built))
+        made = ThreadKernel(built, None if built.lowered.function.form is Form.THREAD else _launches(built))
     except NotPlaceable as reason:
         message = f"this block is valid, but not supported on this device yet: {reason}"
         raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
+    for function in made.functions:
+        function.span = compute.span
+    return made
 
 
 def _launches(built: BuiltKernel) -> Launches:

@@ -99,6 +99,13 @@ class Builder:
         self.span: Span | None = parent.span if parent else None
         self._made: dict[Any, Instruction] = {}
 
+    @contextmanager
+    def at(self, span: Span | None) -> Iterator[None]:
+        """What is appended inside comes from there."""
+        before, self.span = self.span, span or self.span
+        yield
+        self.span = before
+
     def child(self, region: Region) -> "Builder":
         return Builder(self.owner, region, self)
 

@@ -134,6 +134,8 @@ class HirFunction:
     link_name: str | None = None
     previous_version: str | None = None
     sites: tuple[FaultSite, ...] = ()
+    span: Span | None = None
+    """Where it comes from: what has no place of its own lies there."""
 
     @property
     def is_external(self) -> bool:

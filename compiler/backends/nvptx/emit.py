@@ -171,7 +171,7 @@ def emit_kernel(
     if static > shared.STATIC_LIMIT:
         kernel.shared_in_dynamic, kernel.dynamic_start = True, -(-static // 1024) * 1024
     spans = (op.span for top in function.body.body for op in top.walk() if op.span is not None)
-    debug.begin(w, next(spans, None))
+    debug.begin(w, function.span or next(spans, None))
     flag = w.alloca(I64)
     w.store(constant(I64, 0), flag)
     frame = Frame(function=function, kernel=kernel, w=w, flag=flag, finish=w.label("finish"), record=w.parameters[-1])
