@@ -145,7 +145,8 @@ class Placing:
             axis = self.next_axis(first, region)
             if axis is None:
                 pending.remove(first)
-                self.finish_target(first, region, result, begun=first in state)
+                with region.builder.at(first.span):
+                    self.finish_target(first, region, result, begun=first in state)
                 continue
             group = [t for t in pending if not waits[t] and self.next_axis(t, region) == axis]
             pending = [t for t in pending if t not in group]
@@ -447,7 +448,8 @@ class Placing:
         home = region
         while home.parent is not None and not home.axes & needed and not self.reads_local(op, home):
             home = home.parent
-        made = self.make(op, value, home)
+        with home.builder.at(op.span):
+            made = self.make(op, value, home)
         home.made[value] = made
         return made
 
