@@ -39,6 +39,8 @@ class Diagnostic:
     notes: tuple[str, ...] = field(default=(), converter=as_tuple)
     hint: str | None = None
     severity: Severity = Severity.ERROR
+    running: bool = False
+    """Found while the program ran, though its code is one that the compiler gives too."""
 
     @property
     def full_code(self) -> str:
@@ -46,8 +48,8 @@ class Diagnostic:
 
     @property
     def at_run_time(self) -> bool:
-        """Codes 08xx and 09xx are raised while a program runs (exit code 1); all others before (exit code 2)."""
-        return self.code.startswith(("08", "09"))
+        """Codes 08xx and 09xx are raised while a program runs (exit code 1); all others before (exit code 2), unless they say so."""
+        return self.running or self.code.startswith(("08", "09"))
 
 
 class ZyntaxError(Exception):

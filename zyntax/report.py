@@ -87,10 +87,10 @@ def _open_closed_streams() -> None:
 
 
 def exit_code(diagnostics: "Iterable[Diagnostic]") -> int:
-    codes = [d.code for d in diagnostics]
-    if "0809" in codes:
+    found = list(diagnostics)
+    if any(d.code == "0809" for d in found):
         return INTERRUPTED
-    return 1 if codes and all(code.startswith(("08", "09")) for code in codes) else 2
+    return 1 if found and all(d.at_run_time for d in found) else 2
 
 
 def _interrupted(span: "Span | None" = None) -> int:

@@ -1,16 +1,20 @@
 """What goes wrong while HIR is interpreted: a failed `check`, a mistake in the HIR, and what the interpreter doesn't take."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 
+if TYPE_CHECKING:
+    from compiler.hir.findings import Finding
+
 
 class KernelFault(Exception):
-    """A `check` that failed: its code, the index into the function's `sites` (-1: no site), and the values it names."""
+    """A `check` that failed: its code, the index into the function's `sites` (-1: no site), and the values it names; or
+    what was found while threads were watched."""
 
-    def __init__(self, code: str, site: int, values: tuple[Any, ...]) -> None:
+    def __init__(self, code: str, site: int, values: tuple[Any, ...], finding: "Finding | None" = None) -> None:
         super().__init__(f"ZYN{code} at site {site}: {', '.join(map(str, values))}")
-        self.code, self.site, self.values = code, site, values
+        self.code, self.site, self.values, self.finding = code, site, values, finding
 
 
 def fault(message: str) -> ZyntaxError:

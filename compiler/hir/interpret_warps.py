@@ -1,38 +1,44 @@
 """What the lanes of a warp get from an instruction at which they meet: shuffles, votes, and the matrices of the tensor cores."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from compiler.hir import arrays, numbers
+from compiler.hir import arrays, findings, numbers
+from compiler.hir.clocks import Clock
 from compiler.hir.core import dtype_of
 from compiler.hir.fault import fault
+from compiler.hir.findings import Findings
 from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote, WarpSync
 from compiler.hir.instruction import Instruction
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
 from compiler.hir.types import Fragment, FragmentRole
 
+if TYPE_CHECKING:
+    from compiler.hir.interpret_threads import Run
+
 Array = np.ndarray[Any, Any]
 Values = list[tuple[Any, ...]]
 
 
+def _source(op: Shuffle, lane: int, by: int) -> int:
+    """The lane that a lane reads: its own where there is no such lane in its group."""
+    first = lane - lane % op.width
+    match op.mode:
+        case "idx":
+            return first + by % op.width
+        case "up":
+            return lane - by if first <= lane - by <= lane else lane
+        case "down":
+            return lane + by if lane <= lane + by < first + op.width else lane
+        case _:
+            return lane ^ by if first <= (lane ^ by) < first + op.width else lane
+
+
 def _shuffle(op: Shuffle, lanes: list[int], values: Values) -> list[Any]:
     held = {lane: v for lane, (v, _) in zip(lanes, values, strict=True)}
-    answers = []
-    for lane, (own, by) in zip(lanes, values, strict=True):
-        first = lane - lane % op.width
-        match op.mode:
-            case "idx":
-                source = first + by % op.width
-            case "up":
-                source = lane - by if lane - by >= first else lane
-            case "down":
-                source = lane + by if lane + by < first + op.width else lane
-            case _:
-                source = lane ^ by if (lane ^ by) < first + op.width else lane
-        answers.append(held.get(source, own))
-    return answers
+    return [held.get(_source(op, lane, by), own) for lane, (own, by) in zip(lanes, values, strict=True)]
 
 
 def _vote(op: Vote, lanes: list[int], values: Values) -> list[Any]:
@@ -146,3 +152,59 @@ MEET: dict[type[Instruction], Callable[[Any, list[int], Values], list[Any]]] = {
     StoreMatrix: _store_matrix,
 }
 """What the lanes of a warp get from an instruction at which they meet, from what each brings."""
+
+
+# ---- what is watched ---------------------------------------------------------------------------------------------------
+
+
+def watch_lanes(op: Instruction, lanes: list[int], values: Values, clocks: list[Clock], found: Findings) -> None:
+    """Tells of lanes that are not in their own mask, and, when all is to be found, of shuffles that read lanes which take no part."""
+    match op:
+        case Shuffle() if found.collecting:
+            for lane, (_, by), clock in zip(lanes, values, clocks, strict=True):
+                source = _source(op, lane, by)
+                if source not in lanes:
+                    found.add(findings.lane_absent(op, clock, lane, source))
+        case WarpSync() if op.mask is not None:
+            for lane, (mask,), clock in zip(lanes, values, clocks, strict=True):
+                if not mask >> lane & 1:
+                    found.add(findings.mask_unfit(op, clock, f"is lane {lane}, which its mask {mask & 0xFFFFFFFF:#x} leaves out"))
+        case _:
+            pass
+
+
+def touched(op: Instruction, lanes: list[int], values: Values, clocks: list[Clock], run: "Run") -> None:
+    """The elements of memory that the warp touched, told to those who watch them. Which lane has which is not defined: they are told
+    in turn."""
+    if not isinstance(op, MmaLoad | MmaStore | LoadMatrix | StoreMatrix):
+        return
+    kind = "read" if isinstance(op, MmaLoad | LoadMatrix) else "write"
+    for number, (memory, index, value) in enumerate(_elements(op, values)):
+        watched = run.memories.get(id(memory))
+        if watched is None:
+            continue
+        clock = clocks[number % len(clocks)]
+        if kind == "read":
+            watched.read(index, op, clock)
+        else:
+            watched.write(index, op, clock, value)
+
+
+def _elements(op: Instruction, values: Values) -> Iterator[tuple[Array, tuple[int, ...], Any]]:
+    """Memory, index and new content of each element that a matrix instruction touches."""
+    if isinstance(op, MmaLoad | MmaStore):
+        memory, index = values[0][:2]
+        fragment = op.type if isinstance(op, MmaLoad) else op.fragment.type
+        assert isinstance(fragment, Fragment)
+        view = _matrix(op, fragment, memory, index)
+        rows, columns = view.shape if op.layout == "row" else view.shape[::-1]
+        for row in range(rows):
+            for column in range(columns):
+                place = (*index[:-2], index[-2] + row, index[-1] + column)
+                yield memory, place, memory[place]
+    elif isinstance(op, LoadMatrix | StoreMatrix):
+        count = op.count if isinstance(op, LoadMatrix) else len(op.values)
+        for memory, index, *_ in values[: 8 * count]:
+            for column in range(8):
+                place = (*index[:-1], index[-1] + column)
+                yield memory, place, memory[place]

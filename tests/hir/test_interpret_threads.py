@@ -230,7 +230,6 @@ DIVERGENT = "%t = thread_idx x : index %k = const {limit} : index %p = lt %t, %k
         ("if %p { sync_threads }", 40),
         ("if %p { return } sync_threads", 24),
         ("if %p { sync_threads } else { sync_threads }", 64),
-        ("if %p { sync_threads } else { %r = vote any %p : i1 }", 64),
     ],
 )
 def test_a_barrier_that_not_all_threads_reach_is_a_fault(body: str, waiting: int) -> None:
@@ -238,6 +237,26 @@ def test_a_barrier_that_not_all_threads_reach_is_a_fault(body: str, waiting: int
         run(DIVERGENT.format(limit=40) + body, "")
     assert fault.value.code == "0411"
     assert fault.value.values[:2] == (waiting, 64)
+
+
+@pytest.mark.parametrize("body", ["if %p { sync_threads } else { %r = vote any %p : i1 }", "if %p { return } %r = vote any %p : i1"])
+def test_a_warp_instruction_that_not_all_lanes_reach_is_a_fault(body: str) -> None:
+    with pytest.raises(KernelFault) as fault:
+        run(DIVERGENT.format(limit=40) + body, "")
+    assert (fault.value.code, fault.value.values) == ("0415", (24, "vote"))
+
+
+def test_a_mask_says_which_lanes_wait_for_each_other() -> None:
+    out = np.zeros(32, np.int32)
+    body = """%s = shared_alloc : mem<32xi32, shared> %t = thread_idx x : index %v = cast %t to=i32 : i32 %k = const 8 : index
+    %low = lt %t, %k : i1 %m = const 255 : i32
+    if %low { store %s[t], %v warp_sync %m %w = load %s[7-t] : i32 store %out[t], %w }"""
+    run(body, "%out: mem<32xi32>", out, block=(32,))
+    assert out.tolist() == [7 - t if t < 8 else 0 for t in range(32)]
+    with pytest.raises(KernelFault, match="0412"):
+        run(body.replace("[7-t]", "[t+1]"), "%out: mem<32xi32>", out, block=(32,))
+    with pytest.raises(KernelFault, match="0415"):
+        run(body.replace("const 8 ", "const 9 "), "%out: mem<32xi32>", out, block=(32,))
 
 
 def test_named_barriers_count_only_their_threads() -> None:
