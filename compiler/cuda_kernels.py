@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, frozen
+from attrs import Factory, define
 
 from compiler.backends.nvptx.assemble import assemble, can_assemble
 from compiler.backends.nvptx.compile import KernelEntry, compile_kernels
-from compiler.backends.nvptx.target import gpu_target
+from compiler.backends.nvptx.target import target_of_device
 from compiler.device_kernels import ThreadKernel, index_values, thread_kernel
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import FaultSite
@@ -27,30 +27,10 @@ from runtime.cuda.copies import copy, download, fill, to_device, to_host
 from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaRefused
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import LaunchPlan
-from runtime.device import Device
+from runtime.cuda.remote import OnGpu, elements_on
 from runtime.tensor import DTYPES, Tensor
 
 RECORD_BYTES = 64
-TARGETS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-
-
-@frozen
-class OnGpu:
-    """A result on the device, as a tensor's `remote`."""
-
-    elements: DeviceArray
-    gpu: Gpu
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.elements.shape
-
-    @property
-    def dtype(self) -> str:
-        return self.elements.dtype
-
-    def to_host(self) -> Any:
-        return to_host(self.elements)
 
 
 @define(eq=False)
@@ -95,7 +75,7 @@ def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources, compute: nodes.Comput
     """Compiles and loads all launches of a block as one module."""
     source = sources.get(compute.span.path)
     where = f"{source.path}:{source.line_and_column(compute.span.start)[0]}" if source is not None else ""
-    target = gpu_target(_target_for(gpu.device.properties.capability))
+    target = target_of_device(gpu.device.properties.capability)
     functions = [kernel.built.lowered.function] if kernel.launches is None else [one.function for one in kernel.launches.launches]
     module = compile_kernels(functions, target, sources)
     image: bytes | str = assemble(module).bytes if can_assemble() else module.text
@@ -108,16 +88,6 @@ def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources, compute: nodes.Comput
         block = entry.block or (1, 1, 1)
         plans.append(LaunchPlan(loaded.kernel(entry.symbol), signature, (1, 1, 1), block, shared=entry.dynamic_bytes, where=where))
     return LoadedKernel(kernel, module.entries, plans)
-
-
-def _target_for(capability: tuple[int, int]) -> str:
-    """The highest target that the device runs."""
-    number = capability[0] * 10 + capability[1]
-    fitting = [name for name in TARGETS if int(name[3:]) <= number]
-    if not fitting:
-        message = f"devices of compute capability {capability[0]}.{capability[1]} are not supported"
-        raise ZyntaxError(Diagnostic("0504", message, hint="7.5 is the lowest"))
-    return fitting[-1]
 
 
 def _packed(dtype: str) -> str:
@@ -180,10 +150,9 @@ class _Launching:
         found = self.on_device.get(name)
         if found is None:
             tensor = self.tensors[name]
-            if isinstance(tensor.remote, OnGpu) and tensor.remote.gpu is self.gpu:
-                found = tensor.remote.elements
-            else:
-                host = tensor.host if tensor.host is not None else tensor.array
+            found = elements_on(tensor, self.gpu)
+            if found is None:
+                host = tensor.contents
                 found = to_device(host, self.gpu.allocate(max(1, host.nbytes)), self.gpu.stream)
             self.on_device[name] = found
         return found
@@ -245,18 +214,25 @@ class _Launching:
         return Diagnostic(code, f"a kernel failed with code {code}", self.compute.span)
 
     def finish(self, results: Sequence[DeviceArray]) -> Any:
-        """Numbers are fetched; tensors stay; what was updated goes back to the host's memory, which other tensors may view."""
-        name = Device(f"cuda:{self.gpu.device.ordinal}" if self.gpu.device.ordinal else "cuda")
+        """Numbers are fetched; tensors stay; what was updated goes back to the memory it came from, which other tensors may view."""
         made: list[Any] = []
         for plan, elements in zip(self.plan.results, results, strict=True):
             if plan.input is not None:
-                self.values[plan.input].array[...] = to_host(elements)
-                made.append(self.values[plan.input])
+                made.append(self.updated(self.values[plan.input], elements))
             elif plan.scalar:
                 made.append(number_of(to_host(elements), plan.dtype))
             else:
-                made.append(Tensor(None, name, OnGpu(elements, self.gpu)))
+                made.append(Tensor(None, OnGpu(elements, self.gpu)))
         return grouped(self.plan.results, made)
+
+    def updated(self, tensor: Tensor, elements: DeviceArray) -> Tensor:
+        there = elements_on(tensor, self.gpu)
+        if there is None:
+            tensor.array[...] = to_host(elements)
+        else:
+            copy(there, elements, self.gpu.stream)
+            tensor.changed_there()
+        return tensor
 
 
 def _tensor(value: Any) -> Tensor | None:

@@ -1,7 +1,7 @@
 """One launch of a kernel on the CPU: sizes solved and checked, results allocated, arguments packed, faults turned into messages about
 the program, the value put together."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -37,16 +37,20 @@ STRIDING_BLOCKS = 64
 """Blocks for custom kernels that stride by the size of the grid."""
 
 
-def tensor_arrays(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values of a launch as arrays and scalars, by name."""
-    arrays = {name: tensor.array for name, value in values.items() if isinstance(tensor := as_tensor(value), Tensor)}
+def tensor_arrays(values: Mapping[str, Any], updated: Container[str] = ()) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of a launch as arrays and scalars, by name. Only `updated` arrays may be written to."""
+    arrays = {
+        name: tensor.array if name in updated else tensor.contents
+        for name, value in values.items()
+        if isinstance(tensor := as_tensor(value), Tensor)
+    }
     return arrays, {name: value for name, value in values.items() if name not in arrays}
 
 
 def launch(kernel: "BuiltKernel", values: Mapping[str, Any], threads: int, compute: nodes.Compute) -> Any:
     """Solves and checks sizes, allocates results, runs, and gives the block's value: a tensor, a number, or a tuple."""
     plan = kernel.lowered.plan
-    arrays, scalars = tensor_arrays(values)
+    arrays, scalars = tensor_arrays(values, [r.input for r in plan.results if r.input is not None])
     shapes = {name: array.shape for name, array in arrays.items()}
     sizes = kernel.sizes(shapes, scalars)
     arrays = _without_aliases(kernel, arrays)

@@ -29,17 +29,18 @@ def signature_of(
         span = entry.span if entry else compute.span
         value = as_tensor(value)
         if isinstance(value, Tensor):
-            array = value.array
+            array = value.host
+            contiguous = array is None or bool(array.flags.c_contiguous)
             tensors.append(
                 TensorInput(
                     name,
-                    _dtype_of(array.dtype, name, span),
-                    _dim_names(declared.get(name), array.ndim),
-                    contiguous=bool(array.flags.c_contiguous),
+                    _dtype_of(value.dtype, name, span),
+                    _dim_names(declared.get(name), len(value.shape)),
+                    contiguous=contiguous,
                     mutable=entry is not None and entry.mutable,
                     captured=entry is None,
                     span=span,
-                    dense_rows=not array.flags.c_contiguous and bool(_rows_are_dense(array)),
+                    dense_rows=not contiguous and bool(_rows_are_dense(array)),
                 )
             )
         elif isinstance(value, bool | int | float | np.generic):
@@ -170,7 +171,9 @@ def _is_callable(type: Type) -> bool:
 
 def layout_of(name: str, value: Any, constants: frozenset[str]) -> Any:
     """What of a value decides which kernel runs: quick to compute, coarser than a signature by nothing."""
-    array = value.array if type(value) is Tensor else value if isinstance(value, np.ndarray) else None
+    array = value.host if type(value) is Tensor else value if isinstance(value, np.ndarray) else None
+    if array is None and type(value) is Tensor:
+        return name, value.dtype, len(value.shape), True
     if array is not None:
         return name, array.dtype, array.ndim, array.flags.c_contiguous or _rows_are_dense(array)
     if name in constants:
@@ -194,4 +197,4 @@ def _shape_of(value: Any) -> list[int]:
 
 
 def _first_type(value: Any) -> Any:
-    return as_tensor(value).array.dtype.name
+    return as_tensor(value).dtype.name

@@ -38,9 +38,14 @@ def parse_device(name: str) -> Device:
     return Device(kind if int(index or 0) == 0 else f"{kind}:{int(index)}")
 
 
+def cuda_name(ordinal: int) -> Device:
+    """A CUDA device by its number."""
+    return Device("cuda" if ordinal == 0 else f"cuda:{ordinal}")
+
+
 def present_devices() -> tuple[Device, ...]:
     """The devices that programs can use on this machine. Asks the CUDA driver, if its binding is installed."""
-    return (CPU, *(Device("cuda" if number == 0 else f"cuda:{number}") for number in range(_gpus())))
+    return (CPU, *map(cuda_name, range(_gpus())))
 
 
 def is_present(device: str) -> bool:

@@ -42,7 +42,13 @@ def dtype_name(dtype: Any) -> str:
 
 
 class Remote(Protocol):
-    """A tensor's elements on another device."""
+    """A tensor's elements on another device. `named`: the program put them there, so that is where they are computed with."""
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def named(self) -> bool: ...
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -57,20 +63,19 @@ class Tensor:
     """A dense tensor. `array` is any view (any strides) of a supported dtype and is never copied on the way in; two tensors are
     equal when they are the same object.
 
-    A tensor that a device computed has its elements there (`remote`) until somebody asks for `array`: then they are fetched, and, since
-    whoever asked may write to them, the remote ones no longer count."""
+    A tensor that a device computed, or that was sent there, has its elements there (`remote`). `contents` fetches them to be read
+    and both copies stay; `array` fetches them too, and, since whoever asked may write to them, the remote ones no longer count."""
 
-    __slots__ = ("__weakref__", "_array", "device", "remote")
+    __slots__ = ("__weakref__", "_array", "remote")
 
-    def __init__(self, array: Array | None, device: Device = CPU, remote: Remote | None = None) -> None:
+    def __init__(self, array: Array | None, remote: Remote | None = None) -> None:
         assert array is not None or remote is not None
-        self._array, self.device, self.remote = array, device, remote
+        self._array, self.remote = array, remote
 
     @property
     def array(self) -> Array:
         if self._array is None:
-            assert self.remote is not None
-            self._array = self.remote.to_host()
+            self._array = self._there.to_host()
         self.remote = None
         return self._array
 
@@ -79,9 +84,30 @@ class Tensor:
         self._array, self.remote = array, None
 
     @property
+    def contents(self) -> Array:
+        """The elements on the host, to be read only; what lies on a device stays there."""
+        if self._array is None:
+            self._array = self._there.to_host()
+        if self.remote is None:
+            return self._array
+        view = self._array.view()
+        view.flags.writeable = False
+        return view
+
+    def changed_there(self) -> None:
+        """Says that the device wrote to `remote`: what the host knows of the elements is old."""
+        assert self.remote is not None
+        self._array = None
+
+    @property
     def host(self) -> Array | None:
         """The elements on the host to be read only, or None while they are elsewhere."""
         return self._array
+
+    @property
+    def device(self) -> Device:
+        """Where it lies: the CPU, unless a device has its elements."""
+        return CPU if self.remote is None else self.remote.device
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -102,7 +128,7 @@ class Tensor:
 
     def clone(self) -> "Tensor":
         """A contiguous copy that shares nothing with this tensor."""
-        return Tensor(np.array(self.array, order="C", copy=True), self.device)
+        return Tensor(np.array(self.contents, order="C", copy=True))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.array(self.array, dtype=dtype, copy=copy)
@@ -122,4 +148,4 @@ class Tensor:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"Tensor({np.array2string(self.array, threshold=20, separator=', ')}, dtype={self.dtype_name}, device={self.device})"
+        return f"Tensor({np.array2string(self.contents, threshold=20, separator=', ')}, dtype={self.dtype_name}, device={self.device})"

@@ -1,0 +1,46 @@
+"""A tensor's elements on a GPU, as its `remote`."""
+
+from typing import Any
+
+from attrs import frozen
+
+from runtime.cuda.array import DeviceArray
+from runtime.cuda.copies import to_device, to_host
+from runtime.cuda.gpu import Gpu
+from runtime.device import Device, cuda_name
+from runtime.tensor import Array, Tensor
+
+
+@frozen(eq=False)
+class OnGpu:
+    """Elements on a GPU. `named`: the program (or its caller) put them there; results of blocks merely lie where they were made."""
+
+    elements: DeviceArray
+    gpu: Gpu
+    named: bool = False
+
+    @property
+    def device(self) -> Device:
+        return cuda_name(self.gpu.device.ordinal)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.elements.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.elements.dtype
+
+    def to_host(self) -> Any:
+        return to_host(self.elements)
+
+
+def upload(array: Array, gpu: Gpu, named: bool = False) -> OnGpu:
+    """The array's elements in the GPU's memory. Raises CudaOutOfMemory."""
+    return OnGpu(to_device(array, gpu.allocate(max(1, array.nbytes)), gpu.stream), gpu, named)
+
+
+def elements_on(tensor: Tensor, gpu: Gpu) -> DeviceArray | None:
+    """The tensor's elements in the GPU's memory, or None when they aren't there."""
+    remote = tensor.remote
+    return remote.elements if isinstance(remote, OnGpu) and remote.gpu is gpu else None
