@@ -68,9 +68,9 @@ def _len_rule(calls: CallTypes) -> Type:
 def len_(value: Any) -> int:
     """How many elements, characters or rows."""
     if isinstance(value, Tensor):
-        if value.array.ndim == 0:
+        if value.shape == ():
             raise LibraryFault("0301", "a tensor of rank 0 has no length")
-        return len(value.array)
+        return len(value)
     if not isinstance(value, list | str | tuple | range | dict | set):
         raise LibraryFault("0203", f"{type_name(value)} has no length")
     return len(value)
@@ -264,5 +264,5 @@ def all_of(values: Any, axis: Any = None, keepdims: Any = False) -> Any:
 
 def _test(name: str, test: Callable[[Any], bool], values: Any, axis: Any, keepdims: Any) -> Any:
     if isinstance(values, Tensor):
-        return reduce_array(name, values.array, axis, keepdims, WORK[name])
+        return reduce_array(name, values.contents, axis, keepdims, WORK[name])
     return test(values)

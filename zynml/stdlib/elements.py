@@ -26,7 +26,7 @@ from zynml.stdlib.shapes import (
     shape_text,
     static_axis,
 )
-from zynml.stdlib.structure import array_of, as_tensor_type, with_dims
+from zynml.stdlib.structure import as_tensor_type, contents_of, with_dims
 
 family = Family()
 
@@ -53,13 +53,13 @@ def _flat_position(array: Array, index: Any) -> tuple[Any, ...]:
 @family.method("tensor", "get", result=_element_rule, index="int or list of int")
 def get(self: Any, index: Any) -> Any:
     """The element at a flat index, or at a list of indices."""
-    return get_tensor(self, _flat_position(self.array, index)) if self.array.ndim else host_scalar(self.array)
+    return get_tensor(self, _flat_position(self.contents, index)) if self.shape else host_scalar(self.contents)
 
 
 @family.method("tensor", "set", result=UNIT, mutates=True, index="int or list of int")
 def set_(self: Any, index: Any, value: Any) -> None:
     """Stores an element at a flat index, or at a list of indices."""
-    put_tensor(self, _flat_position(self.array, index), value)
+    put_tensor(self, _flat_position(self.contents, index), value)
 
 
 @family.method("tensor", "fill", result=UNIT, mutates=True)
@@ -111,7 +111,7 @@ def slice_(self: Any, dim: Any, low: Any, high: Any = None) -> Tensor:
 @family.tensor_method("item", result=_element_rule)
 def item(self: Any) -> Any:
     """The element of a tensor that has just one."""
-    array = array_of(self)
+    array = contents_of(self)
     if array.size != 1:
         raise LibraryFault("0301", f"`item` needs one element, and {shape_text(array.shape)} has {array.size}")
     return host_scalar(array.reshape(-1)[0])
@@ -131,7 +131,7 @@ def _list_rule(calls: CallTypes) -> Type:
 @family.tensor_method("to_list", result=_list_rule)
 def to_list(self: Any) -> Any:
     """The elements as nested lists."""
-    return _listed(array_of(self))
+    return _listed(contents_of(self))
 
 
 def _listed(array: Array) -> Any:

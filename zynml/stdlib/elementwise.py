@@ -110,7 +110,8 @@ def operand(value: Any) -> Any:
 
 
 def _given(value: Any, array: Array) -> Any:
-    return Tensor(array) if isinstance(value, Tensor) else host_scalar(array)
+    # what a reader may not write to is the same tensor elsewhere: the result is another
+    return Tensor(array if array.flags.writeable else array.copy()) if isinstance(value, Tensor) else host_scalar(array)
 
 
 def _real(function: Real) -> Callable[[Any], Any]:
@@ -118,7 +119,7 @@ def _real(function: Real) -> Callable[[Any], Any]:
         value = operand(self)
         dtype = dtype_of(value)
         assert dtype is not None
-        array = value.array if isinstance(value, Tensor) else np.asarray(value)
+        array = value.contents if isinstance(value, Tensor) else np.asarray(value)
         with np.errstate(all="ignore"):
             found = np.asarray(function(float_array(array)))
             return _given(value, found.astype(numpy_of(real_dtype(dtype)), copy=False))

@@ -221,7 +221,7 @@ def load(
 
 def save_npy(path: Path, value: Any, options: dict[str, Any]) -> None:
     with path.open("wb") as stream:
-        np.lib.format.write_array(stream, _plain(to_tensor(value).array), allow_pickle=False)
+        np.lib.format.write_array(stream, _plain(to_tensor(value).contents), allow_pickle=False)
 
 
 def _plain(array: Array) -> Array:
@@ -231,7 +231,7 @@ def _plain(array: Array) -> Array:
 
 def save_npz(path: Path, value: Any, options: dict[str, Any]) -> None:
     pairs = value if isinstance(value, list) and value and all(_is_pair(v) for v in value) else [("data", value)]
-    arrays = {name: _plain(to_tensor(part).array) for name, part in pairs}
+    arrays = {name: _plain(to_tensor(part).contents) for name, part in pairs}
     if len(arrays) != len(pairs):
         raise LibraryFault("0807", "two arrays have the same key")
     import zipfile
@@ -247,11 +247,11 @@ def _is_pair(value: Any) -> bool:
 
 
 def save_csv(path: Path, value: Any, options: dict[str, Any]) -> None:
-    csv_files.write(path, to_tensor(value).array, **options)
+    csv_files.write(path, to_tensor(value).contents, **options)
 
 
 def save_picture(path: Path, value: Any, options: dict[str, Any]) -> None:
-    save_image(path, to_tensor(value).array)
+    save_image(path, to_tensor(value).contents)
 
 
 SAVERS: dict[str, Callable[[Path, Any, dict[str, Any]], None]] = {

@@ -26,6 +26,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
+from runtime.futures import before_write
 from runtime.tensor import Array, Tensor
 from zynml.stdlib.creation import array_of_list
 from zynml.stdlib.dtypes import array_dtype, dtype_of, host_scalar, join, require_fit, type_name
@@ -127,7 +128,7 @@ def numpy_index(shape: tuple[int, ...], indices: tuple[Any, ...]) -> tuple[tuple
         if isinstance(index, slice):
             out.append(checked_slice(index))
         elif isinstance(index, Tensor):
-            out.append(_tensor_index(index.array, shape, axis))
+            out.append(_tensor_index(index.contents, shape, axis))
         elif isinstance(index, list):
             out.append(_tensor_index(_index_list(index), shape, axis))
         elif is_int(index):
@@ -143,7 +144,7 @@ def numpy_index(shape: tuple[int, ...], indices: tuple[Any, ...]) -> tuple[tuple
 def _axes_used(index: Any) -> int:
     if isinstance(index, EllipsisType):
         return 0
-    return index.array.ndim if isinstance(index, Tensor) and index.array.dtype == np.bool_ else 1
+    return len(index.shape) if isinstance(index, Tensor) and index.dtype == np.bool_ else 1
 
 
 def _index_list(index: list[Any]) -> Array:
@@ -169,10 +170,10 @@ def _tensor_index(index: Array, shape: tuple[int, ...], axis: int) -> Array:
 
 
 def get_tensor(tensor: Tensor, indices: tuple[Any, ...]) -> Any:
-    array = tensor.array
-    if len(indices) == array.ndim and all(type(index) is int for index in indices):
+    if len(indices) == len(tensor.shape) and all(type(index) is int for index in indices):
         with suppress(IndexError):  # The slow way says which index is out of range.
-            return host_scalar(array[indices])
+            return host_scalar(tensor.contents[indices])
+    array = tensor.array
     index, single = numpy_index(array.shape, indices)
     if single:
         return host_scalar(array[index])
@@ -183,6 +184,7 @@ def put_tensor(tensor: Tensor, indices: tuple[Any, ...], new: Any) -> None:
     array = tensor.array
     if not array.flags.writeable:
         raise LibraryFault("0205", "this tensor can't be written to", "make a copy that can: `.clone()`")
+    before_write(array)
     if type(new) is float and array.dtype.kind == "f" and -6e4 < new < 6e4 and all(type(index) is int for index in indices):
         with suppress(IndexError):  # The slow way says which index is out of range.
             array[indices] = new
@@ -195,7 +197,7 @@ def put_tensor(tensor: Tensor, indices: tuple[Any, ...], new: Any) -> None:
         raise LibraryFault("0203", f"an element of {type_name(tensor)} can't be {type_name(new)}")
     target = array_dtype(array)
     require_assignable(source, target, new)
-    value = new.array if isinstance(new, Tensor) else np.asarray(new)
+    value = new.contents if isinstance(new, Tensor) else np.asarray(new)
     room = array[index]
     if value.ndim > room.ndim or not _broadcasts(value.shape, room.shape):
         raise LibraryFault("0301", f"a value of shape {shape_text(value.shape)} does not fit a part of shape {shape_text(room.shape)}")

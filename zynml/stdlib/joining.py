@@ -28,7 +28,7 @@ from zynml.stdlib.shapes import (
     shape_text,
     tensor_type,
 )
-from zynml.stdlib.structure import array_of, as_tensor_type, constant_axis, rearranged, with_dims
+from zynml.stdlib.structure import array_of, as_tensor_type, constant_axis, contents_of, rearranged, with_dims
 
 family = Family()
 
@@ -92,7 +92,7 @@ def _parts(tensors: tuple[Any, ...]) -> list[Array]:
         tensors = tuple(tensors[0])
     if not tensors:
         raise LibraryFault("0204", "there is no tensor to join")
-    arrays = [array_of(tensor) for tensor in tensors]
+    arrays = [contents_of(tensor) for tensor in tensors]
     for array in arrays[1:]:
         if array.dtype != arrays[0].dtype:
             names = f"{type_name(Tensor(arrays[0]))} and {type_name(Tensor(array))}"

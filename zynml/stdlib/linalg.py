@@ -38,7 +38,7 @@ from zynml.stdlib.shapes import (
     shape_text,
     tensor_type,
 )
-from zynml.stdlib.structure import array_of, as_tensor_type, constant_axis
+from zynml.stdlib.structure import as_tensor_type, constant_axis, contents_of
 
 family = Family()
 
@@ -91,7 +91,7 @@ def matmul(left: Any, right: Any) -> Any:
     if not isinstance(left, Tensor | list) or not isinstance(right, Tensor | list):
         raise undefined("@", left, right)
     a, b = to_tensor(left), to_tensor(right)
-    x, y = a.array.shape, b.array.shape
+    x, y = a.shape, b.shape
     if not x or not y or x[-1] != y[-2 if len(y) > 1 else 0]:
         raise LibraryFault("0301", matmul_message(x, y))
     dtype = combine_values(a, b)
@@ -139,7 +139,7 @@ def _dot_rule(calls: CallTypes) -> Type:
 @family.tensor_method("dot", "tensor_dot", result=_dot_rule)
 def dot(self: Any, other: Any) -> Any:
     """The sum of the products of two vectors' elements."""
-    a, b = array_of(self), array_of(other)
+    a, b = contents_of(self), contents_of(other)
     if a.ndim != 1 or b.ndim != 1:
         raise LibraryFault(
             "0301", f"`dot` takes two vectors, not shapes {shape_text(a.shape)} and {shape_text(b.shape)}", "matrices multiply by `@`"
@@ -150,7 +150,7 @@ def dot(self: Any, other: Any) -> Any:
 @family.tensor_method("outer", result=lambda calls: _outer_type(calls))
 def outer(self: Any, other: Any) -> Tensor:
     """All products of two vectors' elements."""
-    a, b = array_of(self), array_of(other)
+    a, b = contents_of(self), contents_of(other)
     if a.ndim != 1 or b.ndim != 1:
         raise LibraryFault("0301", f"`outer` takes two vectors, not shapes {shape_text(a.shape)} and {shape_text(b.shape)}")
     found: Tensor = matmul(Tensor(a[:, None]), Tensor(b[None, :]))
@@ -193,7 +193,7 @@ def softmax_array(values: Array, axis: int) -> Array:
 @family.tensor_method("softmax", result=_along_axis)
 def softmax(self: Any, axis: Any = -1) -> Tensor:
     """exp(x) over its sum along an axis."""
-    array = array_of(self)
+    array = contents_of(self)
     place = require_axis(axis, array.ndim)
     with np.errstate(all="ignore"):
         return _real(softmax_array(float_array(array), place), array)
@@ -209,7 +209,7 @@ def log_softmax_array(values: Array, axis: int) -> Array:
 @family.tensor_method("log_softmax", result=_along_axis)
 def log_softmax(self: Any, axis: Any = -1) -> Tensor:
     """The logarithm of softmax, accurate also where that is tiny."""
-    array = array_of(self)
+    array = contents_of(self)
     place = require_axis(axis, array.ndim)
     with np.errstate(all="ignore"):
         return _real(log_softmax_array(float_array(array), place), array)
@@ -218,7 +218,7 @@ def log_softmax(self: Any, axis: Any = -1) -> Tensor:
 @family.tensor_method("layer_norm", result=_along_axis, weight="tensor", bias="tensor", eps="number")
 def layer_norm(self: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Tensor:
     """The last axis shifted and scaled to mean 0 and variance 1 (divided by n), then times weight plus bias."""
-    array = array_of(self)
+    array = contents_of(self)
     require_axis(-1, array.ndim)
     epsilon = require_number(eps, "`eps`")
     values = float_array(array).astype(np.float64)
@@ -228,7 +228,7 @@ def layer_norm(self: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5)
         found = centred / np.sqrt(spread + epsilon) if values.shape[-1] else centred
         for factor, join in ((weight, np.multiply), (bias, np.add)):
             if factor is not None:
-                other = array_of(factor)
+                other = contents_of(factor)
                 if broadcast_shapes(found.shape, other.shape, "layer_norm") != found.shape:
                     raise LibraryFault("0301", f"shape {shape_text(other.shape)} does not fit a tensor of shape {shape_text(found.shape)}")
                 found = join(found, float_array(other))
@@ -249,11 +249,11 @@ def _cross_entropy_rule(calls: CallTypes) -> Type:
 @family.tensor_method("cross_entropy", result=_cross_entropy_rule, targets="int or tensor")
 def cross_entropy(self: Any, targets: Any) -> Any:
     """The mean over rows of -log softmax(x) at each row's target class."""
-    array = array_of(self)
+    array = contents_of(self)
     if array.ndim not in (1, 2):
         raise LibraryFault("0301", f"`cross_entropy` takes logits of shape [classes] or [rows, classes], not {shape_text(array.shape)}")
     given = targets if isinstance(targets, Tensor | list) else Tensor(np.asarray(targets)) if is_number(targets) else None
-    wanted = np.empty(0) if given is None else array_of(given)
+    wanted = np.empty(0) if given is None else contents_of(given)
     if given is None or not array_dtype(wanted).is_int:
         raise LibraryFault("0203", f"the targets of `cross_entropy` are class numbers, ints, not {type_name(targets)}")
     rows = array[None, :] if array.ndim == 1 else array
@@ -275,7 +275,7 @@ def cross_entropy(self: Any, targets: Any) -> Any:
 @family.tensor_method("allclose", result=BOOL)
 def allclose(self: Any, other: Any, rtol: Any = 1e-5, atol: Any = 1e-8) -> bool:
     """Whether all elements are equal up to `atol + rtol * |other|`."""
-    a, b = array_of(self), array_of(other)
+    a, b = contents_of(self), contents_of(other)
     broadcast_shapes(a.shape, b.shape, "allclose")
     relative, absolute = require_number(rtol, "`rtol`"), require_number(atol, "`atol`")
     with np.errstate(all="ignore"):
@@ -292,7 +292,7 @@ def _one_hot_rule(calls: CallTypes) -> Type:
 @family.tensor_method("one_hot", result=_one_hot_rule, classes="int")
 def one_hot(self: Any, classes: Any) -> Tensor:
     """Class numbers as rows with a single 1, in f32."""
-    array = array_of(self)
+    array = contents_of(self)
     if not array_dtype(array).is_int:
         raise LibraryFault("0203", f"`one_hot` takes class numbers, ints, not {array_dtype(array).value}")
     if not is_int(classes) or classes < 0:

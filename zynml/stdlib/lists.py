@@ -162,7 +162,7 @@ def operator_in(left: Any, right: Any) -> bool:
     if isinstance(right, dict | set):
         return left in right
     if isinstance(right, Tensor) and is_number(left):
-        return bool(np.any(BINARY["eq"](right, left).array))
+        return bool(np.any(BINARY["eq"](right, left).contents))
     raise LibraryFault("0208", f"`in` is not defined for {type_name(left)} and {type_name(right)}")
 
 

@@ -73,7 +73,7 @@ def operand_array(value: Any, dtype: DType) -> Array:
     """A number or tensor as an array of the dtype. A weak int that the dtype can't hold is a fault."""
     if isinstance(value, Tensor):
         wanted = numpy_of(dtype)
-        return value.array if value.array.dtype == wanted else value.array.astype(wanted)
+        return value.contents if value.dtype == wanted else value.contents.astype(wanted)
     if dtype.is_int and isinstance(value, int):
         require_fit(int(value), dtype)
     elif dtype.is_float and isinstance(value, int):
@@ -85,7 +85,7 @@ def operand_array(value: Any, dtype: DType) -> Array:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    return value.array.shape if isinstance(value, Tensor) else ()
+    return value.shape if isinstance(value, Tensor) else ()
 
 
 def apply_arrays(symbol: str, left: Any, right: Any, operation: Callable[[Array, Array, DType], Any], result: DType | None = None) -> Any:
@@ -349,7 +349,7 @@ def compare_arrays(symbol: str, left: Any, right: Any, ufunc: Any) -> Tensor:
         dtype = dtype_of(tensor)
         # An int that the tensor's dtype can't hold still compares, by value.
         if isinstance(tensor, Tensor) and isinstance(scalar, int) and dtype is not None and dtype.is_int:
-            return Tensor(np.asarray(ufunc(*(side.array if isinstance(side, Tensor) else side for side in (left, right)))))
+            return Tensor(np.asarray(ufunc(*(side.contents if isinstance(side, Tensor) else side for side in (left, right)))))
     found: Tensor = apply_arrays(symbol, left, right, lambda a, b, dtype: ufunc(a, b), DType.BOOL)
     return found
 
@@ -359,7 +359,7 @@ def equal(left: Any, right: Any, depth: int = 0) -> bool:
     if depth > 200:
         raise LibraryFault("0108", "values nested more than 200 deep can't be compared")
     if isinstance(left, Tensor) and isinstance(right, Tensor):
-        return left is right or (left.shape == right.shape and bool(np.array_equal(left.array, right.array)))
+        return left is right or (left.shape == right.shape and bool(np.array_equal(left.contents, right.contents)))
     if isinstance(left, list | tuple) and type(left) is type(right):
         return len(left) == len(right) and all(equal(a, b, depth + 1) for a, b in zip(left, right, strict=True))
     if is_number(left) and is_number(right):
@@ -455,4 +455,4 @@ def invert(operand: Any) -> Any:
         return not operand
     if dtype_of(operand) is not DType.BOOL:
         raise LibraryFault("0208", f"`not` is not defined for {type_name(operand)}")
-    return Tensor(np.logical_not(operand.array)) if isinstance(operand, Tensor) else not operand
+    return Tensor(np.logical_not(operand.contents)) if isinstance(operand, Tensor) else not operand

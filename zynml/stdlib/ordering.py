@@ -10,7 +10,7 @@ from runtime.tensor import Array, Tensor
 from zynml.stdlib.dtypes import array_dtype, element_dtype, require_bool, type_name
 from zynml.stdlib.family import Family, subject
 from zynml.stdlib.shapes import Dims, dims_of, is_int, require_axis, shape_text, tensor_type
-from zynml.stdlib.structure import array_of, as_tensor_type, constant_axis, with_dims
+from zynml.stdlib.structure import as_tensor_type, constant_axis, contents_of, with_dims
 
 family = Family()
 
@@ -45,14 +45,14 @@ def order_of(array: Array, axis: int, descending: bool) -> Array:
 @family.tensor_method("argsort", result=_order_rule, keywords=("descending",))
 def argsort(self: Any, axis: Any = -1, descending: Any = False) -> Tensor:
     """The positions of the elements along an axis in sorted order."""
-    array = array_of(self)
+    array = contents_of(self)
     return Tensor(order_of(array, require_axis(axis, array.ndim), require_bool(descending, "`descending=`")))
 
 
 @family.tensor_method("sort", result=_sorted_rule, keywords=("descending",))
 def sort(self: Any, axis: Any = -1, descending: Any = False) -> Tensor:
     """A sorted copy along an axis."""
-    array = array_of(self)
+    array = contents_of(self)
     place = require_axis(axis, array.ndim)
     order = order_of(array, place, require_bool(descending, "`descending=`"))
     return Tensor(np.take_along_axis(array, order, axis=place))
@@ -75,7 +75,7 @@ def _topk_rule(calls: CallTypes) -> Type:
 @family.tensor_method("topk", result=_topk_rule)
 def topk(self: Any, count: Any, axis: Any = -1) -> tuple[Tensor, Tensor]:
     """The so many largest along an axis, largest first, and their positions."""
-    array = array_of(self)
+    array = contents_of(self)
     place = require_axis(axis, array.ndim)
     if not is_int(count):
         raise LibraryFault("0203", f"a number of elements is an int, not {type_name(count)}")
@@ -86,7 +86,7 @@ def topk(self: Any, count: Any, axis: Any = -1) -> tuple[Tensor, Tensor]:
 
 
 def _triangle(self: Any, offset: Any, keep: Any) -> Tensor:
-    array = array_of(self)
+    array = contents_of(self)
     if array.ndim < 2:
         raise LibraryFault("0301", f"a triangle is cut out of rank 2 or more, not {shape_text(array.shape)}")
     if not is_int(offset) or abs(int(offset)) >= 1 << 62:

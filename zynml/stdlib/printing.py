@@ -107,7 +107,7 @@ def element_text(value: Any) -> str:
 
 
 def tensor_text(tensor: Tensor) -> str:
-    array = tensor.array
+    array = tensor.contents
     rows = max((math.prod(array.shape[:axis]) for axis in range(array.ndim + 1)), default=1)
     cut = max(rows, array.size) > SHOWN_ELEMENTS
     return f"tensor({_nested(array, cut)}, shape={shape_text(array.shape)}, dtype={dtype_name(array.dtype)})"

@@ -27,7 +27,7 @@ from zynml.stdlib.family import Family, subject
 from zynml.stdlib.operators import BINARY, apply_arrays, arithmetic_rule, is_number, is_operand, undefined
 from zynml.stdlib.sequences import extreme, numbers_array
 from zynml.stdlib.shapes import dims_of, is_int, require_axis, shape_text, static_axis, tensor_type
-from zynml.stdlib.structure import array_of, as_tensor_type
+from zynml.stdlib.structure import as_tensor_type, contents_of
 
 family = Family()
 
@@ -245,7 +245,7 @@ def _values(value: Any) -> Array:
         return np.arange(value.start, value.stop, value.step, dtype=np.int64)
     if isinstance(value, list):
         return numbers_array(value)
-    return array_of(value)
+    return contents_of(value)
 
 
 def declare_reduction(name: str) -> None:
@@ -355,7 +355,7 @@ def _extreme(name: str) -> Callable[..., Any]:
         if len(values) == 1:
             only = values[0]
             if isinstance(only, Tensor):
-                return reduce_array(name, only.array, axis, keepdims, WORK[name])
+                return reduce_array(name, only.contents, axis, keepdims, WORK[name])
             if isinstance(only, list | range | tuple):
                 return of_sequence(name, list(only))
             raise LibraryFault("0204", f"`{name}` of one value takes a list, a range or a tensor, not {type_name(only)}")
@@ -385,7 +385,7 @@ def _cumsum_rule(calls: CallTypes) -> Type:
 @family.tensor_method("cumsum", result=_cumsum_rule)
 def cumsum(self: Any, axis: Any = 0) -> Tensor:
     """The running sum along an axis."""
-    array = array_of(self)
+    array = contents_of(self)
     place = require_axis(axis, array.ndim)
     dtype = array_dtype(array)
     if dtype.is_float:

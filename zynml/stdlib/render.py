@@ -71,7 +71,7 @@ def _array(value: Any) -> Array:
         value = list(value)
     if isinstance(value, str) or value is None:
         raise LibraryFault("0203", f"`render` draws tensors and lists of numbers, not {type_name(value)}")
-    return to_tensor(value).array
+    return to_tensor(value).contents
 
 
 def _form(array: Array, form: str) -> str:
@@ -274,7 +274,7 @@ def draw_chart(array: Array, given: dict[str, Any], path: Path) -> None:
     names = _names({"labels": [labels] if isinstance(labels, str) else labels}, "labels", len(lines)) if labels is not None else None
     places = np.arange(lines.shape[1], dtype=np.float64)
     if "x" in given:
-        places = float_array(to_tensor(given["x"]).array).astype(np.float64)
+        places = float_array(to_tensor(given["x"]).contents).astype(np.float64)
         if places.shape != lines.shape[1:]:
             raise LibraryFault("0301", f"`x` has shape {shape_text(places.shape)}, and each line has {lines.shape[1]} points")
     if not isinstance(given.get("log", False), bool):

@@ -32,9 +32,9 @@ def items(value: Any) -> Iterable[Any]:
     if isinstance(value, list | range | str | tuple):
         return value
     if isinstance(value, Tensor):
-        if value.array.ndim == 0:
+        if value.shape == ():
             raise LibraryFault("0301", "a tensor of rank 0 has no rows to go through")
-        return (get_tensor(value, (row,)) for row in range(len(value.array)))
+        return (get_tensor(value, (row,)) for row in range(len(value)))
     if isinstance(value, dict | set):
         return list(value)
     raise LibraryFault("0203", f"{type_name(value)} can't be iterated")

@@ -169,7 +169,7 @@ def require_shape(parts: Any, what: str = "a shape") -> tuple[int, ...]:
     if isinstance(parts, tuple) and len(parts) == 1 and isinstance(parts[0], list | tuple | Tensor):
         parts = parts[0]
     if isinstance(parts, Tensor):
-        parts = parts.array.tolist()
+        parts = parts.contents.tolist()
     if not isinstance(parts, list | tuple):
         parts = (parts,)
     for part in parts:

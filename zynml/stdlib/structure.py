@@ -1,5 +1,6 @@
 """Asking a tensor what it is, and rearranging it: shapes, axes, joining, splitting, elements. Views wherever NumPy gives one."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,13 @@ family = Family()
 
 
 def array_of(value: Any) -> Array:
-    """The array of a tensor, or of a list that stands for one."""
+    """The array of a tensor, or of a list that stands for one: for what may write to it, or makes a view of it."""
     return to_tensor(value).array
+
+
+def contents_of(value: Any) -> Array:
+    """The same to be read only."""
+    return to_tensor(value).contents
 
 
 def as_tensor_type(kind: Type) -> TensorType | None:
@@ -83,20 +89,20 @@ def _shape_rule(calls: CallTypes) -> Type:
 @family.tensor_method("shape", result=_shape_rule)
 def shape(self: Any, axis: Any = None) -> Any:
     """The extents as a list, or that of one axis."""
-    extents = array_of(self).shape
+    extents = to_tensor(self).shape
     return list(extents) if axis is None else extents[require_axis(axis, len(extents))]
 
 
 @family.tensor_method("ndim", "rank", result=I64)
 def ndim(self: Any) -> int:
     """The number of axes."""
-    return array_of(self).ndim
+    return len(to_tensor(self).shape)
 
 
 @family.tensor_method("numel", "size", result=I64)
 def numel(self: Any) -> int:
     """The number of elements."""
-    return array_of(self).size
+    return prod(to_tensor(self).shape)
 
 
 @family.tensor_method("dtype", result=STRING)
