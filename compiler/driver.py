@@ -21,6 +21,7 @@ from compiler.typed_ast.check import CheckedProgram, check
 from compiler.typed_ast.context import ComputeOutcome
 from compiler.typed_ast.kernel import OptimizationLevel
 from compiler.typed_ast.types import UNKNOWN, DeviceKind, Type
+from runtime.futures import Unawaited
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
@@ -45,6 +46,8 @@ class DriverOptions:
     level: OptimizationLevel = OptimizationLevel.O3
     parameters: Mapping[str, str] = Factory(dict)
     render_folder: str = "out"
+    sanitize: bool = False
+    """Compute blocks run on the emulator, which looks for all that their threads do wrong."""
     doing: Callable[[str], None] = field(default=lambda activity: None, eq=False)
     """Told what is going on, in words, whenever that changes."""
 
@@ -84,7 +87,11 @@ class Session:
     _blocks: dict[Span, Callable[[Mapping[str, Any]], Any]] = Factory(dict)
     _warned: set[tuple[str, Span | None]] = Factory(set)
     _modules: "dict[Path, HostProgram]" = Factory(dict)
+    unawaited: Unawaited = Factory(Unawaited)
+    """Of this program and its modules."""
     _activity: str = ""
+    _findings: list[Diagnostic] | None = None
+    """What the sanitizer found, while the program runs to its end."""
 
     # ---- checking ----
 
@@ -174,7 +181,7 @@ class Session:
         """The block on the device that the user, else the program, names. `auto` is the CPU."""
         from runtime.device import is_present, parse_device
 
-        name = self.options.device
+        name = self._device
         if name is None:
             metadata = block.compute.kernel
             name = str(metadata.device) if metadata is not None else "auto"
@@ -185,7 +192,7 @@ class Session:
         if name == "emulator":
             from compiler.device_kernels import EmulatedBlock
 
-            return EmulatedBlock(block)
+            return EmulatedBlock(block, self._report if self.options.sanitize else None)
         if name.startswith("cuda"):
             from compiler.cuda_kernels import CudaBlock
             from runtime.cuda.gpu import gpu
@@ -205,8 +212,8 @@ class Session:
         """Every device that the program names must be here, unless the user overrides it or the block names a fallback."""
         from runtime.device import is_present, parse_device
 
-        if self.options.device is not None:
-            _require_device(self.options.device)
+        if self._device is not None:
+            _require_device(self._device)
             return
         missing = []
         for compute in computes:
@@ -238,10 +245,44 @@ class Session:
         return program
 
     def run(self) -> None:
-        """Runs the program to its end. Raises ZyntaxError."""
+        """Runs the program to its end. Raises ZyntaxError, with all that the sanitizer found."""
         host = self.host
         self._now("running")
-        host.run()
+        if not self.options.sanitize:
+            host.run()
+            return
+        self._findings = []
+        try:
+            host.run()
+        except ZyntaxError as error:
+            raise ZyntaxError(*self._findings, *error.diagnostics) from None
+        else:
+            if self._findings:
+                raise ZyntaxError(*self._findings)
+        finally:
+            self._findings = None
+
+    def _report(self, found: tuple[Diagnostic, ...]) -> None:
+        """What the sanitizer found in one run of a block: kept for the program's end, or raised when only a function was called."""
+        if self._findings is not None:
+            self._findings += [one for one in found if one not in self._findings]
+        elif found:
+            raise ZyntaxError(*found)
+
+    @property
+    def _device(self) -> str | None:
+        """Where the user wants all blocks to run. Raises ZyntaxError when the sanitizer can't be there."""
+        if not self.options.sanitize:
+            return self.options.device
+        if self.options.device not in (None, "emulator"):
+            raise ZyntaxError(
+                Diagnostic(
+                    "0501",
+                    f"`--sanitize` watches threads on the emulator, not on `{self.options.device}`",
+                    hint="leave `--device` out, or say `--device emulator`",
+                )
+            )
+        return "emulator"
 
     def _now(self, activity: str) -> None:
         self._activity = activity
@@ -271,7 +312,7 @@ class Session:
             return self._modules[file]
         source, program = self.language.read_module(file, self.sources)
         other = Session(source, program, self.language, self.sources, evolve(self.options, parameters={}), self.warn)
-        other._modules = self._modules
+        other._modules, other.unawaited = self._modules, self.unawaited
         self._modules[file] = other.host
         return self._modules[file]
 

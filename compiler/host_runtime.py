@@ -28,7 +28,22 @@ class SessionRuntime:
         return {}
 
     def compute(self, site: int, values: dict[str, Any]) -> Any:
-        return self.session.block(self.sites[site])(values)
+        from compiler.beside import start, wait_for_readers
+
+        compute = self.sites[site]
+        block = self.session.block(compute)
+        wait_for_readers(compute, values)
+        if compute.kernel is None or not compute.kernel.is_async:
+            return block(values)
+        future = start(block, values, compute)
+        self.session.unawaited.note(future)
+        return future
+
+    def settle(self, program_ends: bool) -> None:
+        if program_ends:
+            self.session.unawaited.settle()
+        else:
+            self.session.unawaited.settle_dropped()
 
     def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
         with _at(span):

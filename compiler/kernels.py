@@ -185,12 +185,16 @@ class ComputeBlock:
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """Compiles if this is a new signature, and runs. Raises ZyntaxError."""
+        return launch(self.kernel_of(values), values, self.options.threads, self.compute)
+
+    def kernel_of(self, values: Mapping[str, Any]) -> BuiltKernel:
+        """The kernel for these inputs. Raises ZyntaxError."""
         key = tuple([layout_of(name, value, self.constants) for name, value in values.items()])
         kernel = self._known.get(key)
         if kernel is None:
             signature = signature_of(self.compute, values, self.declared, self.functions, self.constants)
             kernel = self._known[key] = self.kernel_for(signature)
-        return launch(kernel, values, self.options.threads, self.compute)
+        return kernel
 
     def kernel_for(self, signature: Signature) -> BuiltKernel:
         built = self._built.get(signature)

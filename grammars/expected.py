@@ -38,6 +38,7 @@ _SINGLE = {
     "GEN_LT": "`<`",
     "IN": "`in`",
     "ELSE": "`else`",
+    "ELSEX": "`else`",
     "CASE": "`case`",
     "CATCH": "`catch`",
     "IMPORT": "`import`",

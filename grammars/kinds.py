@@ -9,7 +9,7 @@ from grammars.words import HARD, Words, kinds
 # After these a line end separates nothing.
 CONTINUES = kinds(
     "COMMA EQUAL ASSIGN_OP FATARROW ARROW DOT DOUBLECOLON PIPE BAR AMP COALESCE QTERN TCOLON OROR ANDAND BANG EQ NE"
-    " LT LE GT GE SHL SHR PLUS MINUS STAR SLASH PERCENT AT CARET STARSTAR RANGE RANGE_TO AND OR NOT IN IFX ELSE STEP"
+    " LT LE GT GE SHL SHR PLUS MINUS STAR SLASH PERCENT AT CARET STARSTAR RANGE RANGE_TO AND OR NOT IN IFX ELSE ELSEX STEP"
     " AS GEN_LT QPRE"
 )
 _OPERAND_ENDS = frozenset(["NAME", "NUMBER", "INT", "STRING", "FSTRING", "RPAR", "RSQB", "RBRACE", "TRUE", "FALSE", "QPOST", "GEN_GT"])
@@ -27,6 +27,7 @@ _INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:?+\[\]().=>
 _TERNARY_REST = re.compile(r"[ \t]+[^\s)\]},;=]|[^\S\n]*[^\s)\]},;=]")
 _TERNARY_TIGHT = re.compile(r"[A-Za-z_0-9(\"']")
 _KERNEL_WORD = re.compile(rf"[ \t]+(?!(?:{'|'.join(HARD)})\b)[A-Za-z_]")
+_COLON_BEHIND = re.compile(r"[ \t]*:")
 _SLICE_STEP = re.compile(r"\s*[-\d(\],:]")
 
 
@@ -59,7 +60,7 @@ class Kinds:
         self.text = text
         self.words = words
         self.frames = [Frame("file", Token("", "", 0, 0), 0, 0)]
-        self.last = Token("", "", 0, 0)
+        self.last = self.before_last = Token("", "", 0, 0)
         self.at_start = True
         self.block_colon = False
         self.statement_is_annotated = False
@@ -77,6 +78,9 @@ class Kinds:
             return "NAME"
         if hard == "IF":
             return "IFX" if after_operand else "IF"
+        if hard == "ELSE":
+            # Behind `timeout 1s` it is what `await` gives instead, unless a one-line `if` goes on.
+            return "ELSEX" if self.before_last.kind == "TIMEOUT" and not _COLON_BEHIND.match(self.text, end) else "ELSE"
         if hard == "FOR":
             return "FORX" if after_operand and not self.frames[-1].is_block else "FOR"
         if hard is not None:

@@ -35,7 +35,6 @@ class Layout(Kinds):
         self.column = len(text) - len(text.lstrip(" \t"))
         self.content_end = 0
         self.block_depth = 0
-        self.before_last = self.last
         self.suspects: list[tuple[Token, Token]] = []
 
     # ---- tokens in, tokens out ----------------------------------------------------------------------------------------

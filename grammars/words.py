@@ -64,7 +64,7 @@ COMMON_SOFT = {
     "type": Soft("TYPE", "start", NAME_FOLLOWS),
     "where": Soft("WHERE", "operand", r"\s+[A-Za-z_]\w*[ \t]*:"),
     "async": Soft("ASYNC", "start", r"[ \t]+(?:def|fn)\b"),
-    "await": Soft("AWAIT", "prefix", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_(]"),
+    "await": Soft("AWAIT", "prefix", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_(\[]"),
     "try": Soft("TRY", "prefix", r"[ \t]*(?:\{|:[ \t]*\r?\n)"),
     "catch": Soft("CATCH", "closed", r"[ \t]*[A-Za-z_(]"),
     "throw": Soft("THROW", "start", r"[ \t]+(?!(?:and|or|in|if|as|else|step|on)\b)[A-Za-z_\"'\[(0-9]"),

@@ -134,7 +134,8 @@ class _Reader:
             case "broadcast":
                 self.broadcast(annotation)
             case "async":
-                self.later("`@async`", span, "leave it out: the value is there when the block is done")
+                if self.no_arguments(annotation):
+                    self.set(is_async=True)
             case "shape":
                 self.later("`@shape`", span, "declare the sizes in the types of the inputs: `tensor[M, K]`")
             case "tensor_cores":

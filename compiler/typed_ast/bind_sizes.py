@@ -7,7 +7,7 @@ from compiler.typed_ast.nodes import Argument, Expression, ListLiteral, Name
 from compiler.typed_ast.scope import Scope, UserFunction, name_place
 from compiler.typed_ast.shapes import describe, differ, dims_of, shape_of, substitute
 from compiler.typed_ast.signatures import signature, sizes_in
-from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, ShapeExpr, TensorType, TupleType, Type
+from compiler.typed_ast.types import UNKNOWN, FunctionType, FutureType, ListType, ShapeExpr, TensorType, TupleType, Type
 
 Bound = dict[str, ShapeExpr | None]
 
@@ -24,6 +24,8 @@ def substituted(found: Type, bound: Bound) -> Type:
             return ListType(substituted(element, bound))
         case TupleType(elements=elements):
             return TupleType(tuple(substituted(e, bound) for e in elements))
+        case FutureType(value=value):
+            return FutureType(substituted(value, bound))
         case FunctionType():
             return UNKNOWN if _mentions_sizes(found) else found
     return found

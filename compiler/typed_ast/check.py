@@ -6,6 +6,7 @@ from attrs import frozen
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.source import Span
 from compiler.typed_ast import (
+    infer_await,
     infer_calls,
     infer_compute,
     infer_declarations,
@@ -38,8 +39,10 @@ from compiler.typed_ast.nodes import (
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import UNKNOWN
+from compiler.typed_ast.unawaited import unawaited
 
 RULE_FILES = (
+    infer_await,
     infer_calls,
     infer_compute,
     infer_declarations,
@@ -72,7 +75,10 @@ def check(
     match program.statements[-1:]:
         case (ExpressionStatement(value=Compute() as last),):
             infer_statements.warn_unused(checker, last)
-    return CheckedProgram(rebuild(program, checker.findings.types, checker.findings.kernels), checker.diagnostics)
+    typed = rebuild(program, checker.findings.types, checker.findings.kernels)
+    for warning in unawaited(typed):
+        checker.report(warning)
+    return CheckedProgram(typed, checker.diagnostics)
 
 
 def _declare_types(checker: Checker, program: Program) -> None:

@@ -21,6 +21,8 @@ from compiler.typed_ast.scope import NO_CONSTANT, Scope, Variable
 from compiler.typed_ast.walk import walk
 
 _BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
+_LONGEST = (1 << 63) - 1024
 _LARGEST = 1 << 200
 
 
@@ -45,6 +47,14 @@ def constant(node: Expression, scope: Scope | None = None) -> object:
             return values if isinstance(node, ListLiteral) else tuple(values)
         case Binary():
             return _arithmetic(node, scope)
+    return None
+
+
+def duration(node: Expression) -> int | None:
+    """The nanoseconds of `500ms`, at most what an i64 holds; None of anything else."""
+    match node:
+        case UnitNumber(text=text, unit=unit) if unit in NANOSECONDS:
+            return int(min(float(text) * NANOSECONDS[unit], float(_LONGEST)))
     return None
 
 
@@ -93,4 +103,4 @@ def _bytes(text: str, unit: str) -> int | None:
     return int(number * factor) if number * factor < 1 << 62 else None
 
 
-__all__ = ["constant", "names_needing_values", "walk"]
+__all__ = ["NANOSECONDS", "constant", "duration", "names_needing_values", "walk"]

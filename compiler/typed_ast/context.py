@@ -32,7 +32,7 @@ from compiler.typed_ast.nodes import (
 from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, name_place
 from compiler.typed_ast.shapes import describe, differ, dims_of
-from compiler.typed_ast.types import BOOL, ERROR, NEVER, UNIT, UNKNOWN, ListType, Scalar, StringType, TensorType, Type
+from compiler.typed_ast.types import BOOL, ERROR, NEVER, UNIT, UNKNOWN, FutureType, ListType, Scalar, StringType, TensorType, Type
 
 N = TypeVar("N", bound=Node)
 Rule = Callable[["Checker", Any, Scope, Type | None], Type]
@@ -334,7 +334,12 @@ def leaves(node: Expression) -> Iterator[Expression]:
             yield node
 
 
+AWAIT_HINT = "`await` gives the value of a future"
+
+
 def _hint(found: Type, expected: Type) -> str | None:
+    if isinstance(found, FutureType):
+        return AWAIT_HINT
     if isinstance(expected, StringType) and isinstance(found, Scalar):
         return 'an f-string makes text of it: f"{...}"'
     if isinstance(expected, TensorType) and isinstance(found, ListType):
@@ -347,4 +352,6 @@ def _hint(found: Type, expected: Type) -> str | None:
 
 
 def _any_hint(found: Type) -> str | None:
+    if isinstance(found, FutureType):
+        return AWAIT_HINT
     return "say which: `any(...)` or `all(...)`" if isinstance(found, TensorType) else None

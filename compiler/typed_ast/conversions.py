@@ -13,6 +13,7 @@ from compiler.typed_ast.types import (
     DType,
     ErrorType,
     FunctionType,
+    FutureType,
     ListType,
     NeverType,
     Scalar,
@@ -50,6 +51,8 @@ def strong(found: Type) -> Type:
             return ListType(strong(element))
         case TupleType(elements=elements):
             return TupleType(tuple(map(strong, elements)))
+        case FutureType(value=value):
+            return FutureType(strong(value))
     return found
 
 
@@ -129,6 +132,8 @@ def fit(found: Type, expected: Type, value: object = None) -> Fit:
             if len(a) != len(b):
                 return Fit.NO
             return max((fit(x, y) for x, y in zip(a, b, strict=True)), key=list(Fit).index, default=Fit.YES)
+        case FutureType(value=a), FutureType(value=b):
+            return fit(a, b)
         case FunctionType(parameters=a), FunctionType(parameters=b):
             return Fit.YES if len(a) == len(b) else Fit.NO
     if {found, expected} == {CHAR, STRING}:
@@ -174,6 +179,8 @@ def join(a: Type, b: Type) -> Type:
             return TensorType(element, join_shapes(a.shape, b.shape), a.device if a.device == b.device else None)
         case ListType(element=x), ListType(element=y):
             return ListType(join(x, y))
+        case FutureType(value=x), FutureType(value=y):
+            return FutureType(join(x, y))
         case TupleType(elements=x), TupleType(elements=y) if len(x) == len(y):
             return TupleType(tuple(join(p, q) for p, q in zip(x, y, strict=True)))
     return UNKNOWN

@@ -3,7 +3,7 @@ infer_functions.py."""
 
 from compiler.diagnostics import Diagnostic
 from compiler.typed_ast.arguments import Callee, Slot, match_arguments, place
-from compiler.typed_ast.context import Checker, infers
+from compiler.typed_ast.context import AWAIT_HINT, Checker, infers
 from compiler.typed_ast.conversions import is_silent, list_leaf
 from compiler.typed_ast.infer_functions import call_user_function
 from compiler.typed_ast.infer_index import kind_of
@@ -19,6 +19,7 @@ from compiler.typed_ast.types import (
     UNKNOWN,
     CharType,
     FunctionType,
+    FutureType,
     ListType,
     RangeType,
     Scalar,
@@ -105,7 +106,7 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
     found = {id(a): checker.infer(a.value, scope) for a in node.arguments}
     if isinstance(matched, Diagnostic):
         return checker.report(matched)
-    if ERROR in found.values():
+    if ERROR in found.values() or not _are_there(checker, function, receiver, node, found):
         return ERROR
     types: dict[str, object] = {} if receiver is None else {"self": receiver}
     constants: dict[str, object] = {}
@@ -134,6 +135,18 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
         where = matched.get(fault.parameter or "")
         span = place(where[0]) if where else node.span
         return checker.report(Diagnostic(fault.code, fault.message, span, fault.label, hint=fault.hint))
+
+
+def _are_there(checker: Checker, function: LibraryFunction, receiver: Type | None, node: Call, found: dict[int, Type]) -> bool:
+    """Reports arguments that are futures: of the library only lists take them, to keep them."""
+    if isinstance(receiver, ListType):
+        return True
+    pending = [a for a in node.arguments if isinstance(found[id(a)], FutureType)]
+    for argument in pending:
+        kind = found[id(argument)]
+        message = f"`{function.name}` takes values, not {kind}"
+        checker.report(Diagnostic("0203", message, argument.value.span, f"this is {kind}", hint=AWAIT_HINT))
+    return not pending
 
 
 _WORDS: dict[str, tuple[type[Type], ...]] = {
@@ -212,7 +225,9 @@ def _call_method(checker: Checker, node: Call, target: Field, scope: Scope) -> T
         if isinstance(receiver, UnitType):
             message = f"`()` has no method `{target.name}`: the value before the point is nothing"
             return checker.report(Diagnostic("0202", message, target.span))
-        return checker.report(Diagnostic("0202", f"{receiver} has no method `{target.name}`", target.span, f"the value is {receiver}"))
+        hint = AWAIT_HINT if isinstance(receiver, FutureType) else None
+        message = f"{receiver} has no method `{target.name}`"
+        return checker.report(Diagnostic("0202", message, target.span, f"the value is {receiver}", hint=hint))
     function = checker.library.methods.get((kind, target.name))
     if function is not None:
         if function.mutates:

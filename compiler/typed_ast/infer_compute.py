@@ -7,11 +7,13 @@ from compiler.source import Span
 from compiler.typed_ast.annotations import kernel_metadata
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.context import Checker, infers
+from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.infer_statements import require_mutable
-from compiler.typed_ast.nodes import Compute
+from compiler.typed_ast.nodes import Compute, Name
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.scope import Scope
-from compiler.typed_ast.types import ERROR, UNIT, Type
+from compiler.typed_ast.types import ERROR, UNIT, FutureType, Type
+from compiler.typed_ast.walk import walk
 
 
 @infers(Compute)
@@ -21,6 +23,9 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
     for given in node.inputs:
         found = checker.infer(given.value, scope)
         good &= found != ERROR
+        if isinstance(found, FutureType):
+            checker.report(_no_value_yet(given.name, found, given.value.span))
+            good = False
         if found == UNIT:
             checker.report(Diagnostic("0203", f"input `{given.name}` has no value: this is ()", given.value.span))
             good = False
@@ -43,6 +48,7 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
     for fault in faults:
         checker.report(fault)
     checker.findings.kernels[id(node)] = metadata
+    good &= _captures_values(checker, node, scope)
     if faults or not good:
         return ERROR
     findings = checker.findings
@@ -50,4 +56,19 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
     outcome = checker.compute_rule(typed, scope.variables(), scope.functions())
     for fault in outcome.diagnostics:
         checker.report(fault)
-    return outcome.type
+    return FutureType(outcome.type) if metadata.is_async and outcome.type != ERROR else outcome.type
+
+
+def _captures_values(checker: Checker, node: Compute, scope: Scope) -> bool:
+    """Whether no outer name that the block mentions is a future."""
+    types = scope.variables()
+    futures = [name for name in free_names(node) if isinstance(types.get(name), FutureType)]
+    for name in futures:
+        place = next((part.span for part in walk(node.body) if isinstance(part, Name) and part.name == name), node.span)
+        checker.report(_no_value_yet(name, types[name], place))
+    return not futures
+
+
+def _no_value_yet(name: str, found: Type, span: Span) -> Diagnostic:
+    message = f"a compute block takes values, and `{name}` is {found}"
+    return Diagnostic("0203", message, span, f"this is {found}", hint=f"wait for it before the block: `let {name} = await {name}`")

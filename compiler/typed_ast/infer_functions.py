@@ -29,6 +29,7 @@ from compiler.typed_ast.types import (
     UNIT,
     UNKNOWN,
     WEAK_INT,
+    FutureType,
     TensorType,
     Type,
 )
@@ -103,6 +104,8 @@ def _check_body_here(checker: Checker, function: UserFunction, types: list[Type]
 
 def refined(declared: Type, found: Type) -> Type:
     """A declared tensor type with what its value is known to have beyond it: `tensor` alone says neither shape nor elements."""
+    if isinstance(declared, FutureType) and isinstance(found, FutureType):
+        return FutureType(refined(declared.value, found.value))
     if not isinstance(declared, TensorType) or not isinstance(found, TensorType) or declared.shape.rank is not None:
         return declared
     element = found.element if declared.element == UNKNOWN else declared.element
@@ -114,7 +117,7 @@ def _check_declaration(checker: Checker, function: UserFunction) -> None:
     if node.type_parameters:
         checker.later("a function with type parameters", name_place(node), "leave the types of its parameters out: each call is checked")
     if node.is_async:
-        checker.later("`async def`", name_place(node), "leave `async` out")
+        checker.later("`async def`", name_place(node), "leave `async` out; blocks inside may be `@async`")
     for annotation in node.annotations:
         _check_annotation(checker, annotation)
     if node.is_extern and node.name not in checker.library.functions:

@@ -2,7 +2,7 @@
 
 from compiler.diagnostics import Diagnostic
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.context import Checker, infers
+from compiler.typed_ast.context import AWAIT_HINT, Checker, infers
 from compiler.typed_ast.conversions import is_silent
 from compiler.typed_ast.nodes import EllipsisIndex, Expression, Field, Index, Name, Range, Slice
 from compiler.typed_ast.scope import Scope
@@ -12,6 +12,7 @@ from compiler.typed_ast.types import (
     BOOL,
     ERROR,
     UNKNOWN,
+    FutureType,
     ListType,
     RangeType,
     Scalar,
@@ -47,7 +48,8 @@ def index(checker: Checker, node: Index, scope: Scope, expected: Type | None) ->
             return UNKNOWN
         case TupleType(elements=elements):
             return _tuple(checker, node, elements, scope)
-    return checker.report(Diagnostic("0203", f"{value} has no elements to index", node.value.span, f"this is {value}"))
+    hint = AWAIT_HINT if isinstance(value, FutureType) else None
+    return checker.report(Diagnostic("0203", f"{value} has no elements to index", node.value.span, f"this is {value}", hint=hint))
 
 
 def _index_kind(checker: Checker, item: Expression, scope: Scope) -> str:

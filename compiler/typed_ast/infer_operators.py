@@ -2,7 +2,7 @@
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
-from compiler.typed_ast.context import Checker, infers
+from compiler.typed_ast.context import AWAIT_HINT, Checker, infers
 from compiler.typed_ast.conversions import clash, is_silent, join, promote, promote_scalars
 from compiler.typed_ast.nodes import Binary, Propagate, Unary
 from compiler.typed_ast.scope import Scope
@@ -16,6 +16,7 @@ from compiler.typed_ast.types import (
     CharType,
     DType,
     FunctionType,
+    FutureType,
     ListType,
     Scalar,
     StringType,
@@ -35,8 +36,6 @@ def unary(checker: Checker, node: Unary, scope: Scope, expected: Type | None) ->
     if node.operator == "not":
         checker.require_bool(node.operand, scope, "the operand of `not`")
         return BOOL
-    if node.operator == "await":
-        return checker.later("`await`", node.span, "call the function and use its value")
     found = checker.infer(node.operand, scope, expected)
     match found:
         case Scalar(dtype=dtype) if dtype is not DType.BOOL:
@@ -45,7 +44,9 @@ def unary(checker: Checker, node: Unary, scope: Scope, expected: Type | None) ->
             return found
     if is_silent(found):
         return found
-    return checker.report(Diagnostic("0208", f"operator `{node.operator}` is not defined for {found}", node.span, f"this is {found}"))
+    hint = AWAIT_HINT if isinstance(found, FutureType) else None
+    message = f"operator `{node.operator}` is not defined for {found}"
+    return checker.report(Diagnostic("0208", message, node.span, f"this is {found}", hint=hint))
 
 
 @infers(Binary)
@@ -130,7 +131,7 @@ def _compare(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
             return BOOL
         case (ListType(), ListType()) | (TupleType(), TupleType()) if not clash(left, right):
             return BOOL
-    if equality and type(left) is type(right) and not isinstance(left, (Scalar, ListType, TupleType)):
+    if equality and type(left) is type(right) and not isinstance(left, (Scalar, ListType, TupleType, FutureType)):
         return BOOL
     return _undefined(checker, node, left, right)
 
@@ -151,7 +152,9 @@ def _operands(node: Binary, left: Type, right: Type) -> tuple[Label, ...]:
 
 def _undefined(checker: Checker, node: Binary, left: Type, right: Type) -> Type:
     hint = None
-    if STRING in (left, right) and node.operator == "+":
+    if isinstance(left, FutureType) or isinstance(right, FutureType):
+        hint = AWAIT_HINT
+    elif STRING in (left, right) and node.operator == "+":
         hint = 'an f-string joins text and values: f"{a}{b}"'
     elif isinstance(left, ListType) or isinstance(right, ListType):
         hint = "`tensor([...])` makes a tensor, which calculates element by element"

@@ -2,7 +2,7 @@
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
-from compiler.typed_ast.context import Checker, Frame, infers
+from compiler.typed_ast.context import AWAIT_HINT, Checker, Frame, infers
 from compiler.typed_ast.conversions import clash, is_silent, join, literal_type, strong
 from compiler.typed_ast.kernel_words import is_kernel_word
 from compiler.typed_ast.loops import bind_loop_names
@@ -41,6 +41,7 @@ from compiler.typed_ast.types import (
     UNIT,
     UNKNOWN,
     FunctionType,
+    FutureType,
     ListType,
     Scalar,
     TensorType,
@@ -83,7 +84,10 @@ def string_literal(checker: Checker, node: StringLiteral, scope: Scope, expected
 def f_string(checker: Checker, node: FString, scope: Scope, expected: Type | None) -> Type:
     for part in node.parts:
         if part.value is not None:
-            checker.infer(part.value, scope)
+            found = checker.infer(part.value, scope)
+            if isinstance(found, FutureType):
+                message = f"an f-string shows values, not {found}"
+                checker.report(Diagnostic("0203", message, part.value.span, f"this is {found}", hint=AWAIT_HINT))
     return STRING
 
 

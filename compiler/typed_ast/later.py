@@ -43,7 +43,7 @@ _HINTS = {
     "pipeline": "write it as a `def`",
     "effect": "pass functions as parameters",
     "handler": "pass functions as parameters",
-    "async": "leave `async` out",
+    "async": "leave `async` out; blocks inside may be `@async`",
     "abstract": "use the type under it",
     "module": "leave it out: a module is named after its file",
     "extern struct": "use a tuple",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from compiler.diagnostics import Diagnostic
 from compiler.source import Span
-from compiler.typed_ast.context import Checker
+from compiler.typed_ast.context import AWAIT_HINT, Checker
 from compiler.typed_ast.conversions import is_silent, join, strong
 from compiler.typed_ast.infer_index import without_leading_axis
 from compiler.typed_ast.nodes import Expression
@@ -12,6 +12,7 @@ from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.types import (
     I64,
     UNKNOWN,
+    FutureType,
     ListType,
     RangeType,
     Scalar,
@@ -74,5 +75,5 @@ def iterated(checker: Checker, source: Type, span: Span) -> Type:
             return without_leading_axis(source)
     if is_silent(source):
         return UNKNOWN
-    hint = "loop over a range: `for i in 0..n`" if isinstance(source, Scalar) else None
+    hint = AWAIT_HINT if isinstance(source, FutureType) else "loop over a range: `for i in 0..n`" if isinstance(source, Scalar) else None
     return checker.report(Diagnostic("0203", f"nothing to loop over: this is {source}", span, f"this is {source}", hint=hint))

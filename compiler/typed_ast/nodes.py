@@ -253,10 +253,29 @@ class Call(Expression):
 
 @frozen(kw_only=True)
 class Unary(Expression):
-    """Operators `-`, `not` (also written `!`), `await`."""
+    """Operators `-`, `not` (also written `!`)."""
 
     operator: str
     operand: Expression
+
+
+class Awaited(Enum):
+    """Which of the futures behind `await` are waited for."""
+
+    ONE = "one"
+    ALL = "all"
+    ANY = "any"
+
+
+@frozen(kw_only=True)
+class Await(Expression):
+    """`await f`, `await all(fs)`, `await any(f, g)`; each with `timeout 1s` and that with `else d`. `futures` are the arguments as
+    written: for `all` and `any` one list or tuple, or two futures and more."""
+
+    futures: tuple[Expression, ...] = _tuple
+    which: Awaited = Awaited.ONE
+    timeout: Expression | None = None
+    otherwise: Expression | None = None
 
 
 @frozen(kw_only=True)

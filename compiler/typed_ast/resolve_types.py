@@ -40,6 +40,7 @@ from compiler.typed_ast.types import (
     DeviceTarget,
     DynamicShape,
     FunctionType,
+    FutureType,
     ListType,
     Scalar,
     ShapeExpr,
@@ -70,7 +71,6 @@ _LATER = {
     "set": ("`set`", "use a list"),
     "Self": ("`Self`", "use functions over tuples, lists and tensors"),
     "Duration": ("`Duration`", "use an i64 of nanoseconds"),
-    "Future": ("`Future`", "call the function and use its value"),
     "f8e4m3": ("`f8e4m3`", "use f16 or bf16"),
     "f8e5m2": ("`f8e5m2`", "use f16 or bf16"),
     "i128": ("`i128`", "use i64"),
@@ -128,6 +128,13 @@ class TypeResolver:
                 self.report(Diagnostic("0204", f"`{name}` takes 1 type argument, but {len(syntax.arguments)} are given", syntax.span))
                 return ERROR
             return ListType(self.resolve(syntax.arguments[0], size) if syntax.arguments else UNKNOWN)
+        if name == "Future":
+            if len(syntax.arguments) != 1:
+                given = f"{len(syntax.arguments)} are" if syntax.arguments else "none is"
+                message = f"`Future` takes 1 type argument, but {given} given"
+                self.report(Diagnostic("0204", message, syntax.span, hint="write what its value is: `Future<tensor>`"))
+                return ERROR
+            return FutureType(self.resolve(syntax.arguments[0], size))
         if name in _LATER:
             what, hint = _LATER[name]
             return self._later(what, syntax.span, hint)
@@ -139,7 +146,7 @@ class TypeResolver:
             return plain
         if self.open_names:
             return UNKNOWN
-        known = [*_PLAIN, *self.aliases, *self.later, "List", "list"]
+        known = [*_PLAIN, *self.aliases, *self.later, "List", "list", "Future"]
         self.report(Diagnostic("0201", f"there is no type `{name}`", syntax.span, "not found", hint=did_you_mean(name, known)))
         return ERROR
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
+from compiler.source import Span
 from compiler.typed_ast import nodes
 from grammars.faults import Token
 from zynml.actions.base import present
@@ -203,6 +204,8 @@ class ExpressionActions(LiteralActions, TypeActions):
         )
 
     def unary(self, start: int, end: int, operator: Token, operand: nodes.Node) -> nodes.Expression:
+        if operator.text == "await":
+            return self._await(self.span(start, end), self.as_value(operand))
         return nodes.Unary(
             operator=_OPERATORS.get(operator.text, operator.text), operand=self.as_value(operand), span=self.span(start, end)
         )
@@ -243,9 +246,19 @@ class ExpressionActions(LiteralActions, TypeActions):
         return self.question(start, end, condition, then, otherwise)
 
     def await_timeout(
-        self, start: int, end: int, future: nodes.Expression, limit: nodes.Expression, otherwise: nodes.Expression
+        self, start: int, end: int, future: nodes.Node, limit: nodes.Node, otherwise: nodes.Expression | None = None
     ) -> nodes.Expression:
-        return nodes.LaterExpression(feature="`await ... timeout`", parts=(future, limit, otherwise), span=self.span(start, end))
+        awaited = self._await(self.span(start, end), self.as_value(future))
+        return evolve(awaited, timeout=self.as_value(limit), otherwise=otherwise)
+
+    def _await(self, span: Span, operand: nodes.Expression) -> nodes.Await:
+        """`all(...)` and `any(...)` right behind `await` say which futures are meant, not a function."""
+        match operand:
+            case nodes.Call(function=nodes.Name(name="all" | "any" as which), arguments=arguments, piped=False) if all(
+                argument.name is None for argument in arguments
+            ):
+                return nodes.Await(futures=tuple(a.value for a in arguments), which=nodes.Awaited(which), span=span)
+        return nodes.Await(futures=(operand,), span=span)
 
     def pipe(self, start: int, end: int, value: nodes.Expression, target: nodes.Expression) -> nodes.Expression:
         """`x |> f(a)` is `f(x, a)`; a name, path, method or lambda is called with `x` alone."""

@@ -5,6 +5,7 @@ import ast
 from collections.abc import Callable
 from typing import NoReturn
 
+from compiler.backends.host.awaiting import Awaiting
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import (
     MARK,
@@ -15,7 +16,7 @@ from compiler.backends.host.naming import (
     ModuleMember,
     Variable,
 )
-from compiler.backends.host.operators import Operators, inferred
+from compiler.backends.host.operators import inferred
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.library import LibraryFunction
 from compiler.source import Span
@@ -34,7 +35,7 @@ _LATER = {
 }
 
 
-class Expressions(Operators):
+class Expressions(Awaiting):
     """One method a kind of node that needs more than a line."""
 
     def value_of_block(self, node: nodes.Expression) -> ast.expr:
@@ -68,6 +69,8 @@ class Expressions(Operators):
                 return self.binary(node)
             case nodes.Unary():
                 return self.unary(node)
+            case nodes.Await():
+                return self.await_(node)
             case nodes.Call():
                 return self.call(node)
             case nodes.Index():

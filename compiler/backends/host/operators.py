@@ -17,6 +17,7 @@ from compiler.typed_ast.conversions import DTYPE_NAMES, strong
 from compiler.typed_ast.types import (
     UNKNOWN,
     DType,
+    FutureType,
     ListType,
     Scalar,
     StringType,
@@ -144,8 +145,6 @@ class Operators(Emitter):
         if literal is not None:
             value, dtype = literal
             return self._scalar(value, dtype, dtype, node.span)
-        if node.operator == "await":
-            raise not_supported("`await`", node.span, "call the function and use its value")
         if node.operator in ("not", "!"):
             operand = self.condition(node.operand)
             return self.made(ast.UnaryOp(ast.Not(), operand), node.span, operand)
@@ -303,7 +302,7 @@ def needs_no_check(to: Type) -> bool:
             return isinstance(element, UnknownType)
         case TensorType(element=element, shape=shape):
             return isinstance(element, UnknownType) and shape.rank is None
-    return not isinstance(to, (Scalar, StringType, TupleType, UnitType))
+    return not isinstance(to, (Scalar, StringType, TupleType, UnitType, FutureType))
 
 
 def has_weak(found: Type) -> bool:

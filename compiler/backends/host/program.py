@@ -47,6 +47,9 @@ class HostRuntime(Protocol):
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
         """The program that `import a.b` means; None for a module of the library."""
 
+    def settle(self, program_ends: bool) -> None:
+        """Called when a program or one of its functions has ended: raises what went wrong in blocks that nobody awaits any more."""
+
 
 @define(eq=False)
 class HostProgram:
@@ -62,6 +65,7 @@ class HostProgram:
     tests: dict[str, Callable[[], None]] = field(factory=dict)
     main: nodes.Function | None = None
     code: Any = field(default=None, repr=False)
+    settle: Callable[[bool], None] = field(default=lambda program_ends: None, repr=False)
     _started: bool = False
 
     def run(self) -> None:
@@ -71,6 +75,7 @@ class HostProgram:
             if self.main is not None:
                 _require_no_parameters(self.main)
                 self.namespace[self.names["main"]]()
+            self.settle(True)
 
     def start(self) -> None:
         """The top-level statements, unless they have run."""
@@ -92,7 +97,7 @@ def compile_program(program: nodes.Program, library: Library, runtime: HostRunti
     code = _compiled(module, program, positions)
     namespace: dict[str, Any] = {"__builtins__": {}, "__name__": program.path, POSITIONS: positions}
     namespace |= helpers(library) | generator.constants
-    host = HostProgram(program.path, generator.compute_sites, generator.exports(), namespace, code=code)
+    host = HostProgram(program.path, generator.compute_sites, generator.exports(), namespace, code=code, settle=runtime.settle)
     namespace[f"{MARK}compute"] = runtime.compute
     namespace[f"{MARK}render"] = runtime.render
     namespace[f"{MARK}parameter"] = runtime.parameter
@@ -142,7 +147,9 @@ def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: 
             host.start()
             given = [_from_python(v, types.get(name)) for v, name in zip(values, order, strict=False)]
             given += values[len(given) :]
-            return host.namespace[python](*given, **{name: _from_python(v, types.get(name)) for name, v in named.items()})
+            value = host.namespace[python](*given, **{name: _from_python(v, types.get(name)) for name, v in named.items()})
+            host.settle(False)
+            return value
 
     call.__name__ = call.__qualname__ = python
     return call

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.backends.host import numbers
+from compiler.backends.host.futures import AWAITING, LATE
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.numbers import shown
 from compiler.backends.host.values import (
@@ -65,6 +66,7 @@ def helpers(library: Library) -> dict[str, Any]:
         "rem·f64": numbers.remainder_floats,
         "pow·f64": numbers.power_floats,
         "overflow": raise_overflow,
+        **AWAITING,
     }
     for symbol, name in ARITHMETIC.items():
         for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
@@ -73,7 +75,7 @@ def helpers(library: Library) -> dict[str, Any]:
         for suffix, left_weak, right_weak in (("", False, False), ("·l", True, False), ("·r", False, True)):
             table[name + suffix] = _comparison(library, symbol, name, left_weak, right_weak)
     named: dict[str, Any] = {MARK + name: helper for name, helper in table.items()}
-    return {**named, MARK + "missing": MISSING, MARK + "range!": range, MARK + "slice!": slice, MARK + "float!": float}
+    return {**named, MARK + "missing": MISSING, MARK + "late": LATE, MARK + "range!": range, MARK + "slice!": slice, MARK + "float!": float}
 
 
 # ---- operators -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,20 @@ from attrs import frozen
 
 from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing, plain
 from compiler.library import Library, LibraryFault
-from compiler.typed_ast.types import CharType, DType, ListType, RangeType, Scalar, StringType, TensorType, TupleType, Type, UnitType
+from compiler.typed_ast.types import (
+    CharType,
+    DType,
+    FutureType,
+    ListType,
+    RangeType,
+    Scalar,
+    StringType,
+    TensorType,
+    TupleType,
+    Type,
+    UnitType,
+)
+from runtime.futures import Future
 
 
 @frozen
@@ -26,6 +39,8 @@ def kind_of(value: object) -> str:
     if dtype is not None:
         return "bool" if dtype is DType.BOOL else "float" if dtype.is_float else "int"
     match value:
+        case Future():
+            return "future"
         case str():
             return "String"
         case list():
@@ -111,6 +126,10 @@ def convert(library: Library, value: Any, to: Type, weak: bool = False) -> Any:
             return tuple(convert(library, v, t, weak) for v, t in zip(value, elements, strict=True))
         case TensorType():
             return as_tensor(library, value, to)
+        case FutureType(value=inner):
+            if not isinstance(value, Future):
+                raise misfit("a future", value)
+            return value.then(lambda found: convert(library, found, inner, weak))
     return value
 
 
@@ -234,7 +253,7 @@ def truth(value: Any) -> bool:
     if dtype_of(value) is DType.BOOL:
         return bool(value)
     if kind_of(value) == "tensor" and all(d == 1 for d in value.shape):
-        only = value.array.item()
+        only = value.contents.item()
         if dtype_of(only) is DType.BOOL:
             return bool(only)
     raise misfit("bool", value)

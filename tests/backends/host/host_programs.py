@@ -38,6 +38,9 @@ class Recorder:
     def configure(self, entries: dict[str, Any], span: Span) -> None:
         self.asked.append(("config", entries))
 
+    def settle(self, program_ends: bool) -> None:
+        pass
+
     def module(self, path: tuple[str, ...], span: Span) -> HostProgram | None:
         return self.modules.get(path)
 

@@ -1,0 +1,200 @@
+"""Futures: values that are on their way, and the few threads that bring them. Work is handed over whole: what a task reads is held, and
+whoever wants to write there waits until the task has read it, so that no result depends on which of the two is quicker."""
+
+import atexit
+import concurrent.futures
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+WORKERS = 4
+"""Tasks that run at a time. Kernels spread over all cores by themselves: more would only get into each other's way."""
+
+Array = npt.NDArray[Any]
+
+
+class Outcome(concurrent.futures.Future[Any]):
+    """What a task comes to. `asked`: somebody has asked for it, and was told."""
+
+    asked = False
+
+
+class NotReady(Exception):
+    """The time that somebody would wait is over."""
+
+
+class Future:
+    """A value that somebody else is making. `finish` makes it from what `source` brings, once, on the thread that first asks."""
+
+    __slots__ = ("__weakref__", "_finish", "_known", "source")
+
+    def __init__(self, source: Outcome, finish: Callable[[Any], Any] | None = None) -> None:
+        self.source, self._finish = source, finish
+        self._known: Callable[[], Any] | None = None
+
+    def done(self) -> bool:
+        """Whether `value` would answer at once."""
+        return self.source.done()
+
+    def value(self, seconds: float | None = None) -> Any:
+        """The value, the same each time; waits for it, at most so long. Raises NotReady, or whatever went wrong in the making."""
+        if self._known is None:
+            if not self.source.done() and not concurrent.futures.wait((self.source,), seconds).done:
+                raise NotReady
+            self.source.asked = True
+            self._known = _settled(self.source, self._finish)
+        return self._known()
+
+    def then(self, finish: Callable[[Any], Any]) -> "Future":
+        """The future of `finish(value)`."""
+        return Future(self.source, lambda _: finish(self.value()))
+
+
+def _settled(source: Outcome, finish: Callable[[Any], Any] | None) -> Callable[[], Any]:
+    try:
+        found = source.result()
+        made = found if finish is None else finish(found)
+    except Exception as error:
+        failure = error
+        return lambda: _raise(failure)
+    return lambda: made
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+def all_values(futures: Iterable[Future], seconds: float | None = None) -> list[Any]:
+    """The values of all, in their order; the time counts for all together. Raises the first failure in that order."""
+    end = None if seconds is None else time.monotonic() + seconds
+    return [one.value(None if end is None else max(0.0, end - time.monotonic())) for one in futures]
+
+
+def first(futures: Sequence[Future], seconds: float | None = None) -> int:
+    """The position of one that is done; of several the first in order. Raises NotReady."""
+    if not any(one.done() for one in futures):
+        concurrent.futures.wait([one.source for one in futures], seconds, concurrent.futures.FIRST_COMPLETED)
+    found = next((position for position, one in enumerate(futures) if one.done()), None)
+    if found is None:
+        raise NotReady
+    return found
+
+
+def completed(work: Callable[[], Any]) -> Future:
+    """The future of work that is done here and now; what it raises waits to be asked for."""
+    outcome = Outcome()
+    try:
+        outcome.set_result(work())
+    except Exception as error:
+        outcome.set_exception(error)
+    return Future(outcome)
+
+
+def started(work: Callable[[], Any], reads: Iterable[Array] = ()) -> Future:
+    """The future of work that a thread does beside the caller's. `reads`: arrays that nobody may change before it is done."""
+    outcome = Outcome()
+    _READING[outcome] = tuple(reads)
+    _CREW.hand_over(outcome, work)
+    return Future(outcome)
+
+
+class Unawaited:
+    """The futures of one program whose value nobody has asked for. Their faults must not be lost."""
+
+    def __init__(self) -> None:
+        self._futures: dict[Outcome, weakref.ref[Future]] = {}
+
+    def note(self, future: Future) -> None:
+        self._futures[future.source] = weakref.ref(future)
+        future.source.add_done_callback(self._forget_if_well)
+
+    def _forget_if_well(self, outcome: concurrent.futures.Future[Any]) -> None:
+        if outcome.exception() is None:
+            self._futures.pop(outcome, None)  # type: ignore[call-overload]
+
+    def settle(self) -> None:
+        """Waits for all of them, and raises the first fault, in the order of their beginnings."""
+        for outcome in tuple(self._futures):
+            self._show(outcome)
+
+    def settle_dropped(self) -> None:
+        """The same for those that are gone: nobody can ask for them any more."""
+        for outcome, future in tuple(self._futures.items()):
+            if future() is None:
+                self._show(outcome)
+
+    def _show(self, outcome: Outcome) -> None:
+        failure = outcome.exception()
+        self._futures.pop(outcome, None)
+        if failure is not None and not outcome.asked:
+            outcome.asked = True
+            raise failure
+
+
+def before_write(array: Array) -> None:
+    """Returns when no work under way reads this memory any more."""
+    if _READING:
+        for outcome, arrays in tuple(_READING.items()):
+            if any(np.may_share_memory(array, other) for other in arrays):
+                concurrent.futures.wait((outcome,))
+
+
+def under_way() -> bool:
+    """Whether any work isn't done yet."""
+    return bool(_READING)
+
+
+_READING: dict[Outcome, tuple[Array, ...]] = {}
+"""What work under way reads."""
+
+
+class _Crew:
+    """Threads that take tasks in their order. They don't keep a process alive: who ends it early ends them, too."""
+
+    def __init__(self) -> None:
+        self._tasks: queue.SimpleQueue[tuple[Outcome, Callable[[], Any]]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._idle = 0
+
+    def hand_over(self, outcome: Outcome, work: Callable[[], Any]) -> None:
+        self._tasks.put((outcome, work))
+        with self._lock:
+            if self._idle < self._tasks.qsize() and self._threads < WORKERS:
+                self._threads += 1
+                threading.Thread(target=self._serve, name=f"zyntax-{self._threads}", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            outcome, work = self._tasks.get()
+            with self._lock:
+                self._idle -= 1
+            try:
+                value = work()
+            except BaseException as error:
+                del _READING[outcome]
+                outcome.set_exception(error)
+            else:
+                del _READING[outcome]
+                outcome.set_result(value)
+                del value
+            del outcome, work
+
+
+_CREW = _Crew()
+
+
+@atexit.register
+def _let_work_end() -> None:
+    """Kernels must not run on in a process that takes itself apart."""
+    with suppress(KeyboardInterrupt):
+        concurrent.futures.wait(tuple(_READING))
