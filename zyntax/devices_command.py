@@ -1,45 +1,118 @@
-"""`zyntax devices`."""
+"""`zyntax devices`: what programs can run on here, with properties and limits, and what they can't, with the reason."""
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
-HEAD = ("device", "what", "cores", "SIMD")
-
-Row = tuple[str, str, str, str]
+Entry = dict[str, Any]
+"""A device's `device`, `present`, `name` (or the `reason` why it isn't here), and its properties; memory in bytes, clocks in kHz."""
 
 
 @click.command("devices")
-def command() -> None:
-    """List the devices that programs can run on, and those that they can't, with the reason."""
-    rows = [HEAD, *_rows()]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+@click.option("--json", "as_json", is_flag=True, help="As JSON: a list of objects, memory in bytes, clocks in kHz.")
+def command(as_json: bool) -> None:
+    """List the devices that programs can run on, with their limits, and those that they can't, with the reason."""
+    found = [_cpu(), _emulator(), *_gpus(), *_absent()]
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    for entry in found:
+        print(f"{entry['device']}: {entry['name'] if entry['present'] else 'not here: ' + entry['reason']}")
+        rows = list(_rows(entry))
+        width = max((len(word) for word, _ in rows), default=0)
+        for word, text in rows:
+            print(f"  {word.ljust(width)}  {text}")
 
 
-def _rows() -> Iterator[Row]:
+def _cpu() -> Entry:
     from runtime.cpu import detect
+
+    return {
+        "device": "cpu",
+        "present": True,
+        "name": detect.host_cpu(),
+        "cores": detect.cores(),
+        "simd": detect.simd_name(),
+        "vector_bits": detect.vector_bits(detect.host_features()),
+        "caches": detect.caches(),
+    }
+
+
+def _emulator() -> Entry:
+    return {"device": "emulator", "present": True, "name": "GPU code in an interpreter: slow, and checks every access"}
+
+
+def _absent() -> Iterator[Entry]:
     from runtime.device import ABSENT
 
-    yield "cpu", detect.host_cpu(), str(detect.cores()), detect.simd_name()
-    yield "emulator", "GPU code in an interpreter: slow, and checks every access", "", ""
-    yield from _gpus()
     for kind, reason in ABSENT.items():
         if kind != "cuda":
-            yield kind, f"not here: {reason}", "", ""
+            yield {"device": kind, "present": False, "reason": reason}
 
 
-def _gpus() -> Iterator[Row]:
-    """A row for each GPU, or one that says why there is none."""
+def _gpus() -> Iterator[Entry]:
+    """An entry for each GPU, or one that says why there is none."""
     from runtime.cuda.driver import driver, unavailable_reason
-    from runtime.cuda.gpu import gpu_count, open_gpu
 
     reason = unavailable_reason()
     if reason is not None:
-        yield "cuda", f"not here: {reason.partition(' (')[0]}", "", ""
+        yield {"device": "cuda", "present": False, "reason": reason}
         return
-    for ordinal in range(gpu_count()):
-        found = open_gpu(driver(), ordinal).device.properties
-        memory = f"{found.memory / 2**30:.0f} GiB"
-        yield f"cuda:{ordinal}", f"{found.name}, {found.architecture}, {memory}", str(found.multiprocessors), f"{found.warp_size} lanes"
+    for ordinal in range(driver().device_count):
+        yield _gpu(ordinal)
+
+
+def _gpu(ordinal: int) -> Entry:
+    import attrs
+
+    from compiler.backends.nvptx.target import ptx_of_driver, target_of_device
+    from compiler.diagnostics import ZyntaxError
+    from runtime.cuda.device import CudaDevice
+    from runtime.cuda.driver import driver
+    from runtime.cuda.errors import CudaError
+
+    device = CudaDevice(driver(), ordinal)
+    limits = device.properties
+    entry: Entry = {"device": f"cuda:{ordinal}", "present": True, **attrs.asdict(limits), "architecture": limits.architecture}
+    entry["ptx_version"] = ptx_of_driver(limits.driver_version)
+    try:
+        entry["target"] = target_of_device(limits.capability).arch
+        entry["memory_free"] = device.memory()[0]
+    except (ZyntaxError, CudaError) as error:
+        words = error.diagnostics[0].message if isinstance(error, ZyntaxError) else str(error)
+        return {**entry, "present": False, "reason": words}
+    return entry
+
+
+# ---- in words ----
+
+
+def _rows(entry: Entry) -> Iterator[tuple[str, str]]:
+    if entry["device"] == "cpu":
+        yield "cores", str(entry["cores"])
+        yield "SIMD", entry["simd"] + (f", {entry['vector_bits']} bits" if entry["vector_bits"] else "")
+        if entry["caches"]:
+            yield "caches", ", ".join(f"{name} {_bytes(size)}" for name, size in entry["caches"].items())
+    elif entry["present"] and entry["device"].startswith("cuda"):
+        yield "architecture", f"{entry['architecture']}; programs are compiled for {entry['target']}"
+        yield "multiprocessors", f"{entry['multiprocessors']}, {entry['clock'] / 1e6:.2f} GHz"
+        yield "memory", f"{_bytes(entry['memory'])}, {_bytes(entry['memory_free'])} free; L2 cache {_bytes(entry['l2_cache'])}"
+        shared = f"{_bytes(entry['shared_per_block'])} of shared memory, {_bytes(entry['shared_per_block_opt_in'])} when asked for"
+        yield "a block", f"{entry['max_threads_per_block']} threads, {entry['registers_per_block']} registers, {shared}"
+        held = f"{entry['max_threads_per_multiprocessor']} threads, {entry['max_blocks_per_multiprocessor']} blocks"
+        yield "a multiprocessor", f"{held}, {_bytes(entry['shared_per_multiprocessor'])} of shared memory"
+        yield "driver", f"CUDA {_version(entry['driver_version'])}, PTX {_version(entry['ptx_version'])}"
+
+
+def _version(parts: tuple[int, int]) -> str:
+    return f"{parts[0]}.{parts[1]}"
+
+
+def _bytes(size: int) -> str:
+    """In the largest unit that gives at least 1, with a digit behind the point where it isn't whole."""
+    for unit, name in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size >= unit:
+            return f"{size // unit if size % unit == 0 else f'{size / unit:.1f}'} {name}"
+    return f"{size} bytes"

@@ -1,6 +1,7 @@
 """What this machine's processor can do: its name, its features, the width of its vectors."""
 
 from functools import cache
+from pathlib import Path
 
 
 @cache
@@ -35,6 +36,21 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@cache
+def caches() -> dict[str, int]:
+    """Bytes of the caches that a core sees, by name: `L1d`, `L1i`, `L2`, `L3`; nothing where the system doesn't tell."""
+    found: dict[str, int] = {}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        except OSError:
+            continue
+        unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1:], 1)
+        if size.rstrip("KM").isdigit():
+            found[f"L{level}" + {"Data": "d", "Instruction": "i"}.get(kind, "")] = int(size.rstrip("KM")) * unit
+    return found
 
 
 def describe() -> list[str]:

@@ -36,14 +36,6 @@ def test_a_missing_argument_is_wrong_usage(zyntax: Zyntax) -> None:
     assert "Missing argument 'PROGRAM'" in done.stderr
 
 
-def test_devices_says_what_there_is_and_why_the_others_are_not(zyntax: Zyntax) -> None:
-    lines = zyntax("devices").stdout.splitlines()
-    assert lines[0].split() == ["device", "what", "cores", "SIMD"]
-    assert [line.split()[0] for line in lines[1:]] == ["cpu", "emulator", *(line.split()[0] for line in lines[3:-3]), "rocm", "metal", "vulkan"]
-    assert all(line.startswith("cuda") for line in lines[3:-3]) and len(lines) > 6
-    assert lines[-3].split(maxsplit=1) == ["rocm", "not here: ROCm is not supported"]
-
-
 def loaded(folder: Path, *arguments: str) -> list[str]:
     """Modules that a command has loaded at its end."""
     script = f"import sys\nfrom zyntax.main import main\ntry:\n    main({list(arguments)!r})\nexcept SystemExit:\n    pass\nprint(*sys.modules)\n"

@@ -16,3 +16,9 @@ def test_this_machine_in_one_line() -> None:
     assert line.startswith("cpu ")
     assert detect.host_cpu() in line
     assert detect.cores() >= 1
+
+
+def test_caches_grow_with_their_level() -> None:
+    sizes = [size for name, size in sorted(detect.caches().items()) if not name.endswith("i")]
+    assert sizes == sorted(sizes)
+    assert all(size >= 1024 for size in sizes)
