@@ -12,6 +12,21 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
 from compiler.schedule.merge_sort import passes
 
+SHARED_ALIGN = 16
+"""Of each shared memory whose size only the launch knows, in bytes: what the widest access wants."""
+
+
+@frozen
+class SharedVariable:
+    """A shared memory whose extents only the launch knows; `width` is the bytes of an element."""
+
+    name: str
+    dims: tuple[Affine, ...]
+    width: int
+
+    def bytes(self, sizes: Mapping[str, int]) -> int:
+        return -(-prod(max(0, dim.evaluate(sizes.__getitem__)) for dim in self.dims) * self.width // SHARED_ALIGN) * SHARED_ALIGN
+
 
 @frozen
 class Launch:
@@ -23,13 +38,24 @@ class Launch:
     """Pure instructions on the kernel's parameters that the counts may name."""
     share: int = 1
     """Iterations of a block: the number of its threads where each does one, 1 where a block does one together."""
+    shared: tuple[SharedVariable, ...] = ()
+    """Memories that lie one behind the other in the block's dynamic shared memory."""
 
     def iterations(self, sizes: Mapping[str, int]) -> int:
         """How many iterations there are, for these values of the function's `index` parameters."""
+        known = self._known(sizes)
+        return prod(max(0, count.evaluate(known.__getitem__)) for count in self.counts)
+
+    def shared_bytes(self, sizes: Mapping[str, int]) -> int:
+        """Bytes of dynamic shared memory a block."""
+        known = self._known(sizes) if self.shared else {}
+        return sum(variable.bytes(known) for variable in self.shared)
+
+    def _known(self, sizes: Mapping[str, int]) -> dict[str, int]:
         known = dict(sizes)
         for op in self.before:
             _evaluate(op, known)
-        return prod(max(0, count.evaluate(lambda name: known[name])) for count in self.counts)
+        return known
 
     def blocks(self, sizes: Mapping[str, int]) -> int:
         """How many blocks run; 0: there is nothing to do."""
@@ -53,29 +79,66 @@ class SortPasses:
 
 
 @frozen
+class Either:
+    """One thing done in two ways: a block an iteration, or a thread an iteration. Blocks where the loops that their threads share (of at
+    most `extents` iterations) are long enough for a warp, and memory is contiguous along them or there are few iterations; threads
+    otherwise. It depends on nothing but sizes."""
+
+    blocks: Launch
+    threads: Launch
+    extents: tuple[Affine, ...]
+    contiguous: bool
+
+    def chosen(self, sizes: Mapping[str, int]) -> Launch:
+        known = self.blocks._known(sizes)
+        longest = max(extent.evaluate(known.__getitem__) for extent in self.extents)
+        if longest < LONG or (not self.contiguous and self.blocks.iterations(sizes) >= MANY):
+            return self.threads
+        return self.blocks
+
+
+LONG = 32
+"""Iterations of a loop that are worth a block's threads."""
+MANY = 1 << 14
+"""Iterations with which a thread each fills a large GPU by half or more."""
+
+
+@frozen
 class Launches:
     """A kernel as launches in order, and the workspaces that they share: memory parameters behind the kernel's own."""
 
-    stages: tuple[Launch | SortPasses, ...]
+    stages: tuple[Launch | SortPasses | Either, ...]
     workspaces: tuple[Mem, ...]
 
     @property
     def launches(self) -> tuple[Launch, ...]:
         """Every launch once."""
-        return tuple(one for stage in self.stages for one in ((stage.there, stage.back) if isinstance(stage, SortPasses) else (stage,)))
+        return tuple(one for stage in self.stages for one in _launches(stage))
 
     def steps(self, sizes: Mapping[str, int]) -> Iterator[tuple[int, tuple[int, ...]]]:
         """What is launched, in order: the number of a launch in `launches`, and the values behind its ordinary arguments."""
         number = 0
         for stage in self.stages:
-            if isinstance(stage, Launch):
-                yield number, ()
-                number += 1
-                continue
-            for there, back in passes(stage.extent.evaluate(sizes.__getitem__)):
-                yield number, (there,)
-                yield number + 1, (back,)
-            number += 2
+            match stage:
+                case Launch():
+                    yield number, ()
+                case Either():
+                    yield number + _launches(stage).index(stage.chosen(sizes)), ()
+                case SortPasses():
+                    for there, back in passes(stage.extent.evaluate(sizes.__getitem__)):
+                        yield number, (there,)
+                        yield number + 1, (back,)
+            number += len(_launches(stage))
+
+
+def _launches(stage: Launch | SortPasses | Either) -> tuple[Launch, ...]:
+    match stage:
+        case SortPasses(there=there, back=back):
+            return there, back
+        case Either(blocks=blocks, threads=threads):
+            return blocks, threads
+        case _:
+            return (stage,)
 
 
 def _evaluate(op: Instruction, known: dict[str, int]) -> None:

@@ -18,8 +18,8 @@ from compiler.hir.instruction import Effect, Instruction, Region, Role, Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, mem_of
 from compiler.hir.module import CallingConvention, Form, HirFunction, HirKernelInfo, LaunchBounds
-from compiler.hir.types import Mem, Space
-from compiler.schedule.launches import Launch
+from compiler.hir.types import Mem, Space, Tile
+from compiler.schedule.launches import Launch, SharedVariable
 from compiler.schedule.place import NotPlaceable
 
 Dims = tuple[int, int, int]
@@ -27,7 +27,7 @@ Dims = tuple[int, int, int]
 
 @define(eq=False)
 class Group:
-    """Instructions of one stage: a loop that stands alone in it, a sort, or what lies between these."""
+    """Instructions of one stage: a loop (and, where it goes on, what follows it), a sort, or what lies between these."""
 
     body: list[Instruction] = Factory(list)
     loop: For | None = None
@@ -36,6 +36,9 @@ class Group:
     def results(self) -> set[Value]:
         """What it computes, for others to use."""
         return {result for op in self.body for result in op.results}
+
+    def defines(self, value: Value) -> bool:
+        return any(value in op.results for op in self.body)
 
     def uses(self, value: Value) -> bool:
         return any(value in inner.operand_values or value.name in inner.symbols for op in self.body for inner in op.walk())
@@ -57,10 +60,13 @@ class Around:
 
 
 def stages_of(
-    function: HirFunction, alone: Callable[[Instruction], bool], partial: Callable[[Instruction], Mapping[Value, Mem]] = lambda op: {}
+    function: HirFunction,
+    alone: Callable[[For], bool],
+    goes_on: Callable[[For], bool] = lambda op: False,
+    partial: Callable[[For], Mapping[Value, Mem]] = lambda op: {},
 ) -> Around:
-    """The groups of a function: each loop that is `alone` makes one. `partial`: further memories that the stage of an instruction
-    needs, by the value that they belong to."""
+    """The groups of a function: each loop that is `alone` makes one, with what follows it where it `goes_on`. `partial`: further memories
+    that the stage of a loop needs, by the value that they belong to."""
     shared = [op for op in function.body.body if isinstance(op, Alloc)]
     pure: list[Instruction] = []
     known: set[Value] = {*function.parameters, *(op.result for op in shared)}
@@ -78,10 +84,12 @@ def stages_of(
         elif isinstance(op, Sort):
             groups.append(Group([op], sort=op))
         else:
-            if not groups or groups[-1].loop is not None or groups[-1].sort is not None:
+            last = groups[-1] if groups else None
+            if last is None or last.sort is not None or (last.loop is not None and not goes_on(last.loop)):
                 groups.append(Group())
             groups[-1].body.append(op)
-    handed = [value for group in groups for value in group.results() if any(other.uses(value) for other in groups if other is not group)]
+    results = [(group, value) for group in groups for value in group.results() if isinstance(value.type, Tile)]
+    handed = [value for group, value in results if any(other.uses(value) for other in groups if other is not group)]
     handed.sort(key=lambda value: value.name)
     memories = [*(evolve(op.type, space=Space.GLOBAL) for op in shared), *(Mem(dtype_of(value), (Affine((), 1),)) for value in handed)]
     others: dict[Value, int] = {}
@@ -104,6 +112,8 @@ class Start:
     def __init__(self, around: Around, name: str, block: Dims) -> None:
         self.around, self.block = around, block
         self.out = FunctionBuilder(f"{around.function.name}_{name}", Form.THREAD)
+        for axis, extent in around.function.axes.items():
+            self.out.axis(axis, extent)
         self.values: dict[Value, Value] = {}
         for parameter in around.function.parameters:
             self.values[parameter] = self.out.parameter(parameter.name, parameter.type)
@@ -147,8 +157,9 @@ class Start:
             if value in own:
                 b.store(box, self.values[value], [0])
 
-    def finish(self, counts: tuple[Affine, ...], share: int) -> Launch:
-        """The launch; `share`: how many iterations of those that the counts say a block does."""
+    def finish(self, counts: tuple[Affine, ...], share: int, shared: Sequence[SharedVariable] = ()) -> Launch:
+        """The launch; `share`: how many iterations of those that the counts say a block does; the counts, and the extents of `shared`
+        memories, may name what the function's beginning computes from its parameters."""
         function, made = self.around.function, self.out.finish()
         info = function.kernel_info or HirKernelInfo()
         made.kernel_info = HirKernelInfo(
@@ -158,7 +169,8 @@ class Start:
             workgroup=self.block,
         )
         made.calling_convention, made.sites = CallingConvention.KERNEL, function.sites
-        return Launch(made, counts, tuple(self.around.pure), share)
+        before = [op for op in made.body.body if op.effects is Effect.PURE and not op.regions]
+        return Launch(made, counts, tuple(before), share, tuple(shared))
 
 
 class Copy:

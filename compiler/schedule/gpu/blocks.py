@@ -1,0 +1,281 @@
+"""Nests that keep their loops, as launches of blocks. A leading nest of parallel loops becomes the grid: a block an iteration, whose
+threads share the loops inside (`cooperate.py`), or a thread an iteration where there is little to share. A reduction at the top is
+shared by a grid of threads, whose blocks leave a partial result each; one block joins those in order. All else is the work of one
+block, or of one thread where nothing in it can be shared.
+
+Who does what depends on sizes alone: the same sizes give the same bits on every device."""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import Factory, define, frozen
+
+from compiler.analysis.dependence import LoopKind, NestFacts
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.control import For
+from compiler.hir.core import dtype_of
+from compiler.hir.instruction import Region, Value
+from compiler.hir.memory import Alloc, MakeSlot, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem, Slot
+from compiler.schedule.copying import privately
+from compiler.schedule.gpu.barriers import Barriers
+from compiler.schedule.gpu.cooperate import Cooperation, counts_of, product
+from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
+from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
+from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, SortPasses
+from compiler.schedule.place import NotPlaceable
+from compiler.schedule.stages import Around, Dims, Group, Start, iterations, stages_of
+from compiler.schedule.threads import BLOCK, sort_passes
+
+ALONE = 1024
+"""Threads of a block that does everything there is to do."""
+PARTS = 256
+"""Partial results of a reduction, at most: blocks enough for a large GPU, and one turn of the block that joins them."""
+EACH = 4
+"""Iterations of a reduction that each thread does before another block is worth it."""
+
+
+@frozen(eq=False)
+class Blocks:
+    """A nest as launches, and what was chosen in words."""
+
+    launches: Launches
+    words: tuple[str, ...]
+
+
+def nest_launches(nest: HirFunction, facts: NestFacts) -> Blocks:
+    """The launches of a nest in form A. Raises `NotPlaceable` for what no thread can do."""
+    return _Scheduling(nest, facts).run()
+
+
+@define(eq=False)
+class _Scheduling:
+    nest: HirFunction
+    facts: NestFacts
+    words: list[str] = Factory(list)
+
+    def run(self) -> Blocks:
+        alone = {op: found for op in self.nest.body.body if isinstance(op, For) and (found := self.on_grid(op)) is not None}
+        around = self.groups(alone)
+        if self.mixes_slots(around, alone):
+            alone = {}
+            around = self.groups(alone)
+            if self.mixes_slots(around, alone):
+                raise NotPlaceable("a variable that is used before and after a sort")
+        stages: list[Launch | SortPasses | Either] = []
+        for number, group in enumerate(around.groups):
+            if group.sort is not None:
+                stages.append(sort_passes(around, group.sort, number))
+            elif group.loop is None:
+                stages.append(self.rest(around, group, number))
+            elif self.is_reduction(group.loop):
+                stages += self.reduction(around, group, number, alone[group.loop])
+            else:
+                stages.append(self.leading(around, group, number, alone[group.loop]))
+        return Blocks(Launches(tuple(stages), tuple(around.memories)), tuple(self.words))
+
+    # ---- which launches ----
+
+    def on_grid(self, op: For) -> Spread | None:
+        """The loops at the top that blocks or threads of a grid share; None where there are none."""
+        if not self.is_reduction(op):
+            return leading_of(op, self.facts)
+        found = spread_of(op, self.facts)
+        cells = [cell for fold in found.folds for cell in fold.cells] if found is not None else []
+        return None if any(isinstance(cell.type, Slot) for cell in cells) else found
+
+    def is_reduction(self, op: For) -> bool:
+        return self.facts.loops[op].kind is LoopKind.REDUCTION
+
+    def groups(self, alone: Mapping[For, Spread]) -> Around:
+        def partial(op: For) -> dict[Value, Mem]:
+            return {cell: Mem(dtype_of(cell), (PARTS,)) for fold in alone[op].folds for cell in fold.cells}
+
+        return stages_of(self.nest, alone.__contains__, self.is_reduction, partial)
+
+    def mixes_slots(self, around: Around, alone: Mapping[For, Spread]) -> bool:
+        """Whether a variable of the top level lives in two launches."""
+        made = [op.result for op in self.nest.body.body if isinstance(op, MakeSlot)]
+        return any(
+            slot not in privately_in(group, alone, self.facts) and not group.defines(slot) and group.uses(slot)
+            for slot in made
+            for group in around.groups
+        )
+
+    # ---- a leading nest ----
+
+    def leading(self, around: Around, group: Group, number: int, nest: Spread) -> Launch | Either:
+        """A block an iteration or a thread an iteration; where sizes decide, both."""
+        names = ", ".join(loop.variable.name for loop in nest.loops)
+        body = nest.inner.body
+        spreads = spreads_in(body, self.facts)
+        threadable = all(_is_fixed(mem) for mem in self.memories_in(nest))
+        if not spreads and threadable:
+            self.words.append(f"{names}: a thread an iteration")
+            return self.threads(around, group, f"{number}", nest)
+        extents = extents_of(spreads, self.facts, nest.loops)
+        contiguous = is_contiguous(spreads, nest.loops, self.facts)
+        inner = "; ".join(_written(spread) for spread in spreads.values())
+        if not threadable or extents is None or (contiguous and all((e.value or 0) >= LONG for e in extents)):
+            self.words.append(f"{names}: a block an iteration, its threads share {inner}")
+            return self.blocks(around, group, f"{number}", nest, spreads, extents)
+        if all(e.value is not None and e.value < LONG for e in extents):
+            self.words.append(f"{names}: a thread an iteration, because {inner} are short")
+            return self.threads(around, group, f"{number}", nest)
+        many = "" if contiguous else f", or from {MANY} iterations on, since memory is contiguous along {nest.inner.variable.name}"
+        self.words.append(
+            f"{names}: a block an iteration, its threads share {inner}; a thread an iteration where those are shorter than {LONG}{many}"
+        )
+        blocks = self.blocks(around, group, f"{number}", nest, spreads, extents)
+        return Either(blocks, self.threads(around, group, f"{number}_threads", nest), tuple(extents), contiguous)
+
+    def memories_in(self, nest: Spread) -> list[Value]:
+        own = [op.result for op in nest.outer.walk() if isinstance(op, Alloc)]
+        return [*own, *(value for value in self.own(nest) if isinstance(value.type, Mem))]
+
+    def own(self, nest: Spread) -> list[Value]:
+        """Slots and scratch memories that each iteration has for itself."""
+        return list(dict.fromkeys(value for loop in nest.loops for value in privately(self.facts.loops[loop])))
+
+    def blocks(
+        self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
+    ) -> Launch:
+        start = Start(around, name, self.block(_threads_for(extents)))
+        b, body = start.out.body, nest.inner.body
+        start.take(group, b)
+        work = self.cooperation(start, Region([], [*nest.between, *body.body]), spreads)
+        work.digits(nest, start.number, counts_of(nest, start.copy, b), b)
+        work.own(self.own(nest), b)
+        work.all([*nest.between, *body.body], b)
+        return start.finish(tuple(iterations(loop) for loop in nest.loops), 1, work.dynamic)
+
+    def threads(self, around: Around, group: Group, name: str, nest: Spread) -> Launch:
+        start = Start(around, name, self.block(BLOCK))
+        b = start.out.body
+        work = self.cooperation(start, Region(), {})
+        counts = counts_of(nest, start.copy, b)
+        place = b.index(start.place, "place")
+        with b.when(b.op("lt", place, product(counts, b))) as inner:
+            start.take(group, inner)
+            work.digits(nest, place, counts, inner)
+            for value in self.own(nest):
+                if isinstance(value.type, Slot):
+                    start.values[value] = inner.slot(inner.const(0, value.type.dtype), value.name)
+                else:
+                    start.values[value] = inner.alloc(mem_of(value), value.name)
+            start.copy.all(nest.between, inner)
+            start.copy.all(nest.inner.body.body, inner)
+        return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads)
+
+    # ---- a reduction at the top ----
+
+    def reduction(self, around: Around, group: Group, number: int, nest: Spread) -> list[Launch]:
+        names = ", ".join(loop.variable.name for loop in nest.loops)
+        self.words.append(f"{names}: shared by a grid of threads, a partial result a block, which one block joins in order")
+        return [self.parts(around, group, f"{number}_parts", nest), self.joined(around, group, f"{number}_joined", nest)]
+
+    def parts(self, around: Around, group: Group, name: str, nest: Spread) -> Launch:
+        start = Start(around, name, self.block(BLOCK))
+        b = start.out.body
+        blocks = self.shares(start, nest, b)
+        start.take(Group([nest.outer]), b)
+        work = self.cooperation(start, Region(), {})
+        start.values.update((cell, start.values[old]) for cell, old in zip(nest.outer.body.parameters[1:], nest.outer.carried, strict=True))
+        stride = b.mul(blocks, b.const(start.threads, "index"))
+        found = work.share(nest, b.index(start.place, "place"), stride, b)
+        for fold, values in zip(nest.folds, found, strict=True):
+            total = block_reduced(b, fold.monoid, values, work.thread, start.threads, slots(b, start.threads, fold.dtypes))
+            with b.when(work.first) as inner:
+                for cell, value in zip(fold.cells, total, strict=True):
+                    inner.store(start.workspaces[around.others[cell]], value, [start.number.name])
+        return start.finish((Affine.of(blocks.name),), 1)
+
+    def joined(self, around: Around, group: Group, name: str, nest: Spread) -> Launch:
+        """The partial results joined in order, then what follows the loop."""
+        start = Start(around, name, self.block(BLOCK))
+        b = start.out.body
+        blocks = self.shares(start, nest, b)
+        start.take(group, b)
+        rest = group.body[1:]
+        spreads = spreads_in(Region([], rest), self.facts)
+        work = self.cooperation(start, Region([], rest), spreads)
+        for cell, old, result in zip(nest.outer.body.parameters[1:], nest.outer.carried, nest.outer.results, strict=True):
+            start.values[cell] = start.values[result] = start.values[old]
+        for fold in nest.folds:
+            nothing = identities(b, fold.monoid, fold.dtypes)
+            with b.loop("part", work.thread.name, blocks.name, start.threads, nothing) as (inner, made):
+                read = [inner.load(start.workspaces[around.others[cell]], [made.variable.name]) for cell in fold.cells]
+                inner.yield_(*combined(inner, fold.monoid, made.carried, read))
+            through = slots(b, start.threads, fold.dtypes)
+            total = block_reduced(b, fold.monoid, made.results, work.thread, start.threads, through)
+            work.after(fold, nest, combined(b, fold.monoid, [start.values[cell] for cell in fold.cells], total), b)
+        work.all(rest, b)
+        with b.when(work.first) as inner:
+            start.give(group, inner)
+        return start.finish((Affine((), 1),), 1, work.dynamic)
+
+    def shares(self, start: Start, nest: Spread, b: Builder) -> Value:
+        """How many blocks share the loops: one partial result each."""
+        total = product(counts_of(nest, start.copy, b), b)
+        each = start.threads * EACH
+        wanted = b.op("div", b.add(total, b.const(each - 1, "index")), b.const(each, "index"))
+        return b.op("max", b.op("min", wanted, b.const(PARTS, "index")), b.const(1, "index"), name="blocks")
+
+    # ---- what is left ----
+
+    def rest(self, around: Around, group: Group, number: int) -> Launch:
+        spreads = spreads_in(Region([], group.body), self.facts)
+        if not spreads:
+            return self.one_thread(around, group, f"{number}")
+        self.words.append(f"one block does the rest, its threads share {'; '.join(map(_written, spreads.values()))}")
+        start = Start(around, f"{number}", self.block(ALONE))
+        b = start.out.body
+        start.take(group, b)
+        work = self.cooperation(start, Region([], group.body), spreads)
+        work.all(group.body, b)
+        with b.when(work.first) as inner:
+            start.give(group, inner)
+        return start.finish((Affine((), 1),), 1, work.dynamic)
+
+    def one_thread(self, around: Around, group: Group, name: str) -> Launch:
+        start = Start(around, name, self.block(1))
+        b = start.out.body
+        with b.when(b.op("eq", b.index(start.place), b.const(0, "index"))) as inner:
+            start.take(group, inner)
+            start.copy.all(group.body, inner)
+            start.give(group, inner)
+        return start.finish((Affine((), 1),), 1)
+
+    # ---- helpers ----
+
+    def cooperation(self, start: Start, region: Region, spreads: Mapping[For, Spread]) -> Cooperation:
+        barriers = Barriers(self.facts, spreads)
+        barriers.place(region)
+        return Cooperation(start, spreads, barriers)
+
+    def block(self, threads: int) -> Dims:
+        """The threads of a block: the program's `@workgroup`, or as many as suit."""
+        info = self.nest.kernel_info
+        return info.workgroup if info is not None and info.workgroup is not None else (threads, 1, 1)
+
+
+def privately_in(group: Group, alone: Mapping[For, Spread], facts: NestFacts) -> set[Value]:
+    """What each iteration of a group's loop has for itself."""
+    loops = alone[group.loop].loops if group.loop is not None and group.loop in alone else ()
+    return {value for loop in loops for value in privately(facts.loops[loop])}
+
+
+def _is_fixed(mem: Value) -> bool:
+    return all(dim.value is not None for dim in mem_of(mem).dims)
+
+
+def _threads_for(extents: Sequence[Affine] | None) -> int:
+    """Threads for loops of these extents: no more warps than the longest fills."""
+    known = [extent.value for extent in extents] if extents is not None else [None]
+    longest = max((value for value in known if value is not None), default=BLOCK)
+    return BLOCK if None in known else min(BLOCK, max(32, -(-longest // 32) * 32))
+
+
+def _written(spread: Spread) -> str:
+    return ", ".join(str(loop.mark("written") or loop.variable.name) for loop in spread.loops)

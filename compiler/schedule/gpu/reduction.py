@@ -1,0 +1,88 @@
+"""One value a thread joined over a block: within each warp by shuffles, then through a slot of shared memory a warp. The order depends on
+the size of the block alone, and every thread gets the same bits: what a lane has joined is taken from lane 0."""
+
+from collections.abc import Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Combine, dtype_of
+from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads
+from compiler.hir.identity import identity_of
+from compiler.hir.instruction import Value
+from compiler.hir.types import Mem, Space, is_float
+
+WARP = 32
+
+
+def combined(b: Builder, monoid: str, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+    """Two elements of a monoid made one; the elements of `argmin` and `argmax` are pairs."""
+    if monoid in ("argmin", "argmax"):
+        return b.emit(Combine(monoid=monoid, operands_=(*first, *second))).results
+    flags = ("reassoc",) if is_float(dtype_of(first[0])) and monoid in ("add", "mul") else ()
+    return [b.op(monoid, first[0], second[0], flags=flags)]
+
+
+def identities(b: Builder, monoid: str, dtypes: Sequence[str]) -> list[Value]:
+    return [b.const(number, dtype) for number, dtype in zip(identity_of(monoid, list(dtypes)), dtypes, strict=True)]
+
+
+def slots(b: Builder, threads: int, dtypes: Sequence[str]) -> list[Value]:
+    """The shared memories that a reduction goes through: none when the block is one warp."""
+    count = -(-threads // WARP)
+    if count == 1:
+        return []
+    return [b.emit(SharedAlloc(type=Mem(dtype, (count,), space=Space.SHARED)), "slots").result for dtype in dtypes]
+
+
+def block_reduced(
+    b: Builder, monoid: str, values: Sequence[Value], thread: Value, threads: int, through: Sequence[Value]
+) -> list[Value]:
+    """In all threads, what the values of all threads make together. All of them must come here, and none may still read the slots
+    (`through`) from before: a barrier stands in the middle only."""
+    count = -(-threads // WARP)
+    whole = threads % WARP == 0
+    values = _over_warp(b, monoid, values, min(threads, WARP), None if whole else (thread, threads))
+    if count == 1:
+        b.emit(SyncThreads())
+        return values
+    lane = b.op("rem", thread, b.const(WARP, "index"), name="lane")
+    warp = b.op("div", thread, b.const(WARP, "index"), name="warp")
+    with b.when(b.op("eq", lane, b.const(0, "index"))) as inner:
+        for slot, value in zip(through, values, strict=True):
+            inner.store(slot, value, [warp.name])
+    b.emit(SyncThreads())
+    if not whole:
+        return _one_by_one(b, monoid, through, count)
+    inside = b.op("lt", lane, b.const(count, "index"))
+    place = b.op("min", lane, b.const(count - 1, "index"))
+    nothing = identities(b, monoid, [dtype_of(value) for value in values])
+    parts = [b.select(inside, b.load(slot, [place.name]), none) for slot, none in zip(through, nothing, strict=True)]
+    return _over_warp(b, monoid, parts, 1 << (count - 1).bit_length(), None)
+
+
+def _over_warp(b: Builder, monoid: str, values: Sequence[Value], lanes: int, partial: tuple[Value, int] | None) -> list[Value]:
+    """The values of the first `lanes` lanes of each warp, joined, in all lanes. `partial`: the thread's number and how many there
+    are, where the last warp may lack lanes: those count for nothing. (Lane 0 then still has all, since its partner of each step
+    is the first lane of the other half.)"""
+    distance = 1
+    while distance < lanes:
+        step = b.const(distance, "i32")
+        others = [b.emit(Shuffle(mode="xor", value=value, lane=step)).result for value in values]
+        if partial is not None:
+            thread, threads = partial
+            partner = b.op("xor", thread, b.const(distance, "index"))
+            there = b.op("lt", partner, b.const(threads, "index"))
+            nothing = identities(b, monoid, [dtype_of(value) for value in values])
+            others = [b.select(there, other, none) for other, none in zip(others, nothing, strict=True)]
+        values = combined(b, monoid, values, others)
+        distance *= 2
+    first = b.const(0, "i32")
+    return [b.emit(Shuffle(mode="idx", value=value, lane=first)).result for value in values]
+
+
+def _one_by_one(b: Builder, monoid: str, through: Sequence[Value], count: int) -> list[Value]:
+    """The slots joined in order by every thread: for blocks whose last warp lacks lanes."""
+    total = [b.load(slot, [0]) for slot in through]
+    for warp in range(1, count):
+        total = combined(b, monoid, total, [b.load(slot, [Affine((), warp)]) for slot in through])
+    return total
