@@ -46,6 +46,8 @@ class Region:
     axes: frozenset[str] = frozenset()
     """Axes whose loop this is the body of."""
     forms: dict[str, Affine] = Factory(dict)
+    starts: dict[str, Affine] = Factory(dict)
+    """Where the tile of an axis begins."""
     masks: dict[str, Affine] = Factory(dict)
     narrow: dict[str, AxisPlan] = Factory(dict)
     """Plans that hold here instead of the table's: the ends of axes go in smaller tiles."""
@@ -57,7 +59,7 @@ class Region:
 
     def inside(self, builder: Builder, axes: Iterable[str]) -> "Region":
         """The body of a loop in this region, over these axes."""
-        return Region(builder, self, frozenset(axes), dict(self.forms), dict(self.masks), dict(self.narrow))
+        return Region(builder, self, frozenset(axes), dict(self.forms), dict(self.starts), dict(self.masks), dict(self.narrow))
 
     def find(self, value: Value) -> Value | None:
         region: Region | None = self
@@ -74,6 +76,9 @@ def place(field: HirFunction, table: Table) -> HirFunction:
 
 
 class Placing:
+    outer = "thread"
+    """The place that top-level loops are shared out to."""
+
     def __init__(self, field: HirFunction, table: Table) -> None:
         self.field = field
         self.table = table
@@ -200,7 +205,7 @@ class Placing:
         for target in group:
             if isinstance(target, Store) and target.mem in self.sources and region.find(target.mem) is None:
                 self.make_buffer(target, region)
-        if plan.place == "thread" and region.parent is None and not carrying and not scans:
+        if plan.place == self.outer and region.parent is None and not carrying and not scans:
             self.shared_out(group, region)
             return
         known = extent.value
@@ -209,7 +214,7 @@ class Placing:
         if plan.tile > 1 and (known is None or known % plan.tile):
             parts.append((whole, rest, True))
         for low, high, ragged in parts:
-            if plan.place != "thread" or region.parent is not None or ragged:
+            if plan.place != self.outer or region.parent is not None or ragged:
                 before = self.one_loop(plan, low, high, ragged, group, carrying, region, result, scans, before)
             elif scans:
                 before = running.in_chunks(self, plan, high, group, scans, region)
@@ -223,7 +228,7 @@ class Placing:
         """Stores whose leading axes are shared out to threads, all iterations of these axes as one loop: first the whole tiles,
         then every combination of axes at the end that their tile doesn't divide."""
         needed = set.intersection(*[self.target_axes(target) for target in group])
-        plans = [plan for plan in self.table.plans if plan.place == "thread" and plan.axis in needed]
+        plans = [plan for plan in self.table.plans if plan.place == self.outer and plan.axis in needed]
         extents = {plan.axis: self.field.axes[plan.axis].value for plan in plans}
         ragged = [plan.axis for plan in plans if plan.tile > 1 and ((known := extents[plan.axis]) is None or known % plan.tile)]
         for count in range(len(ragged) + 1):
@@ -264,6 +269,11 @@ class Placing:
                     inner.masks[plan.axis] = extent
             self.produce(group, inner, {})
 
+    def enter(self, plan: AxisPlan, loop: Affine, region: Region) -> None:
+        """How the axis is written in the body of its loop."""
+        region.forms[plan.axis] = plan.form(loop)
+        region.starts[plan.axis] = loop * plan.tile
+
     def one_loop(
         self,
         plan: AxisPlan,
@@ -280,9 +290,8 @@ class Placing:
         """The loop, with the accumulators in `result` carried; gives the running values of the scans, which are `before` at first."""
         carried = [value for target in carrying for value in result[target]] + list(before)
         with region.builder.loop(f"{plan.axis}0", low, high, carried=carried) as (body, loop):
-            form = plan.form(loop.variable.name)
             inner = region.inside(body, (plan.axis,))
-            inner.forms[plan.axis] = form
+            self.enter(plan, Affine.of(loop.variable.name), inner)
             if ragged:
                 inner.masks[plan.axis] = self.field.axes[plan.axis]
             inside: dict[Target, list[Value]] = {}

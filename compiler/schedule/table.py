@@ -3,6 +3,8 @@
 An axis `j` with the digits (2, 16) is the number `j = 32*j0 + 16*j1 + simd`: `j0` is a loop, bound to a place, `j1` counts
 registers, `simd` the lanes of a vector."""
 
+from math import prod
+
 from attrs import evolve, field, frozen
 
 from compiler.hir.affine import Affine, AffineLike
@@ -17,8 +19,9 @@ NARROW = 2
 
 @frozen
 class AxisPlan:
-    """`place` of the loop over the axis's outer digit ("thread" or "time"); `registers` and `lanes` are the extents of its tile
-    digits, 1 for none."""
+    """`place` of the loop over the axis's outer digit ("thread", "time", or "block" of a grid); `registers` and `lanes` are the extents
+    of its tile digits, 1 for none. On a GPU `threads` of the block stand side by side along the axis, in dimension `dim` of the
+    block (0: neighbours are lanes of a warp): `j = tile*j0 + threads*lanes*j1 + lanes*thread + simd`."""
 
     axis: str
     place: str = "time"
@@ -26,11 +29,13 @@ class AxisPlan:
     lanes: int = 1
     digit: str = "r"
     """Tells the register digits of two plans of one axis apart."""
+    threads: int = 1
+    dim: int = 0
 
     @property
     def tile(self) -> int:
         """Elements of the axis that one iteration of its loop covers."""
-        return self.registers * self.lanes
+        return self.registers * self.lanes * self.threads
 
     def narrowed(self) -> "AxisPlan":
         """The plan for the end of the axis, where a tile of many vectors would be mostly empty."""
@@ -41,7 +46,7 @@ class AxisPlan:
         """Tile digits as (name, extent, stride)."""
         found = []
         if self.registers > 1:
-            found.append((f"{self.axis}_{self.digit}", self.registers, self.lanes))
+            found.append((f"{self.axis}_{self.digit}", self.registers, self.lanes * self.threads))
         if self.lanes > 1:
             found.append((SIMD, self.lanes, 1))
         return tuple(found)
@@ -62,6 +67,8 @@ class AxisPlan:
 
     def __str__(self) -> str:
         words = [f"{self.axis}: {self.place}"]
+        if self.threads > 1:
+            words.append(f"threads {self.threads} along {'xyz'[self.dim]}")
         if self.registers > 1:
             words.append(f"registers {self.registers}")
         if self.lanes > 1:
@@ -76,11 +83,18 @@ class Table:
     plans: tuple[AxisPlan, ...] = field(converter=as_tuple)
     reasons: tuple[str, ...] = field(default=(), converter=as_tuple)
 
+    block: tuple[int, ...] = (1,)
+    """Threads of a block along x, y, z."""
+
     def __getitem__(self, axis: str) -> AxisPlan:
         return next(plan for plan in self.plans if plan.axis == axis)
 
     def __contains__(self, axis: str) -> bool:
         return any(plan.axis == axis for plan in self.plans)
+
+    @property
+    def threads(self) -> int:
+        return prod(self.block)
 
     def order(self, axis: str) -> int:
         return next(number for number, plan in enumerate(self.plans) if plan.axis == axis)

@@ -1,0 +1,84 @@
+"""Reductions over the threads of a block: lanes of a warp by exchange in the pattern of a butterfly, warps through shared memory. Every
+thread gets the result; the order depends on the shape of the block alone."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.gpu import GridIndex, Shuffle, SyncThreads
+from compiler.hir.instruction import Value
+from compiler.hir.types import Tile
+
+if TYPE_CHECKING:
+    from compiler.schedule.gpu.distribute import Distributing
+
+WARP = 32
+
+_CARRIERS = {"i1": "i32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32"}
+"""What narrow ints travel as from lane to lane."""
+
+
+def combine_over_threads(
+    placing: "Distributing", target: Reduce | Contract, values: Sequence[Value], dims: Sequence[int], b: Builder
+) -> list[Value]:
+    """The values of all threads along these dimensions of the block made one, in each of them."""
+    found = list(values)
+    for dim in dims:
+        stride = _stride(placing.table.block, dim)
+        extent = placing.table.block[dim]
+        near = min(extent, max(1, WARP // stride))
+        step = 1
+        while step < near:
+            found = placing.combined(target, found, [exchanged(b, value, stride * step) for value in found], b)
+            step *= 2
+        if near < extent:
+            found = _through_memory(placing, target, found, dim, near, b)
+    return found
+
+
+def _stride(block: Sequence[int], dim: int) -> int:
+    stride = 1
+    for extent in block[:dim]:
+        stride *= extent
+    return stride
+
+
+def exchanged(b: Builder, value: Value, distance: int) -> Value:
+    """The value of the lane whose number differs in the bit `distance`."""
+    dtype = dtype_of(value)
+    carrier = _CARRIERS.get(dtype, dtype)
+    lane = b.const(distance, "i32")
+    other = b.emit(Shuffle(mode="xor", value=b.cast(value, carrier), lane=lane)).result
+    return b.cast(other, dtype)
+
+
+def _through_memory(
+    placing: "Distributing", target: Reduce | Contract, values: Sequence[Value], dim: int, near: int, b: Builder
+) -> list[Value]:
+    """The totals of groups of `near` neighbours along a dimension, put where all threads see them and added up by each."""
+    table = placing.table
+    stride, extent = _stride(table.block, dim), table.block[dim]
+    thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+    own = placing.threads[dim]
+    memories = []
+    for number, value in enumerate(values):
+        assert isinstance(value.type, Tile)
+        extents = [table.threads, *(extent.value or 0 for _, extent in value.type.axes)]
+        memories.append(placing.shared_memory(("exchange", number), value.type.dtype, extents))
+        b.store(memories[-1], value, [thread.name, *value.type.axis_names])
+    b.emit(SyncThreads())
+    first = Affine.of(thread.name) - Affine.of(own.name) * stride
+    found: list[Value] = []
+    for group in range(extent // near):
+        place = first + group * near * stride
+        read = [_read(b, mem, value, place) for mem, value in zip(memories, values, strict=True)]
+        found = placing.combined(target, found, read, b) if found else read
+    b.emit(SyncThreads())
+    return found
+
+
+def _read(b: Builder, memory: Value, like: Value, place: Affine) -> Value:
+    assert isinstance(like.type, Tile)
+    return b.load(memory, [place, *like.type.axis_names])

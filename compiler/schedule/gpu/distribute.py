@@ -1,0 +1,357 @@
+"""A field on blocks of threads: `place` with a digit more. An axis of a block's tile is threads side by side and registers of each;
+the thread's digit is a scalar of the function, the registers stay an axis of the values. What that adds to tiles:
+
+* a reduction is combined over the threads along its axes too (`combine.py`);
+* a store that doesn't vary along a dimension of the block is done by one thread of that dimension;
+* a sum of products reads its operands from shared memory, where the block's threads put them together (`staging.py`);
+* a reduction that nothing stands around is cut in chunks, a block each, and a last block joins them.
+
+Each loop of place "block" at the top becomes a launch."""
+
+from collections.abc import Hashable, Iterable, Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.control import For
+from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.gpu import GridIndex, SharedAlloc
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem, Space, Tile, is_float
+from compiler.schedule.gpu.combine import combine_over_threads
+from compiler.schedule.gpu.staging import pass_on, staged_product
+from compiler.schedule.launches import Launch, Launches
+from compiler.schedule.place import NotPlaceable, Placing, Region, Target
+from compiler.schedule.stages import Around, Group, Start, stages_of
+from compiler.schedule.table import AxisPlan, Table
+
+CHUNKS = 528
+"""Blocks that share a whole reduction, at most: four for each multiprocessor of a large GPU."""
+
+CHUNK_TILES = 4
+"""Tiles of a chunk, at least: fewer aren't worth a block of their own."""
+
+
+def distribute(field: HirFunction, table: Table) -> HirFunction:
+    """The field (form F) as loops over blocks, each iteration the code of one thread of the block. Raises `NotPlaceable`."""
+    return Distributing(field, table).run()
+
+
+class Distributing(Placing):
+    outer = "block"
+
+    def __init__(self, field: HirFunction, table: Table) -> None:
+        super().__init__(field, table)
+        self.threads: list[Value] = []
+        """The thread's place along each dimension of the block, in the launch that is being built."""
+        self.body: Builder | None = None
+        self.memories: dict[Hashable, Value] = {}
+        """Shared memories of this launch, by what they are for."""
+        self.passed: dict[tuple[Value, Region], Value] = {}
+        """Shared memories of values that threads passed on, by where they were made."""
+
+    # ---- blocks and threads ----
+
+    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+        needed = set.intersection(*[self.target_axes(target) for target in group])
+        plans = [plan for plan in self.table.plans if plan.place == "block" and plan.axis in needed]
+        extents = [self.field.axes[plan.axis] for plan in plans]
+        b = region.builder
+        counts = [b.op("max", b.index(e.ceildiv(p.tile)), b.const(0, "index")) for e, p in zip(extents, plans, strict=True)]
+        total = counts[0]
+        for count in counts[1:]:
+            total = b.mul(total, count)
+        with self.blocks(total, region, [plan.axis for plan in plans]) as (inner, place):
+            body = inner.builder
+            for plan, count in reversed(list(zip(plans[1:], counts[1:], strict=True))):
+                self.enter(plan, Affine.of(body.op("rem", place, count, name=f"{plan.axis}0").name), inner)
+                place = body.op("div", place, count)
+            self.enter(plans[0], Affine.of(place.name), inner)
+            self.in_block(group, inner, [p for e, p in zip(extents, plans, strict=True) if _ragged(e, p)])
+
+    def blocks(self, count: Value, region: Region, axes: Iterable[str]) -> "_Blocks":
+        """`with self.blocks(...) as (inner, number):` a loop of `count` blocks; the body is what each thread does."""
+        return _Blocks(self, count, region, axes)
+
+    def stand(self, b: Builder) -> None:
+        """The thread's place in its block."""
+        self.threads = []
+        rest = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+        for extent in self.table.block[:-1]:
+            self.threads.append(b.op("rem", rest, b.const(extent, "index")))
+            rest = b.op("div", rest, b.const(extent, "index"))
+        self.threads.append(rest)
+
+    def enter(self, plan: AxisPlan, loop: Affine, region: Region) -> None:
+        super().enter(plan, loop, region)
+        if plan.threads > 1:
+            if not self.threads:
+                raise NotPlaceable(f"`{plan.axis}` is for the threads of a block, and no block stands around it")
+            region.forms[plan.axis] += Affine.of(self.threads[plan.dim].name) * plan.lanes
+
+    def in_block(self, group: Sequence[Target], region: Region, ragged: Sequence[AxisPlan]) -> None:
+        """The block's part: without masks where its tiles lie inside. Products are masked as they are staged."""
+        if not ragged:
+            self.produce(group, region, {})
+            return
+        axes = [plan.axis for plan in ragged]
+        if any(isinstance(op, Contract) for op in self.field.body.body):
+            region.masks.update({axis: self.field.axes[axis] for axis in axes})
+            self.produce(group, region, {})
+            return
+        b = region.builder
+        inside: Value | None = None
+        for plan in ragged:
+            fits = b.op("le", b.index(region.starts[plan.axis] + plan.tile), b.index(self.field.axes[plan.axis]))
+            inside = fits if inside is None else b.op("and", inside, fits)
+        assert inside is not None
+        with b.branch(inside) as (yes, no, _):
+            self.produce(group, region.inside(yes, axes), {})
+            end = region.inside(no, axes)
+            end.masks.update({axis: self.field.axes[axis] for axis in axes})
+            self.produce(group, end, {})
+
+    def idle(self, axes: Iterable[str]) -> list[int]:
+        """Dimensions of the block along which nothing with these axes varies."""
+        used = {self.table[axis].dim for axis in axes if self.table[axis].threads > 1}
+        return [dim for dim, extent in enumerate(self.table.block) if extent > 1 and dim not in used]
+
+    def one_of(self, dims: Iterable[int], b: Builder, where: Value | None = None) -> Value | None:
+        """True in one thread of the block along these dimensions, and only where `where` holds."""
+        for dim in dims:
+            first = b.op("eq", self.threads[dim], b.const(0, "index"))
+            where = first if where is None else b.op("and", where, first)
+        return where
+
+    def shared_memory(self, purpose: Hashable, dtype: str, extents: Sequence[int]) -> Value:
+        """The block's memory for a purpose. Uses that barriers keep apart get the same."""
+        key = (purpose, dtype, tuple(extents))
+        if key not in self.memories:
+            assert self.body is not None
+            type = Mem(dtype, extents, space=Space.SHARED, align=16)
+            self.memories[key] = self.body.emit(SharedAlloc(type=type), "shared").result
+        return self.memories[key]
+
+    # ---- targets ----
+
+    def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
+        if not isinstance(target, Store) or not self.threads or region.parent is None:
+            super().finish_target(target, region, result, begun)
+            return
+        b = region.builder
+        axes = [axis for axis, _ in self.scope.axes_of(*target.index) if axis in self.table]
+        self.require_distinct(axes)
+        where = self.one_of(self.idle(axes), b, self.mask(region, axes, target.where))
+        mem = region.find(target.mem)
+        assert mem is not None
+        b.store(mem, self.value(target.value, region), self.index(target.index, target.mem, region), where)
+
+    def require_distinct(self, axes: Iterable[str]) -> None:
+        """Two axes of one value can't lie along the same threads."""
+        dims = [self.table[axis].dim for axis in axes if self.table[axis].threads > 1]
+        if len(dims) != len(set(dims)):
+            raise NotPlaceable("two axes of a result lie along the same threads")
+
+    def identity(self, target: Reduce | Contract, region: Region) -> list[Value]:
+        axes = sorted(self.target_axes(target), key=self.table.order)
+        self.require_distinct(axis for axis in axes if not (isinstance(target, Contract) and axis in target.over))
+        if not isinstance(target, Contract):
+            return super().identity(target, region)
+        if target.accumulator is not None:
+            raise NotPlaceable("a contraction with an accumulator in a field")
+        kept = self.tile_axes([axis for axis in axes if axis not in target.over], region)
+        return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, kept))]
+
+    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
+        if isinstance(target, Contract) and any(self.table[axis].tile > 1 for axis in target.over if axis in self.table):
+            return staged_product(self, target, accumulators, region)
+        return super().accumulate(target, accumulators, region)
+
+    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
+        if isinstance(target, Contract):
+            return accumulators
+        values = super().combine_digits(target, accumulators, region)
+        dims = {self.table[axis].dim: self.table[axis].threads for axis in target.over if self.table[axis].threads > 1}
+        if dims and not self.threads:
+            raise NotPlaceable("a reduction by threads, and no block stands around it")
+        return combine_over_threads(self, target, values, sorted(dims), region.builder)
+
+    # ---- values ----
+
+    def register_axis(self, name: str, extent: int) -> str:
+        """An axis of registers beside those of the table."""
+        return self.out.axis(name, extent)
+
+    def lookup(self, value: Value, region: Region) -> tuple[Value, Region] | None:
+        """What was made of a value around here, and where."""
+        home: Region | None = region
+        while home is not None:
+            if value in home.made:
+                return home.made[value], home
+            home = home.parent
+        return None
+
+    def value(self, value: Value, region: Region) -> Value:
+        """As in all tiles; a value that other threads of the block have is passed on through shared memory."""
+        found = self.lookup(value, region)
+        if found is None:
+            return super().value(value, region)
+        made, home = found
+        axes = [axis for axis in sorted(self.axes([value]), key=self.table.order) if self.table[axis].tile > 1]
+        if all(home.forms.get(axis) == region.forms.get(axis) for axis in axes):
+            return made
+        passed = self.passed.get((value, home))
+        if passed is None:
+            passed = self.passed[value, home] = pass_on(self, value, made, axes, home)
+        region.made[value] = region.builder.load(passed, [region.forms[axis] - region.starts[axis] for axis in axes])
+        return region.made[value]
+
+    # ---- whole reductions ----
+
+    def chunked_loop(
+        self,
+        plan: AxisPlan,
+        whole: Affine,
+        group: Sequence[Target],
+        carrying: Sequence[Target],
+        region: Region,
+        result: dict[Target, list[Value]],
+    ) -> None:
+        """A block for each chunk, a partial result of each, joined in order by the threads of one block. The chunks depend on the
+        extent alone. The end that the tile doesn't divide is the last chunk's."""
+        b = region.builder
+        extent = self.field.axes[plan.axis]
+        tiles = b.index(extent.ceildiv(plan.tile), "tiles")
+        chunks = b.op("min", b.index(extent.ceildiv(plan.tile * CHUNK_TILES)), b.const(CHUNKS, "index"))
+        share = b.op("div", b.add(tiles, b.sub(chunks, b.const(1, "index"))), b.op("max", chunks, b.const(1, "index")), name="share")
+        partial = [b.alloc(Mem(dtype_of(v), (CHUNKS,), align=64), "partial") for t in carrying for v in result[t]]
+        with self.blocks(chunks, region, ()) as (inner, number):
+            body = inner.builder
+            full = body.index(whole)
+            first = body.op("min", body.mul(number, share), tiles, name="first")
+            last = body.op("min", body.add(first, share), tiles, name="last")
+            between = body.op("max", body.op("min", last, full), first, name="between")
+            own: dict[Target, list[Value]] = {t: self.identity(t, inner) for t in carrying if isinstance(t, Reduce | Contract)}
+            parts = [(first, between, False)] + ([(between, last, True)] if _ragged(extent, plan) else [])
+            for low, high, ragged in parts:
+                self.one_loop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, inner, own)
+            finals = [v for t in carrying if isinstance(t, Reduce | Contract) for v in self.combine_digits(t, own[t], inner)]
+            where = self.one_of(range(len(self.threads)), body)
+            for buffer, value in zip(partial, finals, strict=True):
+                body.store(buffer, value, [number.name], where)
+        boxes = self.joined(carrying, partial, chunks, region)
+        position = 0
+        for target in carrying:
+            count = len(result[target])
+            result[target] = [b.load(box, [0]) for box in boxes[position : position + count]]
+            position += count
+
+    def joined(self, carrying: Sequence[Target], partial: Sequence[Value], chunks: Value, region: Region) -> list[Value]:
+        """One block whose threads take the partial results in turn; the joined values in memories of one element."""
+        b = region.builder
+        boxes = [b.alloc(Mem(dtype_of_mem(buffer), (1,), align=64), "joined") for buffer in partial]
+        with self.blocks(b.const(1, "index"), region, ()) as (inner, _):
+            body = inner.builder
+            width = self.table.threads
+            thread = body.emit(GridIndex(operator="thread_idx", dim="x")).result
+            turns = body.op("div", body.add(chunks, body.const(width - 1, "index")), body.const(width, "index"), name="turns")
+            targets = [t for t in carrying if isinstance(t, Reduce | Contract)]
+            starts = [self.scalar_identity(t) for t in targets]
+            carried = [body.const(number, dtype) for start in starts for number, dtype in start]
+            with body.loop("turn", 0, turns.name, carried=carried) as (deep, loop):
+                place = Affine.of(loop.variable.name) * width + thread.name
+                inside = deep.inbounds(place, Affine.of(chunks.name))
+                position, after = 0, []
+                for target, start in zip(targets, starts, strict=True):
+                    here = range(position, position + len(start))
+                    read = [
+                        deep.select(inside, deep.load(partial[n], [place], inside), deep.const(*start[n - position])) for n in here
+                    ]
+                    after += self.combined(target, [loop.carried[n] for n in here], read, deep)
+                    position += len(start)
+                deep.yield_(*after)
+            position = 0
+            for target, start in zip(targets, starts, strict=True):
+                values = loop.results[position : position + len(start)]
+                finals = combine_over_threads(self, target, values, range(len(self.threads)), body)
+                where = self.one_of(range(len(self.threads)), body)
+                for box, value in zip(boxes[position:], finals, strict=False):
+                    body.store(box, value, [0], where)
+                position += len(start)
+        return boxes
+
+    def scalar_identity(self, target: Reduce | Contract) -> list[tuple[float | int, str]]:
+        from compiler.hir.identity import identity_of
+
+        if isinstance(target, Contract):
+            return [(0, target.to)]
+        dtypes = [dtype_of(value) for value in target.values]
+        return list(zip(identity_of(target.monoid, dtypes), dtypes, strict=True))
+
+    def loop_over(
+        self, axis: str, group: Sequence[Target], region: Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
+    ) -> None:
+        plan = self.table[axis]
+        carrying = [t for t in group if isinstance(t, Reduce | Contract)]
+        if region.parent is not None or plan.place != "block" or not carrying:
+            super().loop_over(axis, group, region, result, state)
+            return
+        if any(isinstance(t, Store) for t in group) or any(set(self.target_axes(t)) - set(t.over) for t in carrying):
+            raise NotPlaceable("a whole reduction beside something else")
+        own: dict[Target, list[Value]] = {t: self.identity(t, region) for t in carrying}
+        self.chunked_loop(plan, self.field.axes[axis].floordiv(plan.tile), group, carrying, region, own)
+        for target in carrying:
+            for value, final in zip(target.results, own[target], strict=True):
+                region.made[value] = final
+
+
+def field_launches(field: HirFunction, table: Table) -> Launches:
+    """The launches of a field on blocks of threads: one for each loop over blocks, and one thread for what stands between. Raises
+    `NotPlaceable`."""
+    function = distribute(field, table)
+    around = stages_of(function, lambda op: isinstance(op, For) and op.place == "block")
+    return Launches(tuple(_launch(around, group, number) for number, group in enumerate(around.groups)), tuple(around.memories))
+
+
+def _launch(around: Around, group: Group, number: int) -> Launch:
+    loop = group.loop
+    threads = loop.mark("threads") if loop is not None else 1
+    assert isinstance(threads, int)
+    start = Start(around, str(number), (threads, 1, 1))
+    b = start.out.body
+    start.take(group, b)
+    if loop is None:
+        start.copy.all(group.body, b)
+    else:
+        start.values[loop.variable] = b.index(Affine.of(start.number.name), loop.variable.name)
+        start.copy.all(loop.body.body, b)
+    start.give(group, b)
+    return start.finish((Affine((), 1) if loop is None else loop.high,), 1)
+
+
+class _Blocks:
+    """A launch being built: the loop over its blocks, and the thread's place."""
+
+    def __init__(self, placing: Distributing, count: Value, region: Region, axes: Iterable[str]) -> None:
+        self.placing, self.region, self.axes = placing, region, axes
+        self.context = region.builder.loop("block", 0, count.name, place="block", threads=placing.table.threads)
+
+    def __enter__(self) -> tuple[Region, Value]:
+        body, loop = self.context.__enter__()
+        self.placing.body, self.placing.memories, self.placing.passed = body, {}, {}
+        self.placing.stand(body)
+        return self.region.inside(body, self.axes), loop.variable
+
+    def __exit__(self, *error: object) -> None:
+        self.placing.threads = []
+        self.context.__exit__(*error)  # type: ignore[arg-type]
+
+
+def dtype_of_mem(buffer: Value) -> str:
+    assert isinstance(buffer.type, Mem)
+    return buffer.type.dtype
+
+
+def _ragged(extent: Affine, plan: AxisPlan) -> bool:
+    return plan.tile > 1 and (extent.value is None or extent.value % plan.tile != 0)

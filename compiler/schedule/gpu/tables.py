@@ -1,0 +1,174 @@
+"""Tables for fields on blocks of threads, derived from the field alone: which axes are blocks, which lie along the threads of a block,
+what is in registers.
+
+* Sums of products with rows and columns: tiles of both, threads in a square, the sum in steps through shared memory.
+* Reductions: threads along the summed axis where memory is contiguous along it, a few rows a block; else along the contiguous axis,
+  with rows of threads that share the sum.
+* Reductions of everything: all threads of all blocks along the sum.
+
+Maps have no table here: one thread an element is the fastest they can be."""
+
+from attrs import evolve, frozen
+
+from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import is_float
+from compiler.schedule.field import axes_contiguous
+from compiler.schedule.materialise import common_axes
+from compiler.schedule.table import AxisPlan, Table
+
+THREADS = 256
+WARP = 32
+SQUARE = 16
+"""Threads along rows and along columns of a product's tile."""
+
+PRODUCT_REGISTERS = 4
+"""Rows and columns of a product that a thread has: 16 accumulators, 8 reads of shared memory for 16 products."""
+
+SUM_STEP = 16
+"""Elements of a summed axis that are in shared memory at a time."""
+
+REDUCTION_REGISTERS = 4
+"""Loads in flight of a reduction."""
+
+WIDEST_RESULT = 8
+"""Registers along a result's axis that no block axis covers: its sum is then computed once for all of it."""
+
+
+@frozen
+class _Facts:
+    common: tuple[str, ...]
+    reduced: frozenset[str]
+    ordered: frozenset[str]
+    contiguous: frozenset[str]
+    products: tuple[ProductSum, ...]
+
+
+def block_table(field: HirFunction) -> Table | None:
+    """The table of places for a field on blocks of threads; None where one thread an element does as well."""
+    if any(isinstance(op, Scan) for op in field.body.body):
+        return None
+    facts = _look(field)
+    if facts.products:
+        return _product_table(field, facts)
+    if not facts.reduced:
+        return None
+    return _rows_table(field, facts) if facts.common else _whole_table(field, facts)
+
+
+def _look(field: HirFunction) -> _Facts:
+    reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
+    reduced = {axis for op in reductions for axis in op.over}
+    ordered = {
+        axis
+        for op in reductions
+        if isinstance(op, Reduce) and op.monoid in ("add", "mul") and is_float(dtype_of(op.values[0])) and "reassoc" not in op.flags
+        for axis in op.over
+    }
+    products = [found for op in reductions if isinstance(op, Contract) and (found := product_sum(op)) is not None and found.m and found.n]
+    common = tuple(axis for axis in common_axes(field) if axis not in reduced)
+    return _Facts(common, frozenset(reduced), frozenset(ordered), frozenset(axes_contiguous(field)), tuple(products))
+
+
+def _whole_table(field: HirFunction, facts: _Facts) -> Table | None:
+    """No axis is every result's: the leading summed axis is cut in chunks, a block each."""
+    if facts.ordered:
+        return None
+    axes = list(field.axes)
+    inner = [axis for axis in axes if axis in facts.contiguous] or axes[-1:]
+    along = inner[-1]
+    outer = [axis for axis in axes if axis != along]
+    reasons = [f"{along} lies along the threads: memory is contiguous along it"]
+    if not outer:
+        plan = AxisPlan(along, "block", REDUCTION_REGISTERS, threads=THREADS)
+        return Table([plan], reasons, (THREADS,))
+    first = outer[0]
+    plans = [AxisPlan(first, "block", threads=THREADS // WARP, dim=1)]
+    plans += [AxisPlan(axis, "time") for axis in outer[1:]]
+    plans.append(AxisPlan(along, "time", REDUCTION_REGISTERS, threads=WARP))
+    return Table(plans, [*reasons, f"{first} is cut in chunks: a block each"], (WARP, THREADS // WARP))
+
+
+def _rows_table(field: HirFunction, facts: _Facts) -> Table:
+    """Every result varies along the common axes; the rest is reduced, or walked again after a reduction."""
+    inside = [axis for axis in field.axes if axis not in facts.common]
+    free = [axis for axis in inside if axis not in facts.ordered]
+    along = next((axis for axis in reversed(free) if axis in facts.contiguous), None)
+    if along is not None:
+        rows = facts.common[-1]
+        plans = [AxisPlan(axis, "block") for axis in facts.common[:-1]]
+        plans.append(AxisPlan(rows, "block", threads=THREADS // WARP, dim=1))
+        plans += [AxisPlan(axis) for axis in inside if axis != along]
+        plans.append(AxisPlan(along, "time", REDUCTION_REGISTERS, threads=WARP))
+        return Table(plans, [f"{along} lies along the lanes of a warp: memory is contiguous along it"], (WARP, THREADS // WARP))
+    columns = next((axis for axis in reversed(facts.common) if axis in facts.contiguous), facts.common[-1])
+    plans = [AxisPlan(axis, "block") for axis in facts.common if axis != columns]
+    plans.append(AxisPlan(columns, "block", threads=WARP))
+    reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it"]
+    shared = free[0] if free else None
+    for axis in inside:
+        plans.append(AxisPlan(axis, "time", threads=THREADS // WARP, dim=1) if axis == shared else AxisPlan(axis))
+    if shared is None:
+        return Table(plans, reasons, (WARP,))
+    return Table(plans, [*reasons, f"{shared} is shared by rows of threads"], (WARP, THREADS // WARP))
+
+
+def _product_table(field: HirFunction, facts: _Facts) -> Table | None:
+    """Rows and columns of every product on a square of threads."""
+    written = {
+        axis
+        for op in field.body.body
+        if isinstance(op, Store)
+        for axis, _ in union_axes(op.value)
+        if op.index and op.index[-1].coefficient(axis) == 1
+    }
+    sides: dict[str, int] = {}
+    for product in facts.products:
+        m, n = _chosen(product.m, field, sides), _chosen(product.n, field, sides)
+        if m in sides or n in sides:
+            dim = sides[m] if m in sides else 1 - sides[n]
+        else:
+            dim = 0 if m in written and n not in written else 1
+        if sides.setdefault(m, dim) != dim or sides.setdefault(n, 1 - dim) != 1 - dim:
+            return None
+    plans: dict[str, AxisPlan] = {}
+    for axis, dim in sides.items():
+        block = axis in facts.common
+        registers = PRODUCT_REGISTERS if block or axis in facts.reduced else WIDEST_RESULT
+        registers = _fitting(field, axis, registers)
+        plans[axis] = AxisPlan(axis, "block" if block else "time", registers, threads=SQUARE, dim=dim)
+    for product in facts.products:
+        free = [axis for axis in product.k if axis not in plans]
+        if free:
+            along = max(free, key=lambda axis: (axis in facts.contiguous, field.axes[axis].value or THREADS))
+            plans[along] = AxisPlan(along, "time", SUM_STEP)
+    for axis in field.axes:
+        plans.setdefault(axis, AxisPlan(axis, "block" if axis in facts.common else "time"))
+    own = set(sides)
+    summed = {axis for product in facts.products for axis in product.k}
+    order = sorted(
+        field.axes, key=lambda a: (a not in facts.common, a in summed, a in summed and a not in own, plans[a].registers > 1 and a in summed)
+    )
+    reasons = [f"rows and columns {', '.join(own)} are tiles of a block; the sum goes through shared memory"]
+    return Table([evolve(plans[axis]) for axis in order], reasons, (SQUARE, SQUARE))
+
+
+def _chosen(axes: tuple[str, ...], field: HirFunction, sides: dict[str, int]) -> str:
+    """The axis of one side of a product that makes its tile: one that has a side already, else the longest known, else the last."""
+    known = [axis for axis in axes if axis in sides]
+    return known[0] if known else max(axes, key=lambda axis: (field.axes[axis].value or THREADS, axes.index(axis)))
+
+
+def _fitting(field: HirFunction, axis: str, registers: int) -> int:
+    """No more registers than a known extent fills."""
+    extent = field.axes[axis].value
+    while extent is not None and registers > 1 and (registers // 2) * SQUARE >= extent:
+        registers //= 2
+    return registers
+
+
+def varies(value: Value) -> set[str]:
+    return {name for name, _ in union_axes(value)}
