@@ -14,10 +14,11 @@ from zyntax.reader import ReaderGone
 COMMANDS = {
     "run": "Run a program.",
     "check": "Report all errors of programs without running them.",
-    "compile": "Compile, and show a stage: ast, typed-ast, hir, schedule, llvm, asm, obj.",
+    "compile": "Compile, and show a stage: ast, typed-ast, hir, schedule, llvm, asm, obj; for GPUs ptx, cubin, sass.",
     "test": "Run programs against the output that they state, and their `test` blocks.",
     "explain": "Say what an error code means, with a wrong and a right program.",
-    "devices": "List the devices that programs can run on.",
+    "devices": "List the devices that programs can run on, with their limits.",
+    "bench": "Measure what the runtime costs on this machine.",
 }
 """Verbs and their one-line help. `zyntax/VERB.py` holds the command, imported only when it is called."""
 

@@ -1,0 +1,59 @@
+"""`zyntax bench`: what the runtime costs on this machine."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from zyntax.gpu_here import require_gpu
+from zyntax.options import error_format
+from zyntax.report import reporter
+
+if TYPE_CHECKING:
+    from runtime.cuda.gpu import Gpu
+
+
+@click.command("bench")
+@click.argument("subject")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@error_format
+def command(subject: str, as_json: bool, error_format: str) -> None:
+    """Measure SUBJECT on this machine.
+
+    \b
+    launch   host time of a kernel launch on the first GPU: with arguments, waited for, in graphs; and of
+             allocations, module look-ups and events. Microseconds, medians."""
+    reporter(error_format)
+    from compiler.diagnostics import Diagnostic, ZyntaxError
+
+    if subject not in SUBJECTS:
+        raise ZyntaxError(Diagnostic("0505", f"`zyntax bench` doesn't measure `{subject}`", hint=f"it measures {', '.join(SUBJECTS)}"))
+    require_gpu(f"`zyntax bench {subject}` measures a GPU", "`zyntax devices` lists what is here")
+    from runtime.cuda.errors import CudaError, CudaRefused
+    from runtime.cuda.gpu import gpu
+
+    try:
+        found = gpu()
+        figures = SUBJECTS[subject](found)
+    except (CudaError, CudaRefused) as error:
+        raise ZyntaxError(Diagnostic("0805", f"the device failed: {error}")) from None
+    limits = found.device.properties
+    if as_json:
+        driver = ".".join(map(str, limits.driver_version))
+        print(json.dumps({"device": limits.name, "driver": driver, "microseconds": figures}, indent=2))
+        return
+    print(f"cuda:{limits.ordinal}: {limits.name}, microseconds of the host")
+    width = max(map(len, figures))
+    for name, value in figures.items():
+        print(f"  {name.ljust(width)}  {value:9.3f}")
+
+
+def _launch(found: "Gpu") -> dict[str, float]:
+    from runtime.cuda.measure import allocations, launches
+
+    return launches(found) | allocations(found)
+
+
+SUBJECTS: dict[str, Callable[["Gpu"], dict[str, float]]] = {"launch": _launch}
+"""What can be measured, and how."""
