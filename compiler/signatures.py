@@ -29,8 +29,7 @@ def signature_of(
         span = entry.span if entry else compute.span
         value = as_tensor(value)
         if isinstance(value, Tensor):
-            array = value.host
-            contiguous = array is None or bool(array.flags.c_contiguous)
+            contiguous = value.is_contiguous
             tensors.append(
                 TensorInput(
                     name,
@@ -40,7 +39,7 @@ def signature_of(
                     mutable=entry is not None and entry.mutable,
                     captured=entry is None,
                     span=span,
-                    dense_rows=not contiguous and bool(_rows_are_dense(array)),
+                    dense_rows=not contiguous and value.rows_are_dense,
                 )
             )
         elif isinstance(value, bool | int | float | np.generic):
@@ -171,21 +170,15 @@ def _is_callable(type: Type) -> bool:
 
 def layout_of(name: str, value: Any, constants: frozenset[str]) -> Any:
     """What of a value decides which kernel runs: quick to compute, coarser than a signature by nothing."""
-    array = value.host if type(value) is Tensor else value if isinstance(value, np.ndarray) else None
-    if array is None and type(value) is Tensor:
-        return name, value.dtype, len(value.shape), True
-    if array is not None:
-        return name, array.dtype, array.ndim, array.flags.c_contiguous or _rows_are_dense(array)
+    if isinstance(value, np.ndarray):
+        value = Tensor(value)
+    if type(value) is Tensor:
+        return name, value.dtype, len(value.shape), value.is_contiguous or ("rows" if value.rows_are_dense else "")
     if name in constants:
         return name, type(value), value
     if isinstance(value, list):
         return name, tuple(_shape_of(value)), _first_type(value)
     return name, type(value)
-
-
-def _rows_are_dense(array: Any) -> str:
-    """Of an array that isn't contiguous: whether the elements of its last axis lie side by side."""
-    return "rows" if array.ndim and array.strides[-1] == array.itemsize else ""
 
 
 def _shape_of(value: Any) -> list[int]:

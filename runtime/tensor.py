@@ -56,7 +56,21 @@ class Remote(Protocol):
     @property
     def dtype(self) -> str: ...
 
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements."""
+
+    @property
+    def is_contiguous(self) -> bool: ...
+
     def to_host(self) -> Array: ...
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+
+    def __dlpack__(self, **options: Any) -> Any: ...
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
 
 
 class Tensor:
@@ -122,6 +136,18 @@ class Tensor:
         return dtype_name(self.dtype)
 
     @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in C order without gaps, where they are."""
+        return self.remote.is_contiguous if self.remote is not None else bool(self.contents.flags.c_contiguous)
+
+    @property
+    def rows_are_dense(self) -> bool:
+        """Whether the elements of the last axis lie side by side."""
+        if self.remote is not None:
+            return self.remote.strides[-1:] == (1,)
+        return self.contents.strides[-1:] == (self.contents.itemsize,)
+
+    @property
     def _there(self) -> Remote:
         assert self.remote is not None
         return self.remote
@@ -130,19 +156,38 @@ class Tensor:
         """A contiguous copy that shares nothing with this tensor."""
         return Tensor(np.array(self.contents, order="C", copy=True))
 
+    # Other libraries see the elements where they lie, without a copy. NumPy reads a copy of what a device has: it can't write there.
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.array(self.array, dtype=dtype, copy=copy)
+        return np.array(self.contents, dtype=dtype, copy=copy)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        return self.array.__array_interface__
+        return self.contents.__array_interface__
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.remote is None:
+            raise AttributeError("the tensor lies on the CPU")
+        self.changed_there()
+        return self.remote.__cuda_array_interface__
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, **options: Any) -> Any:
+        """The tensor on its device, for a consumer that works on `stream`. What the host knows of the elements of a device is
+        forgotten: the consumer may write."""
+        if self.remote is not None:
+            self.changed_there()
+            return self.remote.__dlpack__(stream=stream, max_version=max_version, **options)
+        if self.dtype.kind != "V":
+            return self.contents.__dlpack__(stream=stream, max_version=max_version, **options)
+        from runtime.dlpack import export_host_array
+
+        if stream is not None or options.get("copy") or options.get("dl_device", (1, 0)) not in (None, (1, 0)):
+            raise BufferError("the tensor lies on the CPU and is exported as it lies")
+        return export_host_array(self.contents, versioned=max_version is not None and max_version[0] >= 1)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        kind, index = self.array.__dlpack_device__()
-        return int(kind), int(index)
+        return self.remote.__dlpack_device__() if self.remote is not None else (1, 0)
 
     def __len__(self) -> int:
         return self.shape[0]

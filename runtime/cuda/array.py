@@ -85,6 +85,32 @@ class DeviceArray:
             expected *= extent
         return True
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the elements lie, gaps included: the first element's distance from `pointer` and how many there is room for."""
+        if self.size == 0:
+            return 0, 0
+        reach = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
+        low = sum(min(0, one) for one in reach)
+        return low, sum(max(0, one) for one in reach) - low + 1
+
+    def may_overlap(self, other: "DeviceArray") -> bool:
+        """Whether the two lie in memory that overlaps; their elements may still miss each other in it."""
+        (low, count), (start, room) = self.span, other.span
+        begin, end = self.pointer + low * self.itemsize, other.pointer + start * other.itemsize
+        return begin < end + room * other.itemsize and end < begin + count * self.itemsize
+
+    @property
+    def overlaps_itself(self) -> bool:
+        """Whether several elements may share memory, as in a broadcast array."""
+        room = 1
+        for stride, extent in sorted((abs(stride), extent) for extent, stride in zip(self.shape, self.strides, strict=True)):
+            if extent > 1:
+                if stride < room:
+                    return True
+                room += (extent - 1) * stride
+        return False
+
     def used_on(self, stream: Stream) -> None:
         """Say that work on `stream` uses these elements."""
         self.owner.used_on(stream)

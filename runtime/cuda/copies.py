@@ -78,14 +78,47 @@ def to_host(source: DeviceArray, stream: Stream | None = None) -> Array:
         download(result, source, on)
         on.synchronize()
         return result
-    low = sum(min(0, (size - 1) * stride) for size, stride in zip(source.shape, source.strides, strict=True))
-    high = sum(max(0, (size - 1) * stride) for size, stride in zip(source.shape, source.strides, strict=True))
-    whole = np.empty(high - low + 1, dtype)
-    span = DeviceArray(source.owner, source.pointer + low * dtype.itemsize, whole.shape, source.dtype, source.stream)
-    download(whole, span, on)
-    on.synchronize()
-    strides = tuple(stride * dtype.itemsize for stride in source.strides)
-    return np.ndarray(source.shape, dtype, whole, -low * dtype.itemsize, strides).copy()
+    return _span_on_host(source, on)[1].copy()
+
+
+def from_host(target: DeviceArray, source: Array, stream: Stream) -> None:
+    """The array's elements into those of the target, of the same shape; what lies between them stays as it is. Waits for it."""
+    if target.is_contiguous:
+        upload(target, np.ascontiguousarray(source).reshape(target.shape), stream)
+    else:
+        whole, view = _span_on_host(target, stream)
+        view[...] = source
+        upload(_span(target), whole, stream)
+    stream.synchronize()
+
+
+def _span(array: DeviceArray) -> DeviceArray:
+    """All of the memory that the array's elements lie in, gaps included."""
+    low, count = array.span
+    return DeviceArray(array.owner, array.pointer + low * array.itemsize, (count,), array.dtype, array.stream)
+
+
+def _span_on_host(array: DeviceArray, stream: Stream) -> tuple[Array, Array]:
+    """The memory that the array's elements lie in, fetched, and the elements in it."""
+    dtype, (low, count) = DTYPES[array.dtype], array.span
+    whole = np.empty(count, dtype)
+    download(whole, _span(array), stream)
+    stream.synchronize()
+    strides = tuple(stride * dtype.itemsize for stride in array.strides)
+    return whole, np.ndarray(array.shape, dtype, whole, -low * dtype.itemsize, strides)
+
+
+def saved(source: DeviceArray, buffer: DeviceBuffer, stream: Stream) -> DeviceArray:
+    """A copy of the memory that the array's elements lie in, laid out alike, in a buffer of its size."""
+    span = _span(source)
+    copy(buffer, span, stream)
+    low, _ = source.span
+    return DeviceArray(buffer, buffer.pointer - low * source.itemsize, source.shape, source.dtype, stream, source.strides)
+
+
+def restore(target: DeviceArray, before: DeviceArray, stream: Stream) -> None:
+    """What `saved` kept, back to where it was."""
+    copy(_span(target), _span(before), stream)
 
 
 def to_device(source: Array, buffer: DeviceBuffer, stream: Stream) -> DeviceArray:

@@ -31,6 +31,24 @@ class OnGpu:
     def dtype(self) -> str:
         return self.elements.dtype
 
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.elements.strides
+
+    @property
+    def is_contiguous(self) -> bool:
+        return self.elements.is_contiguous
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.elements.__cuda_array_interface__
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.elements.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.elements.__dlpack_device__()
+
     def to_host(self) -> Any:
         return to_host(self.elements)
 

@@ -396,10 +396,11 @@ PARAMETER_BYTES = 8
 
 
 def bound(run: Callable[..., None], parameters: int, grid: Any) -> Callable[[], None]:
-    """A launch with the values of now: up to four parameters of eight bytes are copied."""
-    addresses = (ctypes.c_void_p * 4).from_address(parameters)
-    copies = [ctypes.create_string_buffer(ctypes.string_at(address, PARAMETER_BYTES)) for address in addresses if address]
-    again = (ctypes.c_void_p * 4)(*(ctypes.addressof(each) for each in copies))
+    """A launch with the values of now: parameters of up to eight bytes are copied."""
+    count = getattr(run, "parameter_count", 4)
+    addresses = (ctypes.c_void_p * count).from_address(parameters)
+    copies = [ctypes.create_string_buffer(ctypes.string_at(address, PARAMETER_BYTES)) for address in addresses]
+    again = (ctypes.c_void_p * count)(*(ctypes.addressof(each) for each in copies))
 
     def work(kept: Any = copies) -> None:
         run(ctypes.addressof(again), grid)

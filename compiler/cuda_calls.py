@@ -1,0 +1,401 @@
+"""A compute block's call on a GPU, planned once for the layouts and sizes of what it is given: grids, shapes and all numbers that
+follow from them. Run again, it only places tensors, takes memory for results and launches; a sequence of launches that comes back with
+the same addresses is recorded, and replayed as a graph."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from attrs import Factory, define, frozen
+
+from compiler.backends.nvptx.compile import KernelEntry
+from compiler.cuda_gather import gathered
+from compiler.device_kernels import ThreadKernel, index_values
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.module import FaultSite
+from compiler.hir.types import Mem
+from compiler.launching import grid_of, grouped, number_of
+from compiler.lowering.kernel import (
+    ResultArgument,
+    ResultPlan,
+    ScalarArgument,
+    SizeArgument,
+    StrideArgument,
+    TensorArgument,
+    WorkspaceArgument,
+)
+from compiler.typed_ast import nodes
+from runtime.cuda.array import DeviceArray, contiguous_strides
+from runtime.cuda.copies import copy, download, fill, restore, saved, to_device, to_host
+from runtime.cuda.gpu import Gpu
+from runtime.cuda.graph import Graph, Recording
+from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.memory import DeviceBuffer
+from runtime.cuda.module import Kernel
+from runtime.cuda.remote import OnGpu, elements_on
+from runtime.cuda.stream import Stream
+from runtime.tensor import DTYPES, Tensor
+
+RECORD_WORDS = 8
+"""Of 64 bits each: where a launch says which of its checks failed (see `backends.nvptx.faults`)."""
+
+GRAPHS_FROM = 3
+"""Launches from which on a sequence is worth recording: a graph costs as much to start as one or two of them."""
+
+GRAPHS_KEPT = 8
+"""Recordings of one call, for different addresses: a loop that hands its results back as inputs uses two or three sets."""
+
+
+@frozen
+class LoadedLaunch:
+    """A launch of a block, loaded: its kernel, how its arguments are packed, and what the launch must know besides."""
+
+    entry: KernelEntry
+    kernel: Kernel
+    signature: tuple[str, ...]
+    where: str
+
+    def plan(self, grid: Sequence[int]) -> LaunchPlan:
+        block = self.entry.block or (1, 1, 1)
+        return LaunchPlan(self.kernel, self.signature, grid, block, shared=self.entry.dynamic_bytes, where=self.where)
+
+
+@define(eq=False)
+class LoadedKernel:
+    """A block for one signature, loaded on a GPU, and the memory in which its launches report failed checks."""
+
+    kernel: ThreadKernel
+    launches: Sequence[LoadedLaunch]
+    gpu: Gpu
+    _record: DeviceBuffer | None = None
+
+    @property
+    def checked(self) -> bool:
+        return any(launch.entry.checks for launch in self.launches)
+
+    def record(self, stream: Stream) -> DeviceBuffer:
+        """Zeros, a record for each launch. The GPU's own stream keeps one from call to call: it stays zero while nothing fails."""
+        if self._record is not None and stream is self.gpu.stream:
+            return self._record
+        made = self.gpu.allocate(8 * RECORD_WORDS * len(self.launches), stream)
+        fill(made, 0, stream, 4)
+        if stream is self.gpu.stream:
+            self._record = made
+        return made
+
+    def diagnose(self, words: Any, compute: nodes.Compute) -> Diagnostic | None:
+        """What the first launch with a failed check says of it."""
+        for launch, record in zip(self.launches, words.reshape(-1, RECORD_WORDS), strict=True):
+            if record[1]:
+                check = launch.entry.checks[int(record[2])]
+                values = [_as_written(word, dtype) for word, dtype in zip(record[3:], check.dtypes, strict=False)]
+                sites: tuple[FaultSite, ...] = self.kernel.built.lowered.function.sites
+                if not 0 <= check.site < len(sites):
+                    return Diagnostic(check.code, f"a kernel failed with code {check.code}", compute.span)
+                site = sites[check.site]
+                message, label = site.message.format(*values), site.label.format(*values)
+                return Diagnostic(site.code, message, site.span, label, site.others, hint=site.hint)
+        return None
+
+
+@frozen
+class Memory:
+    """Memory that a call takes: contiguous elements."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...]
+    bytes: int
+
+    @staticmethod
+    def of(shape: Sequence[int], dtype: str) -> "Memory":
+        named = {"i1": "bool", "index": "i64"}.get(dtype, dtype)
+        extents = tuple(shape)
+        return Memory(extents, named, contiguous_strides(extents), prod(extents) * DTYPES[named].itemsize)
+
+    def take(self, gpu: Gpu, stream: Stream) -> DeviceArray:
+        buffer = gpu.pool.allocate(self.bytes, stream)
+        return DeviceArray(buffer, buffer.pointer, self.shape, self.dtype, stream, self.strides)
+
+
+@frozen
+class Step:
+    """One launch of the call: `after` are its arguments behind those that all launches share."""
+
+    plan: LaunchPlan
+    number: int
+    after: tuple[int, ...]
+
+
+@define(eq=False)
+class PlannedCall:
+    """A call for tensors of these layouts and sizes and these ints. `arguments` are as the kernel takes them: a number that is known
+    now, or how to get it from the tensors, results, workspaces and scalars of a run."""
+
+    loaded: LoadedKernel
+    compute: nodes.Compute
+    tensors: tuple[str, ...]
+    results: tuple[Memory | None, ...]
+    workspaces: tuple[Memory, ...]
+    arguments: tuple[Callable[["Run"], Any] | int, ...]
+    steps: tuple[Step, ...]
+    _graphs: "OrderedDict[tuple[Any, ...], Graph | None]" = Factory(OrderedDict)
+    _lock: threading.Lock = Factory(threading.Lock)
+
+    @property
+    def plans(self) -> tuple[ResultPlan, ...]:
+        return self.loaded.kernel.built.lowered.plan.results
+
+    def __call__(self, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> Any:
+        """The block's value. `given` are the values with tensors as the plan wants them, `values` those of the program, which are
+        updated."""
+        return Run(self, given, values, stream).result()
+
+    def launch(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
+        """All launches; as a graph when these very arguments came before."""
+        if len(self.steps) < GRAPHS_FROM or stream.recording is not None:
+            self._launch_each(arguments, records, stream)
+            return
+        key = (*arguments, *records)
+        with self._lock:
+            known, graph = key in self._graphs, self._graphs.pop(key, None)
+            if graph is None and known:
+                graph = self._recorded(arguments, records, stream)
+            self._graphs[key] = graph
+            if len(self._graphs) > GRAPHS_KEPT:
+                self._graphs.popitem(last=False)
+            if graph is not None:
+                graph(stream)
+                return
+        self._launch_each(arguments, records, stream)
+
+    def _launch_each(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
+        for step in self.steps:
+            step.plan.launch(stream, *arguments, *step.after, records[step.number])
+
+    def _recorded(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> Graph:
+        with Recording(stream) as recording:
+            self._launch_each(arguments, records, stream)
+        return recording.graph()
+
+
+def planned(loaded: LoadedKernel, given: Mapping[str, Any], compute: nodes.Compute) -> PlannedCall | None:
+    """The call of a loaded kernel for these values; None for sizes that no schedule counts on. Raises ZyntaxError when they don't fit
+    the block."""
+    kernel = loaded.kernel
+    plan = kernel.built.lowered.plan
+    tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
+    scalars = {name: value for name, value in given.items() if name not in tensors}
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    sizes = kernel.built.sizes(shapes, scalars)
+    if kernel.launches is not None and not sizes.ordinary:
+        return None
+    workspaces: list[Memory] = []
+    arguments: list[Callable[[Run], Any] | int] = []
+    for place, argument in enumerate(plan.arguments):
+        match argument:
+            case TensorArgument(name, packed):
+                arguments.append(_pointer(name, packed))
+            case StrideArgument(name, axis):
+                arguments.append(strides_of(tensors[name])[axis])
+            case SizeArgument():
+                arguments.append(sizes.size_arguments[place])
+            case ScalarArgument(name):
+                arguments.append(_scalar(name))
+            case ResultArgument(index):
+                arguments.append(_result(index))
+            case WorkspaceArgument(dtype):
+                arguments.append(_workspace(len(workspaces)))
+                workspaces.append(Memory.of(sizes.workspaces[place], dtype))
+    known = index_values(kernel.built.nest, list(arguments))
+    steps = []
+    if kernel.launches is None:
+        steps.append(Step(loaded.launches[0].plan(grid_of(kernel.built, shapes, sizes)), 0, ()))
+    else:
+        for mem in kernel.launches.workspaces:
+            arguments.append(_workspace(len(workspaces)))
+            workspaces.append(_shared(mem, known))
+        plans: dict[tuple[int, int], LaunchPlan] = {}
+        for number, after in kernel.launches.steps(known):
+            blocks = kernel.launches.launches[number].blocks(known)
+            if blocks <= 0:
+                continue
+            if (number, blocks) not in plans:
+                plans[number, blocks] = loaded.launches[number].plan((blocks, 1, 1))
+            steps.append(Step(plans[number, blocks], number, after))
+    results = tuple(
+        None if one.input is not None else Memory.of(shapes[one.copy_of] if one.copy_of else sizes.results[number], one.dtype.value)
+        for number, one in enumerate(plan.results)
+    )
+    return PlannedCall(loaded, compute, tuple(tensors), results, tuple(workspaces), tuple(arguments), tuple(steps))
+
+
+def _shared(mem: Mem, known: Mapping[str, int]) -> Memory:
+    return Memory.of([max(0, dim.evaluate(known.__getitem__)) for dim in mem.dims], mem.dtype)
+
+
+def _pointer(name: str, packed: bool) -> "Callable[[Run], int]":
+    return lambda run: run.packed(name) if packed else run.memory[name].pointer
+
+
+def _scalar(name: str) -> "Callable[[Run], Any]":
+    def value(run: Run) -> Any:
+        given = run.given[name]
+        return given.item() if isinstance(given, np.generic) else given
+
+    return value
+
+
+def _result(index: int) -> "Callable[[Run], int]":
+    return lambda run: run.made[index].pointer
+
+
+def _workspace(index: int) -> "Callable[[Run], int]":
+    return lambda run: run.scratch[index].pointer
+
+
+class Run:
+    """One run of a planned call: where its tensors lie, and what it made."""
+
+    def __init__(self, call: PlannedCall, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> None:
+        self.call, self.given, self.values, self.stream = call, given, values, stream
+        self.gpu = call.loaded.gpu
+        self.kept: list[DeviceArray] = []
+        updated = {plan.input for plan in call.plans if plan.input is not None}
+        for name in updated:
+            self.require_writable(name)
+        self.memory = {name: self.placed(given[name]) for name in call.tensors}
+        if updated:
+            self.separate(updated)
+        checked = call.loaded.checked
+        self.before = {name: self.saved(name) for name in updated if checked and self.lies_here(name)}
+        self.made = [self.taken(plan, memory) for plan, memory in zip(call.plans, call.results, strict=True)]
+        self.scratch = [memory.take(self.gpu, stream) for memory in call.workspaces]
+
+    def result(self) -> Any:
+        call, stream = self.call, self.stream
+        arguments = [each if isinstance(each, int) else each(self) for each in call.arguments]
+        if not call.loaded.checked:
+            call.launch(arguments, (0,) * len(call.loaded.launches), stream)
+            return self.value()
+        record = call.loaded.record(stream)
+        places = range(record.pointer, record.pointer + 8 * RECORD_WORDS * len(call.loaded.launches), 8 * RECORD_WORDS)
+        call.launch(arguments, tuple(places), stream)
+        words = np.empty(RECORD_WORDS * len(call.loaded.launches), np.int64)
+        download(words, record, stream)
+        stream.synchronize()
+        fault = call.loaded.diagnose(words, call.compute)
+        if fault is not None:
+            fill(record, 0, stream, 4)
+            for name, before in self.before.items():
+                restore(self.memory[name], before, stream)
+            raise ZyntaxError(fault)
+        return self.value()
+
+    # ---- what goes in ----
+
+    def placed(self, tensor: Tensor) -> DeviceArray:
+        """The tensor's elements on this GPU, ready for work on the stream."""
+        found = elements_on(tensor, self.gpu)
+        if found is None and isinstance(tensor.remote, OnGpu) and tensor.remote.elements.is_contiguous:
+            source = tensor.remote.elements
+            self.stream.wait(source.stream)
+            found = Memory.of(tensor.shape, source.dtype).take(self.gpu, self.stream)
+            copy(found, source, self.stream)
+        elif found is None:
+            host = tensor.contents
+            return to_device(host, self.gpu.allocate(host.nbytes, self.stream), self.stream)
+        elif found.stream is not self.stream:
+            found.used_on(self.stream)
+            self.stream.wait(found.stream)
+        return found
+
+    def packed(self, name: str) -> int:
+        """The address of the tensor's elements in C order without gaps."""
+        elements = self.dense(self.memory[name])
+        self.kept.append(elements)
+        return elements.pointer
+
+    def dense(self, elements: DeviceArray) -> DeviceArray:
+        """The elements in C order without gaps: as they lie, or a copy made on the device."""
+        if elements.is_contiguous:
+            return elements
+        return gathered(elements, self.gpu, self.stream)
+
+    def original(self, name: str) -> Tensor:
+        """The program's own tensor, where the call works with one without gaps."""
+        value = self.values[name]
+        return value if isinstance(value, Tensor) else self.given[name]
+
+    def lies_here(self, name: str) -> bool:
+        return elements_on(self.given[name], self.gpu) is not None
+
+    def require_writable(self, name: str) -> None:
+        tensor = self.original(name)
+        elements = elements_on(tensor, self.gpu)
+        if elements is None:
+            read_only, overlapping = tensor.remote is None and not tensor.array.flags.writeable, False
+        else:
+            read_only, overlapping = elements.read_only, elements.overlaps_itself
+        if read_only or overlapping:
+            why = "its memory is read-only" if read_only else "several of its elements share memory"
+            message = f"`{name}` can't be updated: {why}"
+            raise ZyntaxError(Diagnostic("0807", message, self.call.compute.span, hint="update a copy: `.clone()`"))
+
+    def separate(self, updated: set[str]) -> None:
+        """Kernels are compiled for inputs that don't overlap what they write: an input that does is read from a copy."""
+        for name, elements in self.memory.items():
+            if any(other != name and elements.may_overlap(self.memory[other]) for other in updated):
+                self.memory[name] = self.saved(name)
+
+    def saved(self, name: str) -> DeviceArray:
+        """A copy of a tensor's elements, laid out like them."""
+        elements = self.memory[name]
+        return saved(elements, self.gpu.allocate(elements.span[1] * elements.itemsize, self.stream), self.stream)
+
+    # ---- what comes out ----
+
+    def taken(self, plan: ResultPlan, memory: Memory | None) -> DeviceArray:
+        if plan.input is not None:
+            return self.memory[plan.input]
+        assert memory is not None
+        made = memory.take(self.gpu, self.stream)
+        if plan.copy_of is not None:
+            copy(made, self.dense(self.memory[plan.copy_of]), self.stream)
+        elif plan.zeroed and memory.bytes:
+            fill(made, 0, self.stream)
+        return made
+
+    def value(self) -> Any:
+        """Numbers are fetched; tensors stay; what was updated goes back to the memory it came from, which other tensors may view."""
+        found: list[Any] = []
+        for plan, elements in zip(self.call.plans, self.made, strict=True):
+            if plan.input is not None:
+                found.append(self.updated(self.original(plan.input), elements))
+            elif plan.scalar:
+                found.append(number_of(to_host(elements, self.stream), plan.dtype))
+            else:
+                found.append(Tensor(None, OnGpu(elements, self.gpu)))
+        return grouped(self.call.plans, found)
+
+    def updated(self, tensor: Tensor, elements: DeviceArray) -> Tensor:
+        if elements_on(tensor, self.gpu) is None:
+            tensor.array[...] = to_host(elements, self.stream)
+        else:
+            tensor.changed_there()
+        return tensor
+
+
+def strides_of(tensor: Tensor) -> tuple[int, ...]:
+    """In elements, where the tensor lies."""
+    if isinstance(tensor.remote, OnGpu):
+        return tensor.remote.elements.strides
+    array = tensor.contents
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
+def _as_written(word: Any, dtype: str) -> Any:
+    return float(np.int64(word).view(np.float64)) if dtype[0] in "fb" else int(word)

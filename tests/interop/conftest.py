@@ -1,0 +1,34 @@
+"""Programs on a GPU that is emulated behind the driver (see `emulated_gpu`)."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+from emulated_gpu import emulating
+from fake_driver import FakeDriver
+
+from compiler import cuda_gather, cuda_kernels
+from runtime.cuda import device as device_module
+from runtime.cuda import driver as driver_module
+from runtime.cuda import gpu as gpu_module
+from runtime.cuda.driver import Driver
+from runtime.cuda.gpu import Gpu
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+    """The driver of the emulated GPUs; `cuda`, `cuda:0`, ... name them."""
+    device_module.CURRENT.__dict__.clear()
+    made = FakeDriver()
+    monkeypatch.setattr(driver_module._State, "driver", Driver(made))
+    monkeypatch.setattr(gpu_module, "_OPEN", {})
+    for module in (cuda_kernels, cuda_gather):
+        monkeypatch.setattr(module, "compile_kernels", emulating(made))
+        monkeypatch.setattr(module, "can_assemble", lambda: False)
+    yield made
+    gc.collect()
+
+
+@pytest.fixture
+def gpu(fake: FakeDriver) -> Gpu:
+    return gpu_module.gpu(0)
