@@ -6,6 +6,7 @@ given back too early, shows as a wrong result. Memory is held as indices see it;
 are not followed from one to the other."""
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy as np
 from attrs import Factory, define
 
 from compiler.hir import arrays
+from compiler.hir.clocks import NOTHING, Clock, Known, joined
 from compiler.hir.fault import fault, unsupported
-from compiler.hir.hopper import BulkLoad, BulkStore, SetMaxRegisters
+from compiler.hir.hopper import BarrierArrive, BarrierMake, BulkLoad, BulkStore, SetMaxRegisters
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import mem_of
 from compiler.hir.text import print_instruction
@@ -34,6 +36,28 @@ def wrong(op: Instruction, words: str) -> Exception:
     return fault(f"`{print_instruction(op)}`: {words}")
 
 
+# ---- warpgroups --------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class Warpgroup:
+    """The products of a warpgroup that are under way: those not committed, and the groups, of which `finished` are done."""
+
+    open: list[Callable[[], None]] = Factory(list)
+    groups: list[list[Callable[[], None]]] = Factory(list)
+    finished: int = 0
+
+    def commit(self) -> None:
+        self.groups.append(self.open)
+        self.open = []
+
+    def wait(self, count: int) -> None:
+        while self.finished < len(self.groups) - count:
+            for product in self.groups[self.finished]:
+                product()
+            self.finished += 1
+
+
 # ---- barriers ----------------------------------------------------------------------------------------------------
 
 
@@ -46,18 +70,22 @@ class CountingBarrier:
     bytes: int = 0
     phase: int = 0
     copies: list[tuple[int, Callable[[], None]]] = Factory(list)
+    arrived: list[Known] = Factory(list)
+    left: Known = NOTHING
+    """What those learn who see that the phase has ended."""
 
     def begin(self, count: int) -> None:
         self.count = self.pending = count
         self.bytes = self.phase = 0
 
-    def arrive(self, op: Instruction, expected: int = 0) -> None:
+    def arrive(self, op: Instruction, clock: Clock, expected: int = 0) -> None:
         if not self.count:
             raise wrong(op, "the barrier is not initialised")
         if not self.pending:
             self._land()
         if not self.pending:
             raise wrong(op, f"more than the {self.count} arrivals that the barrier counts")
+        self.arrived.append(clock.snapshot())
         self.bytes += expected
         self.pending -= 1
         self._settle()
@@ -79,12 +107,20 @@ class CountingBarrier:
         if self.count and not self.pending and not self.bytes:
             self.phase += 1
             self.pending = self.count
+            self.left, self.arrived = joined([self.left, *self.arrived]), []
 
     def __str__(self) -> str:
         if not self.count:
             return "not initialised"
         bytes_ = f", {self.bytes} bytes to come" if self.bytes else ""
         return f"phase {self.phase}, {self.count - self.pending} of {self.count} arrivals{bytes_}"
+
+
+def arrive(op: BarrierArrive, thread: Any, barriers: list[CountingBarrier], number: int, rank: int | None) -> None:
+    """At the thread's own barrier, or at that of another block of the cluster."""
+    if rank is not None:
+        barriers = thread.block.engines.of_twin(barriers, thread.block.engines.peer(rank, op).engines)
+    barrier_at(barriers, number, op).arrive(op, thread.clock)
 
 
 def barrier_at(barriers: list[CountingBarrier], number: int, op: Instruction) -> CountingBarrier:
@@ -121,6 +157,32 @@ def registers_at_start(threads: int, blocks: int, most: int | None) -> int:
     """Registers a thread when a kernel begins: by its limit, or by how many threads are to be on a multiprocessor at once."""
     fitting = REGISTERS // (max(1, threads) * max(1, blocks)) // 8 * 8
     return min(256, fitting, most if most is not None else 256)
+
+
+@define(eq=False)
+class Engines:
+    """What a block has beside its threads: barriers, registers, the products of its warpgroups, and its place in a cluster."""
+
+    registers: RegisterPool
+    cluster: list[Any] = Factory(list)
+    """The cluster's blocks, by rank."""
+    rank: int = 0
+    made: dict[int, list[CountingBarrier]] = Factory(dict)
+    warpgroups: dict[int, Warpgroup] = Factory(lambda: defaultdict(Warpgroup))
+
+    def barriers(self, op: BarrierMake, count: int) -> list[CountingBarrier]:
+        return self.made.setdefault(id(op), [CountingBarrier() for _ in range(count)])
+
+    def of_twin(self, barriers: list[CountingBarrier], other: "Engines") -> list[CountingBarrier]:
+        """The same barriers of another block."""
+        key = next(key for key, mine in self.made.items() if mine is barriers)
+        return other.made.setdefault(key, [CountingBarrier() for _ in barriers])
+
+    def peer(self, rank: int, op: Instruction) -> Any:
+        """The cluster's block of that rank."""
+        if not 0 <= rank < len(self.cluster):
+            raise wrong(op, f"block {rank} of a cluster of {len(self.cluster)}")
+        return self.cluster[rank]
 
 
 # ---- boxes -------------------------------------------------------------------------------------------------------
@@ -186,14 +248,26 @@ def shared_box(op: BulkLoad | BulkStore, shared: Array, place: Index) -> Array:
 
 
 def bulk_load(
-    op: BulkLoad, thread: Any, shared: Array, place: Index, tensor: Array, corner: Index, barriers: Any, number: int, offsets: Index
+    op: BulkLoad,
+    thread: Any,
+    shared: Array,
+    place: Index,
+    tensor: Array,
+    corner: Index,
+    barriers: list[CountingBarrier],
+    number: int,
+    offsets: Index,
 ) -> None:
     """Send the box on its way, to this block or to all of its cluster that the mask names."""
-    for block in thread.block.cluster.named(op.multicast, op) if op.multicast else (thread.block,):
-        target = shared_box(op, thread.block.twin(shared, block), place)
-        barrier = barrier_at(thread.block.twin_barriers(barriers, block), number, op)
+    engines = thread.block.engines
+    ranks = [rank for rank in range(16) if op.multicast >> rank & 1] if op.multicast else [engines.rank]
+    for block in (engines.peer(rank, op) for rank in ranks):
+        memory = thread.block.twin(shared, block)
+        target = shared_box(op, memory, place)
+        barrier = barrier_at(engines.of_twin(barriers, block.engines), number, op)
         if not barrier.count:
             raise wrong(op, "the barrier is not initialised")
+        block.run.filled(memory)
         target[...] = arrays.new_memory(mem_of(op.shared).dtype, target.shape)
 
         def land(target: Array = target) -> None:

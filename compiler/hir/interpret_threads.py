@@ -1,9 +1,12 @@
-"""Runs functions of form C: block after block, each thread a Python generator that gives way where threads meet. Threads of a block
-run in order between meetings; a barrier or warp instruction that not all its threads reach is a fault (0411, 0415), and so are the
-accesses to shared memory that `watch.py` tells (0412). What only Hopper has is not interpreted."""
+"""Runs functions of form C: block after block (or cluster after cluster, or the whole grid at once where its threads meet), each thread
+a Python generator that gives way where threads meet. Between meetings warps run in order, or as a seed has it; a barrier or warp
+instruction that not all its threads reach is a fault (0411, 0415), and so are threads that wait for each other (0416), and the
+accesses to shared memory that `watch.py` tells (0412)."""
 
 import itertools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from math import prod
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +28,7 @@ from compiler.hir.gpu import (
     Fence,
     FenceAsync,
     GridIndex,
+    GridSync,
     Match,
     Redux,
     SharedAlloc,
@@ -36,12 +40,15 @@ from compiler.hir.gpu import (
     WarpSync,
 )
 from compiler.hir.instruction import Instruction, Value
+from compiler.hir.interpret_hopper import WARPGROUP, BulkStores, Engines, RegisterPool, Warpgroup, registers_at_start
 from compiler.hir.interpret_stuck import let_go, lost_barrier
+from compiler.hir.interpret_waits import WAITS, Turns, deadlock, go_on
 from compiler.hir.interpret_warps import MEET, touched, watch_lanes
 from compiler.hir.memory import Load, Store, mem_of
-from compiler.hir.module import HirFunction, HirModule
+from compiler.hir.module import HirFunction, HirKernelInfo, HirModule
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
 from compiler.hir.translate import Translator
+from compiler.hir.translate_hopper import CALLS, hopper_statement
 from compiler.hir.types import bytes_of
 from compiler.hir.watch import Shadow, Watched
 from compiler.source import Span
@@ -62,6 +69,14 @@ class Run:
     watching: bool = False
     memories: dict[int, Watched] = Factory(dict)
     """Watched memories by the identity of their arrays."""
+    allocations: dict[int, SharedAlloc] = Factory(dict)
+    waits: bool = False
+    """Whether threads wait in one of the ways of `interpret_waits.py`."""
+
+    def filled(self, array: Array) -> None:
+        """Copies write to a memory whose elements are not followed."""
+        if id(array) in self.memories:
+            self.memories[id(array)].shadow.filled = None
 
 
 @define(eq=False)
@@ -74,6 +89,7 @@ class Block:
     shared_bytes: int
     run: Run
     function: HirFunction
+    engines: Engines
     allocated: dict[int, tuple[Array, Watched]] = Factory(dict)
     views: dict[tuple[int, int], tuple[Array, Watched]] = Factory(dict)
     dynamic: Array | None = None
@@ -83,17 +99,21 @@ class Block:
         """The memory of an allocation, and who touched it."""
         if id(op) not in self.allocated:
             array = arrays.new_memory(op.type.dtype, dims)
+            self.run.allocations[id(op)] = op
             self.allocated[id(op)] = (array, Watched(Shadow(op.result.name, True, self.run.findings, set()), dims))
             self.run.memories[id(array)] = self.allocated[id(op)][1]
         return self.allocated[id(op)]
 
-    def dynamic_view(self, op: DynamicShared, offset: int, dims: tuple[int, ...]) -> Array:
+    def all_dynamic(self) -> Array:
         if self.dynamic is None:
             self.dynamic = np.zeros(self.shared_bytes, np.uint8)
+        return self.dynamic
+
+    def dynamic_view(self, op: DynamicShared, offset: int, dims: tuple[int, ...]) -> Array:
         size = int(np.prod(dims, dtype=np.int64)) * bytes_of(op.type.dtype)
         if offset < 0 or offset + size > self.shared_bytes:
             raise fault(f"dynamic shared memory of {self.shared_bytes} bytes has no {size} bytes at {offset}")
-        view: Array = self.dynamic[offset : offset + size].view(arrays.STORED[op.type.dtype]).reshape(dims)
+        view: Array = self.all_dynamic()[offset : offset + size].view(arrays.STORED[op.type.dtype]).reshape(dims)
         return view
 
     def dynamic_shared(self, op: DynamicShared, offset: int, dims: tuple[int, ...]) -> tuple[Array, Watched]:
@@ -111,6 +131,18 @@ class Block:
             self.views[key] = (view, Watched(self.bytes_seen, dims, cells))
             self.run.memories[id(view)] = self.views[key][1]
         return self.views[key]
+
+    def twin(self, memory: Array, other: "Block") -> Array:
+        """The same shared memory of another block of the cluster."""
+        if other is self:
+            return memory
+        for key, (array, _) in self.allocated.items():
+            if array is memory:
+                return other.shared(self.run.allocations[key], array.shape)[0]
+        assert self.dynamic is not None, "a memory in shared memory"
+        start = memory.__array_interface__["data"][0] - self.dynamic.__array_interface__["data"][0]
+        there = other.all_dynamic()[start : start + memory.nbytes]
+        return there.view(memory.dtype).reshape(memory.shape)
 
     def close(self) -> None:
         """The end of its threads: its shared memory is gone."""
@@ -135,6 +167,11 @@ class Thread:
     groups: list[list[Callable[[], None]]] = Factory(list)
     failed: set[Span | None] = Factory(set)
     """Places of checks that failed, when the thread goes on all the same."""
+    stores: BulkStores = Factory(BulkStores)
+
+    @property
+    def warpgroup(self) -> Warpgroup:
+        return self.block.engines.warpgroups[self.number // WARPGROUP]
 
     def position(self, what: str, dim: str) -> int:
         place = {"thread_idx": self.index, "block_idx": self.block.index, "block_dim": self.block.dim, "grid_dim": self.block.grid}
@@ -147,7 +184,12 @@ class Thread:
 
     def copy(self, action: Callable[[], None], under_way: Access | None = None) -> None:
         """A copy that happens as late as the waits allow."""
-        self.copies.append(action if under_way is None else lambda: (action(), under_way.arrive())[0])
+        def arrive() -> None:
+            action()
+            if under_way is not None:
+                under_way.arrive()
+
+        self.copies.append(arrive)
 
     def commit(self) -> None:
         self.groups.append(self.copies)
@@ -175,22 +217,32 @@ def interpret_threads(
     block: Sequence[int] | None = None,
     shared_bytes: int = 0,
     watch: "Watch | None" = None,
+    seed: int | None = None,
 ) -> None:
     """Run a kernel over `grid` blocks of `block` threads; what isn't given is the kernel info's, or 1. With `watch` everything is
-    watched, and what is found is collected there."""
-    info = function.kernel_info
-    dims = _dims(block if block is not None else info.workgroup if info is not None and info.workgroup is not None else (1, 1, 1))
-    if grid is None and info is not None and info.grid is not None:
+    watched, and what is found is collected there. With `seed` warps run in a random order, not one after the other."""
+    info = function.kernel_info if function.kernel_info is not None else HirKernelInfo()
+    dims = _dims(block if block is not None else info.workgroup if info.workgroup is not None else (1, 1, 1))
+    if grid is None and info.grid is not None:
         grid = [form.evaluate(sizes_of(function, arguments).__getitem__) for form in info.grid]
     blocks = _dims(grid if grid is not None else (1, 1, 1))
     prepared = prepare(function, arguments)
     launch = Run(Findings()) if watch is None else Run(watch.findings, True, watch.memories(function, prepared, arguments))
     run = finish((ThreadTranslator if watch is None else watch.translator)(function, module, generator=True), {}, ENVIRONMENT)
+    kinds = {type(op) for each in _functions(function, module) for top in each.body.body for op in top.walk()}
+    launch.waits = not kinds.isdisjoint(WAITS)
+    order = Turns(None if seed is None else Random(seed))
+    least = info.launch_bounds.min_blocks_per_sm if info.launch_bounds is not None else None
+    registers = registers_at_start(prod(dims), least or 1, info.max_registers)
+
+    def made(index: Dims) -> Block:
+        engines = Engines(RegisterPool(registers))
+        return Block(index, dims, blocks, shared_bytes or info.shared_memory_bytes, launch, function, engines)
+
     first = 0
     with np.errstate(all="ignore"):
-        for z, y, x in itertools.product(*(range(n) for n in reversed(blocks))):
-            bytes_ = shared_bytes or (info.shared_memory_bytes if info else 0)
-            first = _run_block(run, prepared, Block((x, y, z), dims, blocks, bytes_, launch, function), first)
+        for together in _together(blocks, info.cluster or (1, 1, 1), GridSync in kinds, made):
+            first = _run_blocks(run, prepared, together, first, order)
     for watched in launch.memories.values():
         watched.shadow.close()
 
@@ -200,29 +252,79 @@ def _dims(sizes: Sequence[int]) -> Dims:
     return int(x), int(y), int(z)
 
 
-def _run_block(run: Callable[..., Any], arguments: list[Any], block: Block, first: int) -> int:
-    """Runs a block whose first thread has this number in the grid; gives the number of the next block's."""
-    places = itertools.product(*(range(n) for n in reversed(block.dim)))
-    threads = []
-    for number, (z, y, x) in enumerate(places):
-        clock = Clock(first + number, (first + number) // WARP, first, (x, y, z), block.index)
-        threads.append(Thread(block, (x, y, z), number, clock))
-    for thread in threads:
-        thread.run = run(*arguments, thread)
-    barriers = _Barriers(threads)
-    while True:
+def _places(dims: Dims) -> Iterator[Dims]:
+    """All places within dims, x fastest."""
+    return ((x, y, z) for z, y, x in itertools.product(*(range(extent) for extent in reversed(dims))))
+
+
+def _together(grid: Dims, cluster: Dims, meets: bool, made: Callable[[Dims], Block]) -> Iterator[list[Block]]:
+    """The grid's blocks, in lists of those that run at one time: each by itself, a cluster, or all where threads meet over the grid."""
+    if any(extent % width for extent, width in zip(grid, cluster, strict=True)):
+        raise fault(f"a grid of {grid} blocks is no multiple of its cluster {cluster}")
+    clusters: list[list[Block]] = []
+    for outer in _places(_dims([extent // width for extent, width in zip(grid, cluster, strict=True)])):
+        blocks = [made(_dims([o * c + i for o, c, i in zip(outer, cluster, inner, strict=True)])) for inner in _places(cluster)]
+        for rank, block in enumerate(blocks):
+            block.engines.cluster, block.engines.rank = blocks, rank
+        if meets:
+            clusters.append(blocks)
+        else:
+            yield blocks
+    if clusters:
+        yield [block for blocks in clusters for block in blocks]
+
+
+def _functions(function: HirFunction, module: HirModule | None) -> list[HirFunction]:
+    return [function, *(module.functions.values() if module is not None else ())]
+
+
+def _run_blocks(run: Callable[..., Any], arguments: list[Any], blocks: list[Block], first: int, order: Turns) -> int:
+    """Runs blocks that are there at one time, the first thread of the first with this number in the grid; gives the next block's."""
+    teams: list[list[Thread]] = []
+    warps: list[tuple[list[Thread], _Barriers]] = []
+    for block in blocks:
+        threads = []
+        for number, index in enumerate(_places(block.dim)):
+            clock = Clock(first + number, (first + number) // WARP, first, index, block.index)
+            threads.append(Thread(block, index, number, clock))
         for thread in threads:
-            _advance(thread, barriers)
-        if all(thread.done for thread in threads):
+            thread.run = run(*arguments, thread)
+        barriers = _Barriers(threads)
+        warps += [(threads[start : start + WARP], barriers) for start in range(0, len(threads), WARP)]
+        teams.append(threads)
+        first += -(-len(threads) // WARP) * WARP  # no two blocks share a warp
+    while True:
+        turn = order.of(warps)
+        for warp, barriers in turn:
+            for thread in warp:
+                _advance(thread, barriers)
+        if all(thread.done for threads in teams for thread in threads):
             break
-        moved = [_meet_warp(threads[start : start + WARP]) for start in range(0, len(threads), WARP)]
-        if not any(moved) and not barriers.release():
+        moved = sum(_meet_warp(warp) for warp, _ in turn) + (blocks[0].run.waits and go_on(teams)) > 0
+        moved = moved or sum(barriers.release() for barriers in dict.fromkeys(barriers for _, barriers in warps)) > 0
+        if not moved and len(turn) == len(warps) and not _free(blocks, teams):
+            break
+        order.everyone = not moved
+    for threads in teams:
+        for thread in threads:  # what was never waited for lands in the end
+            thread.commit()
+            thread.wait(0)
+            thread.stores.commit()
+            thread.stores.wait(0)
+        threads[0].block.close()
+    return first
+
+
+def _free(blocks: list[Block], teams: list[list[Thread]]) -> bool:
+    """Nobody can go on: tells why, and lets those go on who wait as if the others had come; False when there is no going on."""
+    found = deadlock(teams)
+    if found is not None:
+        blocks[0].run.findings.add(found)
+        return False
+    for block, threads in zip(blocks, teams, strict=True):
+        if any(thread.waiting is not None for thread in threads):
             let_go(block, threads, carry_out)
-    for thread in threads:  # what was never waited for lands in the end
-        thread.commit()
-        thread.wait(0)
-    block.close()
-    return first + -(-len(threads) // WARP) * WARP  # no two blocks share a warp
+    return True
 
 
 def _advance(thread: Thread, barriers: "_Barriers") -> None:
@@ -256,8 +358,8 @@ class _Barriers:
         released = False
         waiting: dict[int, list[Thread]] = {}
         for thread in self.threads:
-            if thread.waiting is not None and isinstance(thread.waiting.op, SyncThreads | ClusterSync):
-                waiting.setdefault(thread.waiting.op.id if isinstance(thread.waiting.op, SyncThreads) else -1, []).append(thread)
+            if thread.waiting is not None and isinstance(thread.waiting.op, SyncThreads):
+                waiting.setdefault(thread.waiting.op.id, []).append(thread)
         for number, threads in waiting.items():
             assert threads[0].waiting is not None
             op = threads[0].waiting.op
@@ -339,11 +441,11 @@ class ThreadTranslator(Translator):
             case GridIndex():
                 self.result(op, f"thread.position({op.operator!r}, {op.dim!r})", indent)
             case WarpIndex():
-                text = {"lane": f"thread.number % {WARP}", "warp": f"thread.number // {WARP}", "cluster_rank": "0"}[op.operator]
-                self.result(op, text, indent)
+                text = {"lane": f"thread.number % {WARP}", "warp": f"thread.number // {WARP}"}
+                self.result(op, text.get(op.operator, "thread.block.engines.rank"), indent)
             case Uniform():
                 self.result(op, self.of(op.value), indent)
-            case SyncThreads() | ClusterSync():
+            case SyncThreads() | ClusterSync() | GridSync():
                 self.write(indent, self.meet(op))
             case WarpSync():
                 self.write(indent, self.meet(op, *([self.of(op.mask)] if op.mask is not None else [])))
@@ -389,7 +491,7 @@ class ThreadTranslator(Translator):
                 self.write(indent, "thread.commit()")
             case AsyncWait():
                 self.write(indent, f"thread.wait({op.count})")
-            case _:
+            case _ if not hopper_statement(self, op, indent):
                 super().other(op, indent)
 
     def result(self, op: Instruction, text: str, indent: int) -> None:
@@ -471,5 +573,5 @@ def late_copy(
     return copy
 
 
-ENVIRONMENT: dict[str, Any] = {"Meeting": Meeting, "late_copy": late_copy}
+ENVIRONMENT: dict[str, Any] = {"Meeting": Meeting, "late_copy": late_copy, **CALLS}
 """What the written source of threads may call besides."""

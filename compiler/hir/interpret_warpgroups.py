@@ -1,19 +1,17 @@
 """Products of warpgroups in the interpreter: registers of 128 threads as matrices, operands read from shared memory as descriptors have
 the hardware read them. A product is carried out when a wait asks for it; until then its result holds what shows when it is read."""
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define
 
 from compiler.hir import arrays
 from compiler.hir.core import dtype_of
 from compiler.hir.fault import unsupported
 from compiler.hir.hopper import SWIZZLES, WARPGROUP_KINDS, WarpgroupMma, WarpgroupWait, register_points
 from compiler.hir.instruction import Value
-from compiler.hir.interpret_hopper import WARPGROUP, wrong
+from compiler.hir.interpret_hopper import WARPGROUP, Warpgroup, wrong
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, Tile, bytes_of
 
@@ -21,25 +19,6 @@ Array = np.ndarray[Any, Any]
 Index = tuple[int, ...]
 _WORD = 4
 """Bytes of a register."""
-
-
-@define(eq=False)
-class Warpgroup:
-    """The products of a warpgroup that are under way: those not committed, and the groups, of which `finished` are done."""
-
-    open: list[Callable[[], None]] = Factory(list)
-    groups: list[list[Callable[[], None]]] = Factory(list)
-    finished: int = 0
-
-    def commit(self) -> None:
-        self.groups.append(self.open)
-        self.open = []
-
-    def wait(self, count: int) -> None:
-        while self.finished < len(self.groups) - count:
-            for product in self.groups[self.finished]:
-                product()
-            self.finished += 1
 
 
 # ---- which thread and register holds what ------------------------------------------------------------------------

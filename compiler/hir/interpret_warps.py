@@ -11,7 +11,9 @@ from compiler.hir.core import dtype_of
 from compiler.hir.fault import fault
 from compiler.hir.findings import Findings
 from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote, WarpSync
+from compiler.hir.hopper import WarpgroupFence, WarpgroupWait
 from compiler.hir.instruction import Instruction
+from compiler.hir.interpret_warpgroups import finish_products
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
 from compiler.hir.types import Fragment, FragmentRole
 
@@ -150,6 +152,8 @@ MEET: dict[type[Instruction], Callable[[Any, list[int], Values], list[Any]]] = {
     MmaStore: _mma_store,
     LoadMatrix: _load_matrix,
     StoreMatrix: _store_matrix,
+    WarpgroupFence: lambda op, lanes, values: [None] * len(lanes),
+    WarpgroupWait: finish_products,
 }
 """What the lanes of a warp get from an instruction at which they meet, from what each brings."""
 

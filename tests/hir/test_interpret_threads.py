@@ -281,12 +281,6 @@ def test_shared_memory_read_before_it_is_written_is_a_fault() -> None:
     assert (fault.value.code, fault.value.values) == ("0412", (1,))
 
 
-def test_what_only_hopper_has_is_refused_in_words() -> None:
-    with pytest.raises(ZyntaxError) as error:
-        run("wgmma.fence", "")
-    assert error.value.diagnostics[0].message == "`wgmma.fence` can't be interpreted in form C"
-
-
 RACES = """%s = shared_alloc : mem<65xi32, shared> %t = thread_idx x : index %v = cast %t to=i32 : i32 %o = const 1 : i32
   store %s[t], %v {between} %w = load %s[{read}] : i32 store %out[t], %w"""
 
