@@ -1,10 +1,10 @@
 """Compute blocks on devices that run threads: a block as launches, run by the emulator here (CUDA takes the same launches).
 
 The emulator runs every launch block by block in the interpreter of form C: slow, but exact, and it sees what a device doesn't tell:
-divergent barriers (0411), shared memory read before it is written or raced for (0412), indices outside (0801)."""
+divergent barriers (0411) and warps (0415), shared memory read before it is written or raced for (0412), indices outside (0801). With
+`--sanitize` it looks for more and goes on when it finds something: `compiler/hir/sanitize.py`."""
 
-from collections.abc import Mapping
-from math import prod
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,18 +15,21 @@ from compiler.hir.fault import KernelFault
 from compiler.hir.instruction import Value
 from compiler.hir.interpret import interpret
 from compiler.hir.module import FaultSite, Form, HirFunction
+from compiler.hir.sanitize import Watch
 from compiler.hir.types import Mem
 from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.launching import grid_of, tensor_arrays, value_of
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
-from compiler.schedule.launches import Launch, Launches
-from compiler.schedule.nest import marked
-from compiler.schedule.place import NotPlaceable, place
-from compiler.schedule.threads import launches_of, thread_table
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.launches import Launches
+from compiler.schedule.place import NotPlaceable
 from compiler.signatures import signature_of
 from compiler.typed_ast import nodes
 from runtime.tensor import numpy_dtype
+
+
+Report = Callable[[tuple[Diagnostic, ...]], None]
 
 
 @define(eq=False)
@@ -44,7 +47,7 @@ class ThreadKernel:
 def thread_kernel(built: BuiltKernel, compute: nodes.Compute) -> ThreadKernel:
     """The launches of a built kernel. Raises ZyntaxError (0109) for what no thread can do alone."""
     try:
-        made = ThreadKernel(built, None if built.lowered.function.form is Form.THREAD else _launches(built))
+        made = ThreadKernel(built, None if built.lowered.function.form is Form.THREAD else launches_for(built.nest, built.scheduled.field))
     except NotPlaceable as reason:
         message = f"this block is valid, but not supported on this device yet: {reason}"
         raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
@@ -53,24 +56,13 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute) -> ThreadKernel:
     return made
 
 
-def _launches(built: BuiltKernel) -> Launches:
-    field = built.scheduled.field
-    if field is not None:
-        try:
-            return launches_of(place(field, thread_table(field)))
-        except NotPlaceable:
-            pass
-    from compiler.analysis.dependence import analyse
-
-    function, _ = marked(built.nest, analyse(built.nest))
-    return launches_of(function)
-
-
 @define(eq=False)
 class EmulatedBlock:
-    """A compute block on the emulator: called like a `ComputeBlock`."""
+    """A compute block on the emulator: called like a `ComputeBlock`. `report`: everything is watched, and it is told all that was
+    found in a run of the block; it may raise."""
 
     block: ComputeBlock
+    report: Report | None = None
     _kernels: dict[Any, ThreadKernel] = Factory(dict)
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
@@ -79,12 +71,13 @@ class EmulatedBlock:
         kernel = self._kernels.get(signature)
         if kernel is None:
             kernel = self._kernels[signature] = thread_kernel(block.kernel_for(signature), block.compute)
-        return emulate(kernel, values, block.compute)
+        return emulate(kernel, values, block.compute, self.report)
 
 
-def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Compute) -> Any:
+def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Compute, report: Report | None = None) -> Any:
     """Runs the launches in the interpreter and gives the block's value. Inputs that the block updates change only when all went
-    well."""
+    well. With `report` all is watched, and it is told what was found."""
+    watch = Watch() if report is not None else None
     plan = kernel.built.lowered.plan
     arrays, scalars = tensor_arrays(values)
     shapes = {name: array.shape for name, array in arrays.items()}
@@ -98,26 +91,44 @@ def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Comp
     updated = {r.input: result for r, result in zip(plan.results, results, strict=True) if r.input is not None}
     given = {**arrays, **updated}
     arguments = [_argument(place, argument, given, scalars, results, sizes) for place, argument in enumerate(plan.arguments)]
+    workspaces = [array for array, argument in zip(arguments, plan.arguments, strict=True) if isinstance(argument, WorkspaceArgument)]
     try:
         if kernel.launches is None:
-            grid = grid_of(kernel.built, shapes, sizes)
-            interpret(kernel.built.lowered.function, arguments, grid=tuple(grid))
+            _interpret(kernel.built.lowered.function, arguments, watch, workspaces, tuple(grid_of(kernel.built, shapes, sizes)))
+        elif not sizes.ordinary:
+            interpret(kernel.built.nest, arguments)  # no schedule counts on such sizes: the loops as written
         else:
             shared = [_workspace(mem, arguments, kernel.built) for mem in kernel.launches.workspaces]
             known = index_values(kernel.built.nest, arguments)
             for number, extra in kernel.launches.steps(known):
-                _run(kernel.launches.launches[number], [*arguments, *shared, *extra], known)
+                launch = kernel.launches.launches[number]
+                blocks = launch.blocks(known)
+                if blocks > 0:
+                    given_bytes = launch.shared_bytes(known)
+                    _interpret(launch.function, [*arguments, *shared, *extra], watch, [*workspaces, *shared], (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
-        raise ZyntaxError(_diagnostic(fault, kernel.built.lowered.function.sites, compute)) from None
+        raise ZyntaxError(*_found(watch, compute), _diagnostic(fault, kernel.built.lowered.function.sites, compute)) from None
+    if report is not None:
+        report(_found(watch, compute))
     for name, result in updated.items():
         values[name].array[...] = result
     return value_of(plan.results, results, values)
 
 
-def _run(launch: Launch, arguments: list[Any], known: Mapping[str, int]) -> None:
-    blocks = launch.blocks(known)
-    if blocks > 0:
-        interpret(launch.function, arguments, grid=(blocks, 1, 1))
+def _interpret(
+    function: HirFunction, arguments: list[Any], watch: Watch | None, blank: list[Any], grid: tuple[int, ...], shared_bytes: int = 0
+) -> None:
+    """One launch; `blank` are the memories that hold nothing before the first."""
+    if watch is not None:
+        for array in blank:
+            watch.blank.setdefault(id(array), set())
+    interpret(function, arguments, grid=grid, watch=watch, shared_bytes=shared_bytes)
+
+
+def _found(watch: Watch | None, compute: nodes.Compute) -> tuple[Diagnostic, ...]:
+    """All that was found, by position."""
+    found = [finding.diagnostic(compute.span) for finding in watch.findings] if watch is not None else []
+    return tuple(sorted(found, key=lambda d: (d.span.path, d.span.start) if d.span is not None else ("", -1)))
 
 
 def index_values(function: HirFunction, arguments: list[Any]) -> dict[str, int]:
@@ -150,9 +161,7 @@ def _argument(
         case ResultArgument(index):
             return results[index]
         case WorkspaceArgument(dtype):
-            return np.zeros(max(1, prod(sizes.workspaces[place])), numpy_dtype("bool" if dtype == "i1" else dtype)).reshape(
-                sizes.workspaces[place]
-            )
+            return np.zeros(sizes.workspaces[place], numpy_dtype("bool" if dtype == "i1" else dtype))
         case _:
             raise AssertionError(f"no argument {argument}")
 
@@ -161,9 +170,7 @@ def _diagnostic(fault: KernelFault, sites: tuple[FaultSite, ...], compute: nodes
     if 0 <= fault.site < len(sites):
         site = sites[fault.site]
         return Diagnostic(site.code, site.message.format(*fault.values), site.span, site.label.format(*fault.values), hint=site.hint)
-    words = {
-        "0411": "`barrier()` is reached by some threads of the block only",
-        "0412": "shared memory is read before it is written, or raced for",
-        "0806": "division by zero",
-    }
+    if fault.finding is not None:
+        return fault.finding.diagnostic(compute.span)
+    words = {"0806": "division by zero"}
     return Diagnostic(fault.code, words.get(fault.code, f"a kernel failed with code {fault.code}"), compute.span)

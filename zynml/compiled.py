@@ -81,10 +81,18 @@ class CompiledProgram:
 
 
 def compile(
-    source: str | Path, *, opt: str = "3", threads: int = 0, device: str | None = None, strict: bool = False, **parameters: Any
+    source: str | Path,
+    *,
+    opt: str = "3",
+    threads: int = 0,
+    device: str | None = None,
+    strict: bool = False,
+    sanitize: bool = False,
+    **parameters: Any,
 ) -> CompiledProgram:
     """Compile a program: a `Path`, a text that names a `.zynml` file, or the program's text itself. Further keywords are values of its
-    `param`s. Raises ZynMLError with every fault found."""
+    `param`s. With `sanitize` its blocks run on the emulator, and a call raises all that their threads do wrong. Raises ZynMLError
+    with every fault found."""
     levels = [level.value for level in OptimizationLevel]
     if opt not in levels:
         raise ValueError(f"opt={opt!r}: levels are {', '.join(levels)}")
@@ -93,6 +101,7 @@ def compile(
     options = DriverOptions(
         device=device,
         strict=strict,
+        sanitize=sanitize,
         threads=threads,
         level=OptimizationLevel(opt),
         parameters={name: _shown(value) for name, value in parameters.items()},

@@ -29,6 +29,12 @@ level = click.option(
 device = click.option(
     "--device", metavar="DEVICE", help="Run every compute block there (`cpu`, `cuda:0`, `emulator`, `auto`), whatever the program says."
 )
+sanitize = click.option(
+    "--sanitize",
+    is_flag=True,
+    help="Run compute blocks on the emulator and report all races, places outside, reads of what nobody wrote, and barriers or "
+    "warp operations that some threads miss.",
+)
 threads = click.option("--threads", type=click.IntRange(1, 1024), help="Threads of compute blocks. Default: one a core.")
 render_folder = click.option(
     "--render-dir", default="out", show_default=True, metavar="FOLDER", type=click.Path(file_okay=False), help="Where pictures are written."
@@ -40,6 +46,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             device,
+            sanitize,
             click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often."),
             threads,
             render_folder,
@@ -65,6 +72,7 @@ def driver_options(**given: Any) -> "DriverOptions":
         settings[name.strip()] = value.strip()
     return DriverOptions(
         device=given.get("device"),
+        sanitize=bool(given.get("sanitize")),
         strict=bool(given.get("strict")),
         threads=given.get("threads") or 0,
         level=OptimizationLevel(given.get("level") or "3"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from zyntax.options import device, driver_options, error_format, level, render_folder, strict, threads
+from zyntax.options import device, driver_options, error_format, level, render_folder, sanitize, strict, threads
 from zyntax.progress import showing
 from zyntax.report import reporter
 
@@ -15,6 +15,7 @@ from zyntax.report import reporter
 @click.command("test")
 @click.argument("paths", type=click.Path(), nargs=-1, required=True, metavar="PROGRAM|FOLDER...")
 @device
+@sanitize
 @threads
 @render_folder
 @level
@@ -71,8 +72,9 @@ def _outcomes(path: str, here: Any, given: dict[str, Any]) -> "list[tuple[str, s
         expected = expectations(read_text(path))
     except ZyntaxError as error:
         return [(path, words(error))]
+    named = None if given.get("sanitize") else expected.device
     options = driver_options(
-        **{**given, "device": given.get("device") or expected.device, "settings": [f"{n}={v}" for n, v in expected.settings]}
+        **{**given, "device": given.get("device") or named, "settings": [f"{n}={v}" for n, v in expected.settings]}
     )
     output = io.StringIO()
     try:

@@ -8,7 +8,7 @@ class Code:
     """One code: four digits, a title, what it means in a few sentences, a program that has the fault, and one that hasn't.
 
     `absent` says why this version never raises the code; such a code has no wrong program. `runs`: the fault shows only when the
-    program runs."""
+    program runs; `sanitize`: only when it runs with `--sanitize`."""
 
     number: str
     title: str
@@ -17,15 +17,26 @@ class Code:
     right: str = ""
     runs: bool = False
     absent: str = ""
+    sanitize: bool = False
 
     @property
     def full(self) -> str:
         return f"ZYN{self.number}"
 
 
-def code(number: str, title: str, explanation: str, wrong: str = "", right: str = "", *, runs: bool = False, absent: str = "") -> Code:
+def code(
+    number: str,
+    title: str,
+    explanation: str,
+    wrong: str = "",
+    right: str = "",
+    *,
+    runs: bool = False,
+    absent: str = "",
+    sanitize: bool = False,
+) -> Code:
     """A code written with triple quotes: the explanation becomes one paragraph, programs lose their outer line ends."""
-    return Code(number, title, " ".join(explanation.split()), _program(wrong), _program(right), runs, absent)
+    return Code(number, title, " ".join(explanation.split()), _program(wrong), _program(right), runs, absent, sanitize)
 
 
 def _program(text: str) -> str:

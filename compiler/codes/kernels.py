@@ -106,7 +106,7 @@ CODES = (
         "0412",
         "shared memory read too early",
         """A thread reads shared memory that no thread has written, or that another one may be writing at the same time because no
-        `barrier()` stands between.""",
+        `barrier()` stands between. What can't be seen before the program runs is found by `--sanitize`, exit code 1.""",
         _SHARED + "    out[t] = buf[63 - t]\n}\n",
         _SHARED + "    barrier()\n    out[t] = buf[63 - t]\n}\n",
     ),
@@ -118,5 +118,29 @@ CODES = (
         _VECTOR + "let y = compute(x) {\n    for i in 0..N:\n        out[thread_idx().x] = x[i]\n}\n",
         _VECTOR + "let y = compute(x) -> tensor[8] @kernel(custom) @workgroup(8) {\n"
         "    let t = thread_idx().x\n    out[t] = x[t]\n}\n",
+    ),
+    code(
+        "0414",
+        "race on global memory",
+        """Two threads of a `custom` kernel are at one element of a tensor at the same time, at least one of them writes, and they are
+        not both atomic. A `barrier()` orders the threads of one block; nothing but atomics with fences orders two blocks. It is found
+        by `--sanitize`, which runs the program on the emulator; exit code 1.""",
+        "let x = arange(0, 64)\nlet y = compute(x) -> tensor[32] @kernel(custom) @workgroup(32) @grid(2) {\n"
+        "    let i = global_idx().x\n    out[i / 2] = x[i]\n}\n",
+        "let x = arange(0, 64)\nlet y = compute(x) -> tensor[32] @kernel(custom) @workgroup(32) @grid(2) {\n"
+        "    let i = global_idx().x\n    atomic_add(out[i / 2], x[i])\n}\n",
+        sanitize=True,
+    ),
+    code(
+        "0415",
+        "warp operation with inactive lanes",
+        """The 32 threads of a warp exchange values together. A shuffle, vote, match or sum that only some of them reach, or that reads
+        a lane which isn't there, has no defined result. It is found by `--sanitize`, which runs the program on the emulator; exit
+        code 1.""",
+        "let x = ones(32)\nlet y = compute(x) -> tensor[32] @kernel(custom) @workgroup(32) {\n"
+        "    let t = thread_idx().x\n    if t < 16:\n        out[t] = warp_shuffle_down(x[t], 1)\n}\n",
+        "let x = ones(32)\nlet y = compute(x) -> tensor[32] @kernel(custom) @workgroup(32) {\n"
+        "    let t = thread_idx().x\n    let next = warp_shuffle_down(x[t], 1)\n    if t < 16:\n        out[t] = next\n}\n",
+        sanitize=True,
     ),
 )

@@ -9,13 +9,15 @@ from compiler.source import Source, Sources
 from zynml.api import open_source
 
 
-def diagnose(text: str, run: bool = False) -> str:
+def diagnose(text: str, run: bool = False, sanitize: bool = False) -> str:
     """The messages for a ZynML program, parsed and checked, kernels included; by position, with an empty line between two; empty
-    when there are none. With `run` it is run on the CPU when it checks, as by `zyntax run`, and warnings are left out."""
+    when there are none. With `run` it is run on the CPU when it checks, as by `zyntax run`, and warnings are left out; with `sanitize` as by
+    `zyntax run --sanitize`."""
+    run = run or sanitize
     source = Source("program.zynml", text)
     sources = Sources(source)
     try:
-        session = open_source(source, DriverOptions(threads=2), sources, lambda warning: None)
+        session = open_source(source, DriverOptions(threads=2, sanitize=sanitize), sources, lambda warning: None)
         found = () if run else session.checked.diagnostics.sorted
         if run:
             with contextlib.redirect_stdout(io.StringIO()):

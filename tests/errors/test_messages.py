@@ -1,5 +1,5 @@
-"""Each page `0101.md` holds pairs of fenced blocks: a program (```zynml, or ```zynml run for what shows only when it runs) and all
-its messages (```text)."""
+"""Each page `0101.md` holds pairs of fenced blocks: a program (```zynml, ```zynml run for what shows only when it runs, or
+```zynml sanitize for what `--sanitize` finds) and all its messages (```text)."""
 
 import re
 from pathlib import Path
@@ -8,20 +8,20 @@ import pytest
 
 from tests.errors.conftest import diagnose
 
-_PAIR = re.compile(r"^```zynml( run)?\n(.*?)^```\n\s*^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PAIR = re.compile(r"^```zynml( run| sanitize)?\n(.*?)^```\n\s*^```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def _cases() -> list[object]:
     found = []
     for page in sorted(Path(__file__).parent.glob("*.md")):
         for number, (run, program, expected) in enumerate(_PAIR.findall(page.read_text(encoding="utf-8")), 1):
-            found.append(pytest.param(bool(run), program, expected, page.stem, id=f"{page.stem}-{number}"))
+            found.append(pytest.param(run.strip(), program, expected, page.stem, id=f"{page.stem}-{number}"))
     return found
 
 
 @pytest.mark.parametrize(("run", "program", "expected", "code"), _cases())
-def test_program_is_refused_with_these_messages(run: bool, program: str, expected: str, code: str) -> None:
-    assert diagnose(program, run) == expected.rstrip("\n")
+def test_program_is_refused_with_these_messages(run: str, program: str, expected: str, code: str) -> None:
+    assert diagnose(program, bool(run), run == "sanitize") == expected.rstrip("\n")
     assert not code.isdigit() or f"ZYN{code}" in expected
 
 
