@@ -1,50 +1,15 @@
-"""Programs on the emulator: what a GPU would run, on a machine without one, with the CPU's results."""
-
-from pathlib import Path
+"""Kernels on the emulator: what a GPU would run, on a machine without one, gives what NumPy gives."""
 
 import numpy as np
 import pytest
 
 import zynml
-
-KERNELS = Path(__file__).parent.parent / "bench" / "kernels.zynml"
-
-
-def f32(*shape: int) -> np.ndarray:
-    return np.random.default_rng(len(shape) + sum(shape)).standard_normal(shape).astype(np.float32)
+from tests.kernels.device_kernels import KERNELS, check
 
 
-INPUTS = {
-    "relu": (f32(1003),),
-    "gelu": (f32(300),),
-    "transpose": (f32(13, 25),),
-    "total": (f32(1003),),
-    "column_sums": (f32(33, 10),),
-    "argmax": (f32(1007),),
-    "matmul": (f32(10, 7), f32(7, 33)),
-    "batched": (f32(3, 5, 4), f32(3, 4, 7)),
-    "conv2d": (f32(1, 2, 5, 7), f32(3, 2, 3, 3)),
-    "depthwise": (f32(1, 3, 6, 7), f32(3, 3, 3)),
-    "attention": (f32(2, 5, 4), f32(2, 7, 4), f32(2, 7, 4)),
-    "softmax": (f32(5, 33),),
-    "scan": (f32(300),),
-    "sort": (np.concatenate([f32(200), [np.nan, -0.0, 0.0, np.inf]]).astype(np.float32),),
-    "histogram": (np.random.default_rng(0).integers(0, 256, 1007).astype(np.uint8),),
-}
-
-
-@pytest.fixture(scope="module")
-def programs() -> tuple[zynml.CompiledProgram, zynml.CompiledProgram]:
-    return zynml.compile(KERNELS, device="emulator"), zynml.compile(KERNELS, device="cpu")
-
-
-@pytest.mark.parametrize("name", INPUTS)
-def test_every_kind_as_on_the_cpu(name: str, programs: tuple[zynml.CompiledProgram, zynml.CompiledProgram]) -> None:
-    emulated, native = (getattr(program, name)(*INPUTS[name]) for program in programs)
-    if isinstance(emulated, tuple):
-        assert emulated == native
-    else:
-        np.testing.assert_allclose(emulated, native, rtol=2e-5, atol=2e-5)
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_of_every_kind_give_what_numpy_gives(name: str) -> None:
+    check(KERNELS[name], "emulator", m=5)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 31, 100])
@@ -89,14 +54,3 @@ def f(x: tensor[N, i32]): tensor {
     with pytest.raises(zynml.ZynMLError) as caught:
         program.f(np.arange(64, dtype=np.int32))
     assert caught.value.codes == ("ZYN0411",)
-
-
-PROGRAMS = sorted((KERNELS.parent.parent / "programs" / "zynml").glob("*.zynml"))
-
-
-@pytest.mark.parametrize("program", [p for p in PROGRAMS if p.stem not in ("digits", "photo")], ids=lambda p: p.stem)
-def test_programs_print_what_they_state(program: Path) -> None:
-    """Each program of the gallery but the two whose work is too much for an interpreter."""
-    from zyntax.main import cli
-
-    assert cli.main(args=["test", str(program), "--device", "emulator"], prog_name="zyntax", standalone_mode=False) == 0

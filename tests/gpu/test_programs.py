@@ -1,4 +1,4 @@
-"""ZynML programs on a GPU give what they give on the CPU."""
+"""Kernels of every kind on a GPU give what NumPy gives; programs print what they state, each compute block beside the CPU."""
 
 from pathlib import Path
 
@@ -6,47 +6,24 @@ import numpy as np
 import pytest
 
 import zynml
-
-KERNELS = Path(__file__).parent.parent.parent / "bench" / "kernels.zynml"
-RNG = np.random.default_rng(3)
-
-
-def f32(*shape: int) -> np.ndarray:
-    return RNG.standard_normal(shape).astype(np.float32)
+from compiler.cuda_kernels import CudaBlock
+from tests.kernels.device_kernels import KERNELS, check
+from tests.programs.on_devices import PROGRAMS, beside_the_cpu
+from zyntax.main import cli
 
 
-INPUTS = {
-    "relu": (f32(100_003),),
-    "gelu": (f32(1000),),
-    "transpose": (f32(130, 257),),
-    "total": (f32(100_003),),
-    "column_sums": (f32(333, 100),),
-    "argmax": (f32(10_007),),
-    "matmul": (f32(100, 70), f32(70, 33)),
-    "batched": (f32(5, 31, 33), f32(5, 33, 17)),
-    "conv2d": (f32(2, 3, 13, 17), f32(4, 3, 3, 3)),
-    "depthwise": (f32(2, 3, 13, 17), f32(3, 3, 3)),
-    "attention": (f32(2, 33, 16), f32(2, 40, 16), f32(2, 40, 16)),
-    "softmax": (f32(33, 100),),
-    "scan": (f32(1000),),
-    "sort": (f32(10_007),),
-    "histogram": (RNG.integers(0, 256, 10_007).astype(np.uint8),),
-}
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_of_every_kind_give_what_numpy_gives(name: str, seed: int) -> None:
+    check(KERNELS[name], "cuda:0", m=(5, 33, 70)[seed], seed=seed)
 
 
-@pytest.fixture(scope="module")
-def programs() -> tuple[zynml.CompiledProgram, zynml.CompiledProgram]:
-    return zynml.compile(KERNELS, device="cuda:0"), zynml.compile(KERNELS, device="cpu")
-
-
-@pytest.mark.parametrize("name", INPUTS)
-def test_kernels_of_every_kind_as_on_the_cpu(name: str, programs: tuple[zynml.CompiledProgram, zynml.CompiledProgram]) -> None:
-    """The CPU's result is the reference, itself tested against NumPy; f32 may differ by the order of sums."""
-    on_gpu, on_cpu = (getattr(program, name)(*INPUTS[name]) for program in programs)
-    if isinstance(on_gpu, tuple):
-        assert on_gpu == on_cpu
-    else:
-        np.testing.assert_allclose(on_gpu, on_cpu, rtol=2e-5, atol=2e-4)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.stem)
+def test_programs_print_what_they_state(program: Path, tmp_path: Path) -> None:
+    with beside_the_cpu(CudaBlock) as blocks:
+        code = cli.main(args=["test", str(program), "--device", "cuda:0", "--render-dir", str(tmp_path)], prog_name="zyntax", standalone_mode=False)
+    assert not code
+    assert blocks
 
 
 def test_tensors_stay_on_the_device_between_blocks() -> None:

@@ -2,7 +2,8 @@
 size and layout, and the golden rule's bounds. Every launch runs on one, two and three threads, to the same bits; one that is small enough
 also runs in the interpreter, on the nest as the textbook wrote it.
 
-Set `ZYNTAX_EXHAUSTIVE=1` for every combination; else each dimension is walked in full with the others at a few points."""
+Set `ZYNTAX_EXHAUSTIVE=1` for every combination; else each dimension is walked in full with the others at a few points. Set
+`ZYNTAX_TEST_DEVICE=cuda:0` (or `emulator`) to run the same tests there: `ZYNTAX_TEST_DEVICE=cuda:0 pytest tests/kernels -n 8`."""
 
 import os
 
@@ -24,6 +25,9 @@ from runtime.tensor import Tensor
 from tests.lowering.helpers import run_lowered
 
 EXHAUSTIVE = bool(os.environ.get("ZYNTAX_EXHAUSTIVE"))
+
+DEVICE = os.environ.get("ZYNTAX_TEST_DEVICE")
+"""Where programs run, the CPU else. NumPy is the only reference on other devices."""
 
 SIZES = (0, 1, 3, 31, 33, 257, 1000, 1009)
 SMALL = tuple(size for size in SIZES if size <= 33)
@@ -105,7 +109,7 @@ def _poisoned(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
 
 @lru_cache(maxsize=4096)
 def compiled(text: str, **options: Any) -> zynml.CompiledProgram:
-    return zynml.compile(text, **options)
+    return zynml.compile(text, **{"device": DEVICE, **options})
 
 
 def launched(text: str, *values: Any, **options: Any) -> Any:
@@ -115,6 +119,8 @@ def launched(text: str, *values: Any, **options: Any) -> Any:
 
 def launched_with(program: zynml.CompiledProgram, *values: Any) -> Any:
     """As `launched`, for a program at hand."""
+    if DEVICE is not None:
+        return program.f(*values)
     with _interpreting():
         return program.f(*values)
 
