@@ -122,15 +122,16 @@ def _name(thread: "Thread") -> str:
 def _places(threads: "list[Thread]") -> Iterator[str]:
     """Warps of a block that stand at the same place, in words."""
     found: dict[str, list[int]] = {}
-    for thread in threads:
-        state = "has ended"
-        if thread.waiting is not None:
-            held = thread.waiting.values[0] if isinstance(thread.waiting.op, BarrierWait) else None
-            asked = f", parity {thread.waiting.values[1]}" if held is not None else ""
-            state = f"at `{print_instruction(thread.waiting.op)}`{f' ({held}{asked})' if held is not None else ''}"
-        warps = found.setdefault(state, [])
-        if thread.number // WARP not in warps:
-            warps.append(thread.number // WARP)
+    for start in range(0, len(threads), WARP):
+        warp = threads[start : start + WARP]
+        for state in dict.fromkeys(_state(thread) for thread in warp if thread.waiting is not None) or ["ended"]:
+            found.setdefault(state, []).append(start // WARP)
     for state, warps in found.items():
-        yield f"block {threads[0].block.index}, warp{'s' if len(warps) > 1 else ''} {', '.join(map(str, warps))} {state}"
+        yield f"block {threads[0].block.index}, warp{'s' if len(warps) > 1 else ''} {', '.join(map(str, warps))}: {state}"
+
+
+def _state(thread: "Thread") -> str:
+    assert thread.waiting is not None
+    op, values = thread.waiting.op, thread.waiting.values
+    return f"`{print_instruction(op)}`{f' ({values[0]}, parity {values[1]})' if isinstance(op, BarrierWait) else ''}"
 
