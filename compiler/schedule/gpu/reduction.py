@@ -66,18 +66,27 @@ def _over_warp(b: Builder, monoid: str, values: Sequence[Value], lanes: int, par
     is the first lane of the other half.)"""
     distance = 1
     while distance < lanes:
-        step = b.const(distance, "i32")
-        others = [b.emit(Shuffle(mode="xor", value=value, lane=step)).result for value in values]
-        if partial is not None:
-            thread, threads = partial
-            partner = b.op("xor", thread, b.const(distance, "index"))
-            there = b.op("lt", partner, b.const(threads, "index"))
-            nothing = identities(b, monoid, [dtype_of(value) for value in values])
-            others = [b.select(there, other, none) for other, none in zip(others, nothing, strict=True)]
+        others = _partners(b, values, distance) if partial is None else _partners_there(b, monoid, values, distance, *partial)
         values = combined(b, monoid, values, others)
         distance *= 2
     first = b.const(0, "i32")
     return [b.emit(Shuffle(mode="idx", value=value, lane=first)).result for value in values]
+
+
+def _partners(b: Builder, values: Sequence[Value], distance: int) -> list[Value]:
+    """The values of the lane whose number differs in this bit."""
+    step = b.const(distance, "i32")
+    return [b.emit(Shuffle(mode="xor", value=value, lane=step)).result for value in values]
+
+
+def _partners_there(b: Builder, monoid: str, values: Sequence[Value], distance: int, thread: Value, threads: int) -> list[Value]:
+    """The same, and the identity where there is no such lane."""
+    partner = b.op("xor", thread, b.const(distance, "index"))
+    there = b.op("lt", partner, b.const(threads, "index"))
+    lane = b.cast(b.op("rem", b.select(there, partner, thread), b.const(WARP, "index")), "i32")
+    nothing = identities(b, monoid, [dtype_of(value) for value in values])
+    read = [b.emit(Shuffle(mode="idx", value=value, lane=lane)).result for value in values]
+    return [b.select(there, other, none) for other, none in zip(read, nothing, strict=True)]
 
 
 def _one_by_one(b: Builder, monoid: str, through: Sequence[Value], count: int) -> list[Value]:
