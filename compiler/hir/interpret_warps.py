@@ -15,7 +15,7 @@ from compiler.hir.hopper import WarpgroupFence, WarpgroupWait
 from compiler.hir.instruction import Instruction
 from compiler.hir.interpret_warpgroups import finish_products
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
-from compiler.hir.types import Fragment, FragmentRole
+from compiler.hir.types import Fragment
 
 if TYPE_CHECKING:
     from compiler.hir.interpret_threads import Run
@@ -71,13 +71,7 @@ def _redux(op: Redux, lanes: list[int], values: Values) -> list[Any]:
 
 def _matrix(op: MmaLoad | MmaStore, fragment: Fragment, memory: Array, index: tuple[int, ...]) -> Array:
     """The fragment's matrix in memory, as a view: rows and columns as the fragment has them."""
-    match fragment.role:
-        case FragmentRole.A:
-            rows, columns = fragment.rows, fragment.depth
-        case FragmentRole.B:
-            rows, columns = fragment.depth, fragment.columns
-        case _:
-            rows, columns = fragment.rows, fragment.columns
+    rows, columns = fragment.shape
     plane: Array = memory[index[:-2]]
     down, across = index[-2:]
     high, wide = (rows, columns) if op.layout == "row" else (columns, rows)

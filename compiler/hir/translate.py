@@ -3,6 +3,8 @@ loops, tiles NumPy arrays aligned by axis name. `interpret.py` runs the result; 
 
 from typing import Any
 
+import numpy as np
+
 from compiler.hir import numbers
 from compiler.hir.affine import Affine
 from compiler.hir.control import Break, Call, Condition, Continue, For, If, Return, While, Yield
@@ -36,7 +38,7 @@ from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, GetSlot, GlobalRef, Load, MakeSlot, SetSlot, Store, mem_of
 from compiler.hir.module import Form, HirFunction, HirModule
 from compiler.hir.ring import RingFree, RingGet, RingMake, RingPut, ring_of
-from compiler.hir.types import HirType, Mem, Ring, Tile, is_float
+from compiler.hir.types import Fragment, HirType, Mem, Ring, Tile, is_float
 
 DEPTH = 18
 """Loops that Python's compiler takes inside one another, with two to spare."""
@@ -379,6 +381,8 @@ class Translator:
                 return self.tile_expression(op)
 
     def const(self, op: Const) -> str:
+        if isinstance(op.type, Fragment):
+            return self.constant(np.full(op.type.shape, float(op.value)))
         assert isinstance(op.type, Tile)
         dtype = op.type.dtype
         value = numbers.convert(op.value, "f64" if isinstance(op.value, float) else "i1" if isinstance(op.value, bool) else "i64", dtype)

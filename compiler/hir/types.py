@@ -193,6 +193,17 @@ class Fragment(HirType):
     depth: int
     dtype: str
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of this matrix of the three."""
+        match self.role:
+            case FragmentRole.A:
+                return self.rows, self.depth
+            case FragmentRole.B:
+                return self.depth, self.columns
+            case _:
+                return self.rows, self.columns
+
     def __str__(self) -> str:
         return f"fragment<{self.role.value}, {self.rows}x{self.columns}x{self.depth}, {self.dtype}>"
 

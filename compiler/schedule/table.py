@@ -85,6 +85,8 @@ class Table:
 
     block: tuple[int, ...] = (1,)
     """Threads of a block along x, y, z."""
+    tensor_cores: bool = False
+    """Whether sums of products go to the tensor cores."""
 
     def __getitem__(self, axis: str) -> AxisPlan:
         return next(plan for plan in self.plans if plan.axis == axis)

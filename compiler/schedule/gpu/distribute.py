@@ -10,6 +10,7 @@ Each loop of place "block" at the top becomes a launch."""
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For
@@ -21,6 +22,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space, Tile, is_float
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.staging import pass_on, staged_product
+from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
 from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.place import NotPlaceable, Placing, Region, Target
 from compiler.schedule.stages import Around, Group, Start, stages_of
@@ -129,7 +131,7 @@ class Distributing(Placing):
         key = (purpose, dtype, tuple(extents))
         if key not in self.memories:
             assert self.body is not None
-            type = Mem(dtype, extents, space=Space.SHARED, align=16)
+            type = Mem(dtype, extents, space=Space.SHARED, align=32)
             self.memories[key] = self.body.emit(SharedAlloc(type=type), "shared").result
         return self.memories[key]
 
@@ -160,8 +162,16 @@ class Distributing(Placing):
             return super().identity(target, region)
         if target.accumulator is not None:
             raise NotPlaceable("a contraction with an accumulator in a field")
+        fragments = self.fragments(target, region)
+        if fragments is not None:
+            return zeros(region.builder, target, fragments)
         kept = self.tile_axes([axis for axis in axes if axis not in target.over], region)
         return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, kept))]
+
+    def fragments(self, target: Contract, region: Region) -> Fragments | None:
+        """The tensor cores' part in a product; None: threads multiply."""
+        product = product_sum(target)
+        return fragments_of(self, target, product, region) if product is not None and self.table.tensor_cores else None
 
     def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
         if isinstance(target, Contract) and any(self.table[axis].tile > 1 for axis in target.over if axis in self.table):
@@ -170,7 +180,8 @@ class Distributing(Placing):
 
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
         if isinstance(target, Contract):
-            return accumulators
+            fragments = self.fragments(target, region)
+            return accumulators if fragments is None else collected(self, target, fragments, accumulators, region)
         values = super().combine_digits(target, accumulators, region)
         dims = {self.table[axis].dim: self.table[axis].threads for axis in target.over if self.table[axis].threads > 1}
         if dims and not self.threads:

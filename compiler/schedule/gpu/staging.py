@@ -14,7 +14,8 @@ from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.gpu import GridIndex, SyncThreads
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load
-from compiler.hir.types import Mem
+from compiler.hir.types import Mem, bytes_of
+from compiler.schedule.gpu.tensor_cores import multiplied
 from compiler.schedule.place import Region
 
 if TYPE_CHECKING:
@@ -23,16 +24,28 @@ if TYPE_CHECKING:
 PADDING = 1
 """Elements between rows of a shared tile, so that a column of it lies in different banks."""
 
+ROW_BYTES = 16
+"""The same for tensor cores, which want rows at multiples of that."""
+
 
 def staged_product(placing: "Distributing", target: Contract, accumulators: Sequence[Value], region: Region) -> list[Value]:
     """The accumulators with the products of this tile of the summed axes added."""
     b = region.builder
     over = [axis for axis in target.over if placing.plan(axis, region).tile > 1]
-    staged = [Staged(placing, side, operand, over, region) for side, operand in (("a", target.a), ("b", target.b))]
+    fragments = placing.fragments(target, region)
+    staged = [
+        Staged(placing, side, operand, over, region, fragments is not None) for side, operand in (("a", target.a), ("b", target.b))
+    ]
     for one in staged:
         one.put(b)
     b.emit(SyncThreads())
     extents = [placing.plan(axis, region).tile for axis in over]
+    if fragments is not None:
+        if fragments.row_axis not in staged[0].axes:
+            staged.reverse()
+        sums = multiplied(placing, fragments, *staged, depth=extents[0], sums=accumulators, b=b)
+        b.emit(SyncThreads())
+        return sums
     with b.loop("step", 0, prod(extents), carried=accumulators, unroll=4) as (body, loop):
         steps = _digits(body, loop.variable, extents)
         places = dict(zip(over, steps, strict=True))
@@ -54,19 +67,23 @@ def _digits(b: Builder, number: Value, extents: Sequence[int]) -> list[Affine]:
 
 
 class Staged:
-    """A tile of an operand in shared memory: summed axes first, the operand's own axes fastest."""
+    """A tile of an operand in shared memory: for threads, summed axes first and the operand's own axes fastest, so that neighbours read
+    neighbouring elements; for tensor cores, which take either, as it lies in memory."""
 
-    def __init__(self, placing: "Distributing", side: str, operand: Value, over: Sequence[str], region: Region) -> None:
+    def __init__(self, placing: "Distributing", side: str, operand: Value, over: Sequence[str], region: Region, whole: bool) -> None:
         names = placing.axes([operand])
         along = [axis for axis in over if axis in names]
         own = sorted((a for a in names if a not in over and placing.plan(a, region).tile > 1), key=placing.table.order)
-        self.axes = along + own
+        self.dtype = dtype_of(operand)
+        self.sum_fastest = whole and contiguous(operand, along[-1]) > contiguous(operand, own[-1])
+        self.axes = own + along if self.sum_fastest else along + own
         extents = [placing.plan(axis, region).tile for axis in self.axes]
         if len(extents) > 1:
-            extents[-1] += PADDING
+            extents[-1] += ROW_BYTES // bytes_of(self.dtype) if whole else PADDING
         self.memory = placing.shared_memory(side, dtype_of(operand), extents or [1])
-        self.spread, self.where = region, placing.one_of(placing.idle(self.axes), region.builder)
-        if not depends_on_reduction(operand, along) and placing.lookup(operand, region) is None:
+        if depends_on_reduction(operand, along) or placing.lookup(operand, region) is not None:
+            self.spread, self.where = region, placing.one_of(placing.idle(self.axes), region.builder)
+        else:
             self.spread, self.where = side_by_side(placing, operand, self.axes, region)
         self.value = placing.masked(placing.value(operand, self.spread), 0, along, self.spread)
 
@@ -113,7 +130,7 @@ def side_by_side(placing: "Distributing", operand: Value, axes: Sequence[str], r
     spread = region.inside(b, axes)
     rest = b.emit(GridIndex(operator="thread_idx", dim="x")).result
     left = placing.table.threads
-    for axis in sorted(axes, key=lambda axis: -_contiguous(operand, axis)):
+    for axis in sorted(axes, key=lambda axis: -contiguous(operand, axis)):
         extent = placing.plan(axis, region).tile
         threads = min(extent, left)
         registers = extent // threads
@@ -129,7 +146,7 @@ def side_by_side(placing: "Distributing", operand: Value, axes: Sequence[str], r
     return spread, (b.op("eq", rest, b.const(0, "index")) if left > 1 else None)
 
 
-def _contiguous(operand: Value, axis: str) -> int:
+def contiguous(operand: Value, axis: str) -> int:
     """How many loads behind an operand step to the next element along the axis, less those that step further."""
     votes = 0
     waiting: list[Instruction | None] = [operand.source]

@@ -8,15 +8,15 @@ what is in registers.
 
 Maps have no table here: one thread an element is the fastest they can be."""
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
-from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.field import axes_contiguous
+from compiler.schedule.gpu.tensor_cores import multiplies
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 
@@ -27,6 +27,9 @@ SQUARE = 16
 
 PRODUCT_REGISTERS = 4
 """Rows and columns of a product that a thread has: 16 accumulators, 8 reads of shared memory for 16 products."""
+
+TALL_REGISTERS = 8
+"""Rows of a thread where tensor cores multiply: larger tiles, each element of them used more often."""
 
 SUM_STEP = 16
 """Elements of a summed axis that are in shared memory at a time."""
@@ -135,16 +138,18 @@ def _product_table(field: HirFunction, facts: _Facts) -> Table | None:
         if sides.setdefault(m, dim) != dim or sides.setdefault(n, 1 - dim) != 1 - dim:
             return None
     plans: dict[str, AxisPlan] = {}
+    tensor_cores = any(isinstance(product.op, Contract) and multiplies(product.op) for product in facts.products)
     for axis, dim in sides.items():
         block = axis in facts.common
-        registers = PRODUCT_REGISTERS if block or axis in facts.reduced else WIDEST_RESULT
+        tall = tensor_cores and dim == 1 and len(facts.products) == 1
+        registers = (TALL_REGISTERS if tall else PRODUCT_REGISTERS) if block or axis in facts.reduced else WIDEST_RESULT
         registers = _fitting(field, axis, registers)
         plans[axis] = AxisPlan(axis, "block" if block else "time", registers, threads=SQUARE, dim=dim)
     for product in facts.products:
         free = [axis for axis in product.k if axis not in plans]
         if free:
             along = max(free, key=lambda axis: (axis in facts.contiguous, field.axes[axis].value or THREADS))
-            plans[along] = AxisPlan(along, "time", SUM_STEP)
+            plans[along] = AxisPlan(along, "time", 2 * SUM_STEP if tensor_cores else SUM_STEP)
     for axis in field.axes:
         plans.setdefault(axis, AxisPlan(axis, "block" if axis in facts.common else "time"))
     own = set(sides)
@@ -153,7 +158,9 @@ def _product_table(field: HirFunction, facts: _Facts) -> Table | None:
         field.axes, key=lambda a: (a not in facts.common, a in summed, a in summed and a not in own, plans[a].registers > 1 and a in summed)
     )
     reasons = [f"rows and columns {', '.join(own)} are tiles of a block; the sum goes through shared memory"]
-    return Table([evolve(plans[axis]) for axis in order], reasons, (SQUARE, SQUARE))
+    if tensor_cores:
+        reasons.append("tensor cores multiply: products of these types are exact, and summed as the nest sums them")
+    return Table([plans[axis] for axis in order], reasons, (SQUARE, SQUARE), tensor_cores)
 
 
 def _chosen(axes: tuple[str, ...], field: HirFunction, sides: dict[str, int]) -> str:
@@ -168,7 +175,3 @@ def _fitting(field: HirFunction, axis: str, registers: int) -> int:
     while extent is not None and registers > 1 and (registers // 2) * SQUARE >= extent:
         registers //= 2
     return registers
-
-
-def varies(value: Value) -> set[str]:
-    return {name for name, _ in union_axes(value)}
