@@ -2,6 +2,16 @@
 
 from compiler.codes.entry import code
 
+_SLOW = """let x = tensor([0.5])
+let f = compute(x) @async @kernel(reduce, +) {
+    for i in 0..N:
+        var s = x[i]
+        for k in 0..100_000_000:
+            s = s * s + 0.25
+        yield s
+}
+"""
+
 CODES = (
     code(
         "0801",
@@ -74,6 +84,15 @@ CODES = (
         "0809",
         "interrupted",
         """The run was stopped from outside, by Ctrl-C or a signal. The exit code is 130.""",
+    ),
+    code(
+        "0810",
+        "not ready in time",
+        """The time of `await f timeout 1s` is over, and the value is not there. `else` behind it says what to use instead. Which of
+        the two happens depends on the machine: a program whose result must not leaves the limit out.""",
+        _SLOW + "let y = await f timeout 0ms\n",
+        _SLOW + "let y = await f timeout 0ms else 0.0\n",
+        runs=True,
     ),
     code(
         "0901",

@@ -25,4 +25,12 @@ CODES = (
         "let x = zeros(8)\ncompute(x) {\n    for i in 0..N:\n        out[i] = x[i]\n}\n",
         "mut x = zeros(8)\ncompute(mut x) {\n    for i in 0..N:\n        x[i] = 1.0\n}\n",
     ),
+    code(
+        "0605",
+        "a future that nobody awaits",
+        """An `@async` block gives a future, and nothing asks for its value. The block still runs, and what goes wrong in it shows when the
+        program ends.""",
+        "let x = zeros(8)\nlet f = compute(x) @async {\n    for i in 0..N:\n        out[i] = x[i]\n}\n",
+        "let x = zeros(8)\nlet f = compute(x) @async {\n    for i in 0..N:\n        out[i] = x[i]\n}\nlet y = await f\n",
+    ),
 )

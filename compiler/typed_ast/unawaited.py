@@ -4,7 +4,20 @@ still runs, and its faults show when the program ends."""
 from collections.abc import Iterator
 
 from compiler.diagnostics import Diagnostic, Severity
-from compiler.typed_ast.nodes import BindingPattern, Block, Compute, Expression, ExpressionStatement, For, Let, Name, Node, Program, While
+from compiler.typed_ast.nodes import (
+    BindingPattern,
+    Block,
+    Compute,
+    Expression,
+    ExpressionStatement,
+    For,
+    Let,
+    Name,
+    NamedTypeSyntax,
+    Node,
+    Program,
+    While,
+)
 from compiler.typed_ast.types import FutureType, ListType, TupleType, Type
 from compiler.typed_ast.walk import walk
 
@@ -18,8 +31,17 @@ def unawaited(program: Program) -> Iterator[Diagnostic]:
             yield _warning("the value of this future is not awaited", value, "write `await` before it, or give it a name")
     for node in found:
         match node:
-            case Let(pattern=BindingPattern(name=name), value=Expression() as value) if name not in mentioned and _holds_future(value.type):
-                yield _warning(f"nobody awaits the future `{name}`", node.pattern, f"`await {name}` gives its value")
+            case Let(pattern=BindingPattern(name=name), annotation=annotation, value=Expression() as value):
+                stored = annotation is None or (isinstance(annotation, NamedTypeSyntax) and annotation.name == "Future")
+                if stored and name not in mentioned and _holds_future(value.type):
+                    what, hint = _words(value.type, name)
+                    yield _warning(f"nobody awaits the {what} `{name}`", node.pattern, hint)
+
+
+def _words(found: Type, name: str) -> tuple[str, str]:
+    if isinstance(found, FutureType):
+        return "future", f"`await {name}` gives its value"
+    return "futures", f"`await all({name})` gives their values"
 
 
 def _dropped(program: Program, nodes: list[Node]) -> Iterator[Expression]:

@@ -104,7 +104,7 @@ def test_a_workgroup_that_fits_is_within_the_limits(sizes: tuple[int, int, int])
 def test_all_faults_of_a_block_are_found() -> None:
     compute = nodes.Compute(
         body=nodes.Block(),
-        annotations=(nodes.Annotation(name="kernal"), nodes.Annotation(name="workgroup"), nodes.Annotation(name="async")),
+        annotations=(nodes.Annotation(name="kernal"), nodes.Annotation(name="workgroup"), nodes.Annotation(name="shape")),
     )
     _, faults = kernel_metadata(compute)
     assert [fault.code for fault in faults] == ["0401", "0204", "0109"]

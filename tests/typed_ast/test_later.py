@@ -17,7 +17,7 @@ PROGRAMS = {
     "a map": 'let ages = {"ann": 41}\nages["bob"] = 3\nfor name, age in ages { println(name + age) }\nprintln(ages.keys().foo)',
     "a result": "def f(): Result<i64, String> { 3 }\nlet x = f() + 1\nlet y: i64 = f()",
     "an async function": "async def f() { 1 }\nlet x = f() + 1",
-    "an annotation": "let x = zeros(3)\nlet y = compute(x) @async { for i in 0..N { out[i] = x[i] } }\ny.foo(y @ 3)",
+    "an annotation": "let x = zeros(3)\nlet y = compute(x) @parallel(data, axis=0) { for i in 0..N { out[i] = x[i] } }\ny.foo(y @ 3)",
 }
 
 

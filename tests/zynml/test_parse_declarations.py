@@ -155,7 +155,6 @@ def test_program_parameters_config_tests_and_render() -> None:
         ("let s = stream src |> map(f)", "`stream`"),
         ('let i = import image("a.png") as Image', "`import image(...)` as a value"),
         ('let m = model("f") { key: v }', "a `model` with options"),
-        ("let r = await f timeout 1s else d", "`await ... timeout`"),
     ],
 )
 def test_syntax_that_nothing_executes_yet_is_parsed(text: str, feature: str) -> None:

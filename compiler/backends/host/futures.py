@@ -73,12 +73,10 @@ def _within(limit: int | None, has_else: bool, wait: Callable[[float | None], An
             return LATE
         assert limit is not None
         hint = "`timeout ... else value` says what to use instead"
-        raise LibraryFault("0810", f"not ready after {shown_duration(limit)}", hint) from None
+        raise LibraryFault("0810", f"not ready after {shown_duration(limit)}" if limit else "not ready yet", hint) from None
 
 
 def shown_duration(nanoseconds: int) -> str:
     """In the largest unit that needs no fraction: `1500ms`."""
-    if nanoseconds == 0:
-        return "0s"
     unit = next(unit for unit, size in reversed(NANOSECONDS.items()) if nanoseconds % size == 0)
     return f"{nanoseconds // NANOSECONDS[unit]}{unit}"
