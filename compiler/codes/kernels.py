@@ -143,4 +143,11 @@ CODES = (
         "    let t = thread_idx().x\n    let next = warp_shuffle_down(x[t], 1)\n    if t < 16:\n        out[t] = next\n}\n",
         sanitize=True,
     ),
+    code(
+        "0416",
+        "threads wait for each other",
+        """No thread of a launch can go on: each waits at a counting barrier (`mbar.wait`), for its warpgroup, cluster or grid, or for
+        registers, and what it waits for doesn't come. Kernels made from loops have no such waits; schedules and kernels written in HIR
+        do. The emulator finds it, and says where each warp stands; on a GPU the launch would never end.""",
+    ),
 )
