@@ -1,67 +1,19 @@
 """The math library: dense sweeps against NumPy in long double (x87, 64 bits of mantissa), and the corner cases."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from cpu_runs import NUMPY, pointwise, run
 
 from compiler.hir.module import HirFunction
-
-LONG = np.longdouble
-needs_long_double = pytest.mark.skipif(np.finfo(LONG).nmant < 63, reason="no wider float to compare with")
-SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 2.0, 5e-324, 1e-310, 1e-45, 1e-40, 3e38, 1e308, -1e-300, -3e38]
-
-
-def _erf(x: np.ndarray) -> np.ndarray:
-    return np.array([math.erf(float(v)) for v in x], LONG)
-
-
-# name: reference, ranges (None: all positive floats), ulp allowed in f32 and f64
-TABLE: dict[str, tuple[Callable, tuple, float, float]] = {
-    "exp": (np.exp, ((-120, 120), (-1, 1), (-760, 760)), 1.01, 1.01),
-    "exp2": (np.exp2, ((-160, 140), (-1, 1), (-1100, 1100)), 1.0, 1.0),
-    "log": (np.log, (None, (0.5, 2)), 1.0, 1.0),
-    "log2": (np.log2, (None, (0.5, 2)), 1.0, 1.0),
-    "sin": (np.sin, ((-4, 4), (-1e6, 1e6), (-1e15, 1e15)), 1.5, 1.0),
-    "cos": (np.cos, ((-4, 4), (-1e6, 1e6), (-1e15, 1e15)), 1.5, 1.0),
-    "tan": (np.tan, ((-4, 4), (-1e6, 1e6)), 1.0, 2.5),
-    "asin": (np.arcsin, ((-1, 1), (-1e-3, 1e-3)), 1.0, 1.0),
-    "acos": (np.arccos, ((-1, 1), (0.99, 1)), 1.0, 1.0),
-    "atan": (np.arctan, ((-5, 5), None), 2.0, 2.0),
-    "sinh": (np.sinh, ((-1, 1), (-95, 95), (-715, 715)), 2.5, 2.5),
-    "cosh": (np.cosh, ((-1, 1), (-95, 95), (-715, 715)), 2.0, 2.0),
-    "tanh": (np.tanh, ((-1, 1), (-25, 25)), 2.5, 2.5),
-    "erf": (_erf, ((-1, 1), (-6, 6)), 1.5, 1.5),
-}
+from tests.math_references import LONG, SPECIAL, TABLE, assert_near, needs_long_double, sweep
 
 
 def evaluate(function: HirFunction, *inputs: np.ndarray) -> np.ndarray:
     out = np.empty_like(inputs[0])
     assert run(function, [len(out), *inputs, out]) is None
     return out
-
-
-def assert_near(found: np.ndarray, exact: np.ndarray, ulp: float, *at: np.ndarray) -> None:
-    """Within `ulp` units in the last place; infinities and NaN as the exact value rounds to."""
-    with np.errstate(all="ignore"):
-        rounded = exact.astype(found.dtype)
-        unit = np.spacing(np.abs(rounded)).astype(LONG)
-        wrong = np.abs(found.astype(LONG) - exact) > ulp * unit
-        finite = np.isfinite(rounded)
-        same = (found == rounded) | (np.isnan(found) & np.isnan(rounded))
-        wrong = np.where(finite, wrong | ~np.isfinite(found), ~same)
-    bad = np.flatnonzero(wrong)
-    assert not len(bad), f"{len(bad)} wrong, at {[x[bad[:3]] for x in at]}: {found[bad[:3]]}, not {exact[bad[:3]]}"
-
-
-def sweep(bounds: tuple[float, float] | None, dtype: str, count: int) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    if bounds is not None:
-        return rng.uniform(*bounds, count).astype(NUMPY[dtype])
-    word, top = (np.uint32, 2**31 - 2**23) if dtype == "f32" else (np.uint64, 2**63 - 2**52)
-    return rng.integers(0, top, count).astype(word).view(NUMPY[dtype])
 
 
 @needs_long_double
@@ -71,7 +23,7 @@ def test_within_the_stated_ulp(name: str, dtype: str) -> None:
     reference, ranges, single, double = TABLE[name]
     function = pointwise(lambda b, x: b.op(name, x), [dtype], dtype, "simd")
     for bounds in ranges:
-        x = sweep(bounds, dtype, 20_000 if name == "erf" else 100_000)
+        x = sweep(bounds, NUMPY[dtype], 20_000 if name == "erf" else 100_000)
         with np.errstate(all="ignore"):
             assert_near(evaluate(function, x), reference(x.astype(LONG)), single if dtype == "f32" else double, x)
 
@@ -94,7 +46,7 @@ def test_corner_cases(name: str, dtype: str, form: str) -> None:
 @pytest.mark.parametrize("form", ("simd", "tile"))
 @pytest.mark.parametrize("dtype", ("f32", "f64"))
 def test_sines_of_huge_numbers(dtype: str, form: str) -> None:
-    x = sweep(None, dtype, 20_000)
+    x = sweep(None, NUMPY[dtype], 20_000)
     for name in ("sin", "cos", "tan"):
         function = pointwise(lambda b, v, n=name: b.op(n, v), [dtype], dtype, form)
         # x87 reduces by a pi of 66 bits past 2**63: the C library in f64 is the reference there
