@@ -58,9 +58,10 @@ class LoadedLaunch:
     signature: tuple[str, ...]
     where: str
 
-    def plan(self, grid: Sequence[int]) -> LaunchPlan:
+    def plan(self, grid: Sequence[int], shared: int = 0) -> LaunchPlan:
+        """A launch of this grid; `shared`: bytes of dynamic shared memory besides those that the kernel fixes."""
         block = self.entry.block or (1, 1, 1)
-        return LaunchPlan(self.kernel, self.signature, grid, block, shared=self.entry.dynamic_bytes, where=self.where)
+        return LaunchPlan(self.kernel, self.signature, grid, block, shared=self.entry.dynamic_bytes + shared, where=self.where)
 
 
 @define(eq=False)
@@ -220,11 +221,14 @@ def planned(loaded: LoadedKernel, given: Mapping[str, Any], compute: nodes.Compu
             workspaces.append(_shared(mem, known))
         plans: dict[tuple[int, int], LaunchPlan] = {}
         for number, after in kernel.launches.steps(known):
-            blocks = kernel.launches.launches[number].blocks(known)
+            launch = kernel.launches.launches[number]
+            blocks = launch.blocks(known)
             if blocks <= 0:
                 continue
             if (number, blocks) not in plans:
-                plans[number, blocks] = loaded.launches[number].plan((blocks, 1, 1))
+                limits = loaded.gpu.device.properties
+                shared = launch.shared_bytes(known, limits.shared_per_block_opt_in, limits.name)
+                plans[number, blocks] = loaded.launches[number].plan((blocks, 1, 1), shared)
             steps.append(Step(plans[number, blocks], number, after))
     results = tuple(
         None if one.input is not None else Memory.of(shapes[one.copy_of] if one.copy_of else sizes.results[number], one.dtype.value)

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from attrs import Factory, define
 
+from compiler.backends.nvptx.target import gpu_target
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.fault import KernelFault
 from compiler.hir.instruction import Value
 from compiler.hir.interpret import interpret
 from compiler.hir.module import FaultSite, Form, HirFunction
 from compiler.hir.sanitize import Watch
+from compiler.hir.shared_memory import over_limit
 from compiler.hir.types import Mem
 from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.launching import grid_of, tensor_arrays, value_of
@@ -28,8 +30,10 @@ from compiler.signatures import signature_of
 from compiler.typed_ast import nodes
 from runtime.tensor import numpy_dtype
 
-
 Report = Callable[[tuple[Diagnostic, ...]], None]
+
+EMULATED = gpu_target("sm_90")
+"""Whose limits the emulator keeps."""
 
 
 @define(eq=False)
@@ -73,6 +77,9 @@ class EmulatedBlock:
             kernel = self._kernels[signature] = thread_kernel(block.kernel_for(signature), block.compute)
         return emulate(kernel, values, block.compute, self.report)
 
+    def beside(self, values: Mapping[str, Any]) -> None:
+        """The interpreter is Python like the program: it gains nothing from another thread."""
+
 
 def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Compute, report: Report | None = None) -> Any:
     """Runs the launches in the interpreter and gives the block's value. Inputs that the block updates change only when all went
@@ -94,6 +101,8 @@ def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Comp
     workspaces = [array for array, argument in zip(arguments, plan.arguments, strict=True) if isinstance(argument, WorkspaceArgument)]
     try:
         if kernel.launches is None:
+            if (over := over_limit(kernel.built.lowered.function, EMULATED.shared_limit, str(EMULATED))) is not None:
+                raise ZyntaxError(over)
             _interpret(kernel.built.lowered.function, arguments, watch, workspaces, tuple(grid_of(kernel.built, shapes, sizes)))
         elif not sizes.ordinary:
             interpret(kernel.built.nest, arguments)  # no schedule counts on such sizes: the loops as written
@@ -104,7 +113,7 @@ def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Comp
                 launch = kernel.launches.launches[number]
                 blocks = launch.blocks(known)
                 if blocks > 0:
-                    given_bytes = launch.shared_bytes(known)
+                    given_bytes = launch.shared_bytes(known, EMULATED.shared_limit, str(EMULATED))
                     _interpret(launch.function, [*arguments, *shared, *extra], watch, [*workspaces, *shared], (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
         raise ZyntaxError(*_found(watch, compute), _diagnostic(fault, kernel.built.lowered.function.sites, compute)) from None

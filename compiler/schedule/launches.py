@@ -5,15 +5,17 @@ from math import prod
 
 from attrs import frozen
 
+from compiler.diagnostics import ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Const, Index
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
+from compiler.hir.shared_memory import SharedUse, laid_out, over_limit
 from compiler.hir.types import Mem
 from compiler.schedule.merge_sort import passes
 
-SHARED_ALIGN = 16
-"""Of each shared memory whose size only the launch knows, in bytes: what the widest access wants."""
+SHARED_ALIGN = SharedUse("", 0).align
+"""Of each shared memory whose size only the launch knows, in bytes."""
 
 
 @frozen
@@ -24,8 +26,8 @@ class SharedVariable:
     dims: tuple[Affine, ...]
     width: int
 
-    def bytes(self, sizes: Mapping[str, int]) -> int:
-        return -(-prod(max(0, dim.evaluate(sizes.__getitem__)) for dim in self.dims) * self.width // SHARED_ALIGN) * SHARED_ALIGN
+    def use(self, sizes: Mapping[str, int]) -> SharedUse:
+        return SharedUse(self.name, prod(max(0, dim.evaluate(sizes.__getitem__)) for dim in self.dims) * self.width)
 
 
 @frozen
@@ -46,10 +48,14 @@ class Launch:
         known = self._known(sizes)
         return prod(max(0, count.evaluate(known.__getitem__)) for count in self.counts)
 
-    def shared_bytes(self, sizes: Mapping[str, int]) -> int:
-        """Bytes of dynamic shared memory a block."""
+    def shared_bytes(self, sizes: Mapping[str, int], limit: int, device: str) -> int:
+        """Bytes of dynamic shared memory a block. Raises ZyntaxError (0503) where a block on the device can't have that, its other
+        shared memory, or both."""
         known = self._known(sizes) if self.shared else {}
-        return sum(variable.bytes(known) for variable in self.shared)
+        uses = [variable.use(known) for variable in self.shared]
+        if (over := over_limit(self.function, limit, device, uses)) is not None:
+            raise ZyntaxError(over)
+        return laid_out(uses)
 
     def _known(self, sizes: Mapping[str, int]) -> dict[str, int]:
         known = dict(sizes)

@@ -165,6 +165,7 @@ class Start:
         made.kernel_info = HirKernelInfo(
             kernel_type=info.kernel_type,
             launch_bounds=LaunchBounds(self.threads),
+            shared_memory_bytes=info.shared_memory_bytes,
             max_registers=info.max_registers,
             workgroup=self.block,
         )

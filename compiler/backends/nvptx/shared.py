@@ -4,15 +4,14 @@ for that; and views of the dynamic block."""
 from compiler.backends.llvm.frame import Memory
 from compiler.backends.llvm.types import I8, I64, pointer
 from compiler.backends.llvm.writer import Value, constant
-from compiler.backends.nvptx.access import elements_of, symbol_of
+from compiler.backends.nvptx.access import symbol_of
 from compiler.backends.nvptx.frame import Frame
 from compiler.backends.nvptx.target import GpuTarget
-from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.diagnostics import ZyntaxError
 from compiler.hir.gpu import DynamicShared, SharedAlloc
 from compiler.hir.hopper import BarrierMake
-from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Barrier, bytes_of
+from compiler.hir.shared_memory import above, laid_out, over_limit, shared_use, shared_uses
 
 STATIC_LIMIT = 48 * 1024
 DYNAMIC = "zyn_dynamic_shared"
@@ -20,47 +19,23 @@ _ALIGN = 1024
 """Of the dynamic block: what swizzled tiles want."""
 
 
-def _size(op: SharedAlloc | BarrierMake) -> tuple[int, int]:
-    """Bytes and alignment."""
-    if isinstance(op, BarrierMake):
-        assert isinstance(op.type, Barrier)
-        return 8 * op.type.count, 8
-    count = elements_of(op.type)
-    assert count is not None, "the verifier wants constant extents"
-    return count * bytes_of(op.type.dtype), max(op.type.align, _ALIGN if op.type.swizzle else 16)
-
-
-def _above(place: int, align: int) -> int:
-    return -(-place // align) * align
-
-
-def _operations(function: HirFunction) -> list[Instruction]:
-    return [op for top in function.body.body for op in top.walk()]
-
-
 def plan(function: HirFunction, target: GpuTarget) -> int:
     """Bytes of all allocations, one behind the other; 0503 when the target's blocks have less."""
-    total = 0
-    for op in _operations(function):
-        if isinstance(op, SharedAlloc | BarrierMake):
-            size, align = _size(op)
-            total = _above(total, align) + size
-    if total > target.shared_limit:
-        message = f"`{function.name}` asks for {total} bytes of shared memory a block; `{target}` has {target.shared_limit}"
-        raise ZyntaxError(Diagnostic("0503", message, hint="make the tiles smaller"))
-    return total
+    if (over := over_limit(function, target.shared_limit, str(target))) is not None:
+        raise ZyntaxError(over)
+    return laid_out(shared_uses(function))
 
 
 def shared_block(frame: Frame, op: SharedAlloc | BarrierMake) -> Value:
     """Where an allocation lies."""
     kernel = frame.kernel
-    size, align = _size(op)
-    place = _above(kernel.shared_bytes, align)
-    kernel.shared_bytes = place + size
+    use = shared_use(op)
+    place = above(kernel.shared_bytes, use.align)
+    kernel.shared_bytes = place + use.bytes
     if kernel.shared_in_dynamic:
         return frame.w.offset(_dynamic_base(frame), constant(I64, place), I8)
     symbol = kernel.module.unique(f"{kernel.symbol}_{symbol_of(op.result.name)}").replace(".", "_")
-    kernel.module.globals.append(f"@{symbol} = internal addrspace(3) global [{size} x i8] poison, align {align}")
+    kernel.module.globals.append(f"@{symbol} = internal addrspace(3) global [{use.bytes} x i8] poison, align {use.align}")
     return Value(pointer(3), f"@{symbol}")
 
 

@@ -37,6 +37,7 @@ class Cooperation:
             self.one(op, b)
 
     def one(self, op: Instruction, b: Builder) -> None:
+        b.span = op.span or b.span
         if op in self.barriers.before:
             b.emit(SyncThreads())
         if isinstance(op, For) and op in self.spreads:
@@ -73,7 +74,7 @@ class Cooperation:
         size = out.const(bytes_of(mem.dtype), "index")
         for dim in dims:
             size = out.mul(size, out.index(dim))
-        self.behind = self.behind + Affine.of(size.name).ceildiv(SHARED_ALIGN) * SHARED_ALIGN
+        self.behind = offset + Affine.of(size.name).ceildiv(SHARED_ALIGN) * SHARED_ALIGN
         return out.emit(DynamicShared(offset=offset, type=type), value.name).result
 
     def structured(self, op: Instruction, b: Builder) -> None:

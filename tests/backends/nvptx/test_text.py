@@ -167,8 +167,10 @@ def test_more_shared_memory_than_the_target_has_is_refused(arch: str, limit: int
     with pytest.raises(ZyntaxError) as raised:
         compiled(shared(limit // 4 + 1).finish(), arch)
     (diagnostic,) = raised.value.diagnostics
-    message = f"`f` asks for {limit + 4} bytes of shared memory a block; `{arch}` has {limit}"
-    assert (diagnostic.code, diagnostic.message, diagnostic.hint) == ("0503", message, "make the tiles smaller")
+    (use,) = diagnostic.notes
+    assert use.endswith(f" takes {limit + 4} bytes")
+    message = f"a block needs {limit + 4} bytes of shared memory; `{arch}` has {limit}"
+    assert (diagnostic.code, diagnostic.message, diagnostic.hint) == ("0503", message, f"make {use.split()[0]} smaller")
 
 
 def test_vectors_of_16_bytes_are_loaded_and_stored_whole() -> None:
