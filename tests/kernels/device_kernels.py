@@ -406,9 +406,13 @@ KERNELS = {
 def check(kernel: DeviceKernel, device: str, m: int, seed: int = 0) -> None:
     """Runs a kernel on a device for all its dtypes, sizes and layouts, paired anew for each seed. Raises AssertionError."""
     for dtype, layout, n in spread(kernel.dtypes, LAYOUTS, kernel.sizes, seed=seed):
-        inputs = kernel.inputs(dtype, n, m)
-        want = kernel.expected(*inputs)
-        try:
-            holds(compiled(kernel.program(dtype), device=device).f(*(laid_out(x, layout) for x in inputs)), want.value, want.magnitude, want.terms)
-        except (AssertionError, ZynMLError) as error:
-            raise AssertionError(f"{dtype}, {layout}, n={n}, m={m}: {error}") from error
+        check_one(kernel, device, dtype, n, m, layout)
+
+
+def check_one(kernel: DeviceKernel, device: str, dtype: str, n: int, m: int, layout: str = "contiguous") -> None:
+    inputs = kernel.inputs(dtype, n, m)
+    want = kernel.expected(*inputs)
+    try:
+        holds(compiled(kernel.program(dtype), device=device).f(*(laid_out(x, layout) for x in inputs)), want.value, want.magnitude, want.terms)
+    except (AssertionError, ZynMLError) as error:
+        raise AssertionError(f"{dtype}, {layout}, n={n}, m={m}: {error}") from error
