@@ -7,20 +7,19 @@
     ''')
     p.scale(np.ones(3, np.float32), 2.0)     # array([2., 2., 2.], dtype=float32)
 
-Arrays go in and come out without a copy; what a kernel updates (`compute(mut x)`) is updated in the caller's array."""
+Arrays go in and come out without a copy; what a kernel updates (`compute(mut x)`) is updated in the caller's array. Arrays of other
+libraries do too, on the host and on CUDA devices (see `crossing`)."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
 from compiler.driver import DriverOptions, Session
 from compiler.source import Source, Sources
 from compiler.typed_ast.kernel import OptimizationLevel
-from runtime.tensor import NAMES, Tensor
 from zynml.api import open_program, open_source
+from zynml.crossing import Crossing
 
 
 class ZynMLError(Exception):
@@ -139,47 +138,11 @@ class _errors:
 
 def _callable(name: str, function: Callable[..., Any], sources: Sources) -> Callable[..., Any]:
     def call(*values: Any, **named: Any) -> Any:
-        with _errors(sources):
-            return _out(function(*map(_in, values), **{key: _in(value) for key, value in named.items()}))
+        with _errors(sources), Crossing() as crossing:
+            given = [crossing.into(value) for value in values]
+            value = function(*given, **{key: crossing.into(value) for key, value in named.items()})
+            return crossing.out(value)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Function `{name}` of a ZynML program."
     return call
-
-
-def _in(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        if value.dtype.newbyteorder("=") not in NAMES or not value.dtype.isnative:
-            raise _no_counterpart(f"an array of NumPy type {value.dtype}", _KNOWN)
-        return Tensor(value)
-    if not isinstance(value, Tensor) and hasattr(value, "__dlpack__") and not isinstance(value, np.generic):
-        return Tensor(np.from_dlpack(value))
-    if isinstance(value, list):
-        return [_in(one) for one in value]
-    if isinstance(value, tuple):
-        return tuple(_in(one) for one in value)
-    if isinstance(value, np.generic) and value.dtype not in NAMES:
-        raise _no_counterpart(f"a number of NumPy type {value.dtype}", _KNOWN)
-    if type(value) is int and not -(1 << 63) <= value < 1 << 64:
-        raise ZyntaxError(Diagnostic("0807", f"{value} fits into no int of 64 bits"))
-    if value is not None and not isinstance(value, _PLAIN) and not callable(value):
-        raise _no_counterpart(f"a Python {type(value).__name__}", "numbers, text, arrays, lists, tuples and functions")
-    return value
-
-
-_PLAIN = (bool, int, float, str, np.generic, Tensor)
-_KNOWN = f"elements {', '.join(NAMES.values())}"
-
-
-def _no_counterpart(what: str, known: str) -> ZyntaxError:
-    return ZyntaxError(Diagnostic("0807", f"{what} has no counterpart", hint=f"programs know {known}"))
-
-
-def _out(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.array
-    if isinstance(value, list):
-        return [_out(one) for one in value]
-    if isinstance(value, tuple):
-        return tuple(_out(one) for one in value)
-    return value

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from runtime.cuda.array import Borrowed, DeviceArray
+from runtime.cuda.copies import from_host
 from runtime.cuda.device import CudaDevice
+from runtime.cuda.gpu import gpu
+from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import LEGACY, PER_THREAD, Stream
 from runtime.dlpack import CUDA, ON_DEVICE, Description, Taken, capsule_of, make_capsule
-from runtime.tensor import DTYPES, dtype_name
+from runtime.tensor import DTYPES, Array, dtype_name
 
 Export = dict[str, Any]
 
@@ -101,14 +104,34 @@ def import_cuda_array(source: Any, stream: Stream) -> DeviceArray:
     if strides is not None and any(stride % itemsize for stride in strides):
         raise ValueError("strides that are no multiple of the element's size are not supported")
     if pointer:
-        attribute = stream.device.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-        _require_device(stream.device, int(stream.device.call("cuPointerGetAttribute", attribute, pointer)))
+        _require_device(stream.device, _ordinal(stream.device, pointer))
     theirs = interface.get("stream")
     if theirs is not None and theirs != stream.number:
         stream.wait(_foreign_stream(stream.device, int(theirs)))
     owner = Borrowed(stream.device, source, stream)
     elements = None if strides is None else tuple(stride // itemsize for stride in strides)
     return DeviceArray(owner, int(pointer or 0), interface["shape"], dtype, stream, elements, bool(read_only))
+
+
+def ordinal_of(source: Any) -> int:
+    """The number of the device on which an array with a `__cuda_array_interface__` lies; 0 where it is empty and lies nowhere."""
+    pointer, _ = source.__cuda_array_interface__["data"]
+    return _ordinal(gpu(0).device, pointer) if pointer else 0
+
+
+def _ordinal(device: CudaDevice, pointer: int) -> int:
+    attribute = device.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(device.call("cuPointerGetAttribute", attribute, pointer))
+
+
+def give_back(remote: OnGpu, source: Any, written: Array | None) -> None:
+    """The end of our work on another library's array: what the host wrote instead goes to its memory, and whoever works on with it
+    waits for us."""
+    elements, gpu = remote.elements, remote.gpu
+    if written is not None and not elements.read_only:
+        from_host(elements, written, gpu.stream)
+    if elements.size:
+        callers_stream(source, gpu.device).wait(gpu.stream)
 
 
 def callers_stream(source: Any, device: CudaDevice) -> Stream:

@@ -50,7 +50,9 @@ class OnGpu:
         return self.elements.__dlpack_device__()
 
     def to_host(self) -> Any:
-        return to_host(self.elements)
+        fetched = to_host(self.elements)
+        fetched.flags.writeable = not self.elements.read_only
+        return fetched
 
 
 def upload(array: Array, gpu: Gpu, named: bool = False) -> OnGpu:

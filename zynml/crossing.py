@@ -1,0 +1,149 @@
+"""What crosses between Python and a program in one call: arrays of any library, in and out without a copy.
+
+On the host these are NumPy arrays and whatever speaks DLPack. An array on a CUDA device (DLPack or `__cuda_array_interface__`) is
+worked on where it lies, after what its library has under way there; when the call returns, the caller's stream waits for our work in
+turn. A call that was given such arrays gives tensors on the device back, which speak both protocols; else arrays of NumPy's."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import frozen
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaUnavailable
+from runtime.dlpack import ON_DEVICE, ON_HOST, import_host_array
+from runtime.tensor import NAMES, Tensor
+
+if TYPE_CHECKING:
+    from runtime.cuda.remote import OnGpu
+
+
+@frozen
+class Borrowed:
+    """Another library's array on a device, for the time of a call. `host_wrote`: the program asked for the elements on the host to
+    write to them; then they belong back."""
+
+    tensor: Tensor
+    remote: "OnGpu"
+    source: Any
+
+    @property
+    def host_wrote(self) -> bool:
+        return self.tensor.remote is not self.remote
+
+
+class Crossing:
+    """One call of a function: `into` for what it is given, `out` for what it gives, in a `with`."""
+
+    def __init__(self) -> None:
+        self.on_device = False
+        self.borrowed: list[Borrowed] = []
+
+    def __enter__(self) -> "Crossing":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:
+            if isinstance(error, CudaError):
+                raise error
+            self.give_back()
+        except CudaError as failure:
+            if error is None or error is failure:
+                code = "0804" if isinstance(failure, CudaOutOfMemory) else "0805"
+                raise ZyntaxError(Diagnostic(code, f"the device failed: {failure}")) from None
+
+    def give_back(self) -> None:
+        """The end of the work on other libraries' arrays."""
+        for one in self.borrowed:
+            from runtime.cuda.interop import give_back
+
+            give_back(one.remote, one.source, one.tensor.array if one.host_wrote else None)
+            one.tensor.remote = one.remote
+            one.tensor.changed_there()
+
+    # ---- in ----
+
+    def into(self, value: Any) -> Any:
+        """The program's value for one of Python's. Raises ZyntaxError for what programs don't have."""
+        match value:
+            case Tensor():
+                self.on_device = self.on_device or value.remote is not None
+                return value
+            case np.ndarray():
+                if value.dtype.newbyteorder("=") not in NAMES or not value.dtype.isnative:
+                    raise _no_counterpart(f"an array of NumPy type {value.dtype}", _KNOWN)
+                return Tensor(value)
+            case np.generic():
+                if value.dtype not in NAMES:
+                    raise _no_counterpart(f"a number of NumPy type {value.dtype}", _KNOWN)
+                return value
+            case list():
+                return [self.into(one) for one in value]
+            case tuple():
+                return tuple(self.into(one) for one in value)
+            case bool() | str() | float() | None:
+                return value
+            case int():
+                if not -(1 << 63) <= value < 1 << 64:
+                    raise ZyntaxError(Diagnostic("0807", f"{value} fits into no int of 64 bits"))
+                return value
+        if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
+            return self.array_of(value)
+        if callable(value):
+            return value
+        raise _no_counterpart(f"a Python {type(value).__name__}", "numbers, text, arrays, lists, tuples and functions")
+
+    def array_of(self, value: Any) -> Tensor:
+        """Another library's array as a tensor over its memory."""
+        kind = type(value).__name__
+        try:
+            if not hasattr(value, "__dlpack__"):
+                return self.borrow(value, None)
+            where, ordinal = (int(part) for part in value.__dlpack_device__())
+            if where in ON_HOST:
+                return Tensor(import_host_array(value))
+            if where in ON_DEVICE:
+                return self.borrow(value, ordinal)
+        except (BufferError, ValueError, TypeError, RuntimeError) as refusal:
+            raise ZyntaxError(Diagnostic("0807", f"this {kind} can't be taken: {refusal}", hint=_HINT)) from None
+        message = f"this {kind} lies on a device that programs can't use (DLPack's kind {where}, number {ordinal})"
+        raise ZyntaxError(Diagnostic("0501", message, hint="move it to the CPU or to a CUDA device first"))
+
+    def borrow(self, value: Any, ordinal: int | None) -> Tensor:
+        """A tensor over an array on a CUDA device."""
+        from runtime.cuda.gpu import gpu
+        from runtime.cuda.interop import import_array, ordinal_of
+        from runtime.cuda.remote import OnGpu
+
+        try:
+            found = gpu(ordinal_of(value) if ordinal is None else ordinal)
+        except CudaUnavailable as refusal:
+            message = f"this {type(value).__name__} lies on a CUDA device, which programs can't use here: {refusal.reason}"
+            raise ZyntaxError(Diagnostic("0501", message)) from None
+        remote = OnGpu(import_array(value, found.stream), found, named=True)
+        tensor = Tensor(None, remote)
+        self.on_device = True
+        self.borrowed.append(Borrowed(tensor, remote, value))
+        return tensor
+
+    # ---- out ----
+
+    def out(self, value: Any) -> Any:
+        """Python's value for one of the program's."""
+        match value:
+            case Tensor():
+                stays = self.on_device and (value.remote is not None or any(value is one.tensor for one in self.borrowed))
+                return value if stays else value.array
+            case list():
+                return [self.out(one) for one in value]
+            case tuple():
+                return tuple(self.out(one) for one in value)
+        return value
+
+
+_KNOWN = f"elements {', '.join(NAMES.values())}"
+_HINT = f"programs know arrays of {_KNOWN}"
+
+
+def _no_counterpart(what: str, known: str) -> ZyntaxError:
+    return ZyntaxError(Diagnostic("0807", f"{what} has no counterpart", hint=f"programs know {known}"))
