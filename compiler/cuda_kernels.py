@@ -3,7 +3,7 @@ signature, assembled where the assembler is installed, and launched on the devic
 host reads them."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -52,6 +52,18 @@ class CudaBlock:
             raise ZyntaxError(Diagnostic("0804", f"out of memory on the device: {error}", self.block.compute.span)) from None
         except (CudaError, CudaRefused) as error:
             raise ZyntaxError(Diagnostic("0805", f"the device failed: {error}", self.block.compute.span)) from None
+
+    def beside(self, values: Mapping[str, Any]) -> Callable[[], Any]:
+        """The call for another thread, on a stream of its own, planned; it ends when the device is done. Raises ZyntaxError."""
+        self.call_for({name: self.prepared(value) for name, value in values.items()})
+        stream = self.gpu.new_stream()
+
+        def run() -> Any:
+            value = self(values, stream)
+            stream.synchronize()
+            return value
+
+        return run
 
     def prepared(self, value: Any) -> Any:
         """A tensor where the value stands for one, and one without gaps where it is sent to the GPU."""

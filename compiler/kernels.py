@@ -20,7 +20,7 @@ from compiler.backends.cpu.native import NativeKernel
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.control import For
 from compiler.hir.module import Form, HirFunction, OptimizationLevel
-from compiler.launching import launch
+from compiler.launching import launch, tensor_arrays
 from compiler.lowering.compute import lower_compute
 from compiler.lowering.kernel import (
     LoweredKernel,
@@ -186,6 +186,13 @@ class ComputeBlock:
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """Compiles if this is a new signature, and runs. Raises ZyntaxError."""
         return launch(self.kernel_of(values), values, self.options.threads, self.compute)
+
+    def beside(self, values: Mapping[str, Any]) -> Callable[[], Any]:
+        """The launch for another thread: compiled, its sizes checked. Raises ZyntaxError."""
+        kernel = self.kernel_of(values)
+        arrays, scalars = tensor_arrays(values)
+        kernel.native_for(kernel.sizes({name: array.shape for name, array in arrays.items()}, scalars)).prepare()
+        return lambda: launch(kernel, values, self.options.threads, self.compute)
 
     def kernel_of(self, values: Mapping[str, Any]) -> BuiltKernel:
         """The kernel for these inputs. Raises ZyntaxError."""

@@ -43,10 +43,14 @@ class Future:
         """Whether `value` would answer at once."""
         return self.source.done()
 
+    def ready(self, seconds: float | None = None) -> bool:
+        """Waits until it is done, at most so long, and says whether it is."""
+        return self.source.done() or bool(concurrent.futures.wait((self.source,), seconds).done)
+
     def value(self, seconds: float | None = None) -> Any:
-        """The value, the same each time; waits for it, at most so long. Raises NotReady, or whatever went wrong in the making."""
+        """The value, the same each time. Raises NotReady after that time, or whatever went wrong in the making."""
         if self._known is None:
-            if not self.source.done() and not concurrent.futures.wait((self.source,), seconds).done:
+            if not self.ready(seconds):
                 raise NotReady
             self.source.asked = True
             self._known = _settled(self.source, self._finish)
@@ -97,10 +101,11 @@ def completed(work: Callable[[], Any]) -> Future:
     return Future(outcome)
 
 
-def started(work: Callable[[], Any], reads: Iterable[Array] = ()) -> Future:
-    """The future of work that a thread does beside the caller's. `reads`: arrays that nobody may change before it is done."""
+def started(work: Callable[[], Any], reads: Iterable[Array] = (), elsewhere: bool = False) -> Future:
+    """The future of work that a thread does beside the caller's. `reads`: arrays that nobody may change before it is done;
+    `elsewhere`: it reads memory of devices, too."""
     outcome = Outcome()
-    _READING[outcome] = tuple(reads)
+    _READING[outcome] = tuple(reads), elsewhere
     _CREW.hand_over(outcome, work)
     return Future(outcome)
 
@@ -141,9 +146,14 @@ class Unawaited:
 def before_write(array: Array) -> None:
     """Returns when no work under way reads this memory any more."""
     if _READING:
-        for outcome, arrays in tuple(_READING.items()):
+        for outcome, (arrays, _) in tuple(_READING.items()):
             if any(np.may_share_memory(array, other) for other in arrays):
                 concurrent.futures.wait((outcome,))
+
+
+def before_device_write() -> None:
+    """The same for memory of devices, of which nobody keeps account here: returns when no work under way reads any."""
+    concurrent.futures.wait([outcome for outcome, (_, elsewhere) in tuple(_READING.items()) if elsewhere])
 
 
 def under_way() -> bool:
@@ -151,8 +161,8 @@ def under_way() -> bool:
     return bool(_READING)
 
 
-_READING: dict[Outcome, tuple[Array, ...]] = {}
-"""What work under way reads."""
+_READING: dict[Outcome, tuple[tuple[Array, ...], bool]] = {}
+"""What work under way reads: arrays, and whether memory elsewhere."""
 
 
 class _Crew:

@@ -138,7 +138,7 @@ class _errors:
 
 def _callable(name: str, function: Callable[..., Any], sources: Sources) -> Callable[..., Any]:
     def call(*values: Any, **named: Any) -> Any:
-        with _errors(sources), Crossing() as crossing:
+        with _errors(sources), Crossing(lambda: _errors(sources)) as crossing:
             given = [crossing.into(value) for value in values]
             value = function(*given, **{key: crossing.into(value) for key, value in named.items()})
             return crossing.out(value)

@@ -4,6 +4,8 @@ On the host these are NumPy arrays and whatever speaks DLPack. An array on a CUD
 worked on where it lies, after what its library has under way there; when the call returns, the caller's stream waits for our work in
 turn. A call that was given such arrays gives tensors on the device back, which speak both protocols; else arrays of NumPy's."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,9 @@ from attrs import frozen
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaUnavailable
 from runtime.dlpack import ON_DEVICE, ON_HOST, import_host_array
+from runtime.futures import Future, before_device_write
 from runtime.tensor import NAMES, Tensor
+from zynml import pending
 
 if TYPE_CHECKING:
     from runtime.cuda.remote import OnGpu
@@ -33,9 +37,10 @@ class Borrowed:
 
 
 class Crossing:
-    """One call of a function: `into` for what it is given, `out` for what it gives, in a `with`."""
+    """One call of a function: `into` for what it is given, `out` for what it gives, in a `with`. `errors`: around what goes on later."""
 
-    def __init__(self) -> None:
+    def __init__(self, errors: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+        self.errors = errors
         self.on_device = False
         self.borrowed: list[Borrowed] = []
 
@@ -57,6 +62,7 @@ class Crossing:
         for one in self.borrowed:
             from runtime.cuda.interop import give_back
 
+            before_device_write()
             give_back(one.remote, one.source, one.tensor.array if one.host_wrote else None)
             one.tensor.remote = one.remote
             one.tensor.changed_there()
@@ -65,6 +71,9 @@ class Crossing:
 
     def into(self, value: Any) -> Any:
         """The program's value for one of Python's. Raises ZyntaxError for what programs don't have."""
+        future = pending.given(value, lambda found: Crossing(self.errors).into(found))
+        if future is not None:
+            return future
         match value:
             case Tensor():
                 self.on_device = self.on_device or value.remote is not None
@@ -138,6 +147,8 @@ class Crossing:
                 return [self.out(one) for one in value]
             case tuple():
                 return tuple(self.out(one) for one in value)
+            case Future():
+                return pending.Future(value, self.out, self.errors)
         return value
 
 

@@ -4,7 +4,9 @@ Exit codes: 0 fine; 1 the program failed while it ran (08xx, 09xx) or a test fai
 130 interrupted."""
 
 import importlib
+import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -76,4 +78,15 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point of the script. Never lets a traceback out."""
     from zyntax.report import guarded
 
-    sys.exit(guarded(lambda: cli.main(args=arguments, prog_name="zyntax", standalone_mode=False)))
+    code = guarded(lambda: cli.main(args=arguments, prog_name="zyntax", standalone_mode=False))
+    _leave_work_behind(code)
+    sys.exit(code)
+
+
+def _leave_work_behind(code: int) -> None:
+    """Ends the process at once where a program stopped while blocks were running beside it: nobody waits for them any more."""
+    futures = sys.modules.get("runtime.futures")
+    if futures is not None and futures.under_way():
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(code)
