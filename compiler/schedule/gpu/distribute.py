@@ -21,6 +21,7 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space, Tile, is_float
 from compiler.schedule.gpu.combine import combine_over_threads
+from compiler.schedule.gpu.rescaling import rescaling_of
 from compiler.schedule.gpu.staging import pass_on, staged_product
 from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
 from compiler.schedule.launches import Launch, Launches
@@ -52,6 +53,7 @@ class Distributing(Placing):
         """Shared memories of this launch, by what they are for."""
         self.passed: dict[tuple[Value, Region], Value] = {}
         """Shared memories of values that threads passed on, by where they were made."""
+        self.rescaling = rescaling_of(field)
 
     # ---- blocks and threads ----
 
@@ -156,6 +158,8 @@ class Distributing(Placing):
             raise NotPlaceable("two axes of a result lie along the same threads")
 
     def identity(self, target: Reduce | Contract, region: Region) -> list[Value]:
+        if self.rescaling is not None and target is self.rescaling.rule.maximum:
+            return self.rescaling.identity(self, region)
         axes = sorted(self.target_axes(target), key=self.table.order)
         self.require_distinct(axis for axis in axes if not (isinstance(target, Contract) and axis in target.over))
         if not isinstance(target, Contract):
@@ -170,15 +174,24 @@ class Distributing(Placing):
 
     def fragments(self, target: Contract, region: Region) -> Fragments | None:
         """The tensor cores' part in a product; None: threads multiply."""
+        if not self.table.tensor_cores or (self.rescaling is not None and self.rescaling.covers(target)):
+            return None
         product = product_sum(target)
-        return fragments_of(self, target, product, region) if product is not None and self.table.tensor_cores else None
+        return fragments_of(self, target, product, region) if product is not None else None
 
     def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
+        rule = self.rescaling
+        if rule is not None and target is rule.rule.maximum:
+            return rule.grown(self, accumulators[0], region)
+        if rule is not None and rule.covers(target):
+            accumulators = rule.rescaled(accumulators, region)
         if isinstance(target, Contract) and any(self.table[axis].tile > 1 for axis in target.over if axis in self.table):
             return staged_product(self, target, accumulators, region)
         return super().accumulate(target, accumulators, region)
 
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
+        if self.rescaling is not None and target is self.rescaling.rule.maximum:
+            return accumulators
         if isinstance(target, Contract):
             fragments = self.fragments(target, region)
             return accumulators if fragments is None else collected(self, target, fragments, accumulators, region)
@@ -187,6 +200,15 @@ class Distributing(Placing):
         if dims and not self.threads:
             raise NotPlaceable("a reduction by threads, and no block stands around it")
         return combine_over_threads(self, target, values, sorted(dims), region.builder)
+
+    # ---- sums beside the maximum that they read ----
+
+    def prerequisites(self, target: Target, region: Region) -> list[Target]:
+        found = super().prerequisites(target, region)
+        rule = self.rescaling
+        if rule is not None and rule.covers(target) and rule.rule.axis not in region.looped:
+            found = [one for one in found if one is not rule.rule.maximum]
+        return found
 
     # ---- values ----
 
@@ -305,6 +327,9 @@ class Distributing(Placing):
     ) -> None:
         plan = self.table[axis]
         carrying = [t for t in group if isinstance(t, Reduce | Contract)]
+        rule = self.rescaling
+        if rule is not None and axis == rule.rule.axis and any(map(rule.covers, group)) and rule.rule.maximum not in group:
+            group = [rule.rule.maximum, *group]
         if region.parent is not None or plan.place != "block" or not carrying:
             super().loop_over(axis, group, region, result, state)
             return

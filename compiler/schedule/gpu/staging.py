@@ -43,7 +43,7 @@ def staged_product(placing: "Distributing", target: Contract, accumulators: Sequ
     if fragments is not None:
         if fragments.row_axis not in staged[0].axes:
             staged.reverse()
-        sums = multiplied(placing, fragments, *staged, depth=extents[0], sums=accumulators, b=b)
+        sums = multiplied(placing, fragments, staged[0], staged[1], extents[0], accumulators, b)
         b.emit(SyncThreads())
         return sums
     with b.loop("step", 0, prod(extents), carried=accumulators, unroll=4) as (body, loop):

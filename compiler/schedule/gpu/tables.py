@@ -38,12 +38,14 @@ REDUCTION_REGISTERS = 4
 """Loads in flight of a reduction."""
 
 WIDEST_RESULT = 8
-"""Registers along a result's axis that no block axis covers: its sum is then computed once for all of it."""
+"""Registers along a result's axis that not all sums know: those others are computed again for each of its tiles, so these are wide."""
 
 
 @frozen
 class _Facts:
     common: tuple[str, ...]
+    written: frozenset[str]
+    """Axes that every result varies along, and that nothing is reduced along."""
     reduced: frozenset[str]
     ordered: frozenset[str]
     contiguous: frozenset[str]
@@ -73,7 +75,10 @@ def _look(field: HirFunction) -> _Facts:
     }
     products = [found for op in reductions if isinstance(op, Contract) and (found := product_sum(op)) is not None and found.m and found.n]
     common = tuple(axis for axis in common_axes(field) if axis not in reduced)
-    return _Facts(common, frozenset(reduced), frozenset(ordered), frozenset(axes_contiguous(field)), tuple(products))
+    scope = field.scope()
+    indices = [{axis for axis, _ in scope.axes_of(*op.index)} for op in field.body.body if isinstance(op, Store)]
+    written = frozenset(set.intersection(*indices) - reduced) if indices else frozenset()
+    return _Facts(common, written, frozenset(reduced), frozenset(ordered), frozenset(axes_contiguous(field)), tuple(products))
 
 
 def _whole_table(field: HirFunction, facts: _Facts) -> Table | None:
@@ -121,7 +126,7 @@ def _rows_table(field: HirFunction, facts: _Facts) -> Table:
 
 def _product_table(field: HirFunction, facts: _Facts) -> Table | None:
     """Rows and columns of every product on a square of threads."""
-    written = {
+    rightmost = {
         axis
         for op in field.body.body
         if isinstance(op, Store)
@@ -134,15 +139,15 @@ def _product_table(field: HirFunction, facts: _Facts) -> Table | None:
         if m in sides or n in sides:
             dim = sides[m] if m in sides else 1 - sides[n]
         else:
-            dim = 0 if m in written and n not in written else 1
+            dim = 0 if m in rightmost and n not in rightmost else 1
         if sides.setdefault(m, dim) != dim or sides.setdefault(n, 1 - dim) != 1 - dim:
             return None
     plans: dict[str, AxisPlan] = {}
     tensor_cores = any(isinstance(product.op, Contract) and multiplies(product.op) for product in facts.products)
     for axis, dim in sides.items():
-        block = axis in facts.common
+        block = axis in facts.common or axis in facts.written
         tall = tensor_cores and dim == 1 and len(facts.products) == 1
-        registers = (TALL_REGISTERS if tall else PRODUCT_REGISTERS) if block or axis in facts.reduced else WIDEST_RESULT
+        registers = (TALL_REGISTERS if tall else PRODUCT_REGISTERS) if axis in facts.common or axis in facts.reduced else WIDEST_RESULT
         registers = _fitting(field, axis, registers)
         plans[axis] = AxisPlan(axis, "block" if block else "time", registers, threads=SQUARE, dim=dim)
     for product in facts.products:
@@ -154,9 +159,12 @@ def _product_table(field: HirFunction, facts: _Facts) -> Table | None:
         plans.setdefault(axis, AxisPlan(axis, "block" if axis in facts.common else "time"))
     own = set(sides)
     summed = {axis for product in facts.products for axis in product.k}
-    order = sorted(
-        field.axes, key=lambda a: (a not in facts.common, a in summed, a in summed and a not in own, plans[a].registers > 1 and a in summed)
-    )
+
+    def rank(axis: str) -> tuple[bool, bool, bool, bool]:
+        plan = plans[axis]
+        return plan.place != "block", axis in summed, axis in summed and axis not in own, axis in summed and plan.registers > 1
+
+    order = sorted(field.axes, key=rank)
     reasons = [f"rows and columns {', '.join(own)} are tiles of a block; the sum goes through shared memory"]
     if tensor_cores:
         reasons.append("tensor cores multiply: products of these types are exact, and summed as the nest sums them")
