@@ -5,7 +5,7 @@ What only programs with compute blocks need (analysis, schedules, LLVM) is impor
 that prints a line doesn't wait for it."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -20,12 +20,13 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check
 from compiler.typed_ast.context import ComputeOutcome
 from compiler.typed_ast.kernel import OptimizationLevel
-from compiler.typed_ast.types import UNKNOWN, DeviceKind, Type
+from compiler.typed_ast.types import UNKNOWN, Type
 from runtime.futures import Unawaited
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
-    from compiler.kernels import BuiltKernel, ComputeBlock, KernelOptions
+    from compiler.kernels import BuiltKernel, KernelOptions
+    from compiler.placement import PlacedBlock, Placement
 
 # Every pass over a tree recurses over its depth, which the parser bounds; Python's own bound is lower.
 sys.setrecursionlimit(20_000)
@@ -46,6 +47,8 @@ class DriverOptions:
     level: OptimizationLevel = OptimizationLevel.O3
     parameters: Mapping[str, str] = Factory(dict)
     render_folder: str = "out"
+    explain: Callable[[str], None] | None = field(default=None, eq=False)
+    """Told where each compute block runs, and why, once for each of its sizes."""
     sanitize: bool = False
     """Compute blocks run on the emulator, which looks for all that their threads do wrong."""
     doing: Callable[[str], None] = field(default=lambda activity: None, eq=False)
@@ -84,7 +87,7 @@ class Session:
     warn: Warn
     _scopes: dict[Span, dict[str, Type]] = Factory(dict)
     _built: "dict[Span, BuiltKernel]" = Factory(dict)
-    _blocks: dict[Span, Callable[[Mapping[str, Any]], Any]] = Factory(dict)
+    _blocks: "dict[Span, PlacedBlock]" = Factory(dict)
     _warned: set[tuple[str, Span | None]] = Factory(set)
     _modules: "dict[Path, HostProgram]" = Factory(dict)
     unawaited: Unawaited = Factory(Unawaited)
@@ -164,41 +167,32 @@ class Session:
     def times(self) -> Any:
         return self.kernel_options.times
 
-    def block(self, compute: nodes.Compute) -> Callable[[Mapping[str, Any]], Any]:
-        """The callable of a compute expression of the typed tree."""
+    def block(self, compute: nodes.Compute, values: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Any]:
+        """The callable of a compute expression of the typed tree, on the device where these inputs take it."""
         from compiler.kernels import ComputeBlock
 
-        found: Callable[[Mapping[str, Any]], Any] | None = self._blocks.get(compute.span)
+        found = self._blocks.get(compute.span)
         if found is None:
             functions = {s.name: s for s in self.checked.program.statements if isinstance(s, nodes.Function)}
             declared = dict(self._scopes.get(compute.span, {}))
             declared.update({entry.name: entry.value.type for entry in compute.inputs})
-            on_cpu = ComputeBlock(compute, functions, declared, self.kernel_options, self._warn_at_launch)
-            found = self._blocks[compute.span] = self._placed(on_cpu)
-        return found
+            block = ComputeBlock(compute, functions, declared, self.kernel_options, self._warn_at_launch)
+            found = self._blocks[compute.span] = self.placement.of(block)
+        return found.for_values(values)
 
-    def _placed(self, block: "ComputeBlock") -> Callable[[Mapping[str, Any]], Any]:
-        """The block on the device that the user, else the program, names. `auto` is the CPU."""
-        from runtime.device import is_present, parse_device
+    @cached_property
+    def placement(self) -> "Placement":
+        """Where blocks run."""
+        from compiler.calibration import known_rates
+        from compiler.explain import Telling
+        from compiler.placement import Placement
+        from compiler.places import Places
 
-        name = self._device
-        if name is None:
-            metadata = block.compute.kernel
-            name = str(metadata.device) if metadata is not None else "auto"
-            if name == "auto":
-                name = self.language.default_device
-            if name not in ("auto", "cpu") and not is_present(parse_device(name)):
-                name = "cpu"  # `require_devices` let it pass: the block names the CPU as its fallback
-        if name == "emulator":
-            from compiler.device_kernels import EmulatedBlock
-
-            return EmulatedBlock(block, self._report if self.options.sanitize else None)
-        if name.startswith("cuda"):
-            from compiler.cuda_kernels import CudaBlock
-            from runtime.cuda.gpu import gpu
-
-            return CudaBlock(block, gpu(parse_device(name).ordinal), self.sources)
-        return block
+        report = self._report if self.options.sanitize else None
+        places = Places(self.sources, lambda place: known_rates(place, self.kernel_options), report)
+        explain = self.options.explain
+        tell = None if explain is None else Telling(explain, self.sources)
+        return Placement(self._device, lambda: self.language.default_device, places, tell)
 
     def built(self, compute: nodes.Compute) -> "BuiltKernel | None":
         """The block as the checker built it, when its types were known."""
@@ -207,26 +201,6 @@ class Session:
     def scope_of(self, compute: nodes.Compute) -> Mapping[str, Type]:
         """Types of the outer names that a block mentions."""
         return self._scopes.get(compute.span, {})
-
-    def require_devices(self, computes: Iterable[nodes.Compute]) -> None:
-        """Every device that the program names must be here, unless the user overrides it or the block names a fallback."""
-        from runtime.device import is_present, parse_device
-
-        if self._device is not None:
-            _require_device(self._device)
-            return
-        missing = []
-        for compute in computes:
-            metadata = compute.kernel
-            if metadata is None or metadata.device.kind in (DeviceKind.CPU, DeviceKind.AUTO):
-                continue
-            if is_present(parse_device(str(metadata.device))):
-                continue
-            if metadata.fallback is None or metadata.fallback.kind is not DeviceKind.CPU:
-                span = next((a.span for a in compute.annotations if a.name == "device"), compute.span)
-                missing.append(_absent(str(metadata.device), span))
-        if missing:
-            raise ZyntaxError(*missing)
 
     # ---- running ----
 
@@ -241,7 +215,10 @@ class Session:
         runtime = SessionRuntime(self)
         program = compile_program(typed, self.language.library, runtime, self.source)
         runtime.sites = program.compute_sites
-        self.require_devices(program.compute_sites)
+        if program.compute_sites or self._device is not None:
+            from compiler.placement import require_devices
+
+            require_devices(program.compute_sites, self._device)
         return program
 
     def run(self) -> None:
@@ -321,27 +298,3 @@ class Session:
         from compiler.emit import emit
 
         return emit(self, stage, target)
-
-
-def _require_device(name: str) -> None:
-    from runtime.device import is_present, parse_device
-
-    if name in ("auto", "emulator"):
-        return
-    try:
-        device = parse_device(name)
-    except ValueError:
-        raise ZyntaxError(Diagnostic("0501", f"`{name}` names no device", hint="devices here: cpu")) from None
-    if not is_present(device):
-        raise ZyntaxError(_absent(name, None))
-
-
-def _absent(name: str, span: Span | None) -> Diagnostic:
-    return Diagnostic(
-        "0501",
-        f"there is no device `{name}` here",
-        span,
-        "this block is to run there" if span else "",
-        notes=("devices here: cpu",),
-        hint=f'`--device cpu` runs the program on the CPU, as does `@device("auto")` here; `@device("{name}", fallback="cpu")` falls back',
-    )

@@ -31,7 +31,7 @@ class SessionRuntime:
         from compiler.beside import start, wait_for_readers
 
         compute = self.sites[site]
-        block = self.session.block(compute)
+        block = self.session.block(compute, values)
         wait_for_readers(compute, values)
         if compute.kernel is None or not compute.kernel.is_async:
             return block(values)

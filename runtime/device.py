@@ -1,16 +1,15 @@
-"""Names of devices (`cpu`, `cuda`, `cuda:1`) and which of them this machine has. Nothing is allocated or launched here."""
+"""Names of devices (`cpu`, `cuda`, `cuda:1`, `emulator`) and which of them this machine has. Nothing is allocated or launched here."""
 
 from collections.abc import Mapping
 
-KINDS = ("cpu", "cuda", "rocm", "metal", "vulkan")
+KINDS = ("cpu", "cuda", "emulator", "rocm", "metal", "vulkan")
 
 ABSENT: Mapping[str, str] = {
-    "cuda": "no CUDA driver, binding or device was found",
-    "rocm": "ROCm is not supported",
-    "metal": "Metal is not supported",
-    "vulkan": "Vulkan is not supported",
+    "rocm": "ROCm is not supported yet",
+    "metal": "Metal is not supported yet",
+    "vulkan": "Vulkan is not supported yet",
 }
-"""Why a kind of device can't be used here."""
+"""Why a kind of device can be used nowhere."""
 
 
 class Device(str):
@@ -28,12 +27,14 @@ class Device(str):
 
 
 CPU = Device("cpu")
+EMULATOR = Device("emulator")
 
 
 def parse_device(name: str) -> Device:
     """The device of that name; ValueError when there can be none. `cuda:0` and `cuda` are one device, as are `cpu` and `cpu:0`."""
     kind, colon, index = name.partition(":")
-    if kind not in KINDS or (colon and not (index.isascii() and index.isdigit())) or (kind == "cpu" and int(index or 0) != 0):
+    numbered = index.isascii() and index.isdigit() and len(index) < 4
+    if kind not in KINDS or (colon and not numbered) or (kind in (CPU, EMULATOR) and int(index or 0) != 0):
         raise ValueError(f"`{name}` names no device")
     return Device(kind if int(index or 0) == 0 else f"{kind}:{int(index)}")
 
@@ -44,22 +45,51 @@ def cuda_name(ordinal: int) -> Device:
 
 
 def present_devices() -> tuple[Device, ...]:
-    """The devices that programs can use on this machine. Asks the CUDA driver, if its binding is installed."""
+    """The devices of this machine that programs can use; the emulator, which every machine has, is not among them. Asks the CUDA
+    driver, if its binding is installed."""
     return (CPU, *map(cuda_name, range(_gpus())))
 
 
 def is_present(device: str) -> bool:
     """Whether programs can use the device; CUDA is only asked about its own."""
     kind, _, index = device.partition(":")
-    return device == CPU or (kind == "cuda" and int(index or 0) < _gpus())
+    return device in (CPU, EMULATOR) or (kind == "cuda" and int(index or 0) < _gpus())
+
+
+def absence(device: Device) -> str:
+    """In words, why a device that isn't here isn't."""
+    if device.kind != "cuda":
+        return ABSENT.get(device.kind, "there is no such device")
+    from runtime.cuda.driver import unavailable_reason
+
+    reason = unavailable_reason()
+    if reason is not None:
+        return reason
+    count = _gpus()
+    return f"this machine has {count} CUDA device{'s' if count > 1 else ''}, numbered from 0"
+
+
+class NoDevice(Exception):
+    """A name of no device, or of one that can't be used here: what is wrong, and what works instead, in words."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = f"{reason}{'; ' if reason else ''}devices here: {', '.join(present_devices())}"
+
+
+def require_present(name: str) -> Device:
+    """The device of that name, which programs can use here. Raises NoDevice."""
+    try:
+        device = parse_device(name)
+    except ValueError as fault:
+        raise NoDevice(str(fault)) from None
+    if not is_present(device):
+        raise NoDevice(f"there is no device `{name}` here", absence(device))
+    return device
 
 
 def _gpus() -> int:
     from runtime.cuda.gpu import gpu_count
 
     return gpu_count()
-
-
-def absence(device: Device) -> str:
-    """In words, why a device is not in `present_devices()`."""
-    return ABSENT.get(device.kind, "there is no such device")

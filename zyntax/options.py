@@ -29,6 +29,11 @@ level = click.option(
 device = click.option(
     "--device", metavar="DEVICE", help="Run every compute block there (`cpu`, `cuda:0`, `emulator`, `auto`), whatever the program says."
 )
+explain_placement = click.option(
+    "--explain-placement",
+    is_flag=True,
+    help="Say on standard error for each compute block and size where it runs, what that costs, and why.",
+)
 sanitize = click.option(
     "--sanitize",
     is_flag=True,
@@ -46,6 +51,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             device,
+            explain_placement,
             sanitize,
             click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often."),
             threads,
@@ -78,5 +84,10 @@ def driver_options(**given: Any) -> "DriverOptions":
         level=OptimizationLevel(given.get("level") or "3"),
         parameters=settings,
         render_folder=given.get("render_dir") or "out",
+        explain=_tell if given.get("explain_placement") else None,
         **({"doing": given["doing"]} if "doing" in given else {}),
     )
+
+
+def _tell(text: str) -> None:
+    click.echo(text, err=True)

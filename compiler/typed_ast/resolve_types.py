@@ -27,9 +27,7 @@ from compiler.typed_ast.shapes import shape_of
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     ANY_TENSOR,
-    AUTO,
     CHAR,
-    CPU,
     ERROR,
     F32,
     RANGE,
@@ -262,22 +260,21 @@ def affine(value: Expression, size: Callable[[str, Span], ShapeExpr | None] | No
 
 
 def parse_device(text: str, span: Span) -> DeviceTarget | Diagnostic:
-    """`"cpu"`, `"cuda"`, `"cuda:1"`, `"auto"`; anything else is ZYN0501. Whether the device exists is asked when the program runs."""
+    """`"cpu"`, `"cuda"`, `"cuda:1"`, `"emulator"`, `"auto"`; anything else is ZYN0501. Whether the device exists is asked when the
+    program runs."""
     kind, colon, index = text.partition(":")
     if kind in ("rocm", "metal", "vulkan"):
         return Diagnostic(
-            "0501", f"device `{text}` is not supported", span, hint='supported are "cpu", "cuda" and "auto", which picks what is there'
+            "0501", f"device `{text}` is not supported yet", span, hint='supported are "cpu", "cuda" and "auto", which picks what is there'
         )
-    if kind == "cpu" and not colon:
-        return CPU
-    if kind == "auto" and not colon:
-        return AUTO
+    if not colon and kind in ("cpu", "emulator", "auto"):
+        return DeviceTarget(DeviceKind(kind))
     if kind == "cuda" and (not colon or (index.isascii() and index.isdigit() and len(index) < 4)):
         return DeviceTarget(DeviceKind.CUDA, int(index) if colon else 0)
-    near = "did you mean `cuda`?" if kind == "gpu" else did_you_mean(text, ("cuda", "auto"))
+    near = "did you mean `cuda`?" if kind == "gpu" else did_you_mean(text, ("cuda", "auto", "emulator"))
     return Diagnostic(
         "0501",
         f"there is no device `{text}`",
         span,
-        hint=near or 'devices are "cpu", "cuda", "cuda:1" and "auto", which picks what is there',
+        hint=near or 'devices are "cpu", "cuda", "cuda:1", "emulator" and "auto", which picks what is there',
     )

@@ -196,6 +196,7 @@ class DeviceKind(Enum):
     ROCM = "rocm"
     METAL = "metal"
     VULKAN = "vulkan"
+    EMULATOR = "emulator"
     AUTO = "auto"
 
 
@@ -208,7 +209,7 @@ class DeviceTarget:
     compute_capability: tuple[int, int] | None = None
 
     def __str__(self) -> str:
-        if self.kind in (DeviceKind.CPU, DeviceKind.AUTO):
+        if self.kind in (DeviceKind.CPU, DeviceKind.EMULATOR, DeviceKind.AUTO):
             return str(self.kind.value)
         return f"{self.kind.value}:{self.index}"
 

@@ -31,12 +31,13 @@ def test_an_unknown_key_names_the_nearest() -> None:
     )
 
 
-def test_a_device_that_is_not_here_is_refused() -> None:
+def test_a_device_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.cuda.driver.unavailable_reason", lambda: "this machine has no NVIDIA driver")
     assert message('config { device: "cuda:7" }') == (
         "error[ZYN0501]: there is no device `cuda:7` here\n"
         " --> <program>:1:1\n"
         "  |\n"
         '1 | config { device: "cuda:7" }\n'
         "  | ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
-        "hint: devices here: cpu"
+        "hint: this machine has no NVIDIA driver; devices here: cpu"
     )

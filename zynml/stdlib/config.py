@@ -4,7 +4,7 @@ from typing import Any
 
 from compiler.library import LibraryFault
 from compiler.typed_ast.suggest import did_you_mean
-from runtime.device import is_present, parse_device, present_devices
+from runtime.device import NoDevice, require_present
 from zynml.stdlib.settings import StdlibSettings
 
 KEYS = ("device", "compute_device", "precision", "seed")
@@ -34,9 +34,6 @@ def _device(name: str) -> str:
     if name == "auto":
         return name
     try:
-        device = parse_device(name)
-    except ValueError:
-        raise LibraryFault("0501", f"`{name}` names no device", f"devices here: {', '.join(present_devices())}") from None
-    if not is_present(device):
-        raise LibraryFault("0501", f"there is no device `{name}` here", f"devices here: {', '.join(present_devices())}")
-    return device
+        return require_present(name)
+    except NoDevice as fault:
+        raise LibraryFault("0501", fault.message, fault.hint) from None

@@ -1,0 +1,153 @@
+"""A compute block for several devices: both versions can be made, and each run goes where it costs least. Inputs that lie on a device
+already pull the block there; results stay where they were made, so that what follows is pulled along."""
+
+import threading
+from collections.abc import Callable, Mapping
+from math import prod
+from time import perf_counter
+from typing import Any
+
+from attrs import Factory, define, frozen
+
+from compiler.analysis.work import Work
+from compiler.costs import MEASURED_RUNS, History, work_at
+from compiler.explain import Candidate, Decision, Explain
+from compiler.kernels import BuiltKernel, ComputeBlock
+from compiler.places import Block, Place, Places
+from compiler.signatures import as_tensor
+from runtime.device import CPU, Device
+from runtime.tensor import Tensor
+
+WORK_REMEMBERED = 256
+
+Clock = Callable[[], float]
+
+
+@frozen
+class Choice:
+    """Where a block runs with some inputs, and what that was estimated to take."""
+
+    candidate: Candidate
+    candidates: tuple[Candidate, ...]
+    work: Work
+    kernel: BuiltKernel
+    estimated: float
+
+
+@define(eq=False)
+class HeterogeneousBlock:
+    """Called like a `ComputeBlock`, by any thread. `clock` gives seconds."""
+
+    block: ComputeBlock
+    places: Places
+    explain: Explain | None = None
+    clock: Clock = perf_counter
+    _work: dict[Any, Work] = Factory(dict)
+    _histories: dict[tuple[BuiltKernel, Device], History] = Factory(dict)
+    _compiled: set[tuple[BuiltKernel, Device]] = Factory(set)
+    _lock: threading.Lock = Factory(threading.Lock)
+
+    def for_values(self, values: Mapping[str, Any]) -> Block:
+        """The block on one of the devices."""
+        devices = self.places.present
+        if devices == (CPU,):
+            if self.explain is not None:
+                self.explain(Decision.of(self.block.compute, values, (), CPU, "the only device here"))
+            return self.block
+        choice = self.choose(values, devices)
+        device = choice.candidate.device
+        if self.explain is not None:
+            self.explain(Decision.of(self.block.compute, values, choice.candidates, device, "which costs least"))
+        return _Chosen(self, choice, self.places.at(device))
+
+    def choose(self, values: Mapping[str, Any], devices: tuple[Device, ...]) -> Choice:
+        """The cheapest device for these inputs; of equals the first, and the CPU comes first. Raises ZyntaxError when the inputs don't
+        fit the block."""
+        given = {name: as_tensor(value) for name, value in values.items()}
+        kernel = self.block.kernel_of(given)
+        work = self._work_of(kernel, given)
+        candidates, estimates = [], []
+        for device in devices:
+            place = self.places.at(device)
+            estimates.append(self.places.rates(device).running(work))
+            candidates.append(self._candidate(place, given, kernel, work, estimates[-1]))
+        best = min(range(len(candidates)), key=lambda number: candidates[number].seconds)
+        return Choice(candidates[best], tuple(candidates), work, kernel, estimates[best])
+
+    def _work_of(self, kernel: BuiltKernel, given: Mapping[str, Any]) -> Work:
+        shapes = {name: value.shape for name, value in given.items() if isinstance(value, Tensor)}
+        scalars = {name: value for name, value in given.items() if name not in shapes}
+        sizes = kernel.sizes(shapes, scalars)
+        key = (kernel, tuple(shapes.values()), tuple(sizes.size_arguments.values()))
+        found = self._work.get(key)
+        if found is None:
+            if len(self._work) >= WORK_REMEMBERED:
+                self._work.clear()
+            found = self._work[key] = work_at(kernel, shapes, sizes)
+        return found
+
+    def _candidate(self, place: Place, given: Mapping[str, Any], kernel: BuiltKernel, work: Work, estimated: float) -> Candidate:
+        """Copies are counted from where the elements lie, through the host; what the block updates goes back there."""
+        updated = {result.input for result in kernel.lowered.plan.results if result.input is not None}
+        moved, copying = 0, 0.0
+        for name, tensor in given.items():
+            if not isinstance(tensor, Tensor) or place.holds(tensor):
+                continue
+            size = bytes_of(tensor)
+            moved += size
+            if tensor.host is None:
+                copying += size / self.places.rates(tensor.device).copy_from
+            if place.device != CPU:
+                rates = self.places.rates(place.device)
+                copying += size / rates.copy_to + (size / rates.copy_from if name in updated else 0.0)
+        running, measured = self._history(kernel, place.device).running(work, estimated)
+        return Candidate(place.device, moved, copying, running, measured)
+
+    def _history(self, kernel: BuiltKernel, device: Device) -> History:
+        return self._histories.setdefault((kernel, device), History())
+
+    def run(self, choice: Choice, place: Place, values: Mapping[str, Any]) -> Any:
+        """The run, measured as long as there are few measured ones; the first, which compiles, is not."""
+        key = (choice.kernel, place.device)
+        run = place.block(self.block)
+        with self._lock:
+            first = key not in self._compiled
+            self._compiled.add(key)
+            history = self._history(choice.kernel, place.device).of(choice.work, choice.estimated)
+        if first or history.runs >= MEASURED_RUNS:
+            return run(values)
+        updated = {entry.name for entry in self.block.compute.inputs if entry.mutable}
+        there = {
+            name: place.bring(value) if isinstance(value, Tensor) and name not in updated else value for name, value in values.items()
+        }
+        place.wait()
+        started = self.clock()
+        result = run(there)
+        place.wait()
+        seconds = self.clock() - started
+        with self._lock:
+            history.add(seconds)
+        return result
+
+
+@define
+class _Chosen:
+    """The block on one device."""
+
+    block: HeterogeneousBlock
+    choice: Choice
+    place: Place
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        return self.block.run(self.choice, self.place, values)
+
+    def beside(self, values: Mapping[str, Any]) -> Callable[[], Any] | None:
+        """The run for another thread. Nobody measures it: others run at the same time."""
+        there = self.place.block(self.block.block)
+        run: Callable[[], Any] | None = there.beside(values) if hasattr(there, "beside") else lambda: there(values)
+        return run
+
+
+def bytes_of(tensor: Tensor) -> int:
+    """Bytes of a tensor's elements."""
+    return prod(tensor.shape) * tensor.dtype.itemsize
