@@ -1,0 +1,155 @@
+"""Calls of a block on a GPU, again and again: what is remembered is used, and is never wrong for other sizes, numbers or addresses."""
+
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+from foreign import ByDlpack
+
+import zynml
+from compiler import cuda_calls
+
+PROGRAM = """
+def scale(x: tensor[N], by: f64): tensor { compute(x, by) { for i in 0..N: out[i] = x[i] * by } }
+def first(x: tensor[N], n: int): tensor { compute(x, n) { for i in 0..n: out[i] = x[i] } }
+def ordered(x: tensor[N]): tensor { compute(x) @kernel sort { for i in 0..N: yield x[i] } }
+def total(x: tensor[N]): f32 { compute(x) @kernel reduce(+) { for i in 0..N: yield x[i] } }
+def picked(x: tensor[N], k: tensor[M, i64]): tensor { compute(x, k) { for i in 0..M: out[i] = x[k[i]] } }
+"""
+
+
+@pytest.fixture
+def program(fake):
+    return zynml.compile(PROGRAM, device="cuda")
+
+
+class Counting:
+    """The driver's calls of what happens inside."""
+
+    def __init__(self, fake):
+        self.fake = fake
+
+    def __enter__(self):
+        self.before = Counter(self.fake.calls)
+        return self
+
+    def __exit__(self, *_):
+        self.calls = self.fake.calls - self.before
+
+
+def numbers(seed, count):
+    return np.random.default_rng(seed).standard_normal(count).astype(np.float32)
+
+
+def test_a_call_that_comes_again_is_one_driver_call(program, gpu, fake):
+    x = program.scale(ByDlpack(gpu, numbers(1, 9)), 1.0)
+    for _ in range(2):
+        program.scale(x, 2.0)
+    with Counting(fake) as counting:
+        result = program.scale(x, 3.0)
+    assert counting.calls == {"cuLaunchKernel": 1}
+    assert np.asarray(result).tolist() == (numbers(1, 9) * np.float32(3.0)).tolist()
+
+
+def test_a_call_with_checks_clears_no_record_again(program, gpu, fake):
+    x, k = (program.scale(ByDlpack(gpu, numbers(1, 9)), 1.0), np.arange(4))
+    program.picked(x, k)
+    with Counting(fake) as counting:
+        program.picked(x, k)
+    assert counting.calls == {"cuMemcpyHtoDAsync": 1, "cuLaunchKernel": 1, "cuMemcpyDtoHAsync": 1, "cuStreamQuery": 1}
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_after_a_fault_the_next_call_is_judged_by_itself(program, place):
+    k = np.zeros(3, np.int64)
+    k[place] = 9
+    for _ in range(2):
+        with pytest.raises(zynml.ZynMLError) as caught:
+            program.picked(numbers(1, 4), k)
+        assert caught.value.codes == ("ZYN0801",) and "9" in str(caught.value)
+        assert program.picked(numbers(1, 4), np.array([3, 1])).tolist() == numbers(1, 4)[[3, 1]].tolist()
+
+
+def test_sizes_numbers_and_dtypes_are_told_apart(program):
+    for count in (5, 0, 1, 7, 5):
+        for by in (2.0, np.float32(0.5), float("nan"), -1.0):
+            x = numbers(count, count)
+            np.testing.assert_array_equal(program.scale(x, by), x * np.float32(by))
+        for n in range(count + 1):
+            assert program.first(numbers(2, count), n).tolist() == numbers(2, count)[:n].tolist()
+
+
+@pytest.mark.parametrize("count", [2, 33, 1000])
+def test_a_sequence_that_comes_again_is_replayed(program, gpu, fake, count):
+    graphs = []
+    for seed in range(12):
+        x = numbers(seed, count)
+        with Counting(fake) as counting:
+            result = program.ordered(x)
+        assert result.tolist() == np.sort(x).tolist()
+        graphs.append((counting.calls["cuGraphLaunch"], counting.calls["cuGraphInstantiate"]))
+    launches = 2 * int(np.ceil(np.log2(count)))
+    if launches >= cuda_calls.GRAPHS_FROM:
+        assert graphs[0] == (0, 0), "once is no repetition"
+        assert graphs[-1] == (1, 0), "the addresses are some of those before: the pool gives them again"
+        assert counting.calls["cuLaunchKernel"] == 0
+
+
+def test_a_replay_is_for_its_own_addresses_and_sizes(program, gpu, fake):
+    kept = []
+    for turn in range(4):
+        for count in (40, 41):
+            x = numbers(turn, count)
+            # results that live on make the next call's addresses other ones
+            kept.append((program.ordered(ByDlpack(gpu, x)), np.sort(x)))
+    for result, expected in kept:
+        assert np.asarray(result).tolist() == expected.tolist()
+
+
+def test_no_more_graphs_are_kept_than_allowed(program, gpu, fake):
+    kept, x = [], ByDlpack(gpu, numbers(1, 40))
+    for _ in range(2 * cuda_calls.GRAPHS_KEPT):
+        again = program.ordered(x)
+        for _ in range(2):
+            kept.append(again)
+            again = program.ordered(x)
+    del kept, again
+    # a recorded graph and the executable one
+    assert len(fake.graphs) <= 2 * cuda_calls.GRAPHS_KEPT
+
+
+def test_graphs_keep_no_memory(program, gpu):
+    for seed in range(4):
+        program.ordered(numbers(seed, 100))
+    gpu.stream.synchronize()
+    assert gpu.pool.statistics().blocks_in_use == 0
+
+
+def test_calls_of_several_threads_do_not_mix(program):
+    failures = []
+
+    def work(count):
+        for seed in range(12):
+            x = numbers(seed, count)
+            if program.scale(x, float(count)).tolist() != (x * np.float32(count)).tolist() or program.ordered(x).tolist() != sorted(x):
+                failures.append((count, seed))
+
+    # one after the other first: compilation is not what is tested
+    work(3)
+    threads = [threading.Thread(target=work, args=(count,)) for count in (3, 17, 40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_numbers_and_lists_go_in(program):
+    assert zynml.compile(
+        "let k = [2, 0, 1]\ndef f(x: tensor[N]): tensor { compute(x, k) { for i in 0..N: out[i] = x[k[i]] } }", device="cuda"
+    ).f(numbers(1, 3)).tolist() == numbers(1, 3)[[2, 0, 1]].tolist()
+
+
+def test_sizes_below_zero_run_no_loop(program):
+    assert program.first(numbers(1, 3), -2).tolist() == []
