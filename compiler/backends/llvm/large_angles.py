@@ -5,7 +5,7 @@ import math
 from functools import cache
 
 from compiler.backends.llvm.maths import Maths
-from compiler.backends.llvm.types import I64, PTR, vector
+from compiler.backends.llvm.types import I64, pointer, vector
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 
 _WORDS = 20
@@ -66,12 +66,14 @@ def _window(w: FunctionWriter, start: Value) -> list[Value]:
     """192 bits of the table, from bit `start` on, as three words."""
     words = two_over_pi()
     name = "zyn_two_over_pi"
-    text = f"@{name} = internal constant [{len(words)} x i64] [{', '.join(f'i64 {word - (word >> 63 << 64)}' for word in words)}]"
+    space = w.module.constant_space
+    numbers = ", ".join(f"i64 {word - (word >> 63 << 64)}" for word in words)
+    text = f"@{name} = internal addrspace({space}) constant [{len(words)} x i64] [{numbers}]"
     if text not in w.module.globals:
         w.module.globals.append(text)
     first = w.binary("lshr", start, constant(I64, 6))
     shift = w.binary("and", start, constant(I64, 63))
-    table = Value(PTR, f"@{name}")
+    table = Value(pointer(space), f"@{name}")
     held = [w.load(I64, w.offset(table, w.binary("add", first, constant(I64, number)), I64), 8) for number in range(4)]
     found = []
     for number in range(3):

@@ -41,6 +41,8 @@ class ModuleWriter:
         self.native_bfloat = False
         self.c_library = True
         """Whether code of the module may call the C library."""
+        self.constant_space = 0
+        """The address space of tables that are only read."""
         self.attributes = ("nounwind", *attributes)
         self.functions: list[FunctionWriter] = []
         self.declarations: dict[str, str] = {}

@@ -21,6 +21,7 @@ from compiler.hir.types import Mem, Space, Tile, bytes_of
 
 SWIZZLES = {"128B": 7, "64B": 3, "32B": 1}
 """Which bits of the row number (128-byte lines) are XORed into the number of a 16-byte chunk."""
+CONSTANT_SPACE = 4
 CONSTANT_BYTES = 65536
 LOCAL_BYTES = 512 * 1024
 
@@ -236,7 +237,7 @@ def global_ref(frame: Frame, op: GlobalRef) -> None:
         raise ZyntaxError(Diagnostic("0901", f"internal fault in the NVPTX back end: no table `{op.name_}` in the module"))
     mem = op.type
     size = len(table.values) * bytes_of(mem.dtype)
-    space = 4 if mem.space is Space.CONSTANT and size <= CONSTANT_BYTES else 1
+    space = CONSTANT_SPACE if mem.space is Space.CONSTANT and size <= CONSTANT_BYTES else 1
     symbol = f"zyn_table_{symbol_of(op.name_)}"
     element = memory_type(mem.dtype)
     numbers = ", ".join(f"{element} {constant_text(_stored(value, mem.dtype), element)}" for value in table.values)

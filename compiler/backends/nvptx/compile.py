@@ -10,7 +10,7 @@ from attrs import frozen
 
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.writer import ModuleWriter
-from compiler.backends.nvptx.access import symbol_of
+from compiler.backends.nvptx.access import CONSTANT_SPACE, symbol_of
 from compiler.backends.nvptx.debug import Debug
 from compiler.backends.nvptx.emit import emit_kernel
 from compiler.backends.nvptx.frame import Kernel, TensorMap
@@ -74,7 +74,7 @@ def compile_kernels(
     functions, tables = _functions(program)
     module = ModuleWriter("kernels", native_half=True, backend="NVPTX")
     module.native_bfloat = target.number >= 80
-    module.c_library = False
+    module.c_library, module.constant_space = False, CONSTANT_SPACE
     debug = Debug(module, sources)
     taken: set[str] = set()
     kernels = [emit_kernel(module, function, _symbol(function, taken), target, tables, debug) for function in functions]

@@ -143,6 +143,26 @@ def test_a_table_of_literals_lies_in_constant_memory() -> None:
     assert "ld.const" in ptx
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_the_table_of_large_angles_lies_there_too(dtype: str) -> None:
+    found = lines(compiled(pointwise("f", lambda b, v: b.op("cos", v[0]), dtype)).text)
+    assert any(line.startswith(".const .align 8 .b8 zyn_two_over_pi[") for line in found)
+    assert any(line.startswith("ld.const.b64") for line in found)
+    assert not any(line.startswith("cvta") for line in found)
+
+
+def test_a_table_larger_than_constant_memory_is_global() -> None:
+    mem = Mem("f32", (16385,), space=Space.CONSTANT, readonly=True)
+    f = FunctionBuilder("f", Form.THREAD)
+    f.body.emit(GridIndex(operator="thread_idx", dim="x"), "t")
+    table = f.body.emit(GlobalRef(name_="table", type=mem)).result
+    f.body.store(f.parameter("out", Mem("f32", (16385,))), f.body.load(table, ["t"]), ["t"])
+    module = HirModule("m", globals={"table": HirGlobal("table", mem, tuple(range(16385)))})
+    module.add(f.finish())
+    ptx = compile_kernels(module, gpu_target("sm_80")).text
+    assert ".global .align 16 .b8 zyn_table_table[65540]" in ptx and "ld.const" not in ptx
+
+
 def shared(elements: int) -> FunctionBuilder:
     f = FunctionBuilder("f", Form.THREAD)
     s = f.body.emit(SharedAlloc(type=Mem("f32", (elements,), space=Space.SHARED)), "s").result
