@@ -15,7 +15,7 @@ from compiler.hir.hopper import WarpgroupFence, WarpgroupWait
 from compiler.hir.instruction import Instruction
 from compiler.hir.interpret_warpgroups import finish_products
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
-from compiler.hir.types import Fragment
+from compiler.hir.types import Fragment, FragmentRole
 
 if TYPE_CHECKING:
     from compiler.hir.interpret_threads import Run
@@ -84,8 +84,17 @@ def _matrix(op: MmaLoad | MmaStore, fragment: Fragment, memory: Array, index: tu
 def _mma_load(op: MmaLoad, lanes: list[int], values: Values) -> list[Any]:
     assert isinstance(op.type, Fragment)
     memory, index = values[0]
-    matrix = _matrix(op, op.type, memory, index).view(arrays.NUMPY[op.type.dtype]).astype(np.float64)
-    return [matrix] * len(lanes)
+    matrix = _matrix(op, op.type, memory, index).view(arrays.NUMPY[op.type.dtype])
+    if op.type.dtype == "f32" and op.type.role is not FragmentRole.ACCUMULATOR:
+        matrix = _as_tf32(matrix)
+    return [matrix.astype(np.float64)] * len(lanes)
+
+
+def _as_tf32(matrix: Array) -> Array:
+    """Rounded to ten bits behind the point, halves away from zero."""
+    bits = np.ascontiguousarray(matrix).view(np.uint32)
+    rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isfinite(matrix), rounded, matrix)
 
 
 def _mma(op: Mma, lanes: list[int], values: Values) -> list[Any]:
