@@ -9,6 +9,7 @@ import numpy as np
 
 from compiler.library import LibraryFault
 from compiler.typed_ast.types import STRING, UNIT
+from runtime.futures import Future
 from runtime.tensor import Array, Tensor, dtype_name
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import Family
@@ -50,6 +51,8 @@ def literal_text(value: Any, depth: int) -> str:
             return quoted(value)
         case Tensor():
             return tensor_text(value)
+        case Future():
+            raise LibraryFault("0807", "a future can't be shown: its value may not be there yet", "`await` gives the value of a future")
         case list():
             return f"[{', '.join(literal_text(v, depth + 1) for v in value)}]"
         case tuple():
