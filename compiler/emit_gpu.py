@@ -93,6 +93,8 @@ class GpuProgram:
             yield f"{source.path}:{line}:{column}: @{kernel.built.lowered.function.name}"
             if kernel.launches is None:
                 yield f"  {_as_written(kernel)}"
+            else:
+                yield from (f"  {word}" for word in kernel.launches.words)
             for launch in kernel.launches.launches if kernel.launches is not None else ():
                 yield f"  @{launch.function.name}: {_shared_out(launch)}, blocks of {_threads(launch.block)}"
 

@@ -115,6 +115,8 @@ class Launches:
 
     stages: tuple[Launch | SortPasses | Either, ...]
     workspaces: tuple[Mem, ...]
+    words: tuple[str, ...] = ()
+    """What was chosen, and why."""
 
     @property
     def launches(self) -> tuple[Launch, ...]:

@@ -150,12 +150,12 @@ class Start:
             if value not in own and group.uses(value):
                 self.values[value] = b.load(box, [0], name=value.name)
 
-    def give(self, group: Group, b: Builder) -> None:
-        """Stores what this stage has computed for others."""
+    def give(self, group: Group, b: Builder, where: Value | None = None) -> None:
+        """Stores what this stage has computed for others; `where`: by the thread for which that holds."""
         own = group.results()
         for value, box in self.boxes.items():
             if value in own:
-                b.store(box, self.values[value], [0])
+                b.store(box, self.values[value], [0], where)
 
     def finish(self, counts: tuple[Affine, ...], share: int, shared: Sequence[SharedVariable] = ()) -> Launch:
         """The launch; `share`: how many iterations of those that the counts say a block does; the counts, and the extents of `shared`

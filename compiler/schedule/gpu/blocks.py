@@ -7,7 +7,7 @@ Who does what depends on sizes alone: the same sizes give the same bits on every
 
 from collections.abc import Mapping, Sequence
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define
 
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.hir.affine import Affine
@@ -36,15 +36,7 @@ EACH = 4
 """Iterations of a reduction that each thread does before another block is worth it."""
 
 
-@frozen(eq=False)
-class Blocks:
-    """A nest as launches, and what was chosen in words."""
-
-    launches: Launches
-    words: tuple[str, ...]
-
-
-def nest_launches(nest: HirFunction, facts: NestFacts) -> Blocks:
+def nest_launches(nest: HirFunction, facts: NestFacts) -> Launches:
     """The launches of a nest in form A. Raises `NotPlaceable` for what no thread can do."""
     return _Scheduling(nest, facts).run()
 
@@ -55,7 +47,7 @@ class _Scheduling:
     facts: NestFacts
     words: list[str] = Factory(list)
 
-    def run(self) -> Blocks:
+    def run(self) -> Launches:
         alone = {op: found for op in self.nest.body.body if isinstance(op, For) and (found := self.on_grid(op)) is not None}
         around = self.groups(alone)
         if self.mixes_slots(around, alone):
@@ -73,7 +65,7 @@ class _Scheduling:
                 stages += self.reduction(around, group, number, alone[group.loop])
             else:
                 stages.append(self.leading(around, group, number, alone[group.loop]))
-        return Blocks(Launches(tuple(stages), tuple(around.memories)), tuple(self.words))
+        return Launches(tuple(stages), tuple(around.memories), ("the nest as written", *self.words))
 
     # ---- which launches ----
 
@@ -116,16 +108,16 @@ class _Scheduling:
             return self.threads(around, group, f"{number}", nest)
         extents = extents_of(spreads, self.facts, nest.loops)
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
-        inner = "; ".join(_written(spread) for spread in spreads.values())
+        inner = _loops(spreads)
         if not threadable or extents is None or (contiguous and all((e.value or 0) >= LONG for e in extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")
             return self.blocks(around, group, f"{number}", nest, spreads, extents)
         if all(e.value is not None and e.value < LONG for e in extents):
-            self.words.append(f"{names}: a thread an iteration, because {inner} are short")
+            self.words.append(f"{names}: a thread an iteration, because {inner} is short")
             return self.threads(around, group, f"{number}", nest)
         many = "" if contiguous else f", or from {MANY} iterations on, since memory is contiguous along {nest.inner.variable.name}"
         self.words.append(
-            f"{names}: a block an iteration, its threads share {inner}; a thread an iteration where those are shorter than {LONG}{many}"
+            f"{names}: a block an iteration, its threads share {inner}; a thread an iteration where that is shorter than {LONG}{many}"
         )
         blocks = self.blocks(around, group, f"{number}", nest, spreads, extents)
         return Either(blocks, self.threads(around, group, f"{number}_threads", nest), tuple(extents), contiguous)
@@ -211,8 +203,7 @@ class _Scheduling:
             total = block_reduced(b, fold.monoid, made.results, work.thread, start.threads, through)
             work.after(fold, nest, combined(b, fold.monoid, [start.values[cell] for cell in fold.cells], total), b)
         work.all(rest, b)
-        with b.when(work.first) as inner:
-            start.give(group, inner)
+        start.give(group, b, work.first)
         return start.finish((Affine((), 1),), 1, work.dynamic)
 
     def shares(self, start: Start, nest: Spread, b: Builder) -> Value:
@@ -228,14 +219,13 @@ class _Scheduling:
         spreads = spreads_in(Region([], group.body), self.facts)
         if not spreads:
             return self.one_thread(around, group, f"{number}")
-        self.words.append(f"one block does the rest, its threads share {'; '.join(map(_written, spreads.values()))}")
+        self.words.append(f"what is left: one block, its threads share {_loops(spreads)}")
         start = Start(around, f"{number}", self.block(ALONE))
         b = start.out.body
         start.take(group, b)
         work = self.cooperation(start, Region([], group.body), spreads)
         work.all(group.body, b)
-        with b.when(work.first) as inner:
-            start.give(group, inner)
+        start.give(group, b, work.first)
         return start.finish((Affine((), 1),), 1, work.dynamic)
 
     def one_thread(self, around: Around, group: Group, name: str) -> Launch:
@@ -277,5 +267,7 @@ def _threads_for(extents: Sequence[Affine] | None) -> int:
     return BLOCK if None in known else min(BLOCK, max(32, -(-longest // 32) * 32))
 
 
-def _written(spread: Spread) -> str:
-    return ", ".join(str(loop.mark("written") or loop.variable.name) for loop in spread.loops)
+def _loops(spreads: Mapping[For, Spread]) -> str:
+    """The spread loops in words, each name once."""
+    names = (", ".join(str(loop.mark("written") or loop.variable.name) for loop in spread.loops) for spread in spreads.values())
+    return f"the loop over {'; '.join(dict.fromkeys(names))}"

@@ -27,7 +27,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None) -> Launches:
             pass
     facts = analyse(nest)
     try:
-        return nest_launches(nest, facts).launches
+        return nest_launches(nest, facts)
     except NotPlaceable:
         function, _ = marked(nest, facts)
         return launches_of(function)

@@ -44,7 +44,7 @@ def block_reduced(
     values = _over_warp(b, monoid, values, min(threads, WARP), None if whole else (thread, threads))
     if count == 1:
         b.emit(SyncThreads())
-        return values
+        return _of_first_lane(b, values)
     lane = b.op("rem", thread, b.const(WARP, "index"), name="lane")
     warp = b.op("div", thread, b.const(WARP, "index"), name="warp")
     with b.when(b.op("eq", lane, b.const(0, "index"))) as inner:
@@ -57,18 +57,22 @@ def block_reduced(
     place = b.op("min", lane, b.const(count - 1, "index"))
     nothing = identities(b, monoid, [dtype_of(value) for value in values])
     parts = [b.select(inside, b.load(slot, [place.name]), none) for slot, none in zip(through, nothing, strict=True)]
-    return _over_warp(b, monoid, parts, 1 << (count - 1).bit_length(), None)
+    return _of_first_lane(b, _over_warp(b, monoid, parts, 1 << (count - 1).bit_length(), None))
 
 
 def _over_warp(b: Builder, monoid: str, values: Sequence[Value], lanes: int, partial: tuple[Value, int] | None) -> list[Value]:
-    """The values of the first `lanes` lanes of each warp, joined, in all lanes. `partial`: the thread's number and how many there
-    are, where the last warp may lack lanes: those count for nothing. (Lane 0 then still has all, since its partner of each step
-    is the first lane of the other half.)"""
+    """The values of the first `lanes` lanes of each warp, joined, in lane 0. `partial`: the thread's number and how many there are,
+    where the last warp may lack lanes: those count for nothing. (Lane 0 has all, since its partner of each step is the first lane of
+    the other half.)"""
     distance = 1
     while distance < lanes:
         others = _partners(b, values, distance) if partial is None else _partners_there(b, monoid, values, distance, *partial)
         values = combined(b, monoid, values, others)
         distance *= 2
+    return list(values)
+
+
+def _of_first_lane(b: Builder, values: Sequence[Value]) -> list[Value]:
     first = b.const(0, "i32")
     return [b.emit(Shuffle(mode="idx", value=value, lane=first)).result for value in values]
 
