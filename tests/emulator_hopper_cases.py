@@ -197,11 +197,11 @@ _PARTS = ("wgmma.fence", "wgmma.mma", "wgmma.commit", "wgmma.wait")
 
 def _add_products() -> None:
     for dtype in _DEPTH:
-        for columns, swizzle in ((8, "128B"), (64, "128B"), (40, "64B"), (256 if NUMPY[dtype].itemsize > 1 else 104, "128B")):
+        for columns, swizzle in ((8, "128B"), (64, "128B"), (48, "64B"), (256 if NUMPY[dtype].itemsize > 1 else 112, "128B")):
             emulated(*_PARTS, name=f"warpgroup_{dtype}_{columns}_{swizzle}", dtype=dtype, columns=columns, swizzle=swizzle)(_product)
         if dtype != "f32":
             emulated(*_PARTS, name=f"warpgroup_registers_{dtype}", dtype=dtype, columns=16, swizzle="128B", registers=True)(_product)
-    emulated(*_PARTS, name="warpgroup_32B", dtype="bf16", columns=24, swizzle="32B")(_product)
+    emulated(*_PARTS, name="warpgroup_32B", dtype="bf16", columns=40, swizzle="32B")(_product)
     emulated(*_PARTS, name="warpgroup_starts", dtype="f16", columns=24, swizzle="64B", keep=False)(_product)
     for a, b in ((False, True), (True, False), (True, True)):
         for swizzle in _WIDTH:

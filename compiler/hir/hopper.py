@@ -305,6 +305,8 @@ class WarpgroupMma(Instruction):
     def check(self, scope: Scope) -> Iterator[str]:
         if len(self.shape) != 3 or self.shape[0] != 64 or self.shape[1] % 8 or not 8 <= self.shape[1] <= 256:
             yield f"a product of shape {self.shape}: 64 rows, 8 to 256 columns by 8"
+        elif mem_of(self.b).dtype in ("i8", "u8") and self.shape[1] > 32 and self.shape[1] % 16:
+            yield f"a product of bytes with {self.shape[1]} columns: 8, 16, 24, or by 16"
         if self.keep.type != I1:
             yield f"`keep` of type {self.keep.type}: i1 is wanted"
         for value, index in ((self.a, self.a_index), (self.b, self.b_index)):

@@ -1,10 +1,11 @@
-"""Taking elements along an axis, and putting tiles one behind the other."""
+"""Taking elements along an axis, putting tiles one behind the other, and two 16-bit elements into one word."""
 
+from compiler.backends.llvm.arithmetic import to_memory
 from compiler.backends.llvm.bundle import Bundle, is_simd, points, static_axes, unsupported
 from compiler.backends.llvm.frame import Frame
 from compiler.backends.llvm.types import I32, I64
-from compiler.backends.llvm.writer import constant
-from compiler.hir.core import Concat, Take
+from compiler.backends.llvm.writer import Value, constant
+from compiler.hir.core import Concat, Pack2, Take
 from compiler.hir.types import Tile
 
 
@@ -53,3 +54,18 @@ def concat(frame: Frame, op: Concat) -> None:
         start, part = max((s for s in starts if s[0] <= point[op.axis]), key=lambda s: s[0])
         items.append(part.at({**point, op.axis: point[op.axis] - start}))
     frame.define(op, Bundle(type.dtype, axes, simd, lanes, tuple(items)))
+
+
+def pack2(frame: Frame, op: Pack2) -> None:
+    """As memory holds them, the first in the low half."""
+    w, source = frame.w, frame.values[op.value.name]
+    if is_simd(op.over) or source.simd is not None:
+        raise unsupported("pairs of vector lanes", "place the axis in registers", w.module.backend)
+
+    def half(point: dict[str, int], number: int) -> Value:
+        held = to_memory(w, source.at({**point, op.over: number}), source.dtype)
+        return w.convert("zext", w.convert("bitcast", held, "i16") if held.type.is_float else held, "i32")
+
+    rest = tuple(axis for axis in source.axes if axis[0] != op.over)
+    words = [w.binary("or", half(point, 0), w.binary("shl", half(point, 1), constant(I32, 16))) for point in points(rest)]
+    frame.define(op, Bundle("u32", rest, None, 0, tuple(words)))

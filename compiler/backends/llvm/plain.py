@@ -21,6 +21,7 @@ from compiler.hir.core import (
     InBounds,
     Index,
     IsNan,
+    Pack2,
     Reduce,
     Scan,
     Select,
@@ -69,6 +70,8 @@ def emit_plain(frame: Frame, op: Instruction) -> None:
             axes.take(frame, op)
         case Concat():
             axes.concat(frame, op)
+        case Pack2():
+            axes.pack2(frame, op)
         case Convert():
             frame.define(op, frame.values[op.value.name])
         case _:
