@@ -31,17 +31,17 @@ EMULATOR = Device("emulator")
 
 
 def parse_device(name: str) -> Device:
-    """The device of that name; ValueError when there can be none. `cuda:0` and `cuda` are one device, as are `cpu` and `cpu:0`."""
+    """The device of that name; ValueError when there can be none. `cuda` is `cuda:0`, and `cpu:0` is `cpu`."""
     kind, colon, index = name.partition(":")
     numbered = index.isascii() and index.isdigit() and len(index) < 4
     if kind not in KINDS or (colon and not numbered) or (kind in (CPU, EMULATOR) and int(index or 0) != 0):
         raise ValueError(f"`{name}` names no device")
-    return Device(kind if int(index or 0) == 0 else f"{kind}:{int(index)}")
+    return Device(f"cuda:{int(index or 0)}" if kind == "cuda" else kind if int(index or 0) == 0 else f"{kind}:{int(index)}")
 
 
 def cuda_name(ordinal: int) -> Device:
     """A CUDA device by its number."""
-    return Device("cuda" if ordinal == 0 else f"cuda:{ordinal}")
+    return Device(f"cuda:{ordinal}")
 
 
 def present_devices() -> tuple[Device, ...]:

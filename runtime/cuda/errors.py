@@ -55,7 +55,12 @@ class CudaOutOfMemory(CudaError):
 
 
 class CudaRefused(ValueError):
-    """A request that the device can't meet (too many threads, too much shared memory), found before the driver saw it."""
+    """A request that the device can't meet, found before the driver saw it. `limit`: "threads" of a block or "shared" memory, where
+    that is what is short."""
+
+    def __init__(self, message: str, limit: str = "") -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class CudaTimeout(TimeoutError):

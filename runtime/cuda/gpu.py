@@ -49,6 +49,12 @@ def gpu(ordinal: int = 0) -> Gpu:
         return _OPEN[ordinal]
 
 
+def open_gpus() -> tuple[Gpu, ...]:
+    """The GPUs that `gpu` gave so far."""
+    with _LOCK:
+        return tuple(_OPEN.values())
+
+
 def open_gpu(driver: Driver, ordinal: int = 0, limit: int | None = None) -> Gpu:
     """A GPU of its own pools and caches, beside the one that `gpu` gives."""
     return Gpu(CudaDevice(driver, ordinal), limit)

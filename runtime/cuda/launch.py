@@ -59,7 +59,7 @@ class LaunchPlan:
         most = min(limits.max_threads_per_block, self.kernel.max_threads)
         if threads > most:
             cause = limits.name if most == limits.max_threads_per_block else f"its {self.kernel.registers} registers and its bounds"
-            raise CudaRefused(f"a block of {self.site} has {threads} threads; {most} is the most by {cause}")
+            raise CudaRefused(f"a block of {self.site} has {threads} threads; {most} is the most by {cause}", "threads")
         _check_dimensions(self.block, limits.max_block, "block", self.site)
 
     def resize(self, grid: Sequence[int]) -> None:
@@ -219,4 +219,4 @@ def _shape(extents: Sequence[int], what: str, least: int = 1) -> Shape:
 def _check_dimensions(shape: Shape, most: Shape, what: str, site: str) -> None:
     for axis, extent, limit in zip("xyz", shape, most, strict=True):
         if extent > limit:
-            raise CudaRefused(f"the {what} of {site} has {extent} in {axis}; the device allows {limit}")
+            raise CudaRefused(f"the {what} of {site} has {extent} in {axis}; the device allows {limit}", "threads" if what == "block" else "")

@@ -139,7 +139,8 @@ class Kernel:
         if self.shared + dynamic > limits.shared_per_block_opt_in:
             raise CudaRefused(
                 f"kernel `{self.name}` wants {self.shared + dynamic} bytes of shared memory a block "
-                f"({self.shared} static, {dynamic} dynamic); {limits.name} has {limits.shared_per_block_opt_in}"
+                f"({self.shared} static, {dynamic} dynamic); {limits.name} has {limits.shared_per_block_opt_in}",
+                "shared",
             )
         if self.shared + dynamic > limits.shared_per_block and dynamic > self._opted_in:
             attribute = self.device.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

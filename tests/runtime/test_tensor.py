@@ -50,7 +50,7 @@ def test_bfloat16_is_known_and_other_dtypes_are_not() -> None:
 
 
 def test_devices_by_name() -> None:
-    assert parse_device("cuda:0") == "cuda" and parse_device("cpu:0") == CPU
+    assert parse_device("cuda") == parse_device("cuda:0") == "cuda:0" and parse_device("cpu:0") == CPU
     assert parse_device("cuda:3").kind == "cuda" and Device("cuda:3").ordinal == 3
     for wrong in ("gpu", "cuda:", "cuda:x", "cpu:1", "", "cuda:-1"):
         with pytest.raises(ValueError, match="names no device"):
@@ -75,10 +75,10 @@ def test_only_the_cpu_is_here_and_others_say_why(monkeypatch: pytest.MonkeyPatch
 def test_a_device_beyond_the_last_is_told_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.cuda.gpu.gpu_count", lambda: 2)
     monkeypatch.setattr("runtime.cuda.driver.unavailable_reason", lambda: None)
-    assert present_devices() == ("cpu", "cuda", "cuda:1")
+    assert present_devices() == ("cpu", "cuda:0", "cuda:1")
     with pytest.raises(NoDevice) as caught:
         require_present("cuda:7")
-    assert caught.value.hint == "this machine has 2 CUDA devices, numbered from 0; devices here: cpu, cuda, cuda:1"
+    assert caught.value.hint == "this machine has 2 CUDA devices, numbered from 0; devices here: cpu, cuda:0, cuda:1"
 
 
 def test_contents_are_read_only_and_leave_the_device_its_copy() -> None:

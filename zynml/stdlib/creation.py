@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from compiler.device_faults import told
 from compiler.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, DType, ListType, RangeType, Scalar, ShapeExpr, TensorType, TupleType, Type
-from runtime.device import absence, is_present, parse_device, present_devices
+from runtime.device import CPU, Device, NoDevice, require_present
 from runtime.tensor import Array, Tensor
+from runtime.transfers import to_device
 from zynml.stdlib.casts import cast_array
 from zynml.stdlib.dtypes import array_dtype, dtype_of, given_dtype, join, numpy_of, require_dtype, require_fit, type_name
 from zynml.stdlib.family import Family
@@ -39,24 +41,29 @@ def shaped_forms(name: str) -> tuple[str, ...]:
     return tuple(f"{form}{rank}" for form in forms(name) for rank in ("", "_1d", "_2d", "_3d"))
 
 
-def require_device(device: Any) -> None:
-    """Fault 0501 unless the device is named and here; None is wherever tensors lie by default."""
+def device_of(device: Any) -> Device:
+    """The device of that name; None and "auto" are the CPU, where tensors are made. Fault 0501 unless it is here."""
     if device is None or device == "auto":
-        return
-    here = f"devices here: {', '.join(present_devices())}"
+        return CPU
     if not isinstance(device, str):
         raise LibraryFault("0203", f"a device is named by a String, not {type_name(device)}")
     try:
-        found = parse_device(device)
-    except ValueError:
-        raise LibraryFault("0501", f"`{device}` names no device", f'{here}; or "auto"') from None
-    if not is_present(found):
-        raise LibraryFault("0501", f"the device `{device}` is not here: {absence(found)}", f'{here}; or "auto"')
+        return require_present(device)
+    except NoDevice as fault:
+        raise LibraryFault("0501", fault.message, fault.hint) from None
+
+
+def placed(tensor: Tensor, device: Any) -> Tensor:
+    """The tensor on the device that is named, if one is."""
+    if device is None or device == "auto":
+        return tensor
+    with told():
+        return to_device(tensor, device_of(device))
 
 
 def place(shape: Any, dtype: Any, device: Any, default: DType = DType.F32) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Shape and NumPy dtype of a tensor to be made, all arguments checked, memory included."""
-    require_device(device)
+    device_of(device)
     extents = require_extents(require_shape(shape))
     found = numpy_of(default if dtype is None else require_dtype(dtype))
     require_memory(extents, found.itemsize)
@@ -169,13 +176,13 @@ def _tensor_rule(calls: CallTypes) -> Type:
 @family.function(*shaped_forms("zeros"), result=_shaped_rule, variadic="shape", keywords=PLACE)
 def zeros(shape: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of zeros, f32 unless `dtype` says otherwise."""
-    return Tensor(np.zeros(*place(shape, dtype, device)))
+    return placed(Tensor(np.zeros(*place(shape, dtype, device))), device)
 
 
 @family.function(*shaped_forms("ones"), result=_shaped_rule, variadic="shape", keywords=PLACE)
 def ones(shape: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor of ones."""
-    return Tensor(np.ones(*place(shape, dtype, device)))
+    return placed(Tensor(np.ones(*place(shape, dtype, device))), device)
 
 
 @family.function(*shaped_forms("full"), result=_shaped_rule, keywords=PLACE)
@@ -185,14 +192,15 @@ def full(shape: Any, value: Any, dtype: Any = None, device: Any = None) -> Tenso
     if source is None or isinstance(value, Tensor):
         raise LibraryFault("0203", f"a tensor is filled with a number, not {type_name(value)}")
     extents, found = place((shape,) if not isinstance(shape, tuple) else shape, dtype, device)
-    return Tensor(np.full(extents, cast_array(np.asarray(value), source, array_dtype(np.empty(0, found)))[()], dtype=found))
+    filled = np.full(extents, cast_array(np.asarray(value), source, array_dtype(np.empty(0, found)))[()], dtype=found)
+    return placed(Tensor(filled), device)
 
 
 @family.function(*forms("eye"), result=_eye_rule, keywords=PLACE, rows="int", columns="int")
 def eye(rows: Any, columns: Any = None, dtype: Any = None, device: Any = None) -> Tensor:
     """The identity matrix."""
     extents, found = place((rows, rows if columns is None else columns), dtype, device)
-    return Tensor(np.eye(*extents, dtype=found))
+    return placed(Tensor(np.eye(*extents, dtype=found)), device)
 
 
 def arange_count(start: float, stop: float, step: float) -> int:
@@ -220,10 +228,10 @@ def arange(start: Any, stop: Any = None, step: Any = 1.0, dtype: Any = None, dev
         (count,), found = place((max(0, -((start - stop) // step)),), dtype, device)
         require_memory((count,), 8)
         values = start + step * np.arange(count, dtype=np.int64 if max(abs(start), abs(stop), abs(step)) < 1 << 62 else object)
-        return Tensor(cast_array(values, DType.I64, array_dtype(np.empty(0, found))))
+        return placed(Tensor(cast_array(values, DType.I64, array_dtype(np.empty(0, found)))), device)
     (count,), found = place((arange_count(start, stop, step),), dtype, device)
     values = float(start) + float(step) * np.arange(count, dtype=np.float64)
-    return Tensor(cast_array(values, DType.F64, array_dtype(np.empty(0, found))))
+    return placed(Tensor(cast_array(values, DType.F64, array_dtype(np.empty(0, found)))), device)
 
 
 @family.function(*forms("linspace"), result=_count_rule, keywords=PLACE, start="number", stop="number")
@@ -236,7 +244,7 @@ def linspace(start: Any, stop: Any, count: Any, dtype: Any = None, device: Any =
     _, found = place((extent,), dtype, device)
     with np.errstate(all="ignore"):
         values = np.linspace(float(start), float(stop), extent, dtype=np.float64)
-    return Tensor(cast_array(values, DType.F64, array_dtype(np.empty(0, found))))
+    return placed(Tensor(cast_array(values, DType.F64, array_dtype(np.empty(0, found)))), device)
 
 
 @family.function(*shaped_forms("rand"), result=_shaped_rule, variadic="shape", keywords=PLACE, uses_settings=True)
@@ -246,7 +254,7 @@ def rand(settings: StdlibSettings, shape: Any, dtype: Any = None, device: Any = 
     _require_float(found, "rand")
     values = generator(settings).random(extents, dtype=np.float64 if found == np.float64 else np.float32)
     # Rounding up to 1 would leave the interval.
-    return Tensor(values if values.dtype == found else (np.floor(values * 128) / 128).astype(found))
+    return placed(Tensor(values if values.dtype == found else (np.floor(values * 128) / 128).astype(found)), device)
 
 
 @family.function(*shaped_forms("randn"), result=_shaped_rule, variadic="shape", keywords=PLACE, uses_settings=True)
@@ -255,7 +263,7 @@ def randn(settings: StdlibSettings, shape: Any, dtype: Any = None, device: Any =
     extents, found = place(shape, dtype, device)
     _require_float(found, "randn")
     values = generator(settings).standard_normal(extents, dtype=np.float64 if found == np.float64 else np.float32)
-    return Tensor(values.astype(found, copy=False))
+    return placed(Tensor(values.astype(found, copy=False)), device)
 
 
 def _permutation_rule(calls: CallTypes) -> Type:
@@ -311,16 +319,18 @@ def _require_float(dtype: np.dtype[Any], name: str) -> None:
 )
 def tensor(values: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """A tensor from nested lists of numbers, from a range, or a copy of a tensor. Floats make f32, ints i64, bools bool."""
-    require_device(device)
+    device_of(device)
     wanted = None if dtype is None else require_dtype(dtype)
     if isinstance(values, Tensor):
-        copied = values.clone().array
-        return Tensor(copied if wanted is None else cast_array(copied, array_dtype(copied), wanted))
-    if isinstance(values, range):
+        copied = np.array(values.contents, order="C", copy=True)
+        made = copied if wanted is None else cast_array(copied, array_dtype(copied), wanted)
+    elif isinstance(values, range):
         require_memory((len(values),), 8)
         array = np.arange(values.start, values.stop, values.step, dtype=np.int64)
-        return Tensor(array if wanted is None else cast_array(array, DType.I64, wanted))
-    return Tensor(array_of_list(values, wanted))
+        made = array if wanted is None else cast_array(array, DType.I64, wanted)
+    else:
+        made = array_of_list(values, wanted)
+    return placed(Tensor(made), device)
 
 
 def array_of_list(values: Any, dtype: DType | None = None) -> Array:
@@ -386,7 +396,7 @@ def _stack_rows(rows: list[Any], shape: tuple[int, ...], dtype: DType | None) ->
             other = type_name(row)
             raise LibraryFault("0301", f"rows differ: {type_name(rows[0])} and {other}")
     require_memory((len(rows), *rows[0].shape), rows[0].dtype.itemsize)
-    stacked = np.stack([row.array for row in rows]).reshape(shape + rows[0].shape)
+    stacked = np.stack([row.contents for row in rows]).reshape(shape + rows[0].shape)
     return stacked if dtype is None else cast_array(stacked, array_dtype(stacked), dtype)
 
 

@@ -23,7 +23,7 @@ TITLES = {
     "elementwise": "Functions of each element",
     "linalg": "Products and layers",
     "ordering": "Sorting and picking",
-    "places": "Devices",
+    "devices": "Devices",
     "collections": "Iterating",
     "lists": "Lists",
     "strings": "Text",

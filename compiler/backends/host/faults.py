@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from compiler.device_faults import diagnostic
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.library import LibraryFault
 from compiler.source import NOWHERE, Span
+from runtime.cuda.errors import CudaError, CudaRefused, CudaUnavailable
 
 if TYPE_CHECKING:
     from compiler.backends.host.positions import Positions
@@ -67,6 +69,8 @@ def translated(error: BaseException) -> ZyntaxError:
             if found_name is not None:
                 name = found_name[1]
                 return _error("0808", f"`{name}` is read before it has a value", span)
+        case CudaError() | CudaRefused() | CudaUnavailable():
+            return ZyntaxError(diagnostic(error, span))
         case OSError():
             reason = error.strerror or str(error)
             return _error("0807", f"{error.filename}: {reason}" if error.filename else reason, span)

@@ -123,7 +123,7 @@ class Operators(Emitter):
                     if have.weak:
                         return self.help("weak", span, value, self.constant(want))
                 return self.help("convert", span, value, self.constant(to))
-        if strong(have) == strong(to) or needs_no_check(to):
+        if (strong(have) == strong(to) and not names_a_device(to)) or needs_no_check(to):
             return value
         return self.help("convert·weak" if has_weak(have) else "convert", span, value, self.constant(to))
 
@@ -301,8 +301,20 @@ def needs_no_check(to: Type) -> bool:
         case ListType(element=element):
             return isinstance(element, UnknownType)
         case TensorType(element=element, shape=shape):
-            return isinstance(element, UnknownType) and shape.rank is None
+            return isinstance(element, UnknownType) and shape.rank is None and to.device is None
     return not isinstance(to, (Scalar, StringType, TupleType, UnitType, FutureType))
+
+
+def names_a_device(to: Type) -> bool:
+    """Whether the type says where tensors lie: a value of that type may lie elsewhere by now."""
+    match to:
+        case TensorType(device=device):
+            return device is not None
+        case ListType(element=part) | FutureType(value=part):
+            return names_a_device(part)
+        case TupleType(elements=parts):
+            return any(map(names_a_device, parts))
+    return False
 
 
 def has_weak(found: Type) -> bool:

@@ -180,12 +180,13 @@ def cast(library: Library, value: Any, to: Type) -> Any:
 
 
 def as_tensor(library: Library, value: Any, to: TensorType) -> Any:
-    """Lists of numbers become tensors at a call or compute boundary; tensors stay."""
+    """Lists of numbers become tensors at a call or compute boundary; tensors stay, unless the type says where they lie."""
     if isinstance(value, list) or (dtype_of(value) is not None and to.shape.rank in (None, 0)):
         value = invoke(library, "tensor", value, to.element.dtype.value if isinstance(to.element, Scalar) else None)
     elif kind_of(value) != "tensor":
         raise misfit("a tensor", value)
-    return checked_shape(_element_type(library, value, to), to)
+    value = checked_shape(_element_type(library, value, to), to)
+    return value if to.device is None else invoke(library, "to_device", value, str(to.device))
 
 
 def checked_shape(value: Any, to: TensorType) -> Any:

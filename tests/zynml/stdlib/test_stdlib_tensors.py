@@ -114,7 +114,7 @@ def test_random_numbers_follow_the_seed(call: Any) -> None:
 def test_devices_are_checked(call: Any) -> None:
     assert call("zeros", 1, device="cpu").device == "cpu"
     assert call("zeros", 1, device="auto").device == "cpu"
-    assert call.fault("zeros", 1, device="cuda") == ("0501", "the device `cuda` is not here: no CUDA driver, binding or device was found")
+    assert call.fault("zeros", 1, device="cuda") == ("0501", "there is no device `cuda` here")
     assert call.fault("zeros", 1, device="gpu") == ("0501", "`gpu` names no device")
 
 

@@ -1,0 +1,75 @@
+"""Tensors from one device of this machine to another."""
+
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+
+from runtime.device import CPU, EMULATOR, Device
+from runtime.tensor import Array, Tensor, dtype_name
+
+
+@frozen(eq=False)
+class Emulated:
+    """A tensor's elements on the emulator, whose memory is the host's."""
+
+    elements: Array
+    named: bool = True
+
+    @property
+    def device(self) -> Device:
+        return EMULATOR
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.elements.shape
+
+    @property
+    def dtype(self) -> str:
+        return dtype_name(self.elements.dtype)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return tuple(stride // self.elements.itemsize for stride in self.elements.strides)
+
+    @property
+    def is_contiguous(self) -> bool:
+        return bool(self.elements.flags.c_contiguous)
+
+    def to_host(self) -> Array:
+        return self.elements.copy()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        raise AttributeError("the tensor lies in the host's memory")
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.elements.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def to_device(tensor: Tensor, device: Device) -> Tensor:
+    """The tensor with its elements on a device that is here, put there by name: itself when they lie there, else a copy. Raises what
+    `runtime.cuda.errors` has."""
+    if tensor.device == device:
+        if tensor.remote is not None and not tensor.remote.named:
+            tensor.remote = evolve(tensor.remote, named=True)  # type: ignore[misc]
+        return tensor
+    if device == CPU:
+        return Tensor(np.array(tensor.contents, order="C", copy=True))
+    if device == EMULATOR:
+        return Tensor(None, Emulated(np.array(tensor.contents, order="C", copy=True)))
+    from runtime.cuda.gpu import gpu
+    from runtime.cuda.remote import upload
+
+    return Tensor(None, upload(tensor.contents, gpu(device.ordinal), named=True))
+
+
+def synchronize() -> None:
+    """Waits for all that was started on GPUs. Raises what `runtime.cuda.errors` has when it failed."""
+    from runtime.cuda.gpu import open_gpus
+
+    for found in open_gpus():
+        found.device.synchronize()
