@@ -10,7 +10,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.lowering.kernel import ScalarInput, Signature, TensorInput
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values, walk
-from compiler.typed_ast.types import DType, FunctionType, Scalar, StaticShape, SymbolicShape, TensorType, Type, UnknownType
+from compiler.typed_ast.types import DType, FunctionType, ListType, Scalar, StaticShape, SymbolicShape, TensorType, Type, UnknownType
 from runtime.tensor import Tensor, dtype_name
 
 
@@ -130,8 +130,9 @@ def static_signature(
 def assumed_signature(
     compute: nodes.Compute, scope: Mapping[str, Type], names: tuple[str, ...], functions: Mapping[str, nodes.Function]
 ) -> Signature:
-    """The signature to show a block under when types leave it open: unknown elements count as f32, an unknown rank is that of the
-    block's own indices, an outer name that is never indexed is an int, and an int whose value decides what is compiled is 1."""
+    """The signature to show a block under when types leave it open: unknown elements count as f32, or as ints where the block indexes
+    with them; an unknown rank is that of the block's own indices, an outer name that is never indexed is an int, and an int whose
+    value decides what is compiled is 1."""
     inputs = {entry.name: entry for entry in compute.inputs}
     ranks = {
         node.value.name: len(node.indices)
@@ -139,29 +140,72 @@ def assumed_signature(
         if isinstance(node, nodes.Index) and isinstance(node.value, nodes.Name)
     }
     constants = names_needing_values(compute)
+    positions = _names_of_positions(compute.body)
     tensors, scalars = [], []
     for name in dict.fromkeys((*inputs, *names)):
         entry = inputs.get(name)
         type = entry.value.type if entry is not None else scope.get(name)
         span = entry.span if entry else compute.span
+        unknown = DType.I64 if name in positions else DType.F32
         match type:
             case None:
                 continue
             case Scalar(dtype):
                 scalars.append(ScalarInput(name, dtype, 1 if name in constants else None, entry is None, span))
             case TensorType(element, shape):
-                dtype = element.dtype if isinstance(element, Scalar) else DType.F32
+                dtype = element.dtype if isinstance(element, Scalar) else unknown
                 rank = shape.rank if shape.rank is not None else ranks.get(name, 1)
                 dims: tuple[Any, ...] = shape.dims if isinstance(shape, StaticShape) else _dim_names(type, rank)
                 tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
             case UnknownType() if name in ranks:
                 dims = (None,) * ranks[name]
-                tensors.append(TensorInput(name, DType.F32, dims, True, entry is not None and entry.mutable, entry is None, span))
+                tensors.append(TensorInput(name, unknown, dims, True, entry is not None and entry.mutable, entry is None, span))
             case UnknownType():
                 scalars.append(ScalarInput(name, DType.I64, 1 if name in constants else None, entry is None, span))
+            case ListType():
+                dtype, rank = _of_list(type, unknown)
+                dims = (None,) * rank
+                tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
             case _:
                 continue
     return Signature(tensors, scalars, functions)
+
+
+def _names_of_positions(body: nodes.Node) -> set[str]:
+    """Names whose values a block indexes with, itself or by way of its own variables."""
+    found = {name for node in walk(body) if isinstance(node, nodes.Index) for index in node.indices for name in _names(index)}
+    flows = [(pair[0], _names(pair[1])) for node in walk(body) if (pair := _written(node)) is not None]
+    before = -1
+    while before != len(found):
+        before = len(found)
+        for target, sources in flows:
+            if target in found:
+                found |= sources
+    return found
+
+
+def _names(node: nodes.Node) -> set[str]:
+    return {inner.name for inner in walk(node) if isinstance(inner, nodes.Name)}
+
+
+def _written(node: nodes.Node) -> tuple[str, nodes.Node] | None:
+    """The variable that a statement writes, and what it writes."""
+    match node:
+        case nodes.Let(pattern=nodes.BindingPattern(name=name), value=nodes.Expression() as value):
+            return name, value
+        case nodes.Assign(target=nodes.Name(name=name), value=value):
+            return name, value
+        case _:
+            return None
+
+
+def _of_list(type: ListType, unknown: DType) -> tuple[DType, int]:
+    """Elements and rank of the tensor that `as_tensor` makes of such a list."""
+    rank, element = 1, type.element
+    while isinstance(element, ListType):
+        rank, element = rank + 1, element.element
+    dtype = element.dtype if isinstance(element, Scalar) else unknown
+    return DType.F32 if dtype is DType.F64 else dtype, rank
 
 
 def _is_callable(type: Type) -> bool:

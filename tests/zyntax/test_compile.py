@@ -80,3 +80,20 @@ def test_the_tree_needs_no_checker_no_numpy_and_no_llvm(folder: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True)
     assert done.stdout == "0\n[]\n"
     assert json.loads((folder / "tree.json").read_text(encoding="utf-8"))
+
+
+def test_what_only_the_run_knows_is_assumed_from_how_the_block_uses_it(zyntax: Zyntax, folder: Path) -> None:
+    """Lists, and tensors of unknown elements that the block indexes with, by way of a variable too."""
+    (folder / "unknown.zynml").write_text(
+        "let w = [0.25, 0.5]\nlet m = [[1, 2], [3, 4]]\nlet x = arange(0, 10)\nlet k = load(\"nowhere.npy\")\n"
+        "let a = compute(x, w) { for i in 0..2: out[i] = x[i] * w[i] }\n"
+        "let b = compute(m) { for i in 0..2, j in 0..2: out[i, j] = m[i, j] }\n"
+        "let c = compute(x, k) {\n    for i in 0..8:\n        var at = 0\n        at = k[i]\n        out[i] = x[at + 1]\n}\n"
+        "let d = compute(k) { for i in 0..N: out[i] = k[i] }\n",
+        encoding="utf-8",
+    )  # fmt: skip
+    done = zyntax("compile", "unknown.zynml")
+    assert (done.returncode, done.stderr) == (0, "")
+    heads = [line for line in done.stdout.splitlines() if line.startswith("  func ")]
+    expected = ["%w: mem<w_0xf32, readonly>", "%m: mem<m_0xm_1xi64, readonly>", "%k: mem<k_0xi64, readonly>", "%k: mem<Nxf32, readonly>"]
+    assert [word in head for word, head in zip(expected, heads, strict=True)] == [True] * 4, heads
