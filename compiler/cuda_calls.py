@@ -13,6 +13,7 @@ from attrs import Factory, define, frozen
 
 from compiler.backends.nvptx.compile import KernelEntry
 from compiler.cuda_gather import gathered
+from compiler.cuda_maps import LaunchMaps, launch_maps
 from compiler.device_kernels import ThreadKernel, index_values
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import FaultSite
@@ -129,6 +130,11 @@ class Step:
     plan: LaunchPlan
     number: int
     after: tuple[int, ...]
+    maps: LaunchMaps
+
+    def launch(self, stream: Stream, arguments: Sequence[Any], record: int) -> None:
+        values = (*arguments, *self.after)
+        self.plan.launch(stream, *values, *(self.maps.of(self.plan.device, values) if self.maps.maps else ()), record)
 
 
 @define(eq=False)
@@ -175,7 +181,7 @@ class PlannedCall:
 
     def _launch_each(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
         for step in self.steps:
-            step.plan.launch(stream, *arguments, *step.after, records[step.number])
+            step.launch(stream, arguments, records[step.number])
 
     def _recorded(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> Graph:
         with Recording(stream) as recording:
@@ -214,7 +220,8 @@ def planned(loaded: LoadedKernel, given: Mapping[str, Any], compute: nodes.Compu
     known = index_values(kernel.built.nest, list(arguments))
     steps = []
     if kernel.launches is None:
-        steps.append(Step(loaded.launches[0].plan(grid_of(kernel.built, shapes, sizes)), 0, ()))
+        maps = launch_maps(kernel.functions[0], loaded.launches[0].entry, known)
+        steps.append(Step(loaded.launches[0].plan(grid_of(kernel.built, shapes, sizes)), 0, (), maps))
     else:
         for mem in kernel.launches.workspaces:
             arguments.append(_workspace(len(workspaces)))
@@ -229,7 +236,9 @@ def planned(loaded: LoadedKernel, given: Mapping[str, Any], compute: nodes.Compu
                 limits = loaded.gpu.device.properties
                 shared = launch.shared_bytes(known, limits.shared_per_block_opt_in, limits.name)
                 plans[number, blocks] = loaded.launches[number].plan((blocks, 1, 1), shared)
-            steps.append(Step(plans[number, blocks], number, after))
+            names = [parameter.name for parameter in launch.function.parameters[len(arguments) :]]
+            maps = launch_maps(launch.function, loaded.launches[number].entry, {**known, **dict(zip(names, after, strict=True))})
+            steps.append(Step(plans[number, blocks], number, after, maps))
     results = tuple(
         None if one.input is not None else Memory.of(shapes[one.copy_of] if one.copy_of else sizes.results[number], one.dtype.value)
         for number, one in enumerate(plan.results)

@@ -11,7 +11,7 @@ import numpy as np
 from attrs import Factory, define
 
 from compiler.backends.nvptx.assemble import assemble, can_assemble
-from compiler.backends.nvptx.compile import compile_kernels
+from compiler.backends.nvptx.compile import KernelParameter, compile_kernels
 from compiler.backends.nvptx.target import target_of_device
 from compiler.cuda_calls import LoadedKernel, LoadedLaunch, PlannedCall, planned
 from compiler.device_kernels import ThreadKernel, thread_kernel
@@ -24,6 +24,7 @@ from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaRefused
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.remote import OnGpu, elements_on
 from runtime.cuda.stream import Stream
+from runtime.cuda.tensor_map import PARAMETER
 from runtime.tensor import Tensor
 
 CALLS_REMEMBERED = 64
@@ -106,15 +107,20 @@ def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources, compute: nodes.Comput
     loaded = gpu.modules.load(image, functions[0].name)
     launches = []
     for entry in module.entries:
-        signature = tuple("pointer" if p.kind in ("memory", "fault") else _packed(p.dtype) for p in entry.parameters)
-        if any(p.kind == "tensor_map" for p in entry.parameters):
-            raise ZyntaxError(Diagnostic("0109", "bulk copies are valid, but no launch makes their tensor maps yet"))
+        signature = tuple(map(_packed, entry.parameters))
         launches.append(LoadedLaunch(entry, loaded.kernel(entry.symbol), signature, where))
     return LoadedKernel(kernel, launches, gpu)
 
 
-def _packed(dtype: str) -> str:
-    return {"index": "i64", "i1": "bool"}.get(dtype, dtype)
+def _packed(parameter: KernelParameter) -> str:
+    """How a launch passes it."""
+    match parameter.kind:
+        case "memory" | "fault":
+            return "pointer"
+        case "tensor_map":
+            return PARAMETER
+        case _:
+            return {"index": "i64", "i1": "bool"}.get(parameter.dtype, parameter.dtype)
 
 
 def _layout(name: str, value: Any, constants: frozenset[str]) -> Any:
