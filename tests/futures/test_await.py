@@ -107,6 +107,27 @@ def test_tensors_cross() -> None:
     assert PROGRAM.total(ready([1.0, 2.5])) == 3.5
 
 
+def test_a_quick_block_overtakes_a_slow_one() -> None:
+    """The slow one takes some tenths of a second, and the quick one has been compiled before."""
+    program = zynml.compile("""
+def slow(x: tensor[N]): Future<f32> {
+    compute(x) @async @kernel(reduce, +) {
+        for i in 0..N:
+            var s = x[i]
+            for k in 0..100_000_000:
+                s = s * s + 0.25
+            yield s
+    }
+}
+def quick(x: tensor[N]): Future<f32> { compute(x) @async @kernel(reduce, +) { for i in 0..N: yield x[i] } }
+def overtake(x: tensor[N]): (i64, f32) {
+    await quick(x)
+    await any(slow(x), quick(x))
+}
+""")
+    assert program.overtake(np.full(1, 0.5, np.float32)) == (1, 0.5)
+
+
 # ---- what is wrong ------------------------------------------------------------------------------------------------------
 
 
