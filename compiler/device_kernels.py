@@ -103,7 +103,9 @@ def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Comp
         if kernel.launches is None:
             if (over := over_limit(kernel.built.lowered.function, EMULATED.shared_limit, str(EMULATED))) is not None:
                 raise ZyntaxError(over)
-            _interpret(kernel.built.lowered.function, arguments, watch, workspaces, tuple(grid_of(kernel.built, shapes, sizes)))
+            info = kernel.built.lowered.function.kernel_info
+            grid = None if info is not None and info.grid is not None else tuple(grid_of(kernel.built, shapes, sizes))
+            _interpret(kernel.built.lowered.function, arguments, watch, workspaces, grid)
         elif not sizes.ordinary:
             interpret(kernel.built.nest, arguments)  # no schedule counts on such sizes: the loops as written
         else:
@@ -125,9 +127,14 @@ def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Comp
 
 
 def _interpret(
-    function: HirFunction, arguments: list[Any], watch: Watch | None, blank: list[Any], grid: tuple[int, ...], shared_bytes: int = 0
+    function: HirFunction,
+    arguments: list[Any],
+    watch: Watch | None,
+    blank: list[Any],
+    grid: tuple[int, ...] | None,
+    shared_bytes: int = 0,
 ) -> None:
-    """One launch; `blank` are the memories that hold nothing before the first."""
+    """One launch; `blank` are the memories that hold nothing before the first; `grid` None: what the kernel says."""
     if watch is not None:
         for array in blank:
             watch.blank.setdefault(id(array), set())
