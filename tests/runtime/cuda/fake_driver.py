@@ -71,13 +71,31 @@ class Fields:
         return made
 
 
+class EncodedMap:
+    """A tensor map: 128 bytes, here a number under which `known` has what they were made of."""
+
+    known: dict[int, tuple[Any, ...]] = {}
+
+    def __init__(self, made_of: tuple[Any, ...]) -> None:
+        self.known[len(self.known)] = made_of
+        self.memory = ctypes.create_string_buffer((len(self.known) - 1).to_bytes(8, "little"), 128)
+
+    def getPtr(self) -> int:
+        return ctypes.addressof(self.memory)
+
+    @classmethod
+    def read(cls, held: bytes) -> tuple[Any, ...]:
+        return cls.known[int.from_bytes(held[:8], "little")]
+
+
 class FakeDriver:
     """`kernels`: what the modules of any image hold, by name; each takes the address of the parameters and the grid."""
 
     CUdevice_attribute = CUfunction_attribute = CUmemPool_attribute = CUjit_option = Names()
     CUstreamCaptureMode = CUpointer_attribute = CUlaunchAttributeID = Names()
+    CUtensorMapDataType = CUtensorMapInterleave = CUtensorMapSwizzle = CUtensorMapL2promotion = CUtensorMapFloatOOBfill = Names()
     CUDA_KERNEL_NODE_PARAMS = CUlaunchConfig = CUlaunchAttribute = Fields
-    CUstream = staticmethod(int)
+    CUstream = cuuint32_t = cuuint64_t = staticmethod(int)
 
     def __init__(self, kernels: dict[str, Callable[..., None]] | None = None, devices: int = 1, memory: int = 1 << 30) -> None:
         self.kernels, self.devices, self.capacity = kernels or {}, devices, memory
@@ -321,6 +339,12 @@ class FakeDriver:
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function: int, threads: int, shared: int) -> tuple[int, int]:
         return 0, 2048 // threads
+
+    def cuTensorMapEncodeTiled(self, *arguments: Any) -> tuple[int, "EncodedMap"]:
+        return 0, EncodedMap(("tiled", *arguments))
+
+    def cuTensorMapEncodeIm2col(self, *arguments: Any) -> tuple[int, "EncodedMap"]:
+        return 0, EncodedMap(("im2col", *arguments))
 
     def cuLaunchKernel(self, function: int, *rest: Any) -> tuple[int]:
         *shape, shared, stream, parameters, _extra = rest
