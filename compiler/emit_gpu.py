@@ -1,9 +1,10 @@
 """A program's kernels for one GPU architecture, all in one module: as HIR, LLVM, PTX, cubin, machine code in text, and as a report of
 what each kernel takes and how it is launched. Needs no GPU."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ from compiler.backends.nvptx.compile import PtxModule, compile_kernels
 from compiler.backends.nvptx.disassemble import disassemble
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.device_kernels import ThreadKernel, thread_kernel
+from compiler.hir.affine import Affine
+from compiler.hir.core import Binary, Const, Index
+from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirModule
 from compiler.hir.text import print_module
 from compiler.program_kernels import kernels, module_name
@@ -101,21 +105,22 @@ class GpuProgram:
     # ---- what kernels take ----
 
     def report(self) -> str:
-        """A line a kernel: registers a thread, bytes of local memory and of spills, bytes of shared memory, threads of a block, and how
-        many blocks a multiprocessor holds at once, with the part of its warps that they fill."""
+        """A line a kernel: registers a thread, bytes of local memory and of spills, bytes of shared memory (`+`: and what the launch
+        adds), threads of a block, and how many blocks a multiprocessor holds at once, with the part of its warps that they fill."""
         rows: list[tuple[str, ...]] = [("kernel", "registers", "local", "spills", "shared", "threads", "blocks/SM", "warps/SM")]
         most = self.target.multiprocessor
         for entry in self.ptx.entries:
             use = self.cubin.kernels[entry.symbol]
             shared = use.shared + entry.dynamic_bytes
-            numbers = [use.registers, use.stack, use.spills, shared]
+            held = f"{shared}+" if entry.dynamic_shared else str(shared)
+            cells = [entry.symbol, *map(str, (use.registers, use.stack, use.spills)), held]
             if entry.block is None:
-                rows.append((entry.symbol, *map(str, numbers), "-", "-", "-"))
+                rows.append((*cells, "-", "-", "-"))
                 continue
             threads = prod(entry.block)
             blocks = most.resident_blocks(threads, use.registers, shared)
             warps = blocks * -(-threads // 32)
-            rows.append((entry.symbol, *map(str, numbers), str(threads), str(blocks), f"{warps}/{most.warps}"))
+            rows.append((*cells, str(threads), str(blocks), f"{warps}/{most.warps}"))
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = [f"{self.target}"]
         for first, *rest in rows:
@@ -140,8 +145,60 @@ def _threads(block: tuple[int, int, int]) -> str:
 
 def _shared_out(launch: Launch) -> str:
     """How the iterations go to threads and blocks."""
-    parts = [f"({form})" if len(launch.counts) > 1 and len(form.terms) + bool(form.constant) > 1 else str(form) for form in launch.counts]
-    count = " * ".join(parts)
+    known: dict[str, str] = {}
+    for op in launch.before:
+        known.update(_in_words(op, known))
+    count = reduce(_product, (_substituted(form, known) for form in launch.counts), "1")
+    words = f"{count} iteration{'' if count == '1' else 's'}"
     if launch.share == prod(launch.block):
-        return f"{count} iterations, one a thread"
-    return f"{count} iterations, {'one' if launch.share == 1 else launch.share} a block"
+        return f"{words}, one a thread"
+    return f"{words}, {'one' if launch.share == 1 else launch.share} a block"
+
+
+def _in_words(op: Instruction, known: Mapping[str, str]) -> dict[str, str]:
+    """A number that the host computes before a launch, written with the sizes that it is made of."""
+    match op:
+        case Index(of=of):
+            return {op.result.name: _substituted(of, known)}
+        case Const(value=value):
+            return {op.result.name: str(value)}
+        case Binary(operator=operator, left=left, right=right):
+            a, b = (known.get(value.name, value.name) for value in (left, right))
+            return {op.result.name: _applied(operator, a, b)}
+        case _:
+            return {}
+
+
+def _applied(operator: str, a: str, b: str) -> str:
+    match operator:
+        case "mul":
+            return _product(a, b)
+        case "add" | "sub":
+            return f"{a} {'+' if operator == 'add' else '-'} {_bracketed(b)}"
+        case "max" if b == "0":
+            return a  # extents are never negative here
+        case _:
+            return f"{operator}({a}, {b})"
+
+
+def _product(a: str, b: str) -> str:
+    if "1" in (a, b):
+        return b if a == "1" else a
+    return str(int(a) * int(b)) if a.isdigit() and b.isdigit() else f"{_bracketed(a)} * {_bracketed(b)}"
+
+
+def _substituted(form: Affine, known: Mapping[str, str]) -> str:
+    """The form as text, its names by what they stand for."""
+    if len(form.names) == 1 and form == Affine.of(form.names[0]):
+        return known.get(form.names[0], form.names[0])
+    return re.sub(r"[A-Za-z_][\w.]*", lambda found: _bracketed(known.get(found.group(), found.group())), str(form))
+
+
+def _bracketed(text: str) -> str:
+    """In brackets, if it is a sum."""
+    depth = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and character in "+-":
+            return f"({text})"
+    return text
