@@ -106,19 +106,28 @@ def arrivals_do_not_wait() -> Launch:
     return Launch("%out: mem<32xi32>", body, (np.zeros(32, np.int32),), {0: np.arange(32, dtype=np.int32)[::-1]}, (64,))
 
 
-@emulated("fence", scope="thread")
+_LAST = """store %left[#], %v fence SCOPE
+    %limit = const 4 : u32 %old = atomic inc %count[0], %limit : u32 %last = eq %old, %limit : i1 %zero = const 0 : i32
+    if %last { fence SCOPE
+      %sum = for o in 0..5 carry(%s = %zero) { %w = load %left[o] : i32 %n = add %s, %w : i32 yield %n } store %out[0], %sum }"""
+
+
 @emulated("fence", scope="block")
 @emulated("fence", scope="device")
 @emulated("fence", scope="system")
-def last_block_adds(scope: str) -> Launch:
-    """Each block leaves a number behind a fence; the last one, by an atomic counter, adds them up."""
-    body = f"""%b = block_idx x : index %v = cast %b to=i32 : i32 store %left[b], %v fence {scope}
-    %limit = const 4 : u32 %old = atomic inc %count[0], %limit : u32 %last = eq %old, %limit : i1 %zero = const 0 : i32
-    if %last {{ fence {scope}
-      %sum = for o in 0..5 carry(%s = %zero) {{ %w = load %left[o] : i32 %n = add %s, %w : i32 yield %n }} store %out[0], %sum }}"""
+def the_last_one_adds(scope: str) -> Launch:
+    """Each thread (or block of one) leaves a number behind a fence; the last one, by an atomic counter, adds them up."""
+    place, block, grid = ("t", (5,), (1,)) if scope == "block" else ("b", (1,), (5,))
+    body = THREAD + f"%b = block_idx x : index %v = cast %{place} to=i32 : i32 " + _LAST.replace("#", place).replace("SCOPE", scope)
     arguments = (np.zeros(5, np.int32), np.zeros(1, np.uint32), np.zeros(1, np.int32))
     expected = {1: np.zeros(1, np.uint32), 2: np.array([10], np.int32)}
-    return Launch("%left: mem<5xi32>, %count: mem<1xu32>, %out: mem<1xi32>", body, arguments, expected, (1,), (5,))
+    return Launch("%left: mem<5xi32>, %count: mem<1xu32>, %out: mem<1xi32>", body, arguments, expected, block, grid)
+
+
+@emulated("fence")
+def a_thread_sees_its_own_writes() -> Launch:
+    body = THREAD + "%v = cast %t to=i32 : i32 store %x[t], %v fence thread %w = load %x[t] : i32 %d = add %w, %w : i32 store %x[t], %d"
+    return Launch("%x: mem<32xi32>", body, (np.zeros(32, np.int32),), {0: 2 * np.arange(32, dtype=np.int32)})
 
 
 @emulated("dynamic_shared")
