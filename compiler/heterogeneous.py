@@ -4,7 +4,6 @@ already pull the block there; results stay where they were made, so that what fo
 import threading
 from collections.abc import Callable, Mapping
 from math import prod
-from time import perf_counter
 from typing import Any
 
 from attrs import Factory, define, frozen
@@ -20,8 +19,6 @@ from runtime.tensor import Tensor
 
 WORK_REMEMBERED = 256
 
-Clock = Callable[[], float]
-
 
 @frozen
 class Choice:
@@ -36,12 +33,11 @@ class Choice:
 
 @define(eq=False)
 class HeterogeneousBlock:
-    """Called like a `ComputeBlock`, by any thread. `clock` gives seconds."""
+    """Where a block runs that nobody placed, by any thread."""
 
     block: ComputeBlock
     places: Places
     explain: Explain | None = None
-    clock: Clock = perf_counter
     _work: dict[Any, Work] = Factory(dict)
     _histories: dict[tuple[BuiltKernel, Device], History] = Factory(dict)
     _compiled: set[tuple[BuiltKernel, Device]] = Factory(set)
@@ -121,10 +117,11 @@ class HeterogeneousBlock:
             name: place.bring(value) if isinstance(value, Tensor) and name not in updated else value for name, value in values.items()
         }
         place.wait()
-        started = self.clock()
+        clock = self.places.clock
+        started = clock()
         result = run(there)
         place.wait()
-        seconds = self.clock() - started
+        seconds = clock() - started
         with self._lock:
             history.add(seconds)
         return result

@@ -47,13 +47,16 @@ def _wish(name: str, by: str) -> Wish | None:
 def require_devices(computes: Iterable[nodes.Compute], override: str | None) -> None:
     """Every device that the program names must be here, unless the user overrides it or the block names a fallback. Raises
     ZyntaxError (0501) for all that aren't."""
-    missing = []
-    for compute in [None] if override is not None else computes:
+    if override is not None:
         try:
-            if compute is None:
-                _wish(override or "auto", "")
-            else:
-                wish_of(compute, None, "auto")
+            _wish(override, "")
+        except NoDevice as fault:
+            raise ZyntaxError(_absent(fault, None)) from None
+        return
+    missing = []
+    for compute in computes:
+        try:
+            wish_of(compute, None, "auto")
         except NoDevice as fault:
             missing.append(_absent(fault, compute))
     if missing:

@@ -2,6 +2,7 @@
 compiled for it."""
 
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import Factory, define
@@ -123,11 +124,12 @@ def _kept(blocks: dict[ComputeBlock, Block], block: ComputeBlock, make: Callable
 @define(eq=False)
 class Places:
     """The places of this machine, each made when it is first asked for. `measure` finds how fast one is, which is asked once and only
-    where there is a choice; `report` is the emulator's."""
+    where there is a choice; `report` is the emulator's; `clock` gives seconds."""
 
     sources: Sources
     measure: Callable[[Place], Rates]
     report: "Report | None" = None
+    clock: Callable[[], float] = perf_counter
     _found: dict[Device, Place] = Factory(dict)
     _rates: dict[Device, Rates] = Factory(dict)
 
