@@ -14,10 +14,11 @@ from compiler.hir.clone import rebuilt
 from compiler.hir.findings import Finding, Findings, outside, thread_words
 from compiler.hir.gpu import Atomic, DynamicShared, SharedAlloc
 from compiler.hir.instruction import Effect, Instruction, Value
-from compiler.hir.interpret_threads import Thread, ThreadTranslator, late_copy
+from compiler.hir.interpret_threads import Thread
 from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.module import FaultSite, HirFunction, HirModule
 from compiler.hir.translate import axes_of
+from compiler.hir.translate_threads import ThreadTranslator, late_copy
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.hir.watch import Shadow, Watched
 

@@ -24,7 +24,7 @@ from compiler.hir.interpret_hopper import arrive, barrier_at, bulk_load, bulk_st
 from compiler.hir.types import Barrier, Mem
 
 if TYPE_CHECKING:
-    from compiler.hir.interpret_threads import ThreadTranslator
+    from compiler.hir.translate_threads import ThreadTranslator
 
 CALLS: dict[str, Any] = {"arrive": arrive, "barrier_at": barrier_at, "bulk_load": bulk_load, "bulk_store": bulk_store}
 """What the written source may call besides."""
