@@ -4,12 +4,12 @@ the same addresses is recorded, and replayed as a graph."""
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, frozen
+from attrs import Factory, define, fields, frozen
 
 from compiler.backends.nvptx.compile import KernelEntry
 from compiler.cuda_gather import gathered
@@ -62,12 +62,15 @@ class LoadedLaunch:
     def plan(self, grid: Sequence[int], shared: int = 0) -> LaunchPlan:
         """A launch of this grid; `shared`: bytes of dynamic shared memory besides those that the kernel fixes."""
         block = self.entry.block or (1, 1, 1)
-        return LaunchPlan(self.kernel, self.signature, grid, block, shared=self.entry.dynamic_bytes + shared, where=self.where)
+        dynamic = self.entry.dynamic_bytes + shared
+        cooperative = self.entry.cooperative
+        return LaunchPlan(self.kernel, self.signature, grid, block, shared=dynamic, cooperative=cooperative, where=self.where)
 
 
 @define(eq=False)
 class LoadedKernel:
-    """A block for one signature, loaded on a GPU, and the memory in which its launches report failed checks."""
+    """A block for one signature, loaded on a GPU, and the memory in which its launches report failed checks (and count blocks that
+    wait for the whole grid)."""
 
     kernel: ThreadKernel
     launches: Sequence[LoadedLaunch]
@@ -77,6 +80,10 @@ class LoadedKernel:
     @property
     def checked(self) -> bool:
         return any(launch.entry.checks for launch in self.launches)
+
+    @property
+    def recording(self) -> bool:
+        return any(launch.entry.checks or launch.entry.cooperative for launch in self.launches)
 
     def record(self, stream: Stream) -> DeviceBuffer:
         """Zeros, a record for each launch. The GPU's own stream keeps one from call to call: it stays zero while nothing fails."""
@@ -137,29 +144,51 @@ class Step:
         self.plan.launch(stream, *values, *(self.maps.of(self.plan.device, values) if self.maps.maps else ()), record)
 
 
+@frozen
+class Filled:
+    """The places among the arguments of what only a run knows: addresses of tensors (`packed`: without gaps), of results and workspaces
+    by their numbers, and scalars."""
+
+    tensors: tuple[tuple[int, str], ...]
+    packed: tuple[tuple[int, str], ...]
+    results: tuple[tuple[int, int], ...]
+    workspaces: tuple[tuple[int, int], ...]
+    scalars: tuple[tuple[int, str], ...]
+
+
 @define(eq=False)
 class PlannedCall:
-    """A call for tensors of these layouts and sizes and these ints. `arguments` are as the kernel takes them: a number that is known
-    now, or how to get it from the tensors, results, workspaces and scalars of a run."""
+    """A call for tensors of these layouts and sizes and these ints. `arguments` are as the kernel takes them, with the numbers that are
+    known now; the places in `filled` differ from run to run."""
 
     loaded: LoadedKernel
     compute: nodes.Compute
     tensors: tuple[str, ...]
     results: tuple[Memory | None, ...]
     workspaces: tuple[Memory, ...]
-    arguments: tuple[Callable[["Run"], Any] | int, ...]
+    arguments: Sequence[Any]
+    filled: Filled
     steps: tuple[Step, ...]
+    plans: tuple[ResultPlan, ...]
+    updated: frozenset[str]
+    checked: bool
     _graphs: "OrderedDict[tuple[Any, ...], Graph | None]" = Factory(OrderedDict)
     _lock: threading.Lock = Factory(threading.Lock)
-
-    @property
-    def plans(self) -> tuple[ResultPlan, ...]:
-        return self.loaded.kernel.built.lowered.plan.results
 
     def __call__(self, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> Any:
         """The block's value. `given` are the values with tensors as the plan wants them, `values` those of the program, which are
         updated."""
-        return Run(self, given, values, stream).result()
+        run = Run(self, given, values, stream)
+        loaded, arguments = self.loaded, run.arguments()
+        if not loaded.recording:
+            self.launch(arguments, (0,) * len(loaded.launches), stream)
+            return run.value()
+        record = loaded.record(stream)
+        places = range(record.pointer, record.pointer + 8 * RECORD_WORDS * len(loaded.launches), 8 * RECORD_WORDS)
+        self.launch(arguments, tuple(places), stream)
+        if self.checked:
+            run.require_no_fault(record)
+        return run.value()
 
     def launch(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
         """All launches; as a graph when these very arguments came before."""
@@ -201,30 +230,37 @@ def planned(loaded: LoadedKernel, given: Mapping[str, Any], compute: nodes.Compu
     if kernel.launches is not None and not sizes.ordinary:
         return None
     workspaces: list[Memory] = []
-    arguments: list[Callable[[Run], Any] | int] = []
+    arguments: list[Any] = []
+    filled: dict[str, list[tuple[int, Any]]] = {field.name: [] for field in fields(Filled)}
     for place, argument in enumerate(plan.arguments):
+        known_now: Any = None
         match argument:
             case TensorArgument(name, packed):
-                arguments.append(_pointer(name, packed))
+                filled["packed" if packed else "tensors"].append((place, name))
             case StrideArgument(name, axis):
-                arguments.append(strides_of(tensors[name])[axis])
+                known_now = strides_of(tensors[name])[axis]
             case SizeArgument():
-                arguments.append(sizes.size_arguments[place])
+                known_now = sizes.size_arguments[place]
             case ScalarArgument(name):
-                arguments.append(_scalar(name))
+                value = scalars[name].item() if isinstance(scalars[name], np.generic) else scalars[name]
+                known_now = value if isinstance(value, int) else None
+                if known_now is None:
+                    filled["scalars"].append((place, name))
             case ResultArgument(index):
-                arguments.append(_result(index))
+                filled["results"].append((place, index))
             case WorkspaceArgument(dtype):
-                arguments.append(_workspace(len(workspaces)))
+                filled["workspaces"].append((place, len(workspaces)))
                 workspaces.append(Memory.of(sizes.workspaces[place], dtype))
-    known = index_values(kernel.built.nest, list(arguments))
+        arguments.append(known_now)
+    known = index_values(kernel.built.nest, arguments)
     steps = []
     if kernel.launches is None:
         maps = launch_maps(kernel.functions[0], loaded.launches[0].entry, known)
         steps.append(Step(loaded.launches[0].plan(grid_of(kernel.built, shapes, sizes)), 0, (), maps))
     else:
         for mem in kernel.launches.workspaces:
-            arguments.append(_workspace(len(workspaces)))
+            filled["workspaces"].append((len(arguments), len(workspaces)))
+            arguments.append(None)
             workspaces.append(_shared(mem, known))
         plans: dict[tuple[int, int], LaunchPlan] = {}
         for number, after in kernel.launches.steps(known):
@@ -243,60 +279,64 @@ def planned(loaded: LoadedKernel, given: Mapping[str, Any], compute: nodes.Compu
         None if one.input is not None else Memory.of(shapes[one.copy_of] if one.copy_of else sizes.results[number], one.dtype.value)
         for number, one in enumerate(plan.results)
     )
-    return PlannedCall(loaded, compute, tuple(tensors), results, tuple(workspaces), tuple(arguments), tuple(steps))
+    return PlannedCall(
+        loaded,
+        compute,
+        tuple(tensors),
+        results,
+        tuple(workspaces),
+        arguments,
+        Filled(**{name: tuple(places) for name, places in filled.items()}),
+        tuple(steps),
+        plan.results,
+        frozenset(one.input for one in plan.results if one.input is not None),
+        loaded.checked,
+    )
 
 
 def _shared(mem: Mem, known: Mapping[str, int]) -> Memory:
     return Memory.of([max(0, dim.evaluate(known.__getitem__)) for dim in mem.dims], mem.dtype)
 
 
-def _pointer(name: str, packed: bool) -> "Callable[[Run], int]":
-    return lambda run: run.packed(name) if packed else run.memory[name].pointer
-
-
-def _scalar(name: str) -> "Callable[[Run], Any]":
-    def value(run: Run) -> Any:
-        given = run.given[name]
-        return given.item() if isinstance(given, np.generic) else given
-
-    return value
-
-
-def _result(index: int) -> "Callable[[Run], int]":
-    return lambda run: run.made[index].pointer
-
-
-def _workspace(index: int) -> "Callable[[Run], int]":
-    return lambda run: run.scratch[index].pointer
-
-
 class Run:
     """One run of a planned call: where its tensors lie, and what it made."""
 
+    __slots__ = ("before", "call", "given", "gpu", "kept", "made", "memory", "scratch", "stream", "values")
+
     def __init__(self, call: PlannedCall, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> None:
         self.call, self.given, self.values, self.stream = call, given, values, stream
-        self.gpu = call.loaded.gpu
+        self.gpu = gpu = call.loaded.gpu
         self.kept: list[DeviceArray] = []
-        updated = {plan.input for plan in call.plans if plan.input is not None}
-        for name in updated:
+        self.before: dict[str, DeviceArray] = {}
+        for name in call.updated:
             self.require_writable(name)
         self.memory = {name: self.placed(given[name]) for name in call.tensors}
-        if updated:
-            self.separate(updated)
-        checked = call.loaded.checked
-        self.before = {name: self.saved(name) for name in updated if checked and self.lies_here(name)}
+        if call.updated:
+            self.separate(call.updated)
+            if call.checked:
+                self.before = {name: self.saved(name) for name in call.updated if elements_on(given[name], gpu) is not None}
         self.made = [self.taken(plan, memory) for plan, memory in zip(call.plans, call.results, strict=True)]
-        self.scratch = [memory.take(self.gpu, stream) for memory in call.workspaces]
+        self.scratch = [memory.take(gpu, stream) for memory in call.workspaces]
 
-    def result(self) -> Any:
+    def arguments(self) -> list[Any]:
+        """As the kernel takes them."""
+        filled, found = self.call.filled, list(self.call.arguments)
+        memory, made, scratch = self.memory, self.made, self.scratch
+        for place, name in filled.tensors:
+            found[place] = memory[name].pointer
+        for place, index in filled.results:
+            found[place] = made[index].pointer
+        for place, index in filled.workspaces:
+            found[place] = scratch[index].pointer
+        for place, name in filled.scalars:
+            found[place] = self.given[name]
+        for place, name in filled.packed:
+            found[place] = self.packed(name)
+        return found
+
+    def require_no_fault(self, record: DeviceBuffer) -> None:
+        """Waits; where a check failed, what was updated gets its old elements back. Raises ZyntaxError then."""
         call, stream = self.call, self.stream
-        arguments = [each if isinstance(each, int) else each(self) for each in call.arguments]
-        if not call.loaded.checked:
-            call.launch(arguments, (0,) * len(call.loaded.launches), stream)
-            return self.value()
-        record = call.loaded.record(stream)
-        places = range(record.pointer, record.pointer + 8 * RECORD_WORDS * len(call.loaded.launches), 8 * RECORD_WORDS)
-        call.launch(arguments, tuple(places), stream)
         words = np.empty(RECORD_WORDS * len(call.loaded.launches), np.int64)
         download(words, record, stream)
         stream.synchronize()
@@ -306,13 +346,13 @@ class Run:
             for name, before in self.before.items():
                 restore(self.memory[name], before, stream)
             raise ZyntaxError(fault)
-        return self.value()
 
     # ---- what goes in ----
 
     def placed(self, tensor: Tensor) -> DeviceArray:
         """The tensor's elements on this GPU, ready for work on the stream."""
-        found = elements_on(tensor, self.gpu)
+        remote = tensor.remote
+        found = remote.elements if remote.__class__ is OnGpu and remote.gpu is self.gpu else None
         if found is None and isinstance(tensor.remote, OnGpu) and tensor.remote.elements.is_contiguous:
             source = tensor.remote.elements
             self.stream.wait(source.stream)
@@ -343,9 +383,6 @@ class Run:
         value = self.values[name]
         return value if isinstance(value, Tensor) else self.given[name]
 
-    def lies_here(self, name: str) -> bool:
-        return elements_on(self.given[name], self.gpu) is not None
-
     def require_writable(self, name: str) -> None:
         tensor = self.original(name)
         elements = elements_on(tensor, self.gpu)
@@ -358,7 +395,7 @@ class Run:
             message = f"`{name}` can't be updated: {why}"
             raise ZyntaxError(Diagnostic("0807", message, self.call.compute.span, hint="update a copy: `.clone()`"))
 
-    def separate(self, updated: set[str]) -> None:
+    def separate(self, updated: frozenset[str]) -> None:
         """Kernels are compiled for inputs that don't overlap what they write: an input that does is read from a copy."""
         for name, elements in self.memory.items():
             if any(other != name and elements.may_overlap(self.memory[other]) for other in updated):
@@ -384,15 +421,15 @@ class Run:
 
     def value(self) -> Any:
         """Numbers are fetched; tensors stay; what was updated goes back to the memory it came from, which other tensors may view."""
-        found: list[Any] = []
-        for plan, elements in zip(self.call.plans, self.made, strict=True):
-            if plan.input is not None:
-                found.append(self.updated(self.original(plan.input), elements))
-            elif plan.scalar:
-                found.append(number_of(to_host(elements, self.stream), plan.dtype))
-            else:
-                found.append(Tensor(None, OnGpu(elements, self.gpu)))
-        return grouped(self.call.plans, found)
+        found = [self.finished(plan, elements) for plan, elements in zip(self.call.plans, self.made, strict=True)]
+        return found[0] if len(found) == 1 and self.call.plans[0].group == 0 else grouped(self.call.plans, found)
+
+    def finished(self, plan: ResultPlan, elements: DeviceArray) -> Any:
+        if plan.input is not None:
+            return self.updated(self.original(plan.input), elements)
+        if plan.scalar:
+            return number_of(to_host(elements, self.stream), plan.dtype)
+        return Tensor(None, OnGpu(elements, self.gpu))
 
     def updated(self, tensor: Tensor, elements: DeviceArray) -> Tensor:
         if elements_on(tensor, self.gpu) is None:

@@ -14,15 +14,15 @@ from compiler.backends.nvptx.assemble import assemble, can_assemble
 from compiler.backends.nvptx.compile import KernelParameter, compile_kernels
 from compiler.backends.nvptx.target import target_of_device
 from compiler.cuda_calls import LoadedKernel, LoadedLaunch, PlannedCall, planned
+from compiler.device_faults import DeviceTrouble, diagnostic
 from compiler.device_kernels import ThreadKernel, thread_kernel
-from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.diagnostics import ZyntaxError
 from compiler.kernels import ComputeBlock
 from compiler.signatures import as_tensor, signature_of
 from compiler.source import Sources
 from compiler.typed_ast import nodes
-from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaRefused
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.remote import OnGpu, elements_on
+from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.cuda.tensor_map import PARAMETER
 from runtime.tensor import Tensor
@@ -49,10 +49,8 @@ class CudaBlock:
             if call is None:
                 return self.block(values)
             return call(given, values, stream or self.gpu.stream)
-        except CudaOutOfMemory as error:
-            raise ZyntaxError(Diagnostic("0804", f"out of memory on the device: {error}", self.block.compute.span)) from None
-        except (CudaError, CudaRefused) as error:
-            raise ZyntaxError(Diagnostic("0805", f"the device failed: {error}", self.block.compute.span)) from None
+        except DeviceTrouble as trouble:
+            raise ZyntaxError(diagnostic(trouble, self.block.compute.span)) from None
 
     def beside(self, values: Mapping[str, Any]) -> Callable[[], Any]:
         """The call for another thread, on a stream of its own, planned; it ends when the device is done. Raises ZyntaxError."""
@@ -68,8 +66,12 @@ class CudaBlock:
 
     def prepared(self, value: Any) -> Any:
         """A tensor where the value stands for one, and one without gaps where it is sent to the GPU."""
+        if value.__class__ is Tensor:
+            remote = value.remote
+            if remote.__class__ is OnGpu and remote.gpu is self.gpu:
+                return value
         tensor = as_tensor(value)
-        if isinstance(tensor, Tensor) and not tensor.is_contiguous and elements_on(tensor, self.gpu) is None:
+        if isinstance(tensor, Tensor) and not tensor.is_contiguous:
             return Tensor(np.ascontiguousarray(tensor.contents))
         return tensor
 
@@ -127,11 +129,7 @@ def _layout(name: str, value: Any, constants: frozenset[str]) -> Any:
     """What of a value decides how the block is called: everything but addresses and numbers that only kernels look at."""
     if type(value) is Tensor:
         remote = value.remote
-        if isinstance(remote, OnGpu):
-            elements = remote.elements
-            return elements.dtype, elements.shape, None if elements.is_contiguous else elements.strides
-        array = value.contents
-        return array.dtype, array.shape
+        return remote.elements.layout if remote.__class__ is OnGpu else (value.dtype, value.shape)
     if isinstance(value, float | np.floating) and name not in constants:
         return type(value)
     if isinstance(value, bool | int | float | np.generic):

@@ -8,6 +8,8 @@ from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.stream import Stream
 from runtime.tensor import DTYPES
 
+Layout = tuple[str, tuple[int, ...], tuple[int, ...] | None]
+
 
 class Borrowed:
     """Memory of another library: its object is kept until the work that uses the memory is done."""
@@ -33,7 +35,7 @@ class DeviceArray:
     """Elements of `dtype` (`f32`, `bf16`...) at `pointer`, `strides` counted in elements. `int(array)` is the address, so that it
     stands for a pointer among a kernel's arguments."""
 
-    __slots__ = ("__weakref__", "dtype", "owner", "pointer", "read_only", "shape", "stream", "strides")
+    __slots__ = ("__weakref__", "_layout", "dtype", "owner", "pointer", "read_only", "shape", "stream", "strides")
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class DeviceArray:
         read_only: bool = False,
     ) -> None:
         self.read_only = read_only
+        self._layout: Layout | None = None
         self.owner, self.pointer, self.shape, self.dtype, self.stream = owner, pointer, tuple(shape), dtype, stream
         self.strides = contiguous_strides(self.shape) if strides is None else tuple(strides)
 
@@ -58,6 +61,13 @@ class DeviceArray:
     @property
     def device(self) -> CudaDevice:
         return self.owner.device
+
+    @property
+    def layout(self) -> "Layout":
+        """Elements, extents, and strides unless the elements lie in C order without gaps."""
+        if self._layout is None:
+            self._layout = self.dtype, self.shape, None if self.is_contiguous else self.strides
+        return self._layout
 
     @property
     def size(self) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attrs import frozen
+from attrs import define
 
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import to_device, to_host
@@ -11,7 +11,7 @@ from runtime.device import Device, cuda_name
 from runtime.tensor import Array, Tensor
 
 
-@frozen(eq=False)
+@define(eq=False)
 class OnGpu:
     """Elements on a GPU. `named`: the program (or its caller) put them there; results of blocks merely lie where they were made."""
 

@@ -43,7 +43,7 @@ def test_a_result_lies_where_its_input_lay(program, gpu, fake, foreign):
     x = foreign(gpu, np.arange(5, dtype=np.float32))
     result = program.scale(x, 2.0)
     assert isinstance(result, zynml.Tensor)
-    assert (result.shape, result.dtype, result.device, result.__dlpack_device__()) == ((5,), np.float32, "cuda", (2, 0))
+    assert (result.shape, result.dtype, result.device, result.__dlpack_device__()) == ((5,), np.float32, "cuda:0", (2, 0))
     assert fake.calls["cuMemcpyHtoDAsync"] == 1, "only the test's own upload"
     assert fake.calls["cuMemcpyDtoHAsync"] == 0
     assert seen(result.__cuda_array_interface__["data"][0], (5,), "f32").tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
