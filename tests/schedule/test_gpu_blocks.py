@@ -1,0 +1,351 @@
+"""Nests on blocks of threads: rows whose loops threads share, reductions at the top, what one block does alone. Everything is watched by
+the sanitizer; expected values come from NumPy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.backends.nvptx.assemble import assemble, can_assemble
+from compiler.backends.nvptx.compile import compile_kernels
+from compiler.backends.nvptx.target import gpu_target
+from compiler.hir.verify import verify
+from compiler.schedule.launches import Either, Launches
+from tests.kernels.checks import numbers
+from tests.schedule.nests_on_blocks import barriers, emulated, watched
+from zynml import ZynMLError
+
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(autouse=True)
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Launches]:
+    """The launches that a test makes."""
+    return watched(monkeypatch)
+
+
+def close(got: Any, want: Array, size: int) -> None:
+    assert np.shape(got) == want.shape
+    np.testing.assert_allclose(got, want, rtol=1e-6 * max(1, size) ** 0.5, atol=1e-6 * np.abs(want).max(initial=1) * max(1, size) ** 0.5)
+
+
+# ---- rows ----
+
+SHARED_ROW = """def f(x: tensor[M, N]) {
+    compute(x) @kernel(fused) WORKGROUP {
+        for i in 0..M:
+            shared var row[N, f32]
+            for j in 0..N: row[j] = x[i, j] * 2.0
+            barrier()
+            var s = 0.0
+            for j in 0..N: s += row[j]
+            barrier()
+            for j in 0..N: row[j] = row[j] + s
+            barrier()
+            for j in 0..N: out[i, j] = row[N - 1 - j]
+    }
+}
+"""
+
+
+def shared_row(x: Array) -> Array:
+    wide = x.astype(np.float64)
+    return (2 * wide + 2 * wide.sum(1, keepdims=True))[:, ::-1]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (3, 31), (2, 33), (2, 257), (1, 1000)])
+@pytest.mark.parametrize("workgroup", ["", "@workgroup(32)", "@workgroup(48)", "@workgroup(8, 3, 2)"])
+def test_shared_rows(made: list[Launches], shape: tuple[int, int], workgroup: str) -> None:
+    x = numbers("f32", shape)
+    program = emulated(SHARED_ROW.replace("WORKGROUP", workgroup))
+    close(program.f(x), shared_row(x), shape[1])
+    (launch,) = made[0].launches
+    assert launch.block == {"": (256, 1, 1), "@workgroup(32)": (32, 1, 1), "@workgroup(48)": (48, 1, 1)}.get(workgroup, (8, 3, 2))
+
+
+def test_barriers_stand_where_threads_read_what_others_wrote_and_nowhere_else(made: list[Launches]) -> None:
+    program = emulated(SHARED_ROW.replace("WORKGROUP", ""))
+    program.f(numbers("f32", (2, 7)))
+    (launch,) = made[0].launches
+    # one in the sum, one before the row is read from its end; loops of one shape that touch their own elements need none
+    assert barriers(launch.function) == 2
+
+
+def test_a_loop_around_what_threads_share_has_a_barrier_for_its_next_turn(made: list[Launches]) -> None:
+    program = emulated("""def f(x: tensor[M, N]) {
+    compute(x) @kernel(fused) {
+        for i in 0..M:
+            shared var row[N, f32]
+            for j in 0..N: row[j] = x[i, j]
+            for turn in 0..3:
+                shared var next[N, f32]
+                for j in 0..N: next[j] = 0.5 * (row[j] + row[N - 1 - j])
+                for j in 0..N: row[j] = next[j]
+            for j in 0..N: out[i, j] = row[j]
+    }
+}
+""")
+    x = numbers("f32", (2, 70))
+    close(program.f(x), (x.astype(np.float64) + x[:, ::-1]) / 2, 1)
+    # the averages wait for the row, and the row for all who still average
+    assert barriers(made[0].launches[0].function) == 2
+
+
+def test_rows_with_a_while_over_sums_of_their_elements() -> None:
+    program = emulated("""def f(x: tensor[M, N], limit: f32) {
+    compute(x, limit) {
+        for i in 0..M:
+            var scale = 1.0
+            var n = 0
+            var total = 0.0
+            for j in 0..N: total += abs(x[i, j])
+            while total > limit:
+                scale = scale * 0.5
+                total = 0.0
+                for j in 0..N: total += abs(x[i, j] * scale)
+                n += 1
+            for j in 0..N: out[i, j] = x[i, j] * scale + (n as f32)
+    }
+}
+""")
+    for shape in ((3, 100), (7, 33), (2, 5), (5, 0)):
+        x = numbers("f32", shape)
+        want = []
+        for row in x.astype(np.float64):
+            turns = 0
+            while np.abs(row).sum() * 0.5**turns > 3.0:
+                turns += 1
+            want.append(row * 0.5**turns + turns)
+        close(program.f(x, 3.0), np.array(want).reshape(shape), shape[1])
+
+
+def test_a_recurrence_beside_shared_loops_is_one_threads_work() -> None:
+    program = emulated("""def f(x: tensor[M, N]) {
+    compute(x) @kernel(fused) {
+        for i in 0..M:
+            var s = 0.0
+            for j in 0..N: s += x[i, j] * x[i, j]
+            out[i, 0] = s
+            for j in 1..N: out[i, j] = 0.5 * out[i, j - 1] + x[i, j]
+    }
+}
+""")
+    x = numbers("f32", (3, 65))
+    wide = x.astype(np.float64)
+    want = np.empty_like(wide)
+    want[:, 0] = (wide**2).sum(1)
+    for j in range(1, 65):
+        want[:, j] = 0.5 * want[:, j - 1] + wide[:, j]
+    close(program.f(x), want, 65)
+
+
+def test_ranges_that_depend_on_the_row_and_steps() -> None:
+    program = emulated("""def f(x: tensor[N, N]) {
+    compute(x) {
+        for i in 0..N:
+            var least = inf
+            var sum = 0.0
+            for j in 0..i + 1: least = min(least, x[i, j])
+            for j in i..N step 3: sum += x[i, j]
+            for j in 0..N: out[i, j] = x[i, j] * least + sum
+    }
+}
+""")
+    for n in (1, 2, 40):
+        x = numbers("f32", (n, n))
+        wide = x.astype(np.float64)
+        want = np.array([row * row[: i + 1].min() + row[i::3].sum() for i, row in enumerate(wide)])
+        close(program.f(x), want, n)
+
+
+def test_the_last_barrier_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the barriers that analysis places, the sanitizer finds the race."""
+    monkeypatch.setattr("compiler.schedule.gpu.barriers.Barriers.clash", lambda self, first, second: False)
+    program = emulated(SHARED_ROW.replace("WORKGROUP", "").replace("N, f32", "70, f32"))
+    with pytest.raises((ZynMLError, AssertionError)) as caught:
+        program.f(numbers("f32", (1, 70)))
+    assert "row" in str(caught.value)
+
+
+# ---- blocks or threads ----
+
+ROWS = """def f(x: tensor[M, N]) {
+    compute(x) {
+        for i in 0..M:
+            var s = 0.0
+            for j in 0..N:
+                s += x[i, j]
+            var n = 0
+            while s > 1.0:
+                s = s * 0.5
+                n += 1
+            out[i] = n as f32
+    }
+}
+"""
+
+
+def test_short_loops_are_a_threads_work_and_long_ones_a_blocks(made: list[Launches]) -> None:
+    program = emulated(ROWS)
+    for shape in ((5, 3), (3, 100)):
+        x = np.abs(numbers("f32", shape)) + 1
+        want = np.floor(np.log2(x.astype(np.float64).sum(1)))
+        np.testing.assert_array_equal(program.f(x), want + (x.astype(np.float64).sum(1) > 2**want))
+    (choice,) = {stage for launches in made for stage in launches.stages if isinstance(stage, Either)}
+    assert choice.chosen({"M": 5, "N": 31}) is choice.threads
+    assert choice.chosen({"M": 1 << 20, "N": 32}) is choice.blocks  # memory is contiguous along j
+
+
+def test_many_columns_are_threads_work(made: list[Launches]) -> None:
+    program = emulated(ROWS.replace("x[i, j]", "x[j, i]").replace("tensor[M, N]", "tensor[N, M]"))
+    program.f(np.ones((40, 3), np.float32))
+    (choice,) = (stage for stage in made[0].stages if isinstance(stage, Either))
+    sizes = [{"M": m, "N": 1000} for m in (100, 1 << 14)]
+    assert [choice.chosen(one) is choice.blocks for one in sizes] == [True, False]
+
+
+# ---- reductions at the top ----
+
+GATHERED = """def f(x: tensor[N, DTYPE], at: tensor[M, i32]) {
+    compute(x, at) @kernel(reduce, OP) { for i in 0..M: yield ELEMENT }
+}
+"""
+
+
+def gathered(op: str, dtype: str = "f32", element: str = "x[at[i]]") -> zynml.CompiledProgram:
+    return emulated(GATHERED.replace("OP", op).replace("DTYPE", dtype).replace("ELEMENT", element))
+
+
+@pytest.mark.parametrize("count", [0, 1, 255, 1024, 1025, 5000])
+def test_sums_over_a_grid(count: int) -> None:
+    x, at = numbers("f32", 100), np.random.default_rng(count).integers(0, 100, count).astype(np.int32)
+    picked = x[at].astype(np.float64)
+    assert abs(gathered("+").f(x, at) - picked.sum()) <= 1e-6 * max(1, count) ** 0.5 * np.abs(picked).sum()
+    ints = numbers("i32", 100)
+    assert gathered("+", "i32").f(ints, at) == ints[at].sum(dtype=np.int32)
+
+
+@pytest.mark.parametrize(("op", "function"), [("min", np.min), ("max", np.max), ("argmin", np.argmin), ("argmax", np.argmax)])
+def test_extremes_over_a_grid(op: str, function: Callable[[Array], Any]) -> None:
+    x, at = np.arange(50, dtype=np.float32), np.random.default_rng(1).integers(0, 50, 3000).astype(np.int32)
+    program = gathered(op, element="(x[at[i]], i)" if op.startswith("arg") else "x[at[i]]")
+    for values in (x, np.where(x == 7, np.nan, x).astype(np.float32), np.zeros_like(x)):
+        got, want = program.f(values, at), function(values[at])
+        if op.startswith("arg"):
+            np.testing.assert_array_equal(got, (values[at][want], want))
+        else:
+            np.testing.assert_array_equal(got, want)
+
+
+def test_several_results_and_what_follows_a_reduction(made: list[Launches]) -> None:
+    program = emulated("""def f(x: tensor[N], at: tensor[M, i32]) {
+    compute(x, at) {
+        var sum = 0.0
+        var most = -inf
+        for i in 0..M:
+            sum += x[at[i]]
+            most = max(most, x[at[i]])
+        for j in 0..N: out[j] = (x[j] - most) / sum
+    }
+}
+""")
+    x, at = np.abs(numbers("f32", 70)), np.random.default_rng(0).integers(0, 70, 2100).astype(np.int32)
+    wide = x.astype(np.float64)
+    close(program.f(x, at), (wide - wide[at].max()) / wide[at].sum(), 2100)
+    (launches,) = made
+    assert [launch.blocks({"N": 70, "M": 2100}) for launch in launches.launches] == [3, 1, 1]
+
+
+def test_sums_of_two_loops_are_shared_as_one() -> None:
+    program = emulated("""def f(x: tensor[N, f64], at: tensor[M, K, i32]) {
+    compute(x, at) @kernel(reduce, +) { for i in 0..M, k in 0..K: yield x[at[i, k]] }
+}
+""")
+    x = numbers("f64", 100)
+    for shape in ((3, 700), (700, 3), (0, 5), (5, 0)):
+        at = np.random.default_rng(0).integers(0, 100, shape).astype(np.int32)
+        assert abs(program.f(x, at) - x[at].sum()) <= 1e-12 * max(1, at.size)
+
+
+# ---- what one block does ----
+
+
+def test_steps_in_time_are_one_blocks_work() -> None:
+    program = emulated("""def f(mut x: tensor[N], steps: i64) {
+    compute(mut x, steps) @kernel(fused) {
+        for t in 0..steps:
+            var mean = 0.0
+            for i in 0..N: mean += x[i]
+            mean = mean / N
+            for i in 0..N: x[i] = 0.5 * (x[i] + mean)
+    }
+}
+""")
+    x = numbers("f32", 70)
+    want = x.astype(np.float64)
+    for _ in range(4):
+        want = 0.5 * (want + want.mean())
+    program.f(x, 4)
+    close(x, want, 70)
+
+
+def test_until_a_sum_is_small() -> None:
+    program = emulated("""def f(mut x: tensor[N]) {
+    compute(mut x) @kernel(fused) {
+        var left = 100.0
+        while left > 1.0:
+            for i in 0..N: x[i] = x[i] * 0.5
+            left = 0.0
+            for i in 0..N: left += abs(x[i])
+    }
+}
+""")
+    x = numbers("f32", 40)
+    want = x.astype(np.float64) * 0.5
+    while np.abs(want).sum() > 1.0:
+        want = want * 0.5
+    program.f(x)
+    close(x, want, 1)
+
+
+# ---- limits ----
+
+
+def test_shared_memory_that_only_the_launch_knows_is_checked() -> None:
+    program = emulated(SHARED_ROW.replace("WORKGROUP", "@workgroup(32)"))
+    with pytest.raises(ZynMLError) as caught:
+        program.f(np.zeros((1, 60_000), np.float32))
+    assert str(caught.value).startswith(
+        "error[ZYN0503]: a block needs 240000 bytes of shared memory; `sm_90` has 232448\n --> <program>:2:5"
+    )
+    assert "`row` takes 240000 bytes" in str(caught.value)
+
+
+def test_a_cap_of_the_program_is_kept() -> None:
+    program = emulated(SHARED_ROW.replace("WORKGROUP", "@workgroup(32) @shared(1024)"))
+    close(program.f(np.ones((1, 200), np.float32)), np.full((1, 200), 402.0), 1)
+    with pytest.raises(ZynMLError, match=r"a block needs 1200 bytes of shared memory; `@shared\(1024\)` allows 1024"):
+        program.f(np.ones((1, 300), np.float32))
+
+
+# ---- machine code ----
+
+
+@pytest.mark.skipif(not can_assemble(), reason="needs nvJitLink")
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a"])
+def test_launches_verify_and_assemble_without_spills(target: str) -> None:
+    text = "".join(
+        source.replace("def f(", f"def f{number}(") for number, source in enumerate((SHARED_ROW.replace("WORKGROUP", ""), ROWS, GATHERED))
+    )
+    program = emulated(text.replace("DTYPE", "f32").replace("OP", "argmax").replace("ELEMENT", "(x[at[i]], i)"))
+    from compiler.device_kernels import thread_kernel
+    from compiler.program_kernels import kernels
+
+    functions = [f for compute, built in kernels(program._session) for f in thread_kernel(built, compute).functions]
+    for function in functions:
+        verify(function)
+    cubin = assemble(compile_kernels(functions, gpu_target(target)))
+    assert len(functions) == 5
+    assert all(kernel.spills == 0 and kernel.stack == 0 for kernel in cubin.kernels.values())
