@@ -3,14 +3,15 @@ thread's own choice of context as it was. Memory, streams and kernels are the fi
 
 import threading
 from collections import deque
-from contextlib import suppress
 from functools import cached_property
 from typing import Any
 from weakref import WeakSet
 
 from runtime.cuda.driver import Driver
-from runtime.cuda.errors import INVALID_CONTEXT, CudaContextLost, CudaError, CudaUnavailable
+from runtime.cuda.errors import DEINITIALIZED, INVALID_CONTEXT, CudaContextLost, CudaError, CudaUnavailable
 from runtime.cuda.properties import Properties, read_properties
+
+RELEASE_TRIES = 3
 
 
 class _Thread(threading.local):
@@ -40,6 +41,7 @@ class CudaDevice:
         self.streams: WeakSet[Any] = WeakSet()
         self.default_streams: dict[int, Any] = {}
         self.cooling: deque[tuple[Any, tuple[Any, ...]]] = deque()
+        self.doomed: deque[tuple[str, Any, int]] = deque()
         self._alone = driver.device_count == 1
         self._lock = threading.Lock()
         self._context: Any = None
@@ -97,10 +99,24 @@ class CudaDevice:
                 self.leave()
 
     def release(self, name: str, handle: Any) -> None:
-        """Destroy something when its owner is collected. There is nobody to tell of a failure; after a fault all is gone anyway."""
-        if self.lost is None:
-            with suppress(CudaError):
+        """Destroy something when its owner is collected. There is nobody to tell of a failure: it is tried again later."""
+        self.doomed.append((name, handle, RELEASE_TRIES))
+        self._release()
+
+    def _release(self) -> None:
+        if self.lost is not None:
+            # after a fault all is gone anyway
+            self.doomed.clear()
+        for _ in range(len(self.doomed)):
+            try:
+                name, handle, tries = self.doomed.popleft()
+            except IndexError:
+                return
+            try:
                 self.call(name, handle)
+            except CudaError as error:
+                if tries > 1 and error.code != DEINITIALIZED:
+                    self.doomed.append((name, handle, tries - 1))
 
     def regain(self) -> bool:
         """Make our context current again where another library took it away; whether that was so."""
@@ -137,9 +153,10 @@ class CudaDevice:
         self.cooling.append((owner, streams))
 
     def reap(self) -> None:
-        """Let go of what `cool` kept and no work uses any more."""
+        """Let go of what `cool` kept and no work uses any more, and of what could not be destroyed at first."""
         if self.captures:
             return
+        self._release()
         for _ in range(len(self.cooling)):
             try:
                 owner, streams = self.cooling.popleft()

@@ -436,3 +436,12 @@ def value(parameters: int, index: int, kind: Any) -> Any:
     """A kernel's parameter."""
     address = (ctypes.c_void_p * (index + 1)).from_address(parameters)[index]
     return kind.from_address(address).value
+
+
+def scale(parameters: int, grid: tuple[int, int, int]) -> None:
+    """y[i] = a * x[i] for i < n."""
+    y, x = value(parameters, 0, ctypes.c_uint64), value(parameters, 1, ctypes.c_uint64)
+    a, n = value(parameters, 2, ctypes.c_double), value(parameters, 3, ctypes.c_int64)
+    target, source = (ctypes.c_double * n).from_address(y), (ctypes.c_double * n).from_address(x)
+    for i in range(n):
+        target[i] = a * source[i]
