@@ -10,6 +10,7 @@ from compiler.library import LibraryFault
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import nearest
+from runtime.futures import under_way
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
@@ -28,13 +29,16 @@ class SessionRuntime:
         return {}
 
     def compute(self, site: int, values: dict[str, Any]) -> Any:
-        from compiler.beside import start, wait_for_readers
-
         compute = self.sites[site]
         block = self.session.block(compute, values)
-        wait_for_readers(compute, values)
+        if under_way():
+            from compiler.beside import wait_for_readers
+
+            wait_for_readers(compute, values)
         if compute.kernel is None or not compute.kernel.is_async:
             return block(values)
+        from compiler.beside import start
+
         future = start(block, values, compute)
         self.session.unawaited.note(future)
         return future

@@ -153,6 +153,7 @@ _CONSTRUCTS: tuple[tuple[type[nodes.Node] | tuple[type[nodes.Node], ...], str], 
     (nodes.Compute, "a `compute` block inside a kernel"),
     ((nodes.Try, nodes.Propagate), "an error handler"),
     (nodes.Path, "a name with `::`"),
+    (nodes.Await, "`await`"),
 )
 
 

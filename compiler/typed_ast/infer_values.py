@@ -333,6 +333,9 @@ def lambda_value(checker: Checker, node: Lambda, scope: Scope, expected: Type | 
 def cast(checker: Checker, node: Cast, scope: Scope, expected: Type | None) -> Type:
     target = checker.resolver.resolve(node.target)
     found = checker.infer(node.value, scope)
+    if isinstance(found, FutureType) and not isinstance(target, FutureType):
+        message = f"only the value of a future becomes {target}, and this is {found}"
+        return checker.report(Diagnostic("0203", message, node.value.span, f"this is {found}", hint=AWAIT_HINT))
     if isinstance(found, TensorType) and isinstance(target, Scalar):
         return TensorType(target, found.shape, found.device)
     return target
