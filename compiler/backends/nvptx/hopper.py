@@ -25,6 +25,9 @@ from compiler.hir.types import Barrier, Mem, Space
 
 _BARRIERS = "barriers in shared memory"
 _BULK = "bulk copies"
+_MOST_TRIES = 1 << 24
+"""Of a wait: seconds at least."""
+
 I16 = vector("i16")
 
 
@@ -63,17 +66,26 @@ def barrier_expect(frame: Frame, op: BarrierExpect) -> None:
 
 
 def barrier_wait(frame: Frame, op: BarrierWait) -> None:
-    """Asks until the phase has ended; the hardware lets the thread sleep a while each time. In a cluster, arrivals come from other
-    blocks too, whose writes are to be seen."""
+    """Asks until the phase has ended; the hardware lets the thread sleep a while each time. What never comes is a fault of the kernel
+    (0805) in the end: a device that hangs costs more. In a cluster, arrivals come from other blocks too, whose writes are to be
+    seen."""
     frame.require(90, _BARRIERS)
     w = frame.w
     info = frame.function.kernel_info
     scope = "cluster" if info is not None and info.cluster is not None else "cta"
     place = element_address(frame, op.barrier, op.barrier_index)
     parity = frame.values[op.parity.name].scalar
-    again, done = w.label("wait"), w.label("arrived")
+    again, more, lost, done = (w.label(word) for word in ("wait", "more", "lost", "arrived"))
+    w.start(w.label("ask"))
+    before = w.block
     w.start(again)
-    w.branch_if(w.call(f"llvm.nvvm.mbarrier.try.wait.parity.scope.{scope}.space.cta", I1, place, parity), done, again)
+    tries = w.phi(I32, [(constant(I32, 0), before), (f"%{more}.tries", more)])
+    w.branch_if(w.call(f"llvm.nvvm.mbarrier.try.wait.parity.scope.{scope}.space.cta", I1, place, parity), done, more)
+    w.start(more)
+    w.line(f"%{more}.tries = add {tries}, 1")
+    w.branch_if(w.compare("ult", tries, constant(I32, _MOST_TRIES)), again, lost)
+    w.start(lost)
+    w.assembly("trap;", [], "", [])
     w.start(done)
 
 
