@@ -18,7 +18,7 @@ from compiler.device_kernels import ThreadKernel, index_values
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import FaultSite
 from compiler.hir.types import Mem
-from compiler.launching import grid_of, grouped, number_of
+from compiler.launching import first_fault, grid_of, grouped, number_of
 from compiler.lowering.kernel import (
     ResultArgument,
     ResultPlan,
@@ -345,7 +345,8 @@ class Run:
             fill(record, 0, stream, 4)
             for name, before in self.before.items():
                 restore(self.memory[name], before, stream)
-            raise ZyntaxError(fault)
+            kernel = call.loaded.kernel
+            raise ZyntaxError(fault if kernel.launches is None else first_fault(kernel.built, self.values, call.compute, fault))
 
     # ---- what goes in ----
 

@@ -78,6 +78,17 @@ def launch(kernel: "BuiltKernel", values: Mapping[str, Any], threads: int, compu
     return value_of(plan.results, results, values)
 
 
+def first_fault(kernel: "BuiltKernel", values: Mapping[str, Any], compute: nodes.Compute, found: Diagnostic) -> Diagnostic:
+    """The fault that comes first in the order of the nest, when a device has `found` one: its threads go through the nest in an order of
+    their own. The loops are run on copies, as the CPU runs them; where nothing fails then, it is the one that was found."""
+    copies = {name: Tensor(np.array(tensor.array)) if (tensor := as_tensor(value)) else value for name, value in values.items()}
+    try:
+        launch(kernel, copies, 1, compute)
+    except ZyntaxError as fault:
+        return fault.diagnostics[0]
+    return found
+
+
 def grid_of(kernel: "BuiltKernel", shapes: Mapping[str, tuple[int, ...]], sizes: LaunchSizes) -> list[int]:
     """Blocks of a custom kernel whose program doesn't say: enough that every element of the largest tensor has a thread. A kernel that
     asks for the number of blocks walks in strides and is content with any number: it gets few."""
