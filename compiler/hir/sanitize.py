@@ -98,7 +98,7 @@ class WatchedTranslator(ThreadTranslator):
         if not self.generator:
             super().load(op, indent)
         elif axes:
-            super().load(_where(op, self.tile(op, "read", op.where, axes, op.pad is not None, "None", indent)), indent)
+            super().load(_where(op, self.tile(op, "read", axes, indent)), indent)
         elif op.pad is not None:
             place, inside = self.place(op.index, self.of(op.mem), indent)
             self.tell_if(inside if op.where is None else f"{self.of(op.where)} and {inside}", "read", op, place, "", indent)
@@ -114,7 +114,7 @@ class WatchedTranslator(ThreadTranslator):
         if not self.generator:
             super().store(op, indent)
         elif axes:
-            super().store(_where(op, self.tile(op, "write", op.where, axes, False, self.see(op.value, axes), indent)), indent)
+            super().store(_where(op, self.tile(op, "write", axes, indent)), indent)
         else:
             self.start("write", op, op.where, f", {self.of(op.value)}", indent)
             super().store(op, indent + 1)
@@ -141,16 +141,19 @@ class WatchedTranslator(ThreadTranslator):
         text = f"{self.of(op.mem)}_w.{kind}(({place}), {self.site(op)}, thread.clock{value})" if watched else "pass"
         self.write(indent + 1, text)
 
-    def tile(self, op: Load | Store, kind: str, where: Value | None, axes: tuple[str, ...], padded: bool, value: str, indent: int) -> Value:
+    def tile(self, op: Load | Store, kind: str, names: tuple[str, ...], indent: int) -> Value:
         """The elements of the tile that are inside, as a value; they are told."""
-        shape = tuple((axis, next(extent for axes_, extent in self.extents(op) if axes_ == axis)) for axis in axes)
-        inside = Value(f"inside of {len(self.names)}", Tile("i1", shape))
+        extents = {axis: extent for axis, extent in self.extents(op) if axis in names}
+        inside = Value(f"inside of {len(self.names)}", Tile("i1", tuple(extents.items())))
+        axes = axes_of(inside.type)  # in the type's own order
         name = self.bind(inside)
         index = "".join(self.affine(form, axes) + ", " for form in op.index)
-        wanted = "None" if where is None else self.see(where, axes)
+        wanted = "None" if op.where is None else self.see(op.where, axes)
+        value = self.see(op.value, axes) if isinstance(op, Store) else "None"
+        padded = isinstance(op, Load) and op.pad is not None
         watch = f"{self.of(op.mem)}_w" if op.mem.name in self.watched else "None"
-        memory, extents = f"{op.mem.name!r}, {self.of(op.mem)}.shape", self.shape(inside.type)
-        text = f"tell_tile(thread, {watch}, {memory}, ({index}), {wanted}, {extents}, {self.site(op)}, {kind!r}, {padded}, {value})"
+        memory, shape = f"{op.mem.name!r}, {self.of(op.mem)}.shape", self.shape(inside.type)
+        text = f"tell_tile(thread, {watch}, {memory}, ({index}), {wanted}, {shape}, {self.site(op)}, {kind!r}, {padded}, {value})"
         self.write(indent, f"{name} = {text}")
         return inside
 
