@@ -81,7 +81,8 @@ def launch(kernel: "BuiltKernel", values: Mapping[str, Any], threads: int, compu
 def first_fault(kernel: "BuiltKernel", values: Mapping[str, Any], compute: nodes.Compute, found: Diagnostic) -> Diagnostic:
     """The fault that comes first in the order of the nest, when a device has `found` one: its threads go through the nest in an order of
     their own. The loops are run on copies, as the CPU runs them; where nothing fails then, it is the one that was found."""
-    copies = {name: Tensor(np.array(tensor.array)) if (tensor := as_tensor(value)) else value for name, value in values.items()}
+    arrays, scalars = tensor_arrays(values)
+    copies = {**scalars, **{name: Tensor(np.array(array)) for name, array in arrays.items()}}
     try:
         launch(kernel, copies, 1, compute)
     except ZyntaxError as fault:
