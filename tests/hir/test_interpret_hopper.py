@@ -150,3 +150,16 @@ def test_boxes_that_the_hardware_has_not_are_told(copy: str, words: str) -> None
     text = f"""func @f(%x: mem<64x256xf16>) form=C {{ %s = shared_alloc : mem<64x64xf16, shared, swizzle="128B"> %f = mbar.make : barrier
     bulk_copy.g2s %s[0, 0], %x[0, 0], %f[0] {copy} }}"""
     assert any(f"`bulk_copy.g2s`: {words}" in fault for fault in faults(parse_function(text)))
+
+
+@pytest.mark.parametrize(
+    "dtype,columns,words",
+    [
+        ("bf16", 12, "a product of shape (64, 12, 32): 64 rows, 8 to 256 columns by 8"),
+        ("i8", 40, "a product of bytes with 40 columns: 8, 16, 24, or by 16"),
+    ],
+)
+def test_products_that_the_hardware_has_not_are_told(dtype: str, columns: int, words: str) -> None:
+    text = f"""func @f() form=C axes=[r:4] {{ %s = shared_alloc : mem<1x256x64x{dtype}, shared, swizzle="64B"> %z = const 0 : tile<r:4, i32>
+    %yes = const true : i1 %m = wgmma.mma %z, %s[0, 0, 0], %s[0, 0, 0], %yes shape=[64, {columns}, 32] : tile<r:4, i32> }}"""
+    assert any(f"`wgmma.mma`: {words}" in fault for fault in faults(parse_function(text)))
