@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from compiler.hir import findings
 from compiler.hir.clocks import WARP, meet_block
 from compiler.hir.control import Break, For, If, Return, While
-from compiler.hir.gpu import ClusterSync, SyncThreads
 from compiler.hir.instruction import Instruction, Region
+from compiler.hir.interpret_warps import MEET
 from compiler.hir.module import HirFunction
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _lanes_waiting(threads: "list[Thread]") -> "Iterator[tuple[list[Thread], lis
         warp = threads[start : start + WARP]
         by_op: dict[Instruction, list[Thread]] = {}
         for thread in warp:
-            if thread.waiting is not None and not isinstance(thread.waiting.op, SyncThreads | ClusterSync):
+            if thread.waiting is not None and type(thread.waiting.op) in MEET:
                 by_op.setdefault(thread.waiting.op, []).append(thread)
         for group in by_op.values():
             yield warp, group
@@ -44,7 +44,10 @@ def _lanes_waiting(threads: "list[Thread]") -> "Iterator[tuple[list[Thread], lis
 
 def _lost_lanes(block: "Block", warp: "list[Thread]", group: "list[Thread]") -> None:
     op = _op(group[0])
-    away = next(thread for thread in warp if thread not in group)
+    away = next((thread for thread in warp if thread not in group), None)
+    if away is None:
+        block.run.findings.add(findings.mask_unfit(op, group[0].clock, "waits with a mask that other lanes of it don't have"))
+        return
     words, others = _whereabouts(block.function, op, away)
     lanes = [thread.number % WARP for thread in group]
     block.run.findings.add(findings.lanes_missing(op, lanes, group[0].clock, words, others))

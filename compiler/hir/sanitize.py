@@ -54,7 +54,7 @@ class WatchedTranslator(ThreadTranslator):
     def __init__(self, function: HirFunction, module: HirModule | None = None, generator: bool = True) -> None:
         super().__init__(function, module, generator)
         self.watched: set[str] = set()
-        """Names of memories that several threads see, and that some thread changes."""
+        """Names of memories that several threads see."""
         changed = {value.name for top in function.body.body for op in top.walk() for value in _changed(op)}
         self.unchanged = {p.name for p in function.parameters} - changed
         self.constants.update(leave=_leave, failed=_failed, tell_tile=_tile, tell_copy=_copy)
@@ -64,8 +64,9 @@ class WatchedTranslator(ThreadTranslator):
         value = next(value for value, bound in self.names.items() if bound == name)
         if self.generator and any(value == parameter.name for parameter in self.function.parameters):
             self.write(indent, f"{name}_w = thread.watched({name})")
-            if value not in self.unchanged:
-                self.watched.add(value)
+            if value in self.unchanged:  # nothing can go wrong with what is only read, if there was something to read
+                self.write(indent, f"if {name}_w.shadow.filled is None: {name}_w = None")
+            self.watched.add(value)
 
     def other(self, op: Instruction, indent: int) -> None:
         match op:
@@ -137,9 +138,9 @@ class WatchedTranslator(ThreadTranslator):
 
     def tell_if(self, condition: str, kind: str, op: Load | Store | Atomic, place: str, value: str, indent: int) -> None:
         self.write(indent, f"if {condition}:")
-        watched = op.mem.name in self.watched
-        text = f"{self.of(op.mem)}_w.{kind}(({place}), {self.site(op)}, thread.clock{value})" if watched else "pass"
-        self.write(indent + 1, text)
+        watch = f"{self.of(op.mem)}_w"
+        text = f"{watch}.{kind}(({place}), {self.site(op)}, thread.clock{value})" if op.mem.name in self.watched else "pass"
+        self.write(indent + 1, f"if {watch} is not None: {text}" if op.mem.name in self.unchanged else text)
 
     def tile(self, op: Load | Store, kind: str, names: tuple[str, ...], indent: int) -> Value:
         """The elements of the tile that are inside, as a value; they are told."""
