@@ -6,8 +6,9 @@ block, or of one thread where nothing in it can be shared.
 Who does what depends on sizes alone: the same sizes give the same bits on every device."""
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
-from attrs import Factory, define
+from attrs import Factory, define, frozen
 
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.hir.affine import Affine
@@ -18,6 +19,7 @@ from compiler.hir.instruction import Region, Value
 from compiler.hir.memory import Alloc, MakeSlot, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Slot
+from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of, product
@@ -146,11 +148,14 @@ class _Scheduling:
         start = Start(around, name, self.block(BLOCK))
         b = start.out.body
         work = self.cooperation(start, Region(), {})
+        tiles = Tiles(nest, start.block) if len(nest.loops) > 1 and start.block[1:] != (1, 1) else None
         counts = counts_of(nest, start.copy, b)
         place = b.index(start.place, "place")
-        with b.when(b.op("lt", place, product(counts, b))) as inner:
+        inside = b.op("lt", place, product(counts, b)) if tiles is None else tiles.inside(work, counts, b)
+        with b.when(inside) as inner:
             start.take(group, inner)
-            work.digits(nest, place, counts, inner)
+            if tiles is None:
+                work.digits(nest, place, counts, inner)
             for value in self.own(nest):
                 if isinstance(value.type, Slot):
                     start.values[value] = inner.slot(inner.const(0, value.type.dtype), value.name)
@@ -158,6 +163,8 @@ class _Scheduling:
                     start.values[value] = inner.alloc(mem_of(value), value.name)
             start.copy.all(nest.between, inner)
             start.copy.all(nest.inner.body.body, inner)
+        if tiles is not None:
+            return start.finish(tiles.blocks, 1)
         return start.finish(tuple(iterations(loop) for loop in nest.loops), start.threads)
 
     # ---- a reduction at the top ----
@@ -217,6 +224,8 @@ class _Scheduling:
 
     def rest(self, around: Around, group: Group, number: int) -> Launch:
         spreads = spreads_in(Region([], group.body), self.facts)
+        if not spreads and any(isinstance(op, For) and chunked_loops(op, self.facts) is not None for op in group.body):
+            raise NotPlaceable("a reduction into memory, of which each chunk gets a copy")
         if not spreads:
             return self.one_thread(around, group, f"{number}")
         self.words.append(f"what is left: one block, its threads share {_loops(spreads)}")
@@ -248,6 +257,47 @@ class _Scheduling:
         """The threads of a block: the program's `@workgroup`, or as many as suit."""
         info = self.nest.kernel_info
         return info.workgroup if info is not None and info.workgroup is not None else (threads, 1, 1)
+
+
+@frozen(eq=False)
+class Tiles:
+    """A leading nest on blocks of the shape that the program gives: x along the last loop, y along the one before, z before that."""
+
+    nest: Spread
+    block: Dims
+
+    @property
+    def widths(self) -> list[int]:
+        """Threads along each loop; what the block has beyond the loops lies along the first."""
+        extents = [*reversed(self.block)][-len(self.nest.loops) :]
+        spare = prod(self.block) // prod(extents)
+        widths = [1] * (len(self.nest.loops) - len(extents)) + extents
+        return [widths[0] * spare, *widths[1:]]
+
+    @property
+    def blocks(self) -> tuple[Affine, ...]:
+        """Blocks along each loop."""
+        return tuple(iterations(loop).ceildiv(width) for loop, width in zip(self.nest.loops, self.widths, strict=True))
+
+    def inside(self, work: Cooperation, counts: Sequence[Value], b: Builder) -> Value:
+        """Binds the loops' variables; whether they are inside the loops."""
+        thread, block = work.thread, work.start.number
+        found: Value | None = None
+        for loop, count, width in reversed([*zip(self.nest.loops, counts, self.widths, strict=True)]):
+            along = b.const(width, "index")
+            number, thread = b.op("rem", thread, along), b.op("div", thread, along)
+            if loop is not self.nest.outer:
+                wide = b.op("div", b.add(count, b.const(width - 1, "index")), along)
+                wide = b.op("max", wide, b.const(1, "index"))
+                block, tile = b.op("div", block, wide), b.op("rem", block, wide)
+            else:
+                tile = block
+            place = b.add(b.mul(tile, along), number)
+            work.variable(loop, place, b)
+            here = b.op("lt", place, count)
+            found = here if found is None else b.op("and", found, here)
+        assert found is not None
+        return found
 
 
 def privately_in(group: Group, alone: Mapping[For, Spread], facts: NestFacts) -> set[Value]:
