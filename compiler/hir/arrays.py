@@ -4,6 +4,7 @@ numbers obey the same rules as in `numbers.py`."""
 import math
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -98,12 +99,38 @@ class RingQueue:
 # ---- making arrays -----------------------------------------------------------------------------------------------
 
 
+@lru_cache(4096)
 def axis_values(extent: int, shape: tuple[int, ...]) -> Array:
-    return np.arange(extent, dtype=np.int64).reshape(shape)
+    return _kept(np.arange(extent, dtype=np.int64).reshape(shape))
 
 
 def spread(value: Any, shape: tuple[int, ...], dtype: str) -> Array:
-    return np.broadcast_to(np.asarray(value).astype(NUMPY[dtype]), shape)
+    return _of_shape(np.asarray(value).astype(NUMPY[dtype], copy=False), shape)
+
+
+def spread_constant(value: Any, shape: tuple[int, ...], dtype: str) -> Array:
+    """A tile of one number; of a few shapes, since they are remembered. The number is told by its bits: 0.0 and -0.0 are two."""
+    return _spread_bits(numpy_scalar(value, dtype).tobytes(), shape, dtype)
+
+
+@lru_cache(4096)
+def _spread_bits(bits: bytes, shape: tuple[int, ...], dtype: str) -> Array:
+    return _kept(np.broadcast_to(np.frombuffer(bits, NUMPY[dtype])[0], shape))
+
+
+def _kept(array: Array) -> Array:
+    """An array that many share."""
+    array.flags.writeable = False
+    return array
+
+
+def _of_shape(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array, or its elements repeated: for small tiles a copy is many times faster than NumPy's `broadcast_to`."""
+    if array.shape == shape:
+        return array
+    made = np.empty(shape, array.dtype)
+    made[...] = array
+    return made
 
 
 def numpy_scalar(value: Any, dtype: str) -> Any:
@@ -361,7 +388,12 @@ def pack_pairs(value: Array, axis: int) -> Array:
 def _inside(index: tuple[Any, ...], dims: tuple[int, ...]) -> Any:
     inside: Any = np.True_
     for i, extent in zip(index, dims, strict=True):
-        inside = inside & (i >= 0) & (i < extent)
+        if isinstance(i, int):
+            if not 0 <= i < extent:
+                return np.False_
+            continue
+        within = np.asarray(i, np.int64).view(np.uint64) < extent  # what is below 0 is huge
+        inside = within if inside is np.True_ else inside & within
     return inside
 
 
@@ -374,16 +406,21 @@ def _reach(op: Instruction, index: tuple[Any, ...], wrong: Array, dims: tuple[in
 def tile_load(
     memory: Array, dtype: str, index: tuple[Any, ...], where: Any, fill: Any, padded: bool, shape: tuple[int, ...], op: Instruction
 ) -> Array:
-    inside = np.broadcast_to(_inside(index, memory.shape), shape)
-    wanted = np.ones(shape, np.bool_) if where is None else np.broadcast_to(where, shape)
-    if not padded and (wanted & ~inside).any():
-        raise _reach(op, index, wanted & ~inside, memory.shape)
-    taken = wanted & inside
-    result = np.full(shape, fill, NUMPY[dtype])
-    if taken.any():
-        places = tuple(np.broadcast_to(i, shape)[taken] for i in index)
-        result[taken] = memory[places].view(NUMPY[dtype]) if places else memory.view(NUMPY[dtype])[()]
-    return result
+    inside = _inside(index, memory.shape)
+    everywhere = bool(inside.all())
+    if not everywhere and not padded:
+        wrong = ~inside if where is None else where & ~inside
+        if wrong.any():
+            raise _reach(op, index, np.broadcast_to(wrong, shape), memory.shape)
+    taken = inside if where is None else where & inside
+    if memory.size == 0 or not taken.any():
+        return spread_constant(fill, shape, dtype)
+    if not everywhere:
+        index = tuple(np.minimum(np.maximum(i, 0), extent - 1) for i, extent in zip(index, memory.shape, strict=True))
+    result = np.asarray(memory[index]).view(NUMPY[dtype])
+    if not everywhere or where is not None:
+        result = np.where(taken, result, NUMPY[dtype].type(fill))
+    return _of_shape(result, shape)
 
 
 def tile_store(memory: Array, dtype: str, index: tuple[Any, ...], value: Any, where: Any, op: Instruction) -> None:
@@ -421,6 +458,7 @@ __all__ = [
     "pack_pairs",
     "sort_lines",
     "spread",
+    "spread_constant",
     "table_of",
     "tile_binary",
     "tile_bitcast",

@@ -6,6 +6,9 @@ from compiler.hir.types import DTYPES, is_float, is_signed
 NARROW = ("f16", "bf16", "f8e4m3", "f8e5m2")
 """Floats that memory holds as bits, since Python has no view of them."""
 
+PLAIN = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
+"""Operators that Python's own signs mean on arrays of any type but truth values."""
+
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 ROUND_NAMES = {"f32": "round_f32", "f16": "round_f16", "bf16": "round_bf16", "f8e4m3": "round_e4m3", "f8e5m2": "round_e5m2"}
 INT_ARITHMETIC = {

@@ -31,7 +31,7 @@ from compiler.hir.core import (
     dtype_of,
     union_axes,
 )
-from compiler.hir.expressions import COMPARE, binary, cast, decoded, encoded, unary
+from compiler.hir.expressions import COMPARE, PLAIN, binary, cast, decoded, encoded, unary
 from compiler.hir.fault import fault, unsupported
 from compiler.hir.instruction import Instruction, Region, Value
 from compiler.hir.library import Sort
@@ -341,7 +341,9 @@ class Translator:
             case Binary():
                 dtype = dtype_of(op.left)
                 if axes:
-                    return f"tile_binary({op.operator!r}, {dtype!r}, {self.see(op.left, axes)}, {self.see(op.right, axes)})"
+                    left, right = self.see(op.left, axes), self.see(op.right, axes)
+                    sign = PLAIN.get(op.operator) if dtype != "i1" else None
+                    return f"({left} {sign} {right})" if sign else f"tile_binary({op.operator!r}, {dtype!r}, {left}, {right})"
                 return binary(op.operator, dtype, self.of(op.left), self.of(op.right))
             case Compare():
                 return (
@@ -387,7 +389,7 @@ class Translator:
         dtype = op.type.dtype
         value = numbers.convert(op.value, "f64" if isinstance(op.value, float) else "i1" if isinstance(op.value, bool) else "i64", dtype)
         if op.type.axes:
-            return f"spread({self.constant(value)}, {self.shape(op.type)}, {dtype!r})"
+            return f"spread_constant({self.constant(value)}, {self.shape(op.type)}, {dtype!r})"
         special = isinstance(value, float) and (value != value or value in (numbers.INFINITY, -numbers.INFINITY))
         return self.constant(value) if special else repr(value)
 
