@@ -22,7 +22,7 @@ PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.m
 """The error index has programs that are wrong on purpose, and tests of its own."""
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-STAGE = re.compile(r"--emit ([\w=-]+)")
+STAGE = re.compile(r"--emit ([\w=-]+)(?: --target (\w+))?")
 MACHINE = CpuMachine(512, 32)
 """For which the pages show schedules, wherever they are read."""
 
@@ -37,6 +37,7 @@ class Example:
     text: str
     program: str = ""
     stage: str = ""
+    target: str | None = None
 
     @property
     def name(self) -> str:
@@ -49,7 +50,7 @@ class Example:
             case "text" if self.program:
                 return outcome(self.program)
             case "hir" | "schedule":
-                return stage_of(self.program, self.stage)
+                return stage_of(self.program, self.stage, self.target)
             case _:
                 return self.text
 
@@ -65,7 +66,8 @@ def examples(path: Path) -> list[Example]:
         if language == "zynml":
             program = fence[2]
         elif language in ("hir", "schedule"):
-            made = evolve(made, program=program, stage=STAGE.findall(between)[-1])
+            stage, target = STAGE.findall(between)[-1]
+            made = evolve(made, program=program, stage=stage, target=target or None)
         elif language == "text" and not between.strip() and found and found[-1].language == "zynml":
             made = evolve(made, program=program)
         found.append(made)
@@ -85,11 +87,11 @@ def outcome(text: str) -> str:
     return output.getvalue()
 
 
-def stage_of(text: str, stage: str) -> str:
-    """A program at a stage, on the machine of the pages."""
+def stage_of(text: str, stage: str, target: str | None = None) -> str:
+    """A program at a stage, on the machine of the pages or for a GPU."""
     session = _session(text, Sources())
     session.kernel_options = evolve(session.kernel_options, machine=MACHINE)
-    return str(session.emit(stage)).rstrip("\n") + "\n"
+    return str(session.emit(stage, target)).rstrip("\n") + "\n"
 
 
 def _session(text: str, sources: Sources) -> Session:
