@@ -287,11 +287,27 @@ class Session:
             return None
         if file in self._modules:
             return self._modules[file]
+        self._modules[file] = self._opened(file).host
+        return self._modules[file]
+
+    def _opened(self, file: Path) -> "Session":
         source, program = self.language.read_module(file, self.sources)
         other = Session(source, program, self.language, self.sources, evolve(self.options, parameters={}), self.warn)
         other._modules, other.unawaited = self._modules, self.unawaited
-        self._modules[file] = other.host
-        return self._modules[file]
+        return other
+
+    def imported(self) -> "Iterator[Session]":
+        """The modules that the program imports from files, and those that they import, each once and not run. Raises ZyntaxError."""
+        seen = {Path(self.source.path).resolve()}
+        waiting = [self]
+        while waiting:
+            session = waiting.pop(0)
+            for node in session.program.statements:
+                file = session._module_file(node.module) if isinstance(node, nodes.Import) else None
+                if file is not None and file.resolve() not in seen:
+                    seen.add(file.resolve())
+                    waiting.append(session._opened(file))
+                    yield waiting[-1]
 
     def emit(self, stage: str, target: str | None = None) -> str | bytes:
         """The program at a stage, for this CPU or for a GPU target. Raises ZyntaxError for programs that don't get there."""

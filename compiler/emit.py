@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.program_kernels import kernels, module_name
+from compiler.program_kernels import kernels, module_name, place_of
 
 if TYPE_CHECKING:
     from compiler.driver import Session
@@ -87,8 +87,7 @@ def _after(name: str) -> "Callable[[BuiltKernel], HirFunction]":
 def _schedules(session: "Session") -> str:
     lines = []
     for compute, kernel in kernels(session):
-        line, column = session.source.line_and_column(compute.span.start)
-        lines.append(f"{session.source.path}:{line}:{column}: @{kernel.scheduled.function.name}")
+        lines.append(f"{place_of(session, compute)}: @{kernel.scheduled.function.name}")
         lines += [f"  {word}" for word in kernel.scheduled.words]
     return "\n".join(lines)
 

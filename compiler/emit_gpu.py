@@ -21,7 +21,7 @@ from compiler.hir.core import Binary, Const, Index
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirModule
 from compiler.hir.text import print_module
-from compiler.program_kernels import kernels, module_name
+from compiler.program_kernels import kernels, module_name, place_of
 from compiler.schedule.launches import Launch
 from compiler.typed_ast import nodes
 
@@ -91,10 +91,8 @@ class GpuProgram:
     # ---- how kernels are launched ----
 
     def _schedules(self) -> Iterator[str]:
-        source = self.session.source
         for compute, kernel in self.kernels:
-            line, column = source.line_and_column(compute.span.start)
-            yield f"{source.path}:{line}:{column}: @{kernel.built.lowered.function.name}"
+            yield f"{place_of(self.session, compute)}: @{kernel.built.lowered.function.name}"
             if kernel.launches is None:
                 yield f"  {_as_written(kernel)}"
             else:

@@ -1,5 +1,6 @@
 """The compute blocks of a program as built kernels with names of their own: what is shown of a program is made of these."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,15 @@ if TYPE_CHECKING:
 
 
 def kernels(session: "Session") -> Iterator[tuple[nodes.Compute, BuiltKernel]]:
-    """Every compute block of the program, built for the types that are known; where a dtype is only known at run time, for f32
-    and the rank that the block's indices show."""
+    """Every compute block of the program and of the files that it imports, built for the types that are known; where a dtype is only
+    known at run time, for f32 and the rank that the block's indices show."""
+    yield from _of_file(session, "")
+    for module in session.imported():
+        path = os.path.relpath(Path(module.source.path).with_suffix(""), Path(session.source.path).parent)
+        yield from _of_file(module, f"{_word(path)}_")
+
+
+def _of_file(session: "Session", before: str) -> Iterator[tuple[nodes.Compute, BuiltKernel]]:
     program = session.check()
     functions = {s.name: s for s in program.statements if isinstance(s, nodes.Function)}
     for compute, name in named_blocks(program, session.source):
@@ -25,7 +33,14 @@ def kernels(session: "Session") -> Iterator[tuple[nodes.Compute, BuiltKernel]]:
         if kernel is None:
             signature = assumed_signature(compute, session.scope_of(compute), free_names(compute), functions)
             kernel = build(compute, signature, session.kernel_options)
-        yield compute, kernel.named(name)
+        yield compute, kernel.named(before + name)
+
+
+def place_of(session: "Session", compute: nodes.Compute) -> str:
+    """Where a block stands: `norms.zynml:2:5`."""
+    source = session.sources.get(compute.span.path) or session.source
+    line, column = source.line_and_column(compute.span.start)
+    return f"{source.path}:{line}:{column}"
 
 
 def named_blocks(program: nodes.Program, source: Source) -> list[tuple[nodes.Compute, str]]:

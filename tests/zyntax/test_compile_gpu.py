@@ -138,6 +138,20 @@ def test_time_passes_counts_ptx(zyntax: Zyntax) -> None:
     assert {"lower", "schedule", "ptx"} <= {line.split("%")[1].strip() for line in done.stderr.splitlines()}
 
 
+def test_kernels_of_imported_files_are_there_once(zyntax: Zyntax, folder: Path) -> None:
+    kernel = "    compute(x) { for i in 0..N: out[i] = x[i] + 1.0 }\n"
+    (folder / "parts").mkdir()
+    (folder / "steps.zynml").write_text(f"import parts.more\ndef norms(x: tensor[N]): tensor {{\n{kernel}}}\n", encoding="utf-8")
+    (folder / "parts" / "more.zynml").write_text(f"def other(x: tensor[N]): tensor {{\n{kernel}}}\n", encoding="utf-8")
+    (folder / "main.zynml").write_text(f"import steps\nfrom steps import norms\ndef own(x: tensor[N]): tensor {{\n{kernel}}}\n", encoding="utf-8")
+    done = zyntax("compile", "main.zynml", "--backend", "nvptx", "--emit", "ptx")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [name.rsplit("_", 1)[0] for name in entries(done.stdout)] == ["own_line4", "steps_norms_line3", "parts_more_other_line2"]
+    assert re.search(r'\.file\s+\d+ "steps\.zynml"', done.stdout)
+    shown = zyntax("compile", "main.zynml", "--emit", "schedule").stdout
+    assert "main.zynml:4:5: @own_line4\n" in shown and "steps.zynml:3:5: @steps_norms_line3\n" in shown
+
+
 def test_a_program_without_kernels_is_an_empty_module(zyntax: Zyntax) -> None:
     done = zyntax("compile", "hello.zynml", "--backend", "nvptx", "--emit", "ptx")
     assert (done.returncode, entries(done.stdout)) == (0, [])
