@@ -17,11 +17,11 @@ layers:
 test:
 	$(PYTHON) -m pytest
 
-# The long runs: thousands of random nests and mutated programs, every kernel in every layout and size.
+# The long runs: thousands of random nests and mutated programs, every kernel in every layout and size, every program for every GPU.
 slow:
 	$(PYTHON) -m tests.random_nests 2000
 	$(PYTHON) -m tests.random_nests 1000 --device emulator
-	ZYNTAX_EXHAUSTIVE=1 $(PYTHON) -m pytest tests/kernels
+	ZYNTAX_EXHAUSTIVE=1 $(PYTHON) -m pytest tests/kernels tests/backends/nvptx/test_program_matrix.py
 	$(PYTHON) -m tests.mutations 10000
 
 bench:
