@@ -11,17 +11,19 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_loop_to_a_negative_size_writes_nothing(name: str) -> None:
-    program = zynml.compile(PROGRAMS[name])
+def test_a_loop_to_a_negative_size_writes_nothing(name: str, device: str) -> None:
+    program = zynml.compile(PROGRAMS[name], device=device)
     assert not program.f(-3).any()
     assert program.f(1).any()
     assert not program.f(-(1 << 40)).any()
 
 
-def test_a_sum_over_a_negative_size_is_zero() -> None:
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+def test_a_sum_over_a_negative_size_is_zero(device: str) -> None:
     text = "def f(n: int) { let x = ones(3)\n compute(x, n) @kernel(reduce, +) { for i in 0..n: yield x[i] } }"
-    program = zynml.compile(text)
+    program = zynml.compile(text, device=device)
     assert program.f(-3) == 0.0
     assert program.f(2) == 2.0
 
