@@ -47,9 +47,9 @@ def outcome(batch: Batch) -> Outcome:
             if batch.device == "cpu":
                 run(program)
                 continue
-            there = run_on(batch.device, program)
-            if batch.assemble and there is not None:
-                spilling += sum(cubin.spills > 0 for cubin in assembled(there, TARGETS[seed % len(TARGETS)]))
+            kernels = run_on(batch.device, program)
+            if batch.assemble:
+                spilling += sum(cubin.spills > 0 for cubin in assembled(kernels, TARGETS[seed % len(TARGETS)]))
         except FAULTS as error:
             wrong.append(f"---- {program}\n{type(error).__name__}: {error}\n")
     return Outcome(families, wrong, spilling)

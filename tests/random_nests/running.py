@@ -1,15 +1,18 @@
 """Runs random programs every way there is, and compares."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 import zynml
+from compiler import device_kernels
 from compiler.backends.nvptx.assemble import Cubin, assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
-from compiler.device_kernels import EmulatedBlock
+from compiler.device_kernels import ThreadKernel
 from tests.kernels import checks
 from tests.random_nests.writer import RandomProgram
 from zynml import ZynMLError
@@ -40,26 +43,41 @@ def run(program: RandomProgram) -> None:
     _as_python_says(program, fast)
 
 
-def run_on(device: str, program: RandomProgram) -> zynml.CompiledProgram | None:
-    """Runs the program on a device and on the CPU, which must agree with each other and with Python. Gives the device's program, unless
-    it's one that is refused. Raises as `run` does."""
+def run_on(device: str, program: RandomProgram) -> list[ThreadKernel]:
+    """Runs the program on a device and on the CPU, which must agree with each other and with Python. Gives what the emulator has
+    launched, nothing for programs that are refused. Raises as `run` does."""
     try:
         plain = zynml.compile(program.text, opt="0", threads=1).f(*program.values())
     except ZynMLError as error:
         if _may_refuse(program, error):
-            return None
+            return []
         raise
-    there = zynml.compile(program.text, device=device)
-    got = there.f(*program.values())
+    with _recording() as kernels:
+        got = zynml.compile(program.text, device=device).f(*program.values())
     _same(program, got, plain, f"{device} and CPU")
     _as_python_says(program, got)
-    return there
+    return kernels
 
 
-def assembled(emulated: zynml.CompiledProgram, target: str) -> list[Cubin]:
-    """Machine code of the launches that a program has run on the emulator, a cubin a block and signature."""
-    blocks = [block for block in emulated._session._blocks.values() if isinstance(block, EmulatedBlock)]
-    return [assemble(compile_kernels(kernel.functions, gpu_target(target))) for block in blocks for kernel in block._kernels.values()]
+@contextmanager
+def _recording() -> Iterator[list[ThreadKernel]]:
+    """The launches that are made while this lasts."""
+    original, made = device_kernels.thread_kernel, []
+
+    def recorded(*given: Any, **named: Any) -> ThreadKernel:
+        made.append(original(*given, **named))
+        return made[-1]
+
+    device_kernels.thread_kernel = recorded
+    try:
+        yield made
+    finally:
+        device_kernels.thread_kernel = original
+
+
+def assembled(kernels: list[ThreadKernel], target: str) -> list[Cubin]:
+    """Machine code of launches, a cubin a block."""
+    return [assemble(compile_kernels(kernel.functions, gpu_target(target))) for kernel in kernels]
 
 
 def expected(program: RandomProgram) -> list[dict[tuple[int, ...], float]]:
