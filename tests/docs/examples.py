@@ -48,7 +48,7 @@ class Example:
         """What should stand there."""
         match self.language:
             case "text" if self.program:
-                return outcome(self.program)
+                return outcome(self.program, self.stage == "sanitize")
             case "hir" | "schedule":
                 return stage_of(self.program, self.stage, self.target)
             case _:
@@ -68,6 +68,8 @@ def examples(path: Path) -> list[Example]:
         elif language in ("hir", "schedule"):
             stage, target = STAGE.findall(between)[-1]
             made = evolve(made, program=program, stage=stage, target=target or None)
+        elif language == "text" and "`zyntax run --sanitize" in between:
+            made = evolve(made, program=program, stage="sanitize")
         elif language == "text" and not between.strip() and found and found[-1].language == "zynml":
             made = evolve(made, program=program)
         found.append(made)
@@ -75,13 +77,13 @@ def examples(path: Path) -> list[Example]:
     return found
 
 
-def outcome(text: str) -> str:
-    """What a program prints on the CPU, and the messages that it ends with."""
+def outcome(text: str, sanitize: bool = False) -> str:
+    """What a program prints on the CPU, or with `--sanitize`, and the messages that it ends with."""
     output = io.StringIO()
     sources = Sources()
     try:
         with contextlib.redirect_stdout(output):
-            _session(text, sources).run()
+            _session(text, sources, sanitize).run()
     except ZyntaxError as error:
         return output.getvalue() + "\n\n".join(render(one, sources) for one in error.diagnostics) + "\n"
     return output.getvalue()
@@ -94,8 +96,8 @@ def stage_of(text: str, stage: str, target: str | None = None) -> str:
     return str(session.emit(stage, target)).rstrip("\n") + "\n"
 
 
-def _session(text: str, sources: Sources) -> Session:
-    return open_source(sources.add(Source("example.zynml", text)), DriverOptions(threads=2), sources, lambda warning: None)
+def _session(text: str, sources: Sources, sanitize: bool = False) -> Session:
+    return open_source(sources.add(Source("example.zynml", text)), DriverOptions(threads=2, sanitize=sanitize), sources, lambda warning: None)
 
 
 def renew(path: Path) -> None:
