@@ -4,7 +4,7 @@ The emulator runs every launch block by block in the interpreter of form C: slow
 divergent barriers (0411) and warps (0415), shared memory read before it is written or raced for (0412), indices outside (0801). With
 `--sanitize` it looks for more and goes on when it finds something: `compiler/hir/sanitize.py`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,11 @@ from compiler.hir.sanitize import Watch
 from compiler.hir.shared_memory import over_limit
 from compiler.hir.types import Mem
 from compiler.kernels import BuiltKernel, ComputeBlock
-from compiler.launching import grid_of, tensor_arrays, value_of
+from compiler.launching import first_fault, grid_of, tensor_arrays, value_of
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
 from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.launches import Launches
 from compiler.schedule.place import NotPlaceable
 from compiler.signatures import signature_of
@@ -48,10 +49,11 @@ class ThreadKernel:
         return [self.built.lowered.function] if self.launches is None else [one.function for one in self.launches.launches]
 
 
-def thread_kernel(built: BuiltKernel, compute: nodes.Compute) -> ThreadKernel:
-    """The launches of a built kernel. Raises ZyntaxError (0109) for what no thread can do alone."""
+def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOTHING) -> ThreadKernel:
+    """The launches of a built kernel, where these facts hold. Raises ZyntaxError (0109) for what no thread can do alone."""
+    custom = built.lowered.function.form is Form.THREAD
     try:
-        made = ThreadKernel(built, None if built.lowered.function.form is Form.THREAD else launches_for(built.nest, built.scheduled.field))
+        made = ThreadKernel(built, None if custom else launches_for(built.nest, built.scheduled.field, facts))
     except NotPlaceable as reason:
         message = f"this block is valid, but not supported on this device yet: {reason}"
         raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
@@ -72,23 +74,34 @@ class EmulatedBlock:
     def __call__(self, values: Mapping[str, Any]) -> Any:
         block = self.block
         signature = signature_of(block.compute, values, block.declared, block.functions, block.constants)
-        kernel = self._kernels.get(signature)
-        if kernel is None:
-            kernel = self._kernels[signature] = thread_kernel(block.kernel_for(signature), block.compute)
-        return emulate(kernel, values, block.compute, self.report)
+        built = block.kernel_for(signature)
+
+        def kernel_for(facts: Facts) -> ThreadKernel:
+            kernel = self._kernels.get((signature, facts))
+            if kernel is None:
+                kernel = self._kernels[signature, facts] = thread_kernel(built, block.compute, facts)
+            return kernel
+
+        return emulate(built, kernel_for, values, block.compute, self.report)
 
     def beside(self, values: Mapping[str, Any]) -> None:
         """The interpreter is Python like the program: it gains nothing from another thread."""
 
 
-def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Compute, report: Report | None = None) -> Any:
+def emulate(
+    built: BuiltKernel,
+    kernel_for: Callable[[Facts], ThreadKernel],
+    values: Mapping[str, Any],
+    compute: nodes.Compute,
+    report: Report | None = None,
+) -> Any:
     """Runs the launches in the interpreter and gives the block's value. Inputs that the block updates change only when all went
     well. With `report` all is watched, and it is told what was found."""
     watch = Watch() if report is not None else None
-    plan = kernel.built.lowered.plan
+    plan = built.lowered.plan
     arrays, scalars = tensor_arrays(values)
     shapes = {name: array.shape for name, array in arrays.items()}
-    sizes = kernel.built.sizes(shapes, scalars)
+    sizes = built.sizes(shapes, scalars)
     results = [
         np.array(arrays[r.input or r.copy_of or ""], order="C")
         if r.input or r.copy_of
@@ -99,18 +112,20 @@ def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Comp
     given = {**arrays, **updated}
     arguments = [_argument(place, argument, given, scalars, results, sizes) for place, argument in enumerate(plan.arguments)]
     workspaces = [array for array, argument in zip(arguments, plan.arguments, strict=True) if isinstance(argument, WorkspaceArgument)]
+    known = index_values(built.nest, arguments)
+    kernel = kernel_for(facts_of(known, [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]))
     try:
         if kernel.launches is None:
-            if (over := over_limit(kernel.built.lowered.function, EMULATED.shared_limit, str(EMULATED))) is not None:
+            if (over := over_limit(built.lowered.function, EMULATED.shared_limit, str(EMULATED))) is not None:
                 raise ZyntaxError(over)
-            info = kernel.built.lowered.function.kernel_info
-            grid = None if info is not None and info.grid is not None else tuple(grid_of(kernel.built, shapes, sizes))
-            _interpret(kernel.built.lowered.function, arguments, watch, workspaces, grid)
+            info = built.lowered.function.kernel_info
+            grid = None if info is not None and info.grid is not None else tuple(grid_of(built, shapes, sizes))
+            _interpret(built.lowered.function, arguments, watch, workspaces, grid)
         elif not sizes.ordinary:
-            interpret(kernel.built.nest, arguments)  # no schedule counts on such sizes: the loops as written
+            interpret(built.nest, arguments)  # no schedule counts on such sizes: the loops as written
         else:
-            shared = [_workspace(mem, arguments, kernel.built) for mem in kernel.launches.workspaces]
-            known = index_values(kernel.built.nest, arguments)
+            arguments, known = kernel.launches.counted(arguments, known)
+            shared = [_workspace(mem, known) for mem in kernel.launches.workspaces]
             for number, extra in kernel.launches.steps(known):
                 launch = kernel.launches.launches[number]
                 blocks = launch.blocks(known)
@@ -118,7 +133,10 @@ def emulate(kernel: ThreadKernel, values: Mapping[str, Any], compute: nodes.Comp
                     given_bytes = launch.shared_bytes(known, EMULATED.shared_limit, str(EMULATED))
                     _interpret(launch.function, [*arguments, *shared, *extra], watch, [*workspaces, *shared], (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
-        raise ZyntaxError(*_found(watch, compute), _diagnostic(fault, kernel.built.lowered.function.sites, compute)) from None
+        found = _diagnostic(fault, built.lowered.function.sites, compute)
+        if kernel.launches is not None and fault.site >= 0:
+            found = first_fault(built, values, compute, found)
+        raise ZyntaxError(*_found(watch, compute), found) from None
     if report is not None:
         report(_found(watch, compute))
     for name, result in updated.items():
@@ -147,13 +165,12 @@ def _found(watch: Watch | None, compute: nodes.Compute) -> tuple[Diagnostic, ...
     return tuple(sorted(found, key=lambda d: (d.span.path, d.span.start) if d.span is not None else ("", -1)))
 
 
-def index_values(function: HirFunction, arguments: list[Any]) -> dict[str, int]:
+def index_values(function: HirFunction, arguments: Sequence[Any]) -> dict[str, int]:
     pairs: zip[tuple[Value, Any]] = zip(function.parameters, arguments, strict=False)
     return {parameter.name: int(value) for parameter, value in pairs if not isinstance(parameter.type, Mem) and isinstance(value, int)}
 
 
-def _workspace(mem: Mem, arguments: list[Any], built: BuiltKernel) -> Any:
-    known = index_values(built.nest, arguments)
+def _workspace(mem: Mem, known: Mapping[str, int]) -> Any:
     return np.zeros([dim.evaluate(known.__getitem__) for dim in mem.dims], numpy_dtype("bool" if mem.dtype == "i1" else _named(mem.dtype)))
 
 

@@ -1,7 +1,8 @@
 """Kernels on devices that run threads: launches in order, how many blocks each has, and the memory that they share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
+from typing import Any
 
 from attrs import frozen
 
@@ -98,7 +99,8 @@ class Either:
     def chosen(self, sizes: Mapping[str, int]) -> Launch:
         known = self.blocks._known(sizes)
         longest = max(extent.evaluate(known.__getitem__) for extent in self.extents)
-        if longest < LONG or (not self.contiguous and self.blocks.iterations(sizes) >= MANY):
+        iterations = self.blocks.iterations(sizes)
+        if longest < LONG or iterations >= MOST_BLOCKS or (not self.contiguous and iterations >= MANY):
             return self.threads
         return self.blocks
 
@@ -107,6 +109,18 @@ LONG = 32
 """Iterations of a loop that are worth a block's threads."""
 MANY = 1 << 14
 """Iterations with which a thread each fills a large GPU by half or more."""
+MOST_BLOCKS = 1 << 31
+"""Blocks that no grid has along x."""
+
+
+@frozen
+class Unit:
+    """A parameter that counts a size in units: its place, its name, and the size's."""
+
+    place: int
+    name: str
+    size: str
+    unit: int
 
 
 @frozen
@@ -117,6 +131,16 @@ class Launches:
     workspaces: tuple[Mem, ...]
     words: tuple[str, ...] = ()
     """What was chosen, and why."""
+    units: tuple[Unit, ...] = ()
+    """Parameters that count a size in units of what divides it."""
+
+    def counted(self, arguments: Sequence[Any], sizes: Mapping[str, int]) -> tuple[list[Any], dict[str, int]]:
+        """The arguments and the values of `index` parameters as these launches take them."""
+        made, known = list(arguments), dict(sizes)
+        for unit in self.units:
+            made[unit.place] //= unit.unit
+            known[unit.name] = made[unit.place]
+        return made, known
 
     @property
     def launches(self) -> tuple[Launch, ...]:

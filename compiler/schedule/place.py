@@ -211,7 +211,7 @@ class Placing:
         known = extent.value
         whole, rest = extent.floordiv(plan.tile), extent.ceildiv(plan.tile)
         parts = [(Affine(), whole, False)] if known is None or known >= plan.tile else []
-        if plan.tile > 1 and (known is None or known % plan.tile):
+        if whole != rest:
             parts.append((whole, rest, True))
         for low, high, ragged in parts:
             if plan.place != self.outer or region.parent is not None or ragged:
@@ -229,8 +229,8 @@ class Placing:
         then every combination of axes at the end that their tile doesn't divide."""
         needed = set.intersection(*[self.target_axes(target) for target in group])
         plans = [plan for plan in self.table.plans if plan.place == self.outer and plan.axis in needed]
-        extents = {plan.axis: self.field.axes[plan.axis].value for plan in plans}
-        ragged = [plan.axis for plan in plans if plan.tile > 1 and ((known := extents[plan.axis]) is None or known % plan.tile)]
+        extents = {plan.axis: self.field.axes[plan.axis] for plan in plans}
+        ragged = [plan.axis for plan in plans if extents[plan.axis].floordiv(plan.tile) != extents[plan.axis].ceildiv(plan.tile)]
         for count in range(len(ragged) + 1):
             for ends in combinations(ragged, count):
                 self.thread_loop(plans, frozenset(ends), group, region)

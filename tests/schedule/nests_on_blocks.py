@@ -12,6 +12,7 @@ from compiler.diagnostics import Diagnostic
 from compiler.hir.gpu import SyncThreads
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.blocks import nest_launches
+from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.launches import Launches
 
 
@@ -20,7 +21,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Launches]:
     emulate: Callable[..., Any] = device_kernels.emulate
     made: list[Launches] = []
 
-    def only_nests(nest: HirFunction, field: HirFunction | None) -> Launches:
+    def only_nests(nest: HirFunction, field: HirFunction | None, facts: Facts) -> Launches:
         made.append(nest_launches(nest, analyse(nest)))
         return made[-1]
 
@@ -28,7 +29,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Launches]:
         assert not found, "; ".join(f"{one.message}: {one.label}" for one in found)
 
     monkeypatch.setattr(device_kernels, "launches_for", only_nests)
-    monkeypatch.setattr(device_kernels, "emulate", lambda kernel, values, compute, ignored=None: emulate(kernel, values, compute, report))
+    monkeypatch.setattr(device_kernels, "emulate", lambda *call: emulate(*call[:-1], report))
     return made
 
 

@@ -12,8 +12,11 @@ from compiler.backends.nvptx.assemble import assemble, can_assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
 from compiler.hir.verify import verify
+from compiler.schedule.gpu import blocks
 from compiler.schedule.launches import Either, Launches
 from tests.kernels.checks import numbers
+from tests.random_nests.families import random_program
+from tests.random_nests.running import FAULTS, run_on
 from tests.schedule.nests_on_blocks import barriers, emulated, watched
 from zynml import ZynMLError
 
@@ -51,8 +54,8 @@ SHARED_ROW = """def f(x: tensor[M, N]) {
 
 
 def shared_row(x: Array) -> Array:
-    wide = x.astype(np.float64)
-    return (2 * wide + 2 * wide.sum(1, keepdims=True))[:, ::-1]
+    wide: Array = 2 * x.astype(np.float64)
+    return (wide + wide.sum(1, keepdims=True))[:, ::-1]
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (3, 31), (2, 33), (2, 257), (1, 1000)])
@@ -193,7 +196,7 @@ def test_short_loops_are_a_threads_work_and_long_ones_a_blocks(made: list[Launch
         x = np.abs(numbers("f32", shape)) + 1
         want = np.floor(np.log2(x.astype(np.float64).sum(1)))
         np.testing.assert_array_equal(program.f(x), want + (x.astype(np.float64).sum(1) > 2**want))
-    (choice,) = {stage for launches in made for stage in launches.stages if isinstance(stage, Either)}
+    choice, *_ = (stage for launches in made for stage in launches.stages if isinstance(stage, Either))
     assert choice.chosen({"M": 5, "N": 31}) is choice.threads
     assert choice.chosen({"M": 1 << 20, "N": 32}) is choice.blocks  # memory is contiguous along j
 
@@ -204,6 +207,31 @@ def test_many_columns_are_threads_work(made: list[Launches]) -> None:
     (choice,) = (stage for stage in made[0].stages if isinstance(stage, Either))
     sizes = [{"M": m, "N": 1000} for m in (100, 1 << 14)]
     assert [choice.chosen(one) is choice.blocks for one in sizes] == [True, False]
+
+
+HALVED = """def f(x: tensor[B, M, N]) {
+    compute(x) WORKGROUP {
+        for b in 0..B, i in 0..M, j in 0..N:
+            var v = x[b, i, j]
+            while v > 1.0: v = v * 0.5
+            out[b, i, j] = v
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("workgroup", "blocks"),
+    [("@workgroup(4, 8)", 3 * 1 * 3), ("@workgroup(4, 2, 2)", 2 * 3 * 3), ("@workgroup(48)", 4), ("@workgroup(1, 1, 3)", 5 * 11)],
+)
+def test_blocks_have_the_shape_that_the_program_gives(made: list[Launches], workgroup: str, blocks: int) -> None:
+    x = 10 * np.abs(numbers("f32", (3, 5, 11)))
+    want = x.astype(np.float64)
+    while (want > 1).any():
+        want[want > 1] *= 0.5
+    np.testing.assert_array_equal(emulated(HALVED.replace("WORKGROUP", workgroup)).f(x), want)
+    assert made[0].launches[0].blocks({"B": 3, "M": 5, "N": 11}) == blocks
+    assert emulated(HALVED.replace("WORKGROUP", workgroup)).f(x[:, :0]).shape == (3, 0, 11)
 
 
 # ---- reductions at the top ----
@@ -328,6 +356,56 @@ def test_a_cap_of_the_program_is_kept() -> None:
     close(program.f(np.ones((1, 200), np.float32)), np.full((1, 200), 402.0), 1)
     with pytest.raises(ZynMLError, match=r"a block needs 1200 bytes of shared memory; `@shared\(1024\)` allows 1024"):
         program.f(np.ones((1, 300), np.float32))
+
+
+# ---- faults ----
+
+
+def test_the_first_fault_in_the_order_of_the_loops_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thread 0 comes to the last of these indices before thread 5 comes to the first."""
+    monkeypatch.undo()  # unwatched: the sanitizer goes on, and tells what each thread does
+    at = np.zeros(3000, np.int32)
+    at[[5, 6, 2304]] = [500, 600, 700]
+    with pytest.raises(ZynMLError, match="index 500 is out of range: axis 0 of `x` has 100 elements"):
+        gathered("+").f(numbers("f32", 100), at)
+
+
+def test_inputs_stay_as_they_were_when_a_later_row_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    program = emulated("""def f(mut x: tensor[M, N], at: tensor[M, N, i32]) {
+    compute(mut x, at) @kernel(fused) {
+        for i in 0..M:
+            var s = 0.0
+            for j in 0..N: s += x[i, at[i, j]]
+            for j in 0..N: x[i, j] = s
+    }
+}
+""")
+    x, at = numbers("f32", (3, 40)), np.zeros((3, 40), np.int32)
+    at[2, 33], at[1, 39] = 41, 40
+    before = x.copy()
+    with pytest.raises(ZynMLError, match="index 40 is out of range"):
+        program.f(x, at)
+    np.testing.assert_array_equal(x, before)
+
+
+# ---- any nest ----
+
+
+@pytest.mark.parametrize("first", range(3000, 3040, 8))
+def test_random_nests(first: int, made: list[Launches], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks wherever loops can be shared, of sizes that aren't whole warps too, and what the CPU and Python say."""
+    monkeypatch.setattr(blocks, "LONG", 2)
+    for seed in range(first, first + 8):
+        monkeypatch.setattr(blocks, "BLOCK", (64, 48, 32, 17)[seed % 4])
+        program = random_program(seed)
+        try:
+            run_on("emulator", program)
+        except FAULTS as error:
+            raise AssertionError(f"{program}\n{error}") from error
+    for launches in made:
+        for launch in launches.launches:
+            verify(launch.function)
 
 
 # ---- machine code ----

@@ -1,10 +1,13 @@
 """The launches of a kernel on a GPU: its field on blocks of threads where that has a table, else one thread an element; a nest that
 wasn't lifted on blocks that share its inner loops, else one thread an iteration of what analysis proves independent."""
 
+from attrs import evolve
+
 from compiler.analysis.dependence import analyse
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.distribute import field_launches
+from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.launches import Launches
 from compiler.schedule.nest import marked
@@ -12,22 +15,23 @@ from compiler.schedule.place import NotPlaceable, place
 from compiler.schedule.threads import launches_of, thread_table
 
 
-def launches_for(nest: HirFunction, field: HirFunction | None) -> Launches:
-    """The launches of a nest (form A), which `field` is the field of if it has one. Raises `NotPlaceable`."""
-    table = block_table(field) if field is not None else None
-    if field is not None and table is not None:
-        try:
-            return field_launches(field, table)
-        except NotPlaceable:
-            pass
+def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NOTHING) -> Launches:
+    """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`."""
     if field is not None:
+        known, units, about = specialised(field, facts)
+        table = block_table(known, about)
+        if table is not None:
+            try:
+                return evolve(field_launches(known, table), units=units)
+            except NotPlaceable:
+                pass
         try:
-            return launches_of(place(field, thread_table(field)))
+            return evolve(launches_of(place(known, thread_table(known))), units=units)
         except NotPlaceable:
             pass
-    facts = analyse(nest)
+    found = analyse(nest)
     try:
-        return nest_launches(nest, facts)
+        return nest_launches(nest, found)
     except NotPlaceable:
-        function, _ = marked(nest, facts)
+        function, _ = marked(nest, found)
         return launches_of(function)

@@ -390,4 +390,5 @@ def dtype_of_mem(buffer: Value) -> str:
 
 
 def _ragged(extent: Affine, plan: AxisPlan) -> bool:
-    return plan.tile > 1 and (extent.value is None or extent.value % plan.tile != 0)
+    """Whether the tile is not known to divide the extent."""
+    return any(number % plan.tile for number in (extent.constant, *(coefficient for _, coefficient in extent.terms)))

@@ -8,6 +8,8 @@ what is in registers.
 
 Maps have no table here: one thread an element is the fastest they can be."""
 
+from math import prod
+
 from attrs import frozen
 
 from compiler.analysis.recognise import ProductSum, product_sum
@@ -16,6 +18,7 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.field import axes_contiguous
+from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.tensor_cores import multiplies
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
@@ -37,6 +40,12 @@ SUM_STEP = 16
 REDUCTION_REGISTERS = 4
 """Loads in flight of a reduction."""
 
+MANY_ROWS = 1 << 14
+"""Rows that keep all warps of a large GPU at work, one a warp."""
+
+SHORT_ROW = 1024
+"""Elements of a row below which a block has little to share."""
+
 WIDEST_RESULT = 8
 """Registers along a result's axis that not all sums know: those others are computed again for each of its tiles, so these are wide."""
 
@@ -52,16 +61,17 @@ class _Facts:
     products: tuple[ProductSum, ...]
 
 
-def block_table(field: HirFunction) -> Table | None:
-    """The table of places for a field on blocks of threads; None where one thread an element does as well."""
+def block_table(field: HirFunction, facts: Facts = NOTHING) -> Table | None:
+    """The table of places for a field on blocks of threads, for launches of which these facts hold; None where one thread an element
+    does as well."""
     if any(isinstance(op, Scan) for op in field.body.body):
         return None
-    facts = _look(field)
-    if facts.products:
-        return _product_table(field, facts)
-    if not facts.reduced:
+    seen = _look(field)
+    if seen.products:
+        return _product_table(field, seen)
+    if not seen.reduced:
         return None
-    return _rows_table(field, facts) if facts.common else _whole_table(field, facts)
+    return _rows_table(field, seen, facts) if seen.common else _whole_table(field, seen)
 
 
 def _look(field: HirFunction) -> _Facts:
@@ -100,18 +110,23 @@ def _whole_table(field: HirFunction, facts: _Facts) -> Table | None:
     return Table(plans, [*reasons, f"{first} is cut in chunks: a block each"], (WARP, THREADS // WARP))
 
 
-def _rows_table(field: HirFunction, facts: _Facts) -> Table:
-    """Every result varies along the common axes; the rest is reduced, or walked again after a reduction."""
+def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
+    """Every result varies along the common axes; the rest is reduced, or walked again after a reduction. A row gets a warp where there
+    are enough rows for all warps of a large GPU, or rows are short; else a block."""
     inside = [axis for axis in field.axes if axis not in facts.common]
     free = [axis for axis in inside if axis not in facts.ordered]
     along = next((axis for axis in reversed(free) if axis in facts.contiguous), None)
     if along is not None:
+        many = prod(launch.about(field.axes[axis]) for axis in facts.common) >= MANY_ROWS
+        length = launch.about(field.axes[along])
+        lanes = WARP if many or length < SHORT_ROW else min(THREADS, length // REDUCTION_REGISTERS)
         rows = facts.common[-1]
         plans = [AxisPlan(axis, "block") for axis in facts.common[:-1]]
-        plans.append(AxisPlan(rows, "block", threads=THREADS // WARP, dim=1))
+        plans.append(AxisPlan(rows, "block", threads=THREADS // lanes, dim=1))
         plans += [AxisPlan(axis) for axis in inside if axis != along]
-        plans.append(AxisPlan(along, "time", REDUCTION_REGISTERS, threads=WARP))
-        return Table(plans, [f"{along} lies along the lanes of a warp: memory is contiguous along it"], (WARP, THREADS // WARP))
+        plans.append(AxisPlan(along, "time", REDUCTION_REGISTERS, threads=lanes))
+        who = "the lanes of a warp" if lanes == WARP else f"{lanes} threads"
+        return Table(plans, [f"{along} lies along {who}: memory is contiguous along it"], (lanes, THREADS // lanes))
     columns = next((axis for axis in reversed(facts.common) if axis in facts.contiguous), facts.common[-1])
     plans = [AxisPlan(axis, "block") for axis in facts.common if axis != columns]
     plans.append(AxisPlan(columns, "block", threads=WARP))

@@ -1,0 +1,95 @@
+"""What a launch tells its kernel before it is compiled: by which power of two each size divides, about how large it is, which memories
+begin at a multiple of 16 bytes. Kernels are made for such facts, not for sizes: there are few of them, and they decide about masks,
+the width of accesses and the shape of blocks."""
+
+from collections.abc import Iterable, Mapping
+
+from attrs import evolve, frozen
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem
+from compiler.schedule.launches import Unit
+
+UNITS = (256, 64, 16, 8, 4)
+"""Divisors that are told apart. A size is said to be a multiple of the largest that divides it."""
+
+MAGNITUDES = tuple(4**n for n in range(16))
+"""Sizes are told apart by the least of these that is no smaller."""
+
+ALIGNMENT = 16
+"""Bytes of the widest access of a thread."""
+
+
+@frozen
+class Facts:
+    """`units`: what divides a size; `magnitudes`: what it is at most; by name, sizes of which nothing is known left out."""
+
+    units: tuple[tuple[str, int], ...] = ()
+    magnitudes: tuple[tuple[str, int], ...] = ()
+    aligned: frozenset[str] = frozenset()
+
+    def about(self, form: Affine) -> int:
+        """About how large an extent is; one that nothing is known of counts as large."""
+        known = dict(self.magnitudes)
+        return form.evaluate(lambda name: known.get(name, MAGNITUDES[8]))
+
+
+NOTHING = Facts()
+
+
+def facts_of(sizes: Mapping[str, int], aligned: Iterable[str]) -> Facts:
+    """The facts of a launch with these values of its `index` parameters, and these memories at multiples of 16 bytes."""
+    units = [(name, next((unit for unit in UNITS if value % unit == 0), 1)) for name, value in sorted(sizes.items())]
+    magnitudes = [
+        (name, next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])) for name, value in sorted(sizes.items())
+    ]
+    return Facts(tuple((name, unit) for name, unit in units if unit > 1), tuple(magnitudes), frozenset(aligned))
+
+
+def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:
+    """A field (form F) whose sizes are written as multiples of what divides them, so that affine arithmetic sees it, and whose
+    memories are known to be aligned; the parameters that changed; and the facts with the new names."""
+    out = FunctionBuilder(function.name, function.form)
+    divisors = dict(facts.units)
+    names: dict[str, Affine | str] = {}
+    units: list[Unit] = []
+    magnitudes = dict(facts.magnitudes)
+    taken = {value.name for value in function.parameters} | set(function.axes)
+    for place, parameter in enumerate(function.parameters):
+        unit = divisors.get(parameter.name, 1)
+        if unit > 1 and not isinstance(parameter.type, Mem):
+            name = f"{parameter.name}_{unit}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            names[parameter.name] = Affine.of(name) * unit
+            units.append(Unit(place, name, parameter.name, unit))
+            magnitudes[name] = -(-magnitudes.pop(parameter.name, unit) // unit)
+    by_place = {unit.place: unit for unit in units}
+
+    def form(old: Affine) -> Affine:
+        return old.substitute(names)
+
+    for name, extent in function.axes.items():
+        out.axis(name, form(extent))
+    values: dict[Value, Value] = {}
+    for place, parameter in enumerate(function.parameters):
+        type = parameter.type
+        if isinstance(type, Mem):
+            strides = None if type.strides is None else tuple(map(form, type.strides))
+            align = max(type.align, ALIGNMENT) if parameter.name in facts.aligned else type.align
+            type = evolve(type, dims=tuple(map(form, type.dims)), strides=strides, align=align)
+        values[parameter] = out.parameter(by_place[place].name if place in by_place else parameter.name, type)
+    for counted in units:
+        values[function.parameters[counted.place]] = out.body.index(Affine.of(counted.name) * counted.unit, counted.size)
+    for op in function.body.body:
+        made = out.body.emit(rebuilt(op, values.__getitem__, form), op.results[0].name if op.results else "")
+        values.update(zip(op.results, made.results, strict=True))
+    new = out.finish()
+    new.kernel_info, new.constraints, new.sites = function.kernel_info, function.constraints, function.sites
+    new.linkage, new.span = function.linkage, function.span
+    return new, tuple(units), Facts((), tuple(sorted(magnitudes.items())), facts.aligned)
