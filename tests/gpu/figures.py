@@ -107,7 +107,7 @@ def grid_sync(found: Gpu) -> dict[str, float]:
     result = {}
     for name, grid in (("one block a multiprocessor", found.device.properties.multiprocessors), ("a full grid", blocks)):
         plan = LaunchPlan(kernel, ("i64", "pointer"), (grid,), (128,), cooperative=True)
-        many, one = (milliseconds(found, lambda n=n: plan(found.stream, n, record)) for n in (SYNCS + 1, 1))
+        many, one = (milliseconds(found, lambda n=n, plan=plan: plan(found.stream, n, record)) for n in (SYNCS + 1, 1))
         result[f"grid sync of {grid} blocks, {name}"] = round(1e3 * (many - one) / SYNCS, 3)
     return result
 

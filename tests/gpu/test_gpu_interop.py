@@ -5,6 +5,7 @@ import gc
 import numpy as np
 import pytest
 
+import zynml
 from runtime import dlpack
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import to_device, to_host
@@ -157,3 +158,137 @@ def test_our_kernel_works_on_cupys_arrays(gpu, cupy, kernel):
     plan(gpu.stream, import_array(y, gpu.stream), import_array(x, gpu.stream), 3.0, 1.0, 1000)
     gpu.stream.synchronize()
     assert bool((y == 3 * x + 1).all())
+
+
+# ---- functions of programs on others' arrays ----
+
+PROGRAM = """
+def scale(x: tensor[N], by: f32): tensor { compute(x, by) { for i in 0..N: out[i] = x[i] * by } }
+def copied(x: tensor[M, N]): tensor { compute(x) { for i in 0..M, j in 0..N: out[i, j] = x[i, j] } }
+def flat(x: tensor[M, N]): tensor { compute(x) { for i in 0..x.numel(): out[i] = x[i] } }
+def total(x: tensor[M, N]): tensor { compute(x) @kernel reduce(+, axis=1) { for i in 0..M, j in 0..N: yield x[i, j] } }
+def double(mut x: tensor[M, N]) { compute(mut x) { for i in 0..M, j in 0..N: x[i, j] = x[i, j] + x[i, j] } }
+def picked(mut x: tensor[N], k: tensor[M, i64]) { compute(mut x, k) { for i in 0..M: x[i] = x[i] + x[k[i]] } }
+def ordered(x: tensor[N]): tensor { compute(x) @kernel sort { for i in 0..N: yield x[i] } }
+"""
+
+
+@pytest.fixture(scope="module")
+def program():
+    # nothing is said of devices: where the arrays lie is where the blocks run
+    return zynml.compile(PROGRAM)
+
+
+def test_a_function_works_on_pytorchs_tensors_where_they_lie(gpu, torch, program):
+    x = torch.arange(1000, device="cuda", dtype=torch.float32)
+    result = program.scale(x, 2.0)
+    assert isinstance(result, zynml.Tensor) and result.device == "cuda:0"
+    y = torch.from_dlpack(result)
+    assert y.is_cuda and bool((y == 2 * x).all())
+    assert y.data_ptr() == result.__cuda_array_interface__["data"][0]
+
+
+def test_a_chain_through_both_keeps_its_order(gpu, torch, program):
+    n = 1 << 24
+    x = torch.ones(n, device="cuda")
+    for _ in range(20):
+        y = torch.from_dlpack(program.scale(x, 2.0))
+        # written at once after the call, on PyTorch's stream: our reading comes first
+        x.zero_()
+        x = y * 0.5
+        del y
+    assert bool((x == 1.0).all())
+
+
+@pytest.mark.parametrize("own_stream", [False, True])
+def test_work_is_ordered_on_pytorchs_current_stream(gpu, torch, program, own_stream):
+    stream = torch.cuda.Stream() if own_stream else torch.cuda.current_stream()
+    n = 1 << 24
+    with torch.cuda.stream(stream):
+        x = torch.zeros(n, device="cuda")
+        for value in range(1, 11):
+            x.fill_(value)
+            y = torch.from_dlpack(program.scale(x, 3.0))
+            x.fill_(-1.0)
+            assert bool((y == 3.0 * value).all())
+
+
+@pytest.mark.parametrize("function", ["copied", "flat", "total"])
+def test_strided_tensors_are_read_as_they_lie(gpu, torch, program, function):
+    whole = torch.arange(35 * 33, device="cuda", dtype=torch.float32).reshape(35, 33)
+    for view in (whole.t(), whole[::2, 1::3], whole[3:4].expand(7, 33), whole[:0], whole[:, :0]):
+        expected = view.sum(1, dtype=torch.float64) if function == "total" else view
+        result = torch.from_dlpack(getattr(program, function)(view))
+        assert result.shape == expected.shape
+        assert bool((result == expected).all())
+
+
+def test_updates_happen_in_pytorchs_memory(gpu, torch, program):
+    whole = torch.arange(12, device="cuda", dtype=torch.float32).reshape(3, 4)
+    program.double(whole.t()[1:])
+    assert whole.tolist() == [[0, 2, 4, 6], [4, 10, 12, 14], [8, 18, 20, 22]]
+    with pytest.raises(zynml.ZynMLError, match="several of its elements share memory"):
+        program.double(whole[:1].expand(3, 4))
+    x = torch.arange(4, device="cuda", dtype=torch.float32)
+    with pytest.raises(zynml.ZynMLError) as caught:
+        program.picked(x, np.array([1, 77]))
+    assert caught.value.codes == ("ZYN0801",)
+    assert x.tolist() == [0, 1, 2, 3]
+
+
+def test_a_sequence_is_replayed_for_pytorchs_tensors(gpu, torch, program):
+    for seed in range(8):
+        torch.manual_seed(seed)
+        x = torch.randn(10_000 + seed % 2, device="cuda")
+        y = torch.from_dlpack(program.ordered(x))
+        assert bool((y == x.sort().values).all())
+
+
+def test_bfloat16_and_the_host_from_pytorch(gpu, torch):
+    program = zynml.compile("def same(x: tensor[N, bf16]): tensor { compute(x) { for i in 0..N: out[i] = x[i] } }")
+    x = torch.tensor([1.5, -2.0, float("inf")], dtype=torch.bfloat16)
+    assert torch.from_dlpack(program.same(x.cuda())).cpu().tolist() == x.tolist()
+    result = program.same(x)
+    assert type(result) is np.ndarray and result.dtype == DTYPES["bf16"] and result.tolist() == x.tolist()
+
+
+def test_tensors_that_can_not_be_taken_say_why(gpu, torch, program):
+    with pytest.raises(zynml.ZynMLError) as caught:
+        program.scale(torch.ones(3, device="cuda", requires_grad=True), 2.0)
+    assert caught.value.codes == ("ZYN0807",) and "detach" in str(caught.value)
+    with pytest.raises(zynml.ZynMLError) as caught:
+        program.scale(torch.ones(3, device="cuda", dtype=torch.complex64), 2.0)
+    assert caught.value.codes == ("ZYN0807",)
+    if hasattr(torch, "float8_e4m3fn"):
+        with pytest.raises(zynml.ZynMLError) as caught:
+            program.scale(torch.ones(3, device="cuda").to(torch.float8_e4m3fn), 2.0)
+        assert caught.value.codes == ("ZYN0807",)
+
+
+def test_functions_give_all_of_pytorchs_memory_back(gpu, torch, program):
+    torch.cuda.synchronize()
+    gc.collect()
+    before, exported = torch.cuda.memory_allocated(), dlpack.exported()
+    for _ in range(50):
+        torch.from_dlpack(program.scale(torch.ones(1 << 20, device="cuda"), 2.0))
+    gpu.stream.synchronize()
+    gc.collect()
+    gpu.device.reap()
+    assert torch.cuda.memory_allocated() == before
+    assert dlpack.exported() == exported
+
+
+def test_a_function_works_on_cupys_arrays(gpu, cupy, program):
+    x = cupy.arange(60, dtype=cupy.float32).reshape(6, 10)
+    for view in (x, x.T, x[::-1, ::3]):
+        result = program.copied(view)
+        for back in (cupy.asarray(result), cupy.from_dlpack(result)):
+            assert cupy.asnumpy(back).tolist() == cupy.asnumpy(view).tolist()
+    program.double(x[::-1, ::2])
+    assert cupy.asnumpy(x[:, ::2]).tolist() == (2 * np.arange(60.0).reshape(6, 10)[:, ::2]).tolist()
+    with cupy.cuda.Stream(non_blocking=True):
+        for value in range(1, 6):
+            y = cupy.full(1 << 22, value, cupy.float32)
+            z = cupy.from_dlpack(program.scale(y, 2.0))
+            y.fill(0)
+            assert bool((z == 2 * value).all())

@@ -16,10 +16,10 @@ from runtime.cuda.gpu import Gpu
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
-    """The driver of the emulated GPUs; `cuda`, `cuda:0`, ... name them."""
+def fake(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[FakeDriver]:
+    """The driver of the emulated GPUs: one, or as many as the test is parametrized with."""
     device_module.CURRENT.__dict__.clear()
-    made = FakeDriver()
+    made = FakeDriver(devices=getattr(request, "param", 1))
     monkeypatch.setattr(driver_module._State, "driver", Driver(made))
     monkeypatch.setattr(gpu_module, "_OPEN", {})
     for module in (cuda_kernels, cuda_gather):
