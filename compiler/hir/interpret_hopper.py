@@ -14,8 +14,9 @@ import numpy as np
 from attrs import Factory, define
 
 from compiler.hir import arrays
-from compiler.hir.clocks import NOTHING, Clock, Known, joined
+from compiler.hir.clocks import NOTHING, Access, Clock, Known, access, joined
 from compiler.hir.fault import fault, unsupported
+from compiler.hir.findings import Finding, Findings, thread_words
 from compiler.hir.hopper import BarrierArrive, BarrierMake, BulkLoad, BulkStore, SetMaxRegisters
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import mem_of
@@ -169,9 +170,40 @@ class Engines:
     rank: int = 0
     made: dict[int, list[CountingBarrier]] = Factory(dict)
     warpgroups: dict[int, Warpgroup] = Factory(lambda: defaultdict(Warpgroup))
+    unfenced: dict[int, Array] = Factory(dict)
+    """By the identity of a shared memory: for each element the number, from 1, of the store that no `fence_async` has followed."""
+    stores: list[Access] = Factory(list)
+    numbers: dict[tuple[int, ...], int] = Factory(dict)
 
     def barriers(self, op: BarrierMake, count: int) -> list[CountingBarrier]:
         return self.made.setdefault(id(op), [CountingBarrier() for _ in range(count)])
+
+    def marks(self, memory: Array) -> Array:
+        return self.unfenced.setdefault(id(memory), np.zeros(memory.shape, np.int32))
+
+    def mark(self, op: Instruction, clock: Clock) -> int:
+        """The number of a store that happens now; those of a thread between two barriers have the same."""
+        key = (clock.thread, clock.time, clock.warp_time, clock.block_time)
+        if key not in self.numbers:
+            self.stores.append(access(op, clock, "write"))
+            self.numbers[key] = len(self.stores)
+        return self.numbers[key]
+
+    def fence(self, clock: Clock) -> None:
+        """What came before, of this thread or of those that it has met, is seen from now on."""
+        for marks in self.unfenced.values():
+            seen = [number for number in np.unique(marks) if number and self.stores[number - 1].before(clock)]
+            marks[np.isin(marks, seen)] = 0
+
+    def require_fenced(self, op: Instruction, memory: Array, places: Any, findings: Findings) -> None:
+        """Tell of elements (places in the flat memory) that a copy or product reads past what threads have stored."""
+        marks = self.unfenced.get(id(memory))
+        writers = marks.reshape(-1)[places] if marks is not None else np.zeros(0, np.int32)
+        if writers.any():
+            store = self.stores[int(writers[writers != 0][0]) - 1]
+            message = f"`{print_instruction(op)}` may not see what {thread_words(store.clock)} has stored"
+            hint = "make `fence_async` after the stores, before the barrier"
+            findings.add(Finding("0412", message, op, others=((store.op, "stored here"),), hint=hint))
 
     def of_twin(self, barriers: list[CountingBarrier], other: "Engines") -> list[CountingBarrier]:
         """The same barriers of another block."""
@@ -302,7 +334,10 @@ def bulk_store(op: BulkStore, thread: Any, shared: Array, place: Index, tensor: 
         outer, inner = _spans(tensor.shape, corner, op.box)
         tensor[outer] = found.reshape(op.box)[inner]
 
-    thread.stores.open.append(LateStore(shared_box(op, shared, place), write))
+    box = shared_box(op, shared, place)
+    start = (box.__array_interface__["data"][0] - shared.__array_interface__["data"][0]) // box.itemsize
+    thread.block.engines.require_fenced(op, shared, slice(start, start + box.size), thread.block.run.findings)
+    thread.stores.open.append(LateStore(box, write))
 
 
 @define(eq=False)

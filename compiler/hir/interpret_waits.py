@@ -76,7 +76,7 @@ def _meet_warpgroup(threads: "list[Thread]") -> bool:
     results: list[Any] = [None] * WARPGROUP
     match op:
         case WarpgroupMma():
-            results = begin_product(op, threads[0].warpgroup, values)
+            results = begin_product(op, threads[0].warpgroup, values, threads[0].block)
         case WarpgroupCommit():
             threads[0].warpgroup.commit()
         case SetMaxRegisters():

@@ -2,7 +2,7 @@
 the hardware read them. A product is carried out when a wait asks for it; until then its result holds what shows when it is read."""
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from compiler.hir.instruction import Value
 from compiler.hir.interpret_hopper import WARPGROUP, Warpgroup, wrong
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, Tile, bytes_of
+
+if TYPE_CHECKING:
+    from compiler.hir.interpret_threads import Block
 
 Array = np.ndarray[Any, Any]
 Index = tuple[int, ...]
@@ -63,8 +66,9 @@ def _numbers(held: Array, dtype: str) -> Array:
     return found
 
 
-def _from_shared(op: WarpgroupMma, value: Value, memory: Array, index: Index, rows: int, transposed: bool) -> Array:
-    """The operand as rows by depth. Its rows of memory are as wide as the swizzle; transposed, boxes of that width follow each other."""
+def _places(op: WarpgroupMma, value: Value, memory: Array, index: Index, rows: int, transposed: bool) -> Array:
+    """Where the operand's elements lie in memory, as rows by depth. Rows of memory are as wide as the swizzle; transposed, boxes of that
+    width follow each other."""
     type_ = mem_of(value)
     if type_.swizzle not in SWIZZLES:
         raise unsupported(f"a warpgroup's operand in {type_}: its memory is swizzled ({', '.join(SWIZZLES)})")
@@ -80,7 +84,8 @@ def _from_shared(op: WarpgroupMma, value: Value, memory: Array, index: Index, ro
         place = start + row * width + deep
     if start < 0 or place.max() >= memory.size:
         raise wrong(op, f"an operand of {rows}x{depth} at {index} leaves a memory of shape {memory.shape}")
-    return _numbers(memory.reshape(-1)[place], type_.dtype)
+    found: Array = place
+    return found
 
 
 def _from_registers(op: WarpgroupMma, held: list[Array], dtype: str) -> Array:
@@ -97,7 +102,7 @@ def _from_registers(op: WarpgroupMma, held: list[Array], dtype: str) -> Array:
 # ---- the product -------------------------------------------------------------------------------------------------
 
 
-def begin_product(op: WarpgroupMma, group: Warpgroup, values: list[tuple[Any, ...]]) -> list[Array]:
+def begin_product(op: WarpgroupMma, group: Warpgroup, values: list[tuple[Any, ...]], block: "Block") -> list[Array]:
     """Send the product of 128 threads on its way; the results are filled in when it is done."""
     accumulator, dtype = op.accumulator.type, mem_of(op.b).dtype
     assert isinstance(accumulator, Tile)
@@ -116,13 +121,18 @@ def begin_product(op: WarpgroupMma, group: Warpgroup, values: list[tuple[Any, ..
     shape = tuple(extent.constant for _, extent in accumulator.axes)
     results = [arrays.new_memory(accumulator.dtype, shape).view(arrays.NUMPY[accumulator.dtype]) for _ in values]
     places = accumulator_places(columns)
+    a_places = _places(op, op.a, first[1], first[2], 64, op.transpose_a) if isinstance(op.a.type, Mem) else None
+    b_places = _places(op, op.b, first[3], first[4], columns, op.transpose_b)
+    if a_places is not None:
+        block.engines.require_fenced(op, first[1], a_places, block.run.findings)
+    block.engines.require_fenced(op, first[3], b_places, block.run.findings)
 
     def product() -> None:
-        if isinstance(op.a.type, Mem):
-            a = _from_shared(op, op.a, first[1], first[2], 64, op.transpose_a)
+        if a_places is not None:
+            a = _numbers(first[1].reshape(-1)[a_places], dtype)
         else:
             a = _from_registers(op, [value[1] for value in values], dtype)
-        total = a @ _from_shared(op, op.b, first[3], first[4], columns, op.transpose_b).T
+        total = a @ _numbers(first[3].reshape(-1)[b_places], dtype).T
         if first[5]:
             held = np.zeros((64, columns))
             held[places] = [value[0].reshape(-1)[order] for value in values]

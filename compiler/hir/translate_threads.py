@@ -31,11 +31,12 @@ from compiler.hir.gpu import (
     WarpIndex,
     WarpSync,
 )
+from compiler.hir.hopper import BulkStore, WarpgroupMma
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction, HirModule
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
-from compiler.hir.translate import Translator
+from compiler.hir.translate import Translator, axes_of
 from compiler.hir.translate_hopper import CALLS, hopper_statement
 from compiler.hir.types import bytes_of
 
@@ -56,6 +57,10 @@ class ThreadTranslator(Translator):
     def __init__(self, function: HirFunction, module: HirModule | None = None, generator: bool = True) -> None:
         super().__init__(function, module, generator)
         self.tracked: set[str] = set()
+        self.marked: set[str] = set()
+        every = (op for top in function.body.body for op in top.walk())
+        self.past_stores = any(isinstance(op, BulkStore | WarpgroupMma) for op in every)
+        """Whether something reads shared memory by a way that doesn't see ordinary stores before `fence_async`."""
 
     def meet(self, op: Instruction, *values: str) -> str:
         return f"(yield Meeting({self.constant(op)}, ({''.join(v + ', ' for v in values)})))"
@@ -76,13 +81,16 @@ class ThreadTranslator(Translator):
             case Fence():
                 self.write(indent, f"thread.clock.fence({op.scope!r})")
             case FenceAsync():
-                self.write(indent, "pass")
+                self.write(indent, "thread.block.engines.fence(thread.clock)")
             case SharedAlloc():
                 name = self.bind(op.result)
                 dims = "".join(f"{self.affine(d)}, " for d in op.type.dims)
                 self.write(indent, f"{name}, {name}_w = thread.block.shared({self.constant(op)}, ({dims}))")
                 self.memory(name, op.type, indent)
                 self.tracked.add(op.result.name)
+                if self.past_stores:
+                    self.marked.add(op.result.name)
+                    self.write(indent, f"{name}_u = thread.block.engines.marks({name})")
             case DynamicShared():
                 name = self.bind(op.result)
                 dims = "".join(f"{self.affine(d)}, " for d in op.type.dims)
@@ -141,6 +149,23 @@ class ThreadTranslator(Translator):
         super().store(op, indent)
         if tracked and tile:
             self.write(indent, f"{self.of(op.mem)}_w.shadow.filled = None")
+        if op.mem.name in self.marked:
+            self.mark(op, indent)
+
+    def mark(self, op: Store, indent: int) -> None:
+        """Who has stored an element, for copies and products that read past stores."""
+        number = f"thread.block.engines.mark({self.site(op)}, thread.clock)"
+        axes = tuple(dict.fromkeys((*self.varies(*op.index), *axes_of(op.value.type), *(axes_of(op.where.type) if op.where else ()))))
+        if axes:
+            index = "".join(self.affine(form, axes) + ", " for form in op.index)
+            where = self.see(op.where, axes) if op.where is not None else "None"
+            self.write(indent, f"tile_store({self.of(op.mem)}_u, 'i32', ({index}), {number}, {where}, {self.site(op)})")
+            return
+        if op.where is not None:
+            self.write(indent, f"if {self.of(op.where)}:")
+            indent += 1
+        place, _ = self.place(op.index, self.of(op.mem), indent)
+        self.write(indent, f"{self.of(op.mem)}_u[{place}] = {number}")
 
     def tell(self, what: str, op: Instruction, mem: Value, index: tuple[Affine, ...], value: str, indent: int) -> None:
         """An access to a shared memory, told to who watches it."""

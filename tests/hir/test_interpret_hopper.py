@@ -110,6 +110,25 @@ def test_a_box_written_before_it_was_read_is_wrong(wait: str) -> None:
     assert (out == -1).all()
 
 
+def test_stores_that_no_fence_covers_are_told() -> None:
+    body = (FIRST + STORE).replace("fence_async", "").replace("WAIT", "bulk_wait count=0").replace("SYNC", "")
+    launch = Launch("%x: mem<32xf32>, %out: mem<32xf32>, %seen: mem<32xf32>", body, (np.ones(32, np.float32),) * 3, {})
+    with pytest.raises(KernelFault) as caught:
+        launch.run()
+    assert caught.value.finding is not None
+    assert (caught.value.code, caught.value.finding.message) == (
+        "0412",
+        "`bulk_copy.s2g %s[0], %out[0] box=[32]` may not see what thread 0 of block 0 has stored",
+    )
+
+
+def test_a_fence_covers_what_others_have_stored_before_a_barrier() -> None:
+    body = (FIRST + STORE).replace("fence_async sync_threads", "sync_threads fence_async").replace("WAIT", "bulk_wait count=0").replace("SYNC", "")
+    x = np.arange(32, dtype=np.float32)
+    launch = Launch("%x: mem<32xf32>, %out: mem<32xf32>, %seen: mem<32xf32>", body, (x, 0 * x, 0 * x), {1: x, 2: x})
+    launch.check()
+
+
 # ---- what is wrong in itself ---------------------------------------------------------------------------------------------
 
 
