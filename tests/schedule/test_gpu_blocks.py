@@ -55,7 +55,8 @@ SHARED_ROW = """def f(x: tensor[M, N]) {
 
 def shared_row(x: Array) -> Array:
     wide: Array = 2 * x.astype(np.float64)
-    return (wide + wide.sum(1, keepdims=True))[:, ::-1]
+    wanted: Array = (wide + wide.sum(1, keepdims=True))[:, ::-1]
+    return wanted
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (3, 31), (2, 33), (2, 257), (1, 1000)])
@@ -396,6 +397,7 @@ def test_inputs_stay_as_they_were_when_a_later_row_fails(monkeypatch: pytest.Mon
 def test_random_nests(first: int, made: list[Launches], monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks wherever loops can be shared, of sizes that aren't whole warps too, and what the CPU and Python say."""
     monkeypatch.setattr(blocks, "LONG", 2)
+    monkeypatch.setattr("compiler.schedule.launches.LONG", 2)
     for seed in range(first, first + 8):
         monkeypatch.setattr(blocks, "BLOCK", (64, 48, 32, 17)[seed % 4])
         program = random_program(seed)

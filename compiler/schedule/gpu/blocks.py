@@ -18,7 +18,7 @@ from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Region, Value
 from compiler.hir.memory import Alloc, MakeSlot, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Slot
+from compiler.hir.types import Mem, Slot, bytes_of
 from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
 from compiler.schedule.gpu.barriers import Barriers
@@ -34,6 +34,8 @@ ALONE = 1024
 """Threads of a block that does everything there is to do."""
 PARTS = 256
 """Partial results of a reduction, at most: blocks enough for a large GPU, and one turn of the block that joins them."""
+THREAD_BYTES = 16 * 1024
+"""Scratch memory that a thread may have: with more, its block has it."""
 EACH = 4
 """Iterations of a reduction that each thread does before another block is worth it."""
 
@@ -104,7 +106,7 @@ class _Scheduling:
         names = ", ".join(loop.variable.name for loop in nest.loops)
         body = nest.inner.body
         spreads = spreads_in(body, self.facts)
-        threadable = all(_is_fixed(mem) for mem in self.memories_in(nest))
+        threadable = _fits_a_thread(self.memories_in(nest))
         if not spreads and threadable:
             self.words.append(f"{names}: a thread an iteration")
             return self.threads(around, group, f"{number}", nest)
@@ -306,8 +308,11 @@ def privately_in(group: Group, alone: Mapping[For, Spread], facts: NestFacts) ->
     return {value for loop in loops for value in privately(facts.loops[loop])}
 
 
-def _is_fixed(mem: Value) -> bool:
-    return all(dim.value is not None for dim in mem_of(mem).dims)
+def _fits_a_thread(memories: Sequence[Value]) -> bool:
+    """Whether each thread can have memories like these of its own."""
+    types = [mem_of(mem) for mem in memories]
+    extents = [dim.value for type in types for dim in type.dims]
+    return None not in extents and sum(bytes_of(t.dtype) * prod(dim.value or 0 for dim in t.dims) for t in types) <= THREAD_BYTES
 
 
 def _threads_for(extents: Sequence[Affine] | None) -> int:
