@@ -4,7 +4,7 @@ the same addresses is recorded, and replayed as a graph."""
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -16,8 +16,9 @@ from compiler.cuda_gather import gathered
 from compiler.cuda_maps import LaunchMaps, launch_maps
 from compiler.device_kernels import ThreadKernel, index_values
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.hir.module import FaultSite
+from compiler.hir.module import FaultSite, Form
 from compiler.hir.types import Mem
+from compiler.kernels import BuiltKernel
 from compiler.launching import first_fault, grid_of, grouped, number_of
 from compiler.lowering.kernel import (
     ResultArgument,
@@ -28,6 +29,7 @@ from compiler.lowering.kernel import (
     TensorArgument,
     WorkspaceArgument,
 )
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts, facts_of
 from compiler.typed_ast import nodes
 from runtime.cuda.array import DeviceArray, contiguous_strides
 from runtime.cuda.copies import copy, download, fill, restore, saved, to_device, to_host
@@ -75,7 +77,7 @@ class LoadedKernel:
     kernel: ThreadKernel
     launches: Sequence[LoadedLaunch]
     gpu: Gpu
-    _record: DeviceBuffer | None = None
+    _records: list[DeviceBuffer] = Factory(list)
 
     @property
     def checked(self) -> bool:
@@ -86,14 +88,18 @@ class LoadedKernel:
         return any(launch.entry.checks or launch.entry.cooperative for launch in self.launches)
 
     def record(self, stream: Stream) -> DeviceBuffer:
-        """Zeros, a record for each launch. The GPU's own stream keeps one from call to call: it stays zero while nothing fails."""
-        if self._record is not None and stream is self.gpu.stream:
-            return self._record
+        """Zeros, a record for each launch. Those of the GPU's own stream come back by `keep` and stay zero while nothing fails."""
+        if stream is self.gpu.stream:
+            with suppress(IndexError):
+                return self._records.pop()
         made = self.gpu.allocate(8 * RECORD_WORDS * len(self.launches), stream)
         fill(made, 0, stream, 4)
-        if stream is self.gpu.stream:
-            self._record = made
         return made
+
+    def keep(self, record: DeviceBuffer) -> None:
+        """The record of a run without a fault, for the next run: several threads may have one each."""
+        if record.stream is self.gpu.stream:
+            self._records.append(record)
 
     def diagnose(self, words: Any, compute: nodes.Compute) -> Diagnostic | None:
         """What the first launch with a failed check says of it."""
@@ -188,6 +194,7 @@ class PlannedCall:
         self.launch(arguments, tuple(places), stream)
         if self.checked:
             run.require_no_fault(record)
+        loaded.keep(record)
         return run.value()
 
     def launch(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
@@ -218,16 +225,17 @@ class PlannedCall:
         return recording.graph()
 
 
-def planned(loaded: LoadedKernel, given: Mapping[str, Any], compute: nodes.Compute) -> PlannedCall | None:
-    """The call of a loaded kernel for these values; None for sizes that no schedule counts on. Raises ZyntaxError when they don't fit
-    the block."""
-    kernel = loaded.kernel
-    plan = kernel.built.lowered.plan
+def planned(
+    built: BuiltKernel, load: Callable[[Facts], LoadedKernel], given: Mapping[str, Any], compute: nodes.Compute
+) -> PlannedCall | None:
+    """The call of a kernel for these values, loaded for the facts that hold of them; None for sizes that no schedule counts on. Raises
+    ZyntaxError when they don't fit the block."""
+    plan = built.lowered.plan
     tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
     scalars = {name: value for name, value in given.items() if name not in tensors}
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    sizes = kernel.built.sizes(shapes, scalars)
-    if kernel.launches is not None and not sizes.ordinary:
+    sizes = built.sizes(shapes, scalars)
+    if built.lowered.function.form is not Form.THREAD and not sizes.ordinary:
         return None
     workspaces: list[Memory] = []
     arguments: list[Any] = []
@@ -252,12 +260,18 @@ def planned(loaded: LoadedKernel, given: Mapping[str, Any], compute: nodes.Compu
                 filled["workspaces"].append((place, len(workspaces)))
                 workspaces.append(Memory.of(sizes.workspaces[place], dtype))
         arguments.append(known_now)
-    known = index_values(kernel.built.nest, arguments)
+    known = index_values(built.nest, arguments)
+    foreign = {place for place, name in filled["tensors"] if not _begins_aligned(tensors[name])}
+    foreign |= {place for place, index in filled["results"] if not _begins_aligned(tensors.get(plan.results[index].input or ""))}
+    memories = [(place, one.name) for place, one in enumerate(built.nest.parameters) if isinstance(one.type, Mem)]
+    loaded = load(facts_of(known, [name for place, name in memories if place not in foreign]))
+    kernel = loaded.kernel
     steps = []
     if kernel.launches is None:
         maps = launch_maps(kernel.functions[0], loaded.launches[0].entry, known)
-        steps.append(Step(loaded.launches[0].plan(grid_of(kernel.built, shapes, sizes)), 0, (), maps))
+        steps.append(Step(loaded.launches[0].plan(grid_of(built, shapes, sizes)), 0, (), maps))
     else:
+        arguments, known = kernel.launches.counted(arguments, known)
         for mem in kernel.launches.workspaces:
             filled["workspaces"].append((len(arguments), len(workspaces)))
             arguments.append(None)
@@ -292,6 +306,12 @@ def planned(loaded: LoadedKernel, given: Mapping[str, Any], compute: nodes.Compu
         frozenset(one.input for one in plan.results if one.input is not None),
         loaded.checked,
     )
+
+
+def _begins_aligned(tensor: Tensor | None) -> bool:
+    """Whether the widest accesses may begin at the tensor's first element. What isn't on the device yet will be; so are new results."""
+    remote = tensor.remote if tensor is not None else None
+    return remote.__class__ is not OnGpu or remote.elements.pointer % ALIGNMENT == 0
 
 
 def _shared(mem: Mem, known: Mapping[str, int]) -> Memory:
@@ -342,7 +362,6 @@ class Run:
         stream.synchronize()
         fault = call.loaded.diagnose(words, call.compute)
         if fault is not None:
-            fill(record, 0, stream, 4)
             for name, before in self.before.items():
                 restore(self.memory[name], before, stream)
             kernel = call.loaded.kernel
@@ -433,10 +452,13 @@ class Run:
         return Tensor(None, OnGpu(elements, self.gpu))
 
     def updated(self, tensor: Tensor, elements: DeviceArray) -> Tensor:
-        if elements_on(tensor, self.gpu) is None:
+        there = elements_on(tensor, self.gpu)
+        if there is None:
             tensor.array[...] = to_host(elements, self.stream)
-        else:
-            tensor.changed_there()
+            return tensor
+        if there is not elements:
+            restore(there, elements, self.stream)
+        tensor.changed_there()
         return tensor
 
 

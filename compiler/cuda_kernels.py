@@ -17,7 +17,9 @@ from compiler.cuda_calls import LoadedKernel, LoadedLaunch, PlannedCall, planned
 from compiler.device_faults import DeviceTrouble, diagnostic
 from compiler.device_kernels import ThreadKernel, thread_kernel
 from compiler.diagnostics import ZyntaxError
-from compiler.kernels import ComputeBlock
+from compiler.kernels import BuiltKernel, ComputeBlock
+from compiler.lowering.kernel import Signature
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.signatures import as_tensor, signature_of
 from compiler.source import Sources
 from compiler.typed_ast import nodes
@@ -82,20 +84,22 @@ class CudaBlock:
         with suppress(KeyError):
             return self._calls[key]
         with self._lock:
-            call = planned(self.kernel_for(given), given, self.block.compute)
+            block = self.block
+            signature = signature_of(block.compute, given, block.declared, block.functions, block.constants)
+            built = block.kernel_for(signature)
+            call = planned(built, lambda facts: self.loaded(signature, built, facts), given, block.compute)
             if len(self._calls) >= CALLS_REMEMBERED:
                 self._calls.clear()
             self._calls[key] = call
             return call
 
-    def kernel_for(self, given: Mapping[str, Any]) -> LoadedKernel:
-        block = self.block
-        signature = signature_of(block.compute, given, block.declared, block.functions, block.constants)
-        loaded = self._loaded.get(signature)
-        if loaded is None:
-            kernel = thread_kernel(block.kernel_for(signature), block.compute)
-            loaded = self._loaded[signature] = load(kernel, self.gpu, self.sources, block.compute)
-        return loaded
+    def loaded(self, signature: Signature, built: BuiltKernel, facts: Facts) -> LoadedKernel:
+        """The kernel for a signature and what holds of its launches, compiled when it is new."""
+        found = self._loaded.get((signature, facts))
+        if found is None:
+            kernel = thread_kernel(built, self.block.compute, facts)
+            found = self._loaded[signature, facts] = load(kernel, self.gpu, self.sources, self.block.compute)
+        return found
 
 
 def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources, compute: nodes.Compute) -> LoadedKernel:
@@ -129,7 +133,9 @@ def _layout(name: str, value: Any, constants: frozenset[str]) -> Any:
     """What of a value decides how the block is called: everything but addresses and numbers that only kernels look at."""
     if type(value) is Tensor:
         remote = value.remote
-        return remote.elements.layout if remote.__class__ is OnGpu else (value.dtype, value.shape)
+        if remote.__class__ is OnGpu:
+            return remote.elements.layout, remote.elements.pointer % ALIGNMENT == 0
+        return value.dtype, value.shape
     if isinstance(value, float | np.floating) and name not in constants:
         return type(value)
     if isinstance(value, bool | int | float | np.generic):
