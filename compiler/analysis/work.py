@@ -58,7 +58,7 @@ def _one(op: Instruction, known: dict[str, float]) -> float:
             if first is None or last is None:
                 return UNKNOWN_TURNS * _operations(body, known)
             turns = max(0.0, (last - first) / step)
-            return turns * _operations(body, {**known, op.variable.name: (first + last) / 2}) if turns else 0.0
+            return turns * _operations(body, {**known, op.variable.name: (first + last - step) / 2}) if turns else 0.0
         case While(before=before, body=body):
             return UNKNOWN_TURNS * (_operations(before, known) + _operations(body, known))
         case If(then=then, otherwise=otherwise):
