@@ -3,6 +3,7 @@ whoever wants to write there waits until the task has read it, so that no result
 
 import atexit
 import concurrent.futures
+import os
 import queue
 import threading
 import time
@@ -171,36 +172,45 @@ class _Crew:
     def __init__(self) -> None:
         self._tasks: queue.SimpleQueue[tuple[Outcome, Callable[[], Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._threads = 0
-        self._idle = 0
+        self._threads = self._unfinished = 0
 
     def hand_over(self, outcome: Outcome, work: Callable[[], Any]) -> None:
-        self._tasks.put((outcome, work))
         with self._lock:
-            if self._idle < self._tasks.qsize() and self._threads < WORKERS:
+            self._unfinished += 1
+            if self._threads < min(self._unfinished, WORKERS):
                 self._threads += 1
                 threading.Thread(target=self._serve, name=f"zyntax-{self._threads}", daemon=True).start()
+        self._tasks.put((outcome, work))
 
     def _serve(self) -> None:
         while True:
+            self._do(*self._tasks.get())
             with self._lock:
-                self._idle += 1
-            outcome, work = self._tasks.get()
-            with self._lock:
-                self._idle -= 1
-            try:
-                value = work()
-            except BaseException as error:
-                del _READING[outcome]
-                outcome.set_exception(error)
-            else:
-                del _READING[outcome]
-                outcome.set_result(value)
-                del value
-            del outcome, work
+                self._unfinished -= 1
+
+    def _do(self, outcome: Outcome, work: Callable[[], Any]) -> None:
+        try:
+            value = work()
+        except BaseException as error:
+            del _READING[outcome]
+            outcome.set_exception(error)
+        else:
+            del _READING[outcome]
+            outcome.set_result(value)
 
 
 _CREW = _Crew()
+
+
+def _in_a_forked_process() -> None:
+    """A copy of this process has none of its threads: what they were doing is the other's business."""
+    global _CREW
+    _CREW = _Crew()
+    _READING.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_a_forked_process)
 
 
 @atexit.register

@@ -71,9 +71,6 @@ class Crossing:
 
     def into(self, value: Any) -> Any:
         """The program's value for one of Python's. Raises ZyntaxError for what programs don't have."""
-        future = pending.given(value, lambda found: Crossing(self.errors).into(found))
-        if future is not None:
-            return future
         match value:
             case Tensor():
                 self.on_device = self.on_device or value.remote is not None
@@ -96,6 +93,9 @@ class Crossing:
                 if not -(1 << 63) <= value < 1 << 64:
                     raise ZyntaxError(Diagnostic("0807", f"{value} fits into no int of 64 bits"))
                 return value
+        future = pending.given(value, lambda found: Crossing(self.errors).into(found))
+        if future is not None:
+            return future
         if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
             return self.array_of(value)
         if callable(value):

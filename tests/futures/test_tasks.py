@@ -1,5 +1,7 @@
 """The runtime under `await`: tasks that end when the test says so."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -129,6 +131,23 @@ def test_memory_of_devices_is_waited_for_as_a_whole(gate: threading.Event) -> No
     gate.set()
     writer.join()
     assert future.done()
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    script = """
+import os, threading
+from runtime.futures import started
+gate = threading.Event()
+held = started(gate.wait)
+child = os.fork()
+if child == 0:
+    assert started(lambda: 7).value() == 7
+    os._exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+gate.set()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("3\n", "")
 
 
 def test_faults_of_futures_that_nobody_awaits_are_not_lost() -> None:
