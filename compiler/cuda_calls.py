@@ -5,6 +5,7 @@ the same addresses is recorded, and replayed as a graph."""
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any
 

@@ -24,6 +24,7 @@ def total(x: tensor[M, N]): tensor { compute(x) @kernel reduce(+, axis=1) { for 
 def double(mut x: tensor[M, N]) { compute(mut x) { for i in 0..M, j in 0..N: x[i, j] = x[i, j] + x[i, j] } }
 def add(mut x: tensor[N], y: tensor[N]) { compute(mut x, y) { for i in 0..N: x[i] = x[i] + y[N - 1 - i] } }
 def pick(mut x: tensor[N], k: tensor[M, i64]) { compute(mut x, k) { for i in 0..M: x[i] = x[i] + x[k[i]] } }
+def both(mut x: tensor[N], mut y: tensor[N]) { compute(mut x, mut y) { for i in 0..N: { x[i] = x[i] + 1.0; y[i] = y[i] + 1.0 } } }
 def first(x: tensor[N]): f32 { x[0] }
 def set_first(mut x: tensor[N]) { x[0] = 9.0 }
 """
@@ -134,6 +135,13 @@ def test_an_input_that_overlaps_what_is_updated_is_read_as_it_was(program, gpu, 
     x = foreign(gpu, np.arange(6, dtype=np.float32))
     program.add(x, x)
     assert x.numpy().tolist() == [5.0] * 6
+
+
+def test_one_array_updated_under_two_names_is_updated(program, gpu, foreign):
+    x, array = foreign(gpu, np.zeros(4, np.float32)), np.zeros(4, np.float32)
+    program.both(x, x)
+    zynml.compile(PROGRAM).both(array, array)
+    assert x.numpy().tolist() == array.tolist() == [1.0] * 4, "each name starts from what was there"
 
 
 def test_what_fails_updates_nothing(program, gpu, foreign):

@@ -145,6 +145,26 @@ def test_calls_of_several_threads_do_not_mix(program):
     assert failures == []
 
 
+def test_a_fault_is_that_of_its_own_call(program):
+    wrong, right, outcomes = np.array([99]), np.array([0]), []
+
+    def work(k, code):
+        for _ in range(30):
+            try:
+                program.picked(numbers(1, 4), k)
+                outcomes.append(code is None)
+            except zynml.ZynMLError as error:
+                outcomes.append(error.codes == (code,))
+
+    program.picked(numbers(1, 4), right)
+    threads = [threading.Thread(target=work, args=each) for each in ((wrong, "ZYN0801"), (right, None), (right, None))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes == [True] * 90
+
+
 def test_numbers_and_lists_go_in(program):
     assert zynml.compile(
         "let k = [2, 0, 1]\ndef f(x: tensor[N]): tensor { compute(x, k) { for i in 0..N: out[i] = x[k[i]] } }", device="cuda"
