@@ -298,6 +298,41 @@ def test_sums_of_two_loops_are_shared_as_one() -> None:
         assert abs(program.f(x, at) - x[at].sum()) <= 1e-12 * max(1, at.size)
 
 
+@pytest.mark.parametrize("shape", [(0, 40), (3, 0), (3, 100), (300, 40), (70, 3)])
+def test_sums_of_rows_that_blocks_share(made: list[Launches], shape: tuple[int, int]) -> None:
+    program = emulated("""def f(x: tensor[M, N, f64], at: tensor[M, N, i32]) {
+    compute(x, at) @kernel(fused) @workgroup(64) {
+        var most = -1000.0
+        for i in 0..M:
+            shared var row[N, f64]
+            for j in 0..N: row[j] = x[i, at[i, j]]
+            var s = 0.0
+            for j in 0..N: s += row[j] * row[N - 1 - j]
+            most = max(most, s)
+        out[0] = most
+    }
+}
+def g(x: tensor[M, N, f64], at: tensor[M, N, i32]) {
+    compute(x, at) @workgroup(64) {
+        var sum = 1.0
+        for i in 0..M:
+            var least = 1000.0
+            for j in 0..N: least = min(least, x[i, at[i, j]])
+            sum += least
+        out[0] = sum
+    }
+}
+""")
+    x = numbers("f64", shape)
+    at = np.argsort(x, 1).astype(np.int32)
+    picked = np.sort(x, 1)
+    want = (picked * picked[:, ::-1]).sum(1).max(initial=-1000.0)
+    np.testing.assert_allclose(program.f(x, at), [want], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(program.g(x, at), [1 + picked.min(1, initial=1000.0).sum()], rtol=1e-12, atol=1e-12)
+    sizes = {"M": shape[0], "N": shape[1]}
+    assert [next(launches.steps(sizes))[0] for launches in made] == [0, int(shape[1] < 32)]
+
+
 # ---- what one block does ----
 
 

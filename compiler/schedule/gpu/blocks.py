@@ -113,7 +113,7 @@ class _Scheduling:
         extents = extents_of(spreads, self.facts, nest.loops)
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
         inner = _loops(spreads)
-        if not threadable or extents is None or (contiguous and all((e.value or 0) >= LONG for e in extents)):
+        if not threadable or extents is None or (contiguous and _are_long(extents)):
             self.words.append(f"{names}: a block an iteration, its threads share {inner}")
             return self.blocks(around, group, f"{number}", nest, spreads, extents)
         if all(e.value is not None and e.value < LONG for e in extents):
@@ -171,15 +171,54 @@ class _Scheduling:
 
     # ---- a reduction at the top ----
 
-    def reduction(self, around: Around, group: Group, number: int, nest: Spread) -> list[Launch]:
+    def reduction(self, around: Around, group: Group, number: int, nest: Spread) -> list[Launch | Either]:
         names = ", ".join(loop.variable.name for loop in nest.loops)
-        self.words.append(f"{names}: shared by a grid of threads, a partial result a block, which one block joins in order")
-        return [self.parts(around, group, f"{number}_parts", nest), self.joined(around, group, f"{number}_joined", nest)]
+        join = "a partial result a block, which one block joins in order"
+        spreads = spreads_in(nest.inner.body, self.facts)
+        extents = extents_of(spreads, self.facts, nest.loops)
+        if not spreads or (extents is not None and all(e.value is not None and e.value < LONG for e in extents)):
+            self.words.append(f"{names}: shared by a grid of threads, {join}")
+            parts: Launch | Either = self.parts(around, f"{number}_parts", nest, EACH)
+            return [parts, self.joined(around, group, f"{number}_joined", nest, EACH)]
+        parts = self.parts_of_blocks(around, f"{number}_parts", nest, spreads, extents)
+        contiguous = is_contiguous(spreads, nest.loops, self.facts)
+        choice = ""
+        if _fits_a_thread(self.memories_in(nest)) and extents is not None and not (contiguous and _are_long(extents)):
+            choice = f", or threads where that is shorter than {LONG}"
+            parts = Either(parts, self.parts(around, f"{number}_parts_threads", nest, 0), tuple(extents), contiguous)
+        self.words.append(f"{names}: shared by blocks whose threads share {_loops(spreads)}{choice}; {join}")
+        return [parts, self.joined(around, group, f"{number}_joined", nest, 0)]
 
-    def parts(self, around: Around, group: Group, name: str, nest: Spread) -> Launch:
+    def parts_of_blocks(
+        self, around: Around, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
+    ) -> Launch:
+        """Each block takes iterations as a whole."""
+        start = Start(around, name, self.block(_threads_for(extents)))
+        b = start.out.body
+        blocks = self.shares(start, nest, 0, b)
+        start.take(Group([nest.outer]), b)
+        work = self.cooperation(start, Region([], [nest.outer]), spreads)
+        work.own(self.own(nest), b)
+        parameters = nest.outer.body.parameters[1:]
+        started = {
+            cell: value for fold in nest.folds for cell, value in zip(fold.cells, identities(b, fold.monoid, fold.dtypes), strict=True)
+        }
+        carried = [started.get(cell, start.values[old]) for cell, old in zip(parameters, nest.outer.carried, strict=True)]
+        with work.walk(nest, start.number, blocks, carried, b) as (inner, made):
+            for loop in nest.loops:
+                start.values.update(zip(loop.body.parameters[1:], made.carried, strict=True))
+            work.all([*nest.between, *nest.inner.body.body], inner)
+        with b.when(work.first) as inner:
+            for cell, value in zip(parameters, made.results, strict=True):
+                if cell in started:
+                    inner.store(start.workspaces[around.others[cell]], value, [start.number.name])
+        return start.finish((Affine.of(blocks.name),), 1, work.dynamic)
+
+    def parts(self, around: Around, name: str, nest: Spread, each: int) -> Launch:
+        """Each thread takes iterations."""
         start = Start(around, name, self.block(BLOCK))
         b = start.out.body
-        blocks = self.shares(start, nest, b)
+        blocks = self.shares(start, nest, each, b)
         start.take(Group([nest.outer]), b)
         work = self.cooperation(start, Region(), {})
         start.values.update((cell, start.values[old]) for cell, old in zip(nest.outer.body.parameters[1:], nest.outer.carried, strict=True))
@@ -192,11 +231,11 @@ class _Scheduling:
                     inner.store(start.workspaces[around.others[cell]], value, [start.number.name])
         return start.finish((Affine.of(blocks.name),), 1)
 
-    def joined(self, around: Around, group: Group, name: str, nest: Spread) -> Launch:
+    def joined(self, around: Around, group: Group, name: str, nest: Spread, each: int) -> Launch:
         """The partial results joined in order, then what follows the loop."""
         start = Start(around, name, self.block(BLOCK))
         b = start.out.body
-        blocks = self.shares(start, nest, b)
+        blocks = self.shares(start, nest, each, b)
         start.take(group, b)
         rest = group.body[1:]
         spreads = spreads_in(Region([], rest), self.facts)
@@ -215,11 +254,12 @@ class _Scheduling:
         start.give(group, b, work.first)
         return start.finish((Affine((), 1),), 1, work.dynamic)
 
-    def shares(self, start: Start, nest: Spread, b: Builder) -> Value:
-        """How many blocks share the loops: one partial result each."""
+    def shares(self, start: Start, nest: Spread, each: int, b: Builder) -> Value:
+        """How many blocks share the loops, one partial result each: as many as give each thread `each` iterations, or (0) a block for each
+        iteration, up to the most there are."""
         total = product(counts_of(nest, start.copy, b), b)
-        each = start.threads * EACH
-        wanted = b.op("div", b.add(total, b.const(each - 1, "index")), b.const(each, "index"))
+        share = start.threads * each if each else 1
+        wanted = b.op("div", b.add(total, b.const(share - 1, "index")), b.const(share, "index"))
         return b.op("max", b.op("min", wanted, b.const(PARTS, "index")), b.const(1, "index"), name="blocks")
 
     # ---- what is left ----
@@ -313,6 +353,11 @@ def _fits_a_thread(memories: Sequence[Value]) -> bool:
     types = [mem_of(mem) for mem in memories]
     extents = [dim.value for type in types for dim in type.dims]
     return None not in extents and sum(bytes_of(t.dtype) * prod(dim.value or 0 for dim in t.dims) for t in types) <= THREAD_BYTES
+
+
+def _are_long(extents: Sequence[Affine]) -> bool:
+    """Whether extents are surely worth a block's threads."""
+    return all((extent.value or 0) >= LONG for extent in extents)
 
 
 def _threads_for(extents: Sequence[Affine] | None) -> int:
