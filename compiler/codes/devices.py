@@ -8,8 +8,9 @@ CODES = (
     code(
         "0501",
         "device unknown or absent",
-        """The program or the command names a device that isn't in this machine or that this version can't use. `auto` takes what is
-        there; `fallback="cpu"` states what else will do; `--device` on the command line overrides all.""",
+        """The program or the command names a device that isn't in this machine or that this version can't use; its driver is too old for
+        the code; or two inputs of a block were put on two GPUs, and nothing says on which it runs. `auto` takes what is there;
+        `fallback="cpu"` states what else will do; `--device` on the command line overrides all.""",
         f'let x = zeros(8)\nlet y = compute(x) @device("cuda") {_COPY}',
         f'let x = zeros(8)\nlet y = compute(x) @device("cuda", fallback = "cpu") {_COPY}',
         runs=True,
