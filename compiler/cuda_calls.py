@@ -13,6 +13,7 @@ import numpy as np
 from attrs import Factory, define, fields, frozen
 
 from compiler.backends.nvptx.compile import KernelEntry
+from compiler.backends.nvptx.target import target_of_device
 from compiler.cuda_gather import gathered
 from compiler.cuda_maps import LaunchMaps, launch_maps
 from compiler.device_kernels import ThreadKernel, index_values
@@ -203,7 +204,8 @@ class PlannedCall:
         if len(self.steps) < GRAPHS_FROM or stream.recording is not None:
             self._launch_each(arguments, records, stream)
             return
-        key = (*arguments, *records)
+        # zeros of both signs are equal, and not the same
+        key = (*arguments, *records, *[float(arguments[place]).hex() for place, _ in self.filled.scalars])
         with self._lock:
             known, graph = key in self._graphs, self._graphs.pop(key, None)
             if graph is None and known:
@@ -227,7 +229,7 @@ class PlannedCall:
 
 
 def planned(
-    built: BuiltKernel, load: Callable[[Facts], LoadedKernel], given: Mapping[str, Any], compute: nodes.Compute
+    built: BuiltKernel, gpu: Gpu, load: Callable[[Facts], LoadedKernel], given: Mapping[str, Any], compute: nodes.Compute
 ) -> PlannedCall | None:
     """The call of a kernel for these values, loaded for the facts that hold of them; None for sizes that no schedule counts on. Raises
     ZyntaxError when they don't fit the block."""
@@ -265,7 +267,10 @@ def planned(
     foreign = {place for place, name in filled["tensors"] if not _begins_aligned(tensors[name])}
     foreign |= {place for place, index in filled["results"] if not _begins_aligned(tensors.get(plan.results[index].input or ""))}
     memories = [(place, one.name) for place, one in enumerate(built.nest.parameters) if isinstance(one.type, Mem)]
-    loaded = load(facts_of(known, [name for place, name in memories if place not in foreign]))
+    properties = gpu.device.properties
+    architecture = target_of_device(properties.capability).name
+    aligned = [name for place, name in memories if place not in foreign]
+    loaded = load(facts_of(known, aligned, architecture, properties.multiprocessors))
     kernel = loaded.kernel
     steps = []
     if kernel.launches is None:

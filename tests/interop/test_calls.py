@@ -14,6 +14,7 @@ PROGRAM = """
 def scale(x: tensor[N], by: f64): tensor { compute(x, by) { for i in 0..N: out[i] = x[i] * by } }
 def first(x: tensor[N], n: int): tensor { compute(x, n) { for i in 0..n: out[i] = x[i] } }
 def ordered(x: tensor[N]): tensor { compute(x) @kernel sort { for i in 0..N: yield x[i] } }
+def scaled(x: tensor[N], by: f32): tensor { compute(x, by) @kernel sort { for i in 0..N: yield x[i] * by } }
 def total(x: tensor[N]): f32 { compute(x) @kernel reduce(+) { for i in 0..N: yield x[i] } }
 def picked(x: tensor[N], k: tensor[M, i64]): tensor { compute(x, k) { for i in 0..M: out[i] = x[k[i]] } }
 """
@@ -105,6 +106,13 @@ def test_a_replay_is_for_its_own_addresses_and_sizes(program, gpu, fake):
             kept.append((program.ordered(ByDlpack(gpu, x)), np.sort(x)))
     for result, expected in kept:
         assert np.asarray(result).tolist() == expected.tolist()
+
+
+def test_a_replay_is_for_its_own_numbers(program):
+    for _ in range(8):
+        for by in (0.0, -0.0, 1.5):
+            result = program.scaled(np.ones(33, np.float32), by)
+            assert result.tobytes() == np.full(33, by, np.float32).tobytes()
 
 
 def test_no_more_graphs_are_kept_than_allowed(program, gpu, fake):
