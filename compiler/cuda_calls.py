@@ -268,7 +268,7 @@ def planned(
     foreign |= {place for place, index in filled["results"] if not _begins_aligned(tensors.get(plan.results[index].input or ""))}
     memories = [(place, one.name) for place, one in enumerate(built.nest.parameters) if isinstance(one.type, Mem)]
     properties = gpu.device.properties
-    architecture = target_of_device(properties.capability).name
+    architecture = target_of_device(properties.capability).arch
     aligned = [name for place, name in memories if place not in foreign]
     loaded = load(facts_of(known, aligned, architecture, properties.multiprocessors))
     kernel = loaded.kernel

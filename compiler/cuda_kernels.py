@@ -87,7 +87,7 @@ class CudaBlock:
             block = self.block
             signature = signature_of(block.compute, given, block.declared, block.functions, block.constants)
             built = block.kernel_for(signature)
-            call = planned(built, lambda facts: self.loaded(signature, built, facts), given, block.compute)
+            call = planned(built, self.gpu, lambda facts: self.loaded(signature, built, facts), given, block.compute)
             if len(self._calls) >= CALLS_REMEMBERED:
                 self._calls.clear()
             self._calls[key] = call

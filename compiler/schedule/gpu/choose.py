@@ -6,9 +6,10 @@ from attrs import evolve
 from compiler.analysis.dependence import analyse
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.blocks import nest_launches
-from compiler.schedule.gpu.distribute import field_launches
+from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.tables import block_table
+from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing, warpgroup_product
 from compiler.schedule.launches import Launches
 from compiler.schedule.nest import marked
 from compiler.schedule.place import NotPlaceable, place
@@ -19,6 +20,12 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
     """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`."""
     if field is not None:
         known, units, about = specialised(field, facts)
+        product = warpgroup_product(known, about)
+        if product is not None:
+            try:
+                return evolve(launches_of_blocks(WarpgroupDistributing(known, product).run()), units=units)
+            except NotPlaceable:
+                pass
         table = block_table(known, about)
         if table is not None:
             try:

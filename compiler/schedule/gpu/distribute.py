@@ -345,7 +345,10 @@ class Distributing(Placing):
 def field_launches(field: HirFunction, table: Table) -> Launches:
     """The launches of a field on blocks of threads: one for each loop over blocks, and one thread for what stands between. Raises
     `NotPlaceable`."""
-    function = distribute(field, table)
+    return launches_of_blocks(distribute(field, table))
+
+
+def launches_of_blocks(function: HirFunction) -> Launches:
     around = stages_of(function, lambda op: isinstance(op, For) and op.place == "block")
     return Launches(tuple(_launch(around, group, number) for number, group in enumerate(around.groups)), tuple(around.memories))
 

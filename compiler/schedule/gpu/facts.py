@@ -17,7 +17,7 @@ from compiler.schedule.launches import Unit
 UNITS = (256, 64, 16, 8, 4)
 """Divisors that are told apart. A size is said to be a multiple of the largest that divides it."""
 
-MAGNITUDES = tuple(4**n for n in range(16))
+MAGNITUDES = tuple(2**n for n in range(32))
 """Sizes are told apart by the least of these that is no smaller."""
 
 ALIGNMENT = 16
@@ -31,23 +31,27 @@ class Facts:
     units: tuple[tuple[str, int], ...] = ()
     magnitudes: tuple[tuple[str, int], ...] = ()
     aligned: frozenset[str] = frozenset()
+    architecture: str = ""
+    """What instructions may be used beyond those of all targets: "sm_90a"."""
+    processors: int = 132
 
     def about(self, form: Affine) -> int:
         """About how large an extent is; one that nothing is known of counts as large."""
         known = dict(self.magnitudes)
-        return form.evaluate(lambda name: known.get(name, MAGNITUDES[8]))
+        return form.evaluate(lambda name: known.get(name, MAGNITUDES[16]))
 
 
 NOTHING = Facts()
 
 
-def facts_of(sizes: Mapping[str, int], aligned: Iterable[str]) -> Facts:
-    """The facts of a launch with these values of its `index` parameters, and these memories at multiples of 16 bytes."""
+def facts_of(sizes: Mapping[str, int], aligned: Iterable[str], architecture: str = "", processors: int = 132) -> Facts:
+    """The facts of a launch with these values of its `index` parameters, and these memories at multiples of 16 bytes, on a machine of
+    this architecture with so many multiprocessors."""
     units = [(name, next((unit for unit in UNITS if value % unit == 0), 1)) for name, value in sorted(sizes.items())]
     magnitudes = [
         (name, next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])) for name, value in sorted(sizes.items())
     ]
-    return Facts(tuple((name, unit) for name, unit in units if unit > 1), tuple(magnitudes), frozenset(aligned))
+    return Facts(tuple((name, unit) for name, unit in units if unit > 1), tuple(magnitudes), frozenset(aligned), architecture, processors)
 
 
 def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:
@@ -92,4 +96,4 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     new = out.finish()
     new.kernel_info, new.constraints, new.sites = function.kernel_info, function.constraints, function.sites
     new.linkage, new.span = function.linkage, function.span
-    return new, tuple(units), Facts((), tuple(sorted(magnitudes.items())), facts.aligned)
+    return new, tuple(units), Facts((), tuple(sorted(magnitudes.items())), facts.aligned, facts.architecture, facts.processors)

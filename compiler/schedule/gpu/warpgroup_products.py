@@ -1,0 +1,378 @@
+"""Sums of products on the warpgroups of sm_90a. One warpgroup of a block copies boxes of both operands into a ring of stages in shared
+memory, others multiply what has arrived, 64 rows each, and keep the sums in registers; what follows the sum is computed on these. The
+blocks stay: each takes one tile after the other, so that copies for the next begin while the last is stored.
+
+The way of working is the warp-specialised one of NVIDIA's CUTLASS (persistent, ping stages by mbarriers); what is multiplied, its layouts
+and all that follows come from the field."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from attrs import frozen
+
+from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of
+from compiler.hir.gpu import GridIndex, SharedAlloc, SyncThreads, WarpIndex
+from compiler.hir.hopper import (
+    WARPGROUP_KINDS,
+    BarrierArrive,
+    BarrierExpect,
+    BarrierInit,
+    BarrierMake,
+    BarrierWait,
+    BulkLoad,
+    SetMaxRegisters,
+    WarpgroupCommit,
+    WarpgroupFence,
+    WarpgroupMma,
+    WarpgroupWait,
+)
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
+from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.place import NotPlaceable, Region, Target
+from compiler.schedule.table import AxisPlan, Table
+
+WARPGROUP = 128
+ROWS = 64
+"""Rows that a warpgroup multiplies at a time."""
+GROUPS = 2
+"""Warpgroups that multiply; one more copies."""
+SWIZZLED = 128
+"""Bytes of a row of a box."""
+SHARED_BYTES = 225 * 1024
+STAGES = 6
+BAND = 16
+"""Tiles along the rows that are taken together, so that what they read stays in the L2 cache."""
+COPYING_REGISTERS, MULTIPLYING_REGISTERS = 40, 232
+LEAST = 64
+"""Rows, columns and terms below which a tile would be mostly empty."""
+
+
+@frozen(eq=False)
+class Side:
+    """An operand: the load, its own axis, and which dims of the memory its own axis and the sum's run along."""
+
+    load: Load
+    axis: str
+    own: int
+    along: int
+
+    @property
+    def mem(self) -> Mem:
+        assert isinstance(self.load.mem.type, Mem)
+        return self.load.mem.type
+
+    @property
+    def across(self) -> bool:
+        """Memory is contiguous along the operand's own axis instead of the sum's."""
+        return self.own == self.mem.rank - 1
+
+
+@frozen(eq=False)
+class WarpgroupProduct:
+    """A field that is one product with what follows it. `columns`: of a tile."""
+
+    target: Contract
+    a: Side
+    b: Side
+    sum: str
+    columns: int
+    stages: int
+    processors: int
+
+    @property
+    def rows(self) -> int:
+        return ROWS * GROUPS
+
+    @property
+    def depth(self) -> int:
+        """Elements of the sum in a stage."""
+        return SWIZZLED // bytes_of(self.a.mem.dtype)
+
+
+def warpgroup_product(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
+    """The field as a product for warpgroups; None where they don't take it: another machine, more than one sum, operands that are
+    computed, types and strides that boxes can't have, little to do."""
+    if facts.architecture != "sm_90a":
+        return None
+    sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
+    if len(sums) != 1 or not isinstance(sums[0], Contract):
+        return None
+    target = sums[0]
+    product = product_sum(target)
+    if product is None or target.accumulator is not None or len(product.m) != 1 or len(product.n) != 1 or len(product.k) != 1:
+        return None
+    kind = WARPGROUP_KINDS.get(dtype_of(target.a))
+    if kind is None or dtype_of(target.a) != dtype_of(target.b) or kind.sums != target.to or kind.word == "tf32":
+        return None
+    sides = _side(target.a, product), _side(target.b, product)
+    if sides[0] is None or sides[1] is None:
+        return None
+    a, b = sides if _is_first(field, sides[0], sides[1]) else sides[::-1]
+    assert a is not None and b is not None
+    if kind.depth != 16 and (a.across or b.across):
+        return None
+    if any(facts.about(field.axes[axis]) < LEAST for axis in (a.axis, b.axis, *product.k)):
+        return None
+    columns = _columns(facts.about(field.axes[a.axis]), facts.about(field.axes[b.axis]), facts.processors)
+    stage = (ROWS * GROUPS + columns) * SWIZZLED
+    return WarpgroupProduct(target, a, b, product.k[0], columns, min(STAGES, SHARED_BYTES // stage), facts.processors)
+
+
+def _is_first(field: HirFunction, one: Side, other: Side) -> bool:
+    """Whether the first operand's axis makes the rows: columns are what the result is contiguous along."""
+    return one.axis not in {axis for op in field.body.body if isinstance(op, Store) for axis in op.index[-1].names}
+
+
+def _side(operand: Value, product: ProductSum) -> Side | None:
+    op = operand.source
+    if not isinstance(op, Load) or op.where is not None or op.pad is not None or op.mem.source is not None:
+        return None
+    mem = op.mem.type
+    assert isinstance(mem, Mem)
+    own = [axis for axis in (*product.m, *product.n) if axis in getattr(operand.type, "axis_names", ())]
+    (along,) = product.k
+    if len(own) != 1 or not 2 <= mem.rank <= 5 or mem.align < 16:
+        return None
+    dims: dict[str, int] = {}
+    for axis in (own[0], along):
+        places = [place for place, form in enumerate(op.index) if axis in form.names]
+        if len(places) != 1 or op.index[places[0]].coefficient(axis) != 1:
+            return None
+        dims[axis] = places[0]
+    if dims[own[0]] == dims[along] or mem.rank - 1 not in dims.values():
+        return None
+    unit = 16 // bytes_of(mem.dtype)
+    strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
+    if (mem.strides is not None and mem.strides[-1].value != 1) or any(not _divides(unit, form) for form in strides):
+        return None
+    return Side(op, own[0], dims[own[0]], dims[along])
+
+
+def _divides(unit: int, form: Affine) -> bool:
+    return all(number % unit == 0 for number in (form.constant, *(coefficient for _, coefficient in form.terms)))
+
+
+def _columns(rows: int, columns: int, processors: int) -> int:
+    """The width of tiles with which the last round of blocks leaves least to wait for: a tile takes as long as it is wide, and a
+    little."""
+
+    def cost(width: int) -> int:
+        tiles = -(-rows // (ROWS * GROUPS)) * -(-columns // width)
+        return -(-tiles // processors) * (width + 48)
+
+    return min((256, 128, 64), key=cost)
+
+
+class WarpgroupDistributing(Distributing):
+    """Builds the one launch of such a field."""
+
+    def __init__(self, field: HirFunction, product: WarpgroupProduct) -> None:
+        axes = [product.a.axis, product.b.axis]
+        batch = [axis for axis in field.axes if axis not in (*axes, product.sum)]
+        plans = [AxisPlan(axis, "block") for axis in (*batch, *axes)] + [AxisPlan(product.sum)]
+        super().__init__(field, Table(plans, block=(WARPGROUP * (GROUPS + 1),)))
+        self.product, self.batch = product, batch
+
+    def idle(self, axes: Iterable[str]) -> list[int]:
+        """Every thread that multiplies has elements of its own."""
+        return []
+
+    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+        product = self.product
+        if any(self.target_axes(target) != {product.a.axis, product.b.axis, *self.batch} for target in group):
+            raise NotPlaceable("a result that doesn't vary along all axes of a product")
+        b = region.builder
+        extents = [*(self.field.axes[axis] for axis in self.batch)]
+        extents.append(self.field.axes[product.a.axis].ceildiv(product.rows))
+        extents.append(self.field.axes[product.b.axis].ceildiv(product.columns))
+        counts = [b.index(extent) for extent in extents]
+        total = b.op("max", counts[0], b.const(0, "index"))
+        for count in counts[1:]:
+            total = b.mul(total, b.op("max", count, b.const(0, "index")))
+        resident = b.op("min", total, b.const(product.processors, "index"))
+        with self.blocks(resident, region, ()) as (inner, block):
+            self.roles(group, inner, block, total, counts)
+
+    def roles(self, group: Sequence[Target], region: Region, block: Value, total: Value, counts: Sequence[Value]) -> None:
+        b, product = region.builder, self.product
+        ring = _Ring(b, product)
+        thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+        first = b.op("eq", thread, b.const(0, "index"))
+        with b.when(first) as once:
+            ring.begin(once)
+        b.emit(SyncThreads())
+        rounds = b.op("div", b.add(b.sub(total, block), b.index(product.processors - 1)), b.index(product.processors), name="rounds")
+        steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
+        with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
+            copying.emit(SetMaxRegisters(direction="dec", registers=COPYING_REGISTERS))
+            with copying.when(first) as one:
+                self.tiles(one, region, block, rounds, counts, lambda inner, number: self.copied(inner, number, steps, ring))
+            multiplying.emit(SetMaxRegisters(direction="inc", registers=MULTIPLYING_REGISTERS))
+            self.tiles(
+                multiplying, region, block, rounds, counts, lambda inner, number: self.multiplied(inner, number, steps, ring, thread, group)
+            )
+
+    def tiles(
+        self, b: Builder, region: Region, block: Value, rounds: Value, counts: Sequence[Value], work: Callable[[Region, Value], None]
+    ) -> None:
+        """The block's tiles in turn: every so many, in bands of rows."""
+        product = self.product
+        with b.loop("round", 0, rounds.name) as (body, loop):
+            inner = region.inside(body, (product.a.axis, product.b.axis, *self.batch))
+            number = body.index(Affine.of(loop.variable.name) * product.processors + block.name)
+            down, across = counts[-2:]
+            matrix = body.op("rem", number, body.mul(down, across))
+            rest = body.op("div", number, body.mul(down, across))
+            for axis, count in reversed(list(zip(self.batch, counts[:-2], strict=True))):
+                place = body.op("rem", rest, count)
+                inner.forms[axis] = inner.starts[axis] = Affine.of(place.name)
+                rest = body.op("div", rest, count)
+            band = body.mul(across, body.const(BAND, "index"))
+            above = body.mul(body.op("div", matrix, band), body.const(BAND, "index"))
+            within = body.op("rem", matrix, band)
+            height = body.op("min", body.sub(down, above), body.const(BAND, "index"))
+            row = body.add(above, body.op("rem", within, height))
+            column = body.op("div", within, height)
+            inner.starts[product.a.axis] = Affine.of(row.name) * product.rows
+            inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
+            work(inner, loop.variable)
+
+    # ---- copying ----
+
+    def copied(self, region: Region, number: Value, steps: Value, ring: "_Ring") -> None:
+        b, product = region.builder, self.product
+        done = b.mul(number, steps)
+        with b.loop("copy", 0, steps.name) as (body, loop):
+            turn = body.add(done, loop.variable)
+            stage, parity = ring.place(body, turn)
+            body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=ring.flipped(body, parity)))
+            bytes = (product.rows + product.columns) * SWIZZLED
+            body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=bytes))
+            for side, memory, extent in ((product.a, ring.a, product.rows), (product.b, ring.b, product.columns)):
+                self.box(body, side, memory, extent, Affine.of(loop.variable.name) * product.depth, stage, ring, region)
+
+    def box(
+        self, b: Builder, side: Side, memory: Value, extent: int, step: Affine, stage: Affine, ring: "_Ring", region: Region
+    ) -> None:
+        """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that."""
+        product = self.product
+        wide = SWIZZLED // bytes_of(side.mem.dtype)
+        inner = region.inside(b, ())
+        inner.forms[product.sum] = step
+        for part in range(extent // wide if side.across else 1):
+            inner.forms[side.axis] = region.starts[side.axis] + part * wide
+            place = tuple(self.form(form, inner) for form in side.load.index)
+            extents = {side.own: wide if side.across else extent, side.along: product.depth}
+            box = tuple(extents.get(dim, 1) for dim in range(side.mem.rank))
+            at = (stage, Affine.of(part), Affine(), Affine()) if side.across else (stage, Affine(), Affine())
+            mem = region.find(side.load.mem)
+            assert mem is not None
+            b.emit(
+                BulkLoad(
+                    shared=memory, shared_index=at, tensor=mem, tensor_index=place, barrier=ring.full, barrier_index=(stage,), box=box
+                )
+            )
+
+    # ---- multiplying ----
+
+    def multiplied(self, region: Region, number: Value, steps: Value, ring: "_Ring", thread: Value, group: Sequence[Target]) -> None:
+        b, product = region.builder, self.product
+        pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
+        half = self.out.axis("row0", 2)
+        warp = b.emit(WarpIndex(operator="warp")).result
+        lane = b.emit(WarpIndex(operator="lane")).result
+        who = Affine.of(warp.name)
+        team = who.floordiv(4) + -1
+        leader = b.op("eq", b.index(Affine.of(thread.name) - Affine.of(thread.name).floordiv(WARPGROUP) * WARPGROUP), b.index(0))
+        sums = Tile(product.target.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
+        zero = b.const(0.0 if product.target.to == "f32" else 0, sums)
+        done = b.mul(number, steps)
+        with b.loop("step", 0, steps.name, carried=[zero]) as (body, loop):
+            turn = body.add(done, loop.variable)
+            stage, parity = ring.place(body, turn)
+            body.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
+            body.emit(WarpgroupFence())
+            total = loop.carried[0]
+            kind = WARPGROUP_KINDS[product.a.mem.dtype]
+            for part in range(0, product.depth, kind.depth):
+                total = body.emit(
+                    WarpgroupMma(
+                        accumulator=total,
+                        a=ring.a,
+                        a_index=_view(product.a, stage, team * ROWS, part),
+                        b=ring.b,
+                        b_index=_view(product.b, stage, Affine(), part),
+                        keep=body.const(True, "i1"),
+                        shape=(ROWS, product.columns, kind.depth),
+                        transpose_a=product.a.across,
+                        transpose_b=product.b.across,
+                    )
+                ).result
+            body.emit(WarpgroupCommit())
+            waited = body.emit(WarpgroupWait(values=(total,), count=1)).results[0]
+            before = body.op("and", leader, body.op("gt", loop.variable, body.const(0, "index")))
+            with body.when(before) as freeing:
+                earlier, _ = ring.place(freeing, freeing.sub(turn, freeing.const(1, "index")))
+                freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(earlier,)))
+            body.yield_(waited)
+        complete = b.emit(WarpgroupWait(values=(loop.results[0],), count=0)).results[0]
+        with b.when(b.op("and", leader, b.op("gt", steps, b.const(0, "index")))) as freeing:
+            last, _ = ring.place(freeing, freeing.sub(freeing.add(done, steps), freeing.const(1, "index")))
+            freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(last,)))
+        region.made[product.target.results[0]] = complete
+        row = team * ROWS + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4) + Affine.of(half) * 8
+        column = (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(eight) * 8 + pair
+        for side, within, extent in ((product.a, row, product.rows), (product.b, column, product.columns)):
+            region.forms[side.axis] = region.starts[side.axis] + within
+            if not _divides(extent, self.field.axes[side.axis]):
+                region.masks[side.axis] = self.field.axes[side.axis]
+        self.produce(group, region, {})
+
+
+def _view(side: Side, stage: Affine, own: Affine, part: int) -> tuple[Affine, ...]:
+    """Where a matrix of 64 rows (or all columns) begins in a stage, at a place along the sum."""
+    if not side.across:
+        return stage, own, Affine.of(part)
+    wide = SWIZZLED // bytes_of(side.mem.dtype)
+    return stage, own.floordiv(wide), Affine.of(part), Affine()
+
+
+class _Ring:
+    """The stages in shared memory, and the barriers that say which are full and which are empty."""
+
+    def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
+        self.stages = product.stages
+        self.a, self.b = (
+            b.emit(SharedAlloc(type=_stage_memory(side, extent, product)), "stage").result
+            for side, extent in ((product.a, product.rows), (product.b, product.columns))
+        )
+        self.full = b.emit(BarrierMake(type=Barrier(self.stages)), "full").result
+        self.empty = b.emit(BarrierMake(type=Barrier(self.stages)), "empty").result
+
+    def begin(self, b: Builder) -> None:
+        for stage in range(self.stages):
+            b.emit(BarrierInit(barrier=self.full, barrier_index=(Affine.of(stage),), count=1))
+            b.emit(BarrierInit(barrier=self.empty, barrier_index=(Affine.of(stage),), count=GROUPS))
+
+    def place(self, b: Builder, turn: Value) -> tuple[Affine, Value]:
+        """The stage of a turn, and how often it was filled before, odd or even."""
+        form = Affine.of(turn.name)
+        filled = form.floordiv(self.stages)
+        parity = b.cast(b.index(filled - filled.floordiv(2) * 2), "i32")
+        return Affine.of(b.index(form - filled * self.stages).name), parity
+
+    def flipped(self, b: Builder, parity: Value) -> Value:
+        return b.op("xor", parity, b.const(1, "i32"))
+
+
+def _stage_memory(side: Side, extent: int, product: WarpgroupProduct) -> Mem:
+    dtype = side.mem.dtype
+    wide = SWIZZLED // bytes_of(dtype)
+    dims = (product.stages, extent // wide, product.depth, wide) if side.across else (product.stages, extent, product.depth)
+    return Mem(dtype, dims, space=Space.SHARED, align=1024, swizzle="128B")
