@@ -7,6 +7,7 @@ from typing import Any
 
 from runtime.cuda.arguments import Arguments
 from runtime.cuda.array import DeviceArray
+from runtime.cuda.device import CURRENT
 from runtime.cuda.errors import INVALID_CONTEXT, CudaRefused
 from runtime.cuda.launcher import launcher
 from runtime.cuda.memory import DeviceBuffer
@@ -112,11 +113,25 @@ class LaunchPlan:
                 packed[index] = value.pointer
         with self.lock:
             self.arguments.pack(packed)
-            self.submit(stream, self.arguments.address, values)
+            self.launch_packed(stream, self.arguments.address, values)
 
     def bind(self, *values: Any) -> "BoundLaunch":
         """A launch with these arguments, packed now, and the plan's shape at each time. It keeps them alive."""
         return BoundLaunch(self, values)
+
+    def launch_packed(self, stream: Stream, address: int, values: tuple[Any, ...]) -> None:
+        """Launch with the arguments at `address`."""
+        device, shape = self.device, self._ordinary
+        if shape is None or stream.device is not device or CURRENT.context != device.only or device.lost is not None:
+            self.submit(stream, address, values)
+            return
+        code = self._launch(self._handle, *shape, stream.handle, address, 0)[0]
+        if code:
+            self.submit(stream, address, values, code)
+            return
+        stream.launched.append(self.site)
+        if stream.recording is not None:
+            stream.recording.launched(self, values)
 
     def submit(self, stream: Stream, address: int, values: tuple[Any, ...], code: Any = INVALID_CONTEXT) -> None:
         """Launch with the arguments at `address`; `code` is what the driver said to that before, if it was asked."""
@@ -192,19 +207,20 @@ class LaunchPlan:
 class BoundLaunch:
     """A plan and its arguments: the cheapest launch there is."""
 
-    __slots__ = ("_arguments", "_memory", "plan", "values")
+    __slots__ = ("_address", "_arguments", "_memory", "plan", "values")
 
     def __init__(self, plan: LaunchPlan, values: tuple[Any, ...]) -> None:
         self.plan, self.values = plan, values
         self._arguments = Arguments([each.name for each in plan.arguments.parameters])
         self._arguments.pack(values)
+        self._address = self._arguments.address
         self._memory = tuple(value for value in values if isinstance(value, DeviceArray | DeviceBuffer))
 
     def __call__(self, stream: Stream) -> None:
         for memory in self._memory:
             if memory.stream is not stream:
                 memory.used_on(stream)
-        self.plan.submit(stream, self._arguments.address, self.values)
+        self.plan.launch_packed(stream, self._address, self.values)
 
 
 def _shape(extents: Sequence[int], what: str, least: int = 1) -> Shape:
@@ -219,4 +235,5 @@ def _shape(extents: Sequence[int], what: str, least: int = 1) -> Shape:
 def _check_dimensions(shape: Shape, most: Shape, what: str, site: str) -> None:
     for axis, extent, limit in zip("xyz", shape, most, strict=True):
         if extent > limit:
-            raise CudaRefused(f"the {what} of {site} has {extent} in {axis}; the device allows {limit}", "threads" if what == "block" else "")
+            short = "threads" if what == "block" else ""
+            raise CudaRefused(f"the {what} of {site} has {extent} in {axis}; the device allows {limit}", short)
