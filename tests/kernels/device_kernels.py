@@ -40,6 +40,11 @@ class DeviceKernel:
     expected: Callable[..., Expected]
     dtypes: tuple[str, ...]
     sizes: tuple[int, ...] = SIZES
+    emulated: tuple[int, ...] = (0, 1, 3, 31, 33)
+    """Sizes that the emulator runs in a second or two, those that are among `sizes`."""
+
+    def sizes_on(self, device: str) -> tuple[int, ...]:
+        return tuple(n for n in self.emulated if n >= self.sizes[0]) if device == "emulator" else self.sizes
 
     def program(self, dtype: str) -> str:
         return self.text.replace("ZERO", "0.0" if dtype in FLOATS else "0").replace("DTYPE", dtype)
@@ -312,16 +317,16 @@ KERNELS = {
         ALL,
     ),
     "bent": DeviceKernel(
-        "def f(x) { compute(x) { for i in 0..N: out[i] = 0.5 * x[i] * (1.0 + tanh(0.8 * (x[i] + 0.04 * x[i] * x[i] * x[i]))) } }", vector, bent, ("f32", "f64")
+        "def f(x) { compute(x) { for i in 0..N: out[i] = 0.5 * x[i] * (1.0 + tanh(0.8 * (x[i] + 0.04 * x[i] * x[i] * x[i]))) } }", vector, bent, ("f32", "f64"), emulated=SIZES
     ),
     "larger": DeviceKernel("def f(x, y) { compute(x, y) { for i in 0..N: out[i] = max(x[i], y[i]) } }", with_nan, larger, FLOATS),
     "transpose": DeviceKernel(
-        "def f(x) { compute(x) { for i in 0..M, j in 0..N: out[j, i] = x[i, j] } }", columns, lambda x: Expected(x.T.astype(float)), ALL
+        "def f(x) { compute(x) { for i in 0..M, j in 0..N: out[j, i] = x[i, j] } }", columns, lambda x: Expected(x.T.astype(float)), ALL, emulated=SIZES
     ),
     "gather": DeviceKernel(
-        "def f(x, at) { compute(x, at) { for i in 0..N: out[i] = x[at[i]] } }", indices, lambda x, at: Expected(x[at].astype(float)), ALL
+        "def f(x, at) { compute(x, at) { for i in 0..N: out[i] = x[at[i]] } }", indices, lambda x, at: Expected(x[at].astype(float)), ALL, emulated=SIZES
     ),
-    "sum": DeviceKernel(reducing("+"), vector, summed, SUMS),
+    "sum": DeviceKernel(reducing("+"), vector, summed, SUMS, emulated=SIZES),
     "sum of columns": DeviceKernel(reducing("+", 2, ", axis=0"), columns, lambda x: summed(x, 0), SUMS),
     "sum of rows": DeviceKernel(reducing("+", 2, ", axis=1"), columns, lambda x: summed(x, 1), SUMS),
     "maxima": DeviceKernel(reducing("max", 2, ", axis=0"), rows, lambda x: Expected(x.max(0).astype(float)), ALL, NOT_EMPTY),
@@ -353,6 +358,7 @@ KERNELS = {
         lambda dtype, n, m: (numbers(dtype, (3, n, m), 1, True), numbers(dtype, (3, m, 5), 2, True)),
         multiplied,
         ("f32", "f64", "f16", "i32"),
+        emulated=(0, 1, 3, 17),
     ),
     "conv2d": DeviceKernel(
         GUARDED,
@@ -360,6 +366,7 @@ KERNELS = {
         lambda x, w: windowed(x, w, stride=2, padding=1),
         ("f32", "f64", "f16", "bf16", "i32"),
         NOT_EMPTY,
+        emulated=(1, 3, 6),
     ),
     "depthwise": DeviceKernel(
         DEPTHWISE,
@@ -367,18 +374,21 @@ KERNELS = {
         by_channel,
         ("f32", "f64", "f16", "i32"),
         SIZES[2:],
+        emulated=(3, 5, 9),
     ),
     "attention": DeviceKernel(
         THREE_PASSES.format(inputs="", options="", range="0..M", score="s / sqrt(D)"),
         lambda dtype, n, m: (numbers(dtype, (n, m), 1), numbers(dtype, (m, m), 2), numbers(dtype, (m, 3), 3)),
         weighted,
         ("f32", "f64"),
+        emulated=(0, 1, 3, 9),
     ),
     "causal attention": DeviceKernel(
         CAUSAL,
         lambda dtype, n, m: (numbers(dtype, (min(n, 65), 3), 1), numbers(dtype, (min(n, 65), 3), 2), numbers(dtype, (min(n, 65), m), 3)),
         lambda q, k, v: weighted(q, k, v, causal=True),
         ("f32", "f64"),
+        emulated=(0, 1, 3, 5),
     ),
     "softmax": DeviceKernel(SOFTMAX, lambda dtype, n, m: columns(dtype, n, 3), row_chain, FLOATS, NOT_EMPTY),
     "rows in shared memory": DeviceKernel(ROWS_IN_SHARED_MEMORY, rows, turned_rows, ("f32", "f64", "i32", "u64")),
@@ -405,7 +415,7 @@ KERNELS = {
 
 def check(kernel: DeviceKernel, device: str, m: int, seed: int = 0) -> None:
     """Runs a kernel on a device for all its dtypes, sizes and layouts, paired anew for each seed. Raises AssertionError."""
-    for dtype, layout, n in spread(kernel.dtypes, LAYOUTS, kernel.sizes, seed=seed):
+    for dtype, layout, n in spread(kernel.dtypes, LAYOUTS, kernel.sizes_on(device), seed=seed):
         check_one(kernel, device, dtype, n, m, layout)
 
 

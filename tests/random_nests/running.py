@@ -13,6 +13,8 @@ from compiler.backends.nvptx.assemble import Cubin, assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
 from compiler.device_kernels import ThreadKernel
+from compiler.diagnostics import ZyntaxError
+from compiler.hir.tensor_core import MmaLoad
 from tests.kernels import checks
 from tests.random_nests.writer import RandomProgram
 from zynml import ZynMLError
@@ -26,7 +28,7 @@ PLAIN_PYTHON = ("f32", "f64", "i32", "i64")
 TARGETS = ("sm_75", "sm_90a")
 """GPUs for which launches are assembled: programs take turns."""
 
-FAULTS = (AssertionError, ZynMLError, ValueError, IndexError, KeyError, TypeError)
+FAULTS = (AssertionError, ZynMLError, ZyntaxError, ValueError, IndexError, KeyError, TypeError)
 """What a program that goes wrong raises."""
 
 
@@ -76,8 +78,16 @@ def _recording() -> Iterator[list[ThreadKernel]]:
 
 
 def assembled(kernels: list[ThreadKernel], target: str) -> list[Cubin]:
-    """Machine code of launches, a cubin a block."""
-    return [assemble(compile_kernels(kernel.functions, gpu_target(target))) for kernel in kernels]
+    """Machine code of launches, a cubin a block; for sm_80 those that multiply bf16 on tensor cores, which sm_75 hasn't."""
+    return [
+        assemble(compile_kernels(kernel.functions, gpu_target("sm_80" if target == "sm_75" and _multiplies_bf16(kernel) else target)))
+        for kernel in kernels
+    ]
+
+
+def _multiplies_bf16(kernel: ThreadKernel) -> bool:
+    ops = (op for function in kernel.functions for top in function.body.body for op in top.walk())
+    return any(isinstance(op, MmaLoad) and op.type.dtype == "bf16" for op in ops)
 
 
 def expected(program: RandomProgram) -> list[dict[tuple[int, ...], float]]:
