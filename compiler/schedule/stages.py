@@ -32,6 +32,9 @@ class Group:
     body: list[Instruction] = Factory(list)
     loop: For | None = None
     sort: Sort | None = None
+    again: list[Instruction] = Factory(list)
+    """What earlier stages compute too, of values that are handed over: here the conditions of checks are seen to speak of the indices
+    that they guard."""
 
     def results(self) -> set[Value]:
         """What it computes, for others to use."""
@@ -41,7 +44,10 @@ class Group:
         return any(value in op.results for op in self.body)
 
     def uses(self, value: Value) -> bool:
-        return any(value in inner.operand_values or value.name in inner.symbols for op in self.body for inner in op.walk())
+        """Whether it reads a value, and doesn't compute it again."""
+        if any(value in op.results for op in self.again):
+            return False
+        return any(value in inner.operand_values or value.name in inner.symbols for op in (*self.again, *self.body) for inner in op.walk())
 
 
 @define(eq=False)
@@ -88,6 +94,9 @@ def stages_of(
             if last is None or last.sort is not None or (last.loop is not None and not goes_on(last.loop)):
                 groups.append(Group())
             groups[-1].body.append(op)
+    named = {result.name: result for op in function.body.body for result in op.results if result not in known}
+    for group in groups:
+        group.again = _again(group, named)
     results = [(group, value) for group in groups for value in group.results() if isinstance(value.type, Tile)]
     handed = [value for group, value in results if any(other.uses(value) for other in groups if other is not group)]
     handed.sort(key=lambda value: value.name)
@@ -100,6 +109,24 @@ def stages_of(
                 others[value] = len(memories)
                 memories.append(mem)
     return Around(function, groups, shared, handed, memories, others, pure)
+
+
+def _again(group: Group, named: Mapping[str, Value]) -> list[Instruction]:
+    """The pure instructions of other groups that this one needs, in order."""
+    found: list[Instruction] = []
+
+    def need(op: Instruction) -> None:
+        for name in (*(value.name for value in op.operand_values), *op.symbols):
+            source = named[name].source if name in named else None
+            if source is None or source in group.body or source in found or source.effects is not Effect.PURE or source.regions:
+                continue
+            need(source)
+            found.append(source)
+
+    for op in group.body:
+        for inner in op.walk():
+            need(inner)
+    return found
 
 
 def _copied(value: Value) -> Mem:
@@ -144,11 +171,12 @@ class Start:
         return number
 
     def take(self, group: Group, b: Builder) -> None:
-        """Loads what other stages have computed for this one."""
+        """Loads what other stages have computed for this one, and computes again what is pure of that."""
         own = group.results()
         for value, box in self.boxes.items():
             if value not in own and group.uses(value):
                 self.values[value] = b.load(box, [0], name=value.name)
+        self.copy.all(group.again, b)
 
     def give(self, group: Group, b: Builder, where: Value | None = None) -> None:
         """Stores what this stage has computed for others; `where`: by the thread for which that holds."""

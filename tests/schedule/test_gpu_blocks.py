@@ -11,6 +11,8 @@ import zynml
 from compiler.backends.nvptx.assemble import assemble, can_assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
+from compiler.hir.core import InBounds
+from compiler.hir.memory import Check
 from compiler.hir.verify import verify
 from compiler.schedule.gpu import blocks
 from compiler.schedule.launches import Either, Launches
@@ -423,6 +425,30 @@ def test_inputs_stay_as_they_were_when_a_later_row_fails(monkeypatch: pytest.Mon
     with pytest.raises(ZynMLError, match="index 40 is out of range"):
         program.f(x, at)
     np.testing.assert_array_equal(x, before)
+
+
+def test_conditions_of_checks_are_computed_where_they_guard(made: list[Launches], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches follow each other whether or not a check has failed: what guards an access must be seen to speak of its index."""
+    text = """def f(x: tensor[M, N], at: tensor[K, i32]) {
+    compute(x, at) {
+        let row = at[0]
+        var s = 0.0
+        for j in 0..N: s += x[row, j]
+        for j in 0..N: out[j] = x[row, j] * s + x[row, at[j]]
+    }
+}
+"""
+    x = numbers("f32", (3, 5))
+    program = emulated(text)
+    at = np.array([2, 1, 0, 3, 4], np.int32)
+    wide = x.astype(np.float64)
+    close(program.f(x, at), wide[2] * wide[2].sum() + wide[2, at], 5)
+    for launch in made[0].launches:
+        operations = [op for top in launch.function.body.body for op in top.walk()]
+        assert all(isinstance(op.condition.source, InBounds) for op in operations if isinstance(op, Check))
+    monkeypatch.undo()
+    with pytest.raises(ZynMLError, match="index 3 is out of range: axis 0 of `x` has 3 elements"):
+        emulated(text).f(x, np.array([3, 1, 0, 3, 4], np.int32))
 
 
 # ---- any nest ----

@@ -178,25 +178,25 @@ class _Scheduling:
         extents = extents_of(spreads, self.facts, nest.loops)
         if not spreads or (extents is not None and all(e.value is not None and e.value < LONG for e in extents)):
             self.words.append(f"{names}: shared by a grid of threads, {join}")
-            parts: Launch | Either = self.parts(around, f"{number}_parts", nest, EACH)
+            parts: Launch | Either = self.parts(around, group, f"{number}_parts", nest, EACH)
             return [parts, self.joined(around, group, f"{number}_joined", nest, EACH)]
-        parts = self.parts_of_blocks(around, f"{number}_parts", nest, spreads, extents)
+        parts = self.parts_of_blocks(around, group, f"{number}_parts", nest, spreads, extents)
         contiguous = is_contiguous(spreads, nest.loops, self.facts)
         choice = ""
         if _fits_a_thread(self.memories_in(nest)) and extents is not None and not (contiguous and _are_long(extents)):
             choice = f", or threads where that is shorter than {LONG}"
-            parts = Either(parts, self.parts(around, f"{number}_parts_threads", nest, 0), tuple(extents), contiguous)
+            parts = Either(parts, self.parts(around, group, f"{number}_parts_threads", nest, 0), tuple(extents), contiguous)
         self.words.append(f"{names}: shared by blocks whose threads share {_loops(spreads)}{choice}; {join}")
         return [parts, self.joined(around, group, f"{number}_joined", nest, 0)]
 
     def parts_of_blocks(
-        self, around: Around, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
+        self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
     ) -> Launch:
         """Each block takes iterations as a whole."""
         start = Start(around, name, self.block(_threads_for(extents)))
         b = start.out.body
         blocks = self.shares(start, nest, 0, b)
-        start.take(Group([nest.outer]), b)
+        start.take(Group([nest.outer], again=group.again), b)
         work = self.cooperation(start, Region([], [nest.outer]), spreads)
         work.own(self.own(nest), b)
         parameters = nest.outer.body.parameters[1:]
@@ -214,12 +214,12 @@ class _Scheduling:
                     inner.store(start.workspaces[around.others[cell]], value, [start.number.name])
         return start.finish((Affine.of(blocks.name),), 1, work.dynamic)
 
-    def parts(self, around: Around, name: str, nest: Spread, each: int) -> Launch:
+    def parts(self, around: Around, group: Group, name: str, nest: Spread, each: int) -> Launch:
         """Each thread takes iterations."""
         start = Start(around, name, self.block(BLOCK))
         b = start.out.body
         blocks = self.shares(start, nest, each, b)
-        start.take(Group([nest.outer]), b)
+        start.take(Group([nest.outer], again=group.again), b)
         work = self.cooperation(start, Region(), {})
         start.values.update((cell, start.values[old]) for cell, old in zip(nest.outer.body.parameters[1:], nest.outer.carried, strict=True))
         stride = b.mul(blocks, b.const(start.threads, "index"))
