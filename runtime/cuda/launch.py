@@ -23,8 +23,8 @@ class LaunchPlan:
     cooperative launch may use barriers over the whole grid."""
 
     __slots__ = (
-        "_config", "_count", "_empty", "_handle", "_launch", "_ordinary", "_plain", "_pointers", "_shape",
-        "arguments", "block", "cluster", "cooperative", "device", "grid", "kernel", "launch", "lock", "shared", "site", "where",
+        "_config", "_count", "_empty", "_handle", "_launch", "_plain", "_pointers", "_shape",
+        "arguments", "block", "cluster", "cooperative", "device", "grid", "kernel", "launch", "lock", "ordinary", "shared", "site", "where",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +70,7 @@ class LaunchPlan:
         self.grid = self.checked_grid(grid)
         self._empty = 0 in self.grid
         self._shape = (*self.grid, *self.block, self.shared)
-        self._ordinary = self._shape if self._plain and not self._empty else None
+        self.ordinary = self._shape if self._plain and not self._empty else None
         self._config = None
 
     def checked_grid(self, grid: Sequence[int]) -> Shape:
@@ -121,7 +121,7 @@ class LaunchPlan:
 
     def launch_packed(self, stream: Stream, address: int, values: tuple[Any, ...]) -> None:
         """Launch with the arguments at `address`."""
-        device, shape = self.device, self._ordinary
+        device, shape = self.device, self.ordinary
         if shape is None or stream.device is not device or CURRENT.context != device.only or device.lost is not None:
             self.submit(stream, address, values)
             return

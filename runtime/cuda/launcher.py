@@ -2,11 +2,11 @@
 of the ordinary (another context, an empty grid, a cooperative launch, a failure) goes the plan's long way."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from runtime.cuda.arguments import Parameter, bfloat16_bits
+from runtime.cuda.arguments import Arguments, Parameter, bfloat16_bits
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.device import CURRENT
 from runtime.cuda.memory import DeviceBuffer
@@ -20,22 +20,29 @@ MOST_WRITTEN_OUT = 64
 _TEMPLATE = """
 def launch(stream, {names}):
 {pointers}
-    with lock:
-        try:
-            pack(memory, base, {packed})
-        except FAULTS:
-            raise complaint(({names})) from None
-        shape = plan._ordinary
-        if shape is None or stream.device is not device or CURRENT.context != device.only or device.lost is not None:
-            return submit(stream, address, ({names}))
-        gx, gy, gz, bx, by, bz, shared = shape
-        code = driver(handle, gx, gy, gz, bx, by, bz, shared, stream.handle, address, 0)[0]
-        if code:
-            return submit(stream, address, ({names}), code)
+    try:
+        packed = free.pop()
+    except IndexError:
+        packed = fresh()
+    memory, base, address, _ = packed
+    try:
+        pack(memory, base, {packed})
+    except FAULTS:
+        raise complaint(({names})) from None
+    shape = plan.ordinary
+    if shape is None or stream.device is not device or CURRENT.context != device.only or device.lost is not None:
+        return submit(stream, address, ({names}))
+    gx, gy, gz, bx, by, bz, shared = shape
+    code = driver(handle, gx, gy, gz, bx, by, bz, shared, stream.handle, address, 0)[0]
+    if code:
+        return submit(stream, address, ({names}), code)
+    free.append(packed)
     stream.launched.append(site)
     if stream.recording is not None:
         stream.recording.launched(plan, ({names}))
 """
+"""A launch has memory for its arguments to itself until the driver has read them, as other threads may launch the same plan: taking it
+from a list and giving it back costs less than a lock."""
 
 _POINTER = """\
     kind = {0}.__class__
@@ -59,6 +66,11 @@ def _written(parameters: tuple[Parameter, ...]) -> CodeType:
     return compile(text, "<launch>", "exec")
 
 
+def _fresh(signature: tuple[str, ...]) -> tuple[Any, int, int, Arguments]:
+    arguments = Arguments(signature)
+    return arguments.memory, arguments.base, arguments.address, arguments
+
+
 def launcher(plan: "LaunchPlan") -> Callable[..., None]:
     """`launch(stream, *values)` of a plan."""
     parameters: Sequence[Parameter] = plan.arguments.parameters
@@ -68,11 +80,9 @@ def launcher(plan: "LaunchPlan") -> Callable[..., None]:
     namespace: dict[str, Any] = {
         "plan": plan,
         "device": device,
-        "lock": plan.lock,
         "pack": arguments.pack_into,
-        "memory": arguments.memory,
-        "base": arguments.base,
-        "address": arguments.address,
+        "free": [],
+        "fresh": partial(_fresh, tuple(each.name for each in parameters)),
         "complaint": arguments.complaint,
         "FAULTS": arguments.FAULTS,
         "driver": device.api.cuLaunchKernel,
