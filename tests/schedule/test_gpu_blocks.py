@@ -474,6 +474,12 @@ def test_random_nests(first: int, made: list[Launches], monkeypatch: pytest.Monk
 # ---- machine code ----
 
 
+def test_launch_bounds_are_what_the_program_says() -> None:
+    ptx = str(emulated(HALVED.replace("WORKGROUP", "@workgroup(48, 2) @registers(64)")).emit("ptx", "sm_90"))
+    assert ".reqntid 48, 2, 1" in ptx
+    assert ".maxnreg 64" in ptx
+
+
 @pytest.mark.skipif(not can_assemble(), reason="needs nvJitLink")
 @pytest.mark.parametrize("target", ["sm_75", "sm_90a"])
 def test_launches_verify_and_assemble_without_spills(target: str) -> None:
