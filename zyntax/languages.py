@@ -25,7 +25,8 @@ def open_session(path: str, options: "DriverOptions", reporter: "Reporter") -> "
 def read_program(path: str, reporter: "Reporter") -> "Program":
     """The file's tree, which needs the parser and nothing else. Raises ZyntaxError with all syntax errors."""
     _require_language(path)
-    from zynml.parse import parse_source, read_source
+    from compiler.syntax.parse import read_source
+    from zynml.parse import parse_source
 
     return parse_source(reporter.sources.add(read_source(path)))
 
@@ -33,7 +34,7 @@ def read_program(path: str, reporter: "Reporter") -> "Program":
 def read_text(path: str) -> str:
     """The file's text. Raises ZyntaxError."""
     _require_language(path)
-    from zynml.parse import read_source
+    from compiler.syntax.parse import read_source
 
     return read_source(path).text
 

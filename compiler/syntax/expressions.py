@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from compiler.source import Span
+from compiler.syntax.base import present
+from compiler.syntax.literals import LiteralActions
+from compiler.syntax.types import TypeActions
 from compiler.typed_ast import nodes
 from grammars.faults import Token
-from zynml.actions.base import present
-from zynml.actions.literals import LiteralActions
-from zynml.actions.types import TypeActions
 
 _OPERATORS = {"||": "or", "&&": "and", "^": "**", "!": "not"}
 
@@ -329,15 +329,3 @@ class ExpressionActions(LiteralActions, TypeActions):
     def catch(self, start: int, end: int, error: nodes.TypeSyntax, name: Token | None, body: nodes.Block) -> nodes.Catch:
         everything = isinstance(error, nodes.NamedTypeSyntax) and error.name == "_"
         return nodes.Catch(error=None if everything else error, name=name.text if name else None, body=body, span=self.span(start, end))
-
-    # ---- what only ZynML has -----------------------------------------------------------------------------------------------------
-
-    def stream(self, start: int, end: int, source: nodes.Expression) -> nodes.Expression:
-        return nodes.LaterExpression(feature="`stream`", parts=(source,), span=self.span(start, end))
-
-    def model(self, start: int, end: int, file: nodes.Expression, *entries: nodes.Entry | None) -> nodes.Expression:
-        return nodes.LaterExpression(feature="a `model` with options", parts=(file, *present(entries)), span=self.span(start, end))
-
-    def import_value(self, start: int, end: int, loader: Token, file: Token, target: nodes.TypeSyntax | None) -> nodes.Expression:
-        parts = (self.string(file.start, file.end, file), *present((target,)))
-        return nodes.LaterExpression(feature=f"`import {loader.text}(...)` as a value", parts=parts, span=self.span(start, end))

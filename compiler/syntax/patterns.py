@@ -1,9 +1,9 @@
 """Actions for patterns: after `case`, and to the left of `=` in `let`."""
 
+from compiler.syntax.base import present
+from compiler.syntax.literals import LiteralActions
 from compiler.typed_ast import nodes
 from grammars.faults import Token
-from zynml.actions.base import present
-from zynml.actions.literals import LiteralActions
 
 
 class PatternActions(LiteralActions):

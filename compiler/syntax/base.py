@@ -1,7 +1,7 @@
 """What all actions share: the text they read, the spans they give, the faults they note."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import evolve
 
@@ -11,7 +11,11 @@ from grammars.faults import Fault, Token
 
 
 class Actions:
-    """`text` is what is being parsed; `offset` is where it stands in the file (not 0 inside an f-string)."""
+    """`text` is what is being parsed; `offset` is where it stands in the file (not 0 inside an f-string). `language` names the grammar,
+    `annotatable` the nodes that take annotations."""
+
+    language: ClassVar[str]
+    annotatable: ClassVar[tuple[type[nodes.Statement], ...]] = (nodes.Function, nodes.Struct, nodes.EnumDeclaration, nodes.For)
 
     def __init__(self, file: str, text: str, offset: int = 0, units: frozenset[str] = frozenset()) -> None:
         self.file = file
@@ -34,6 +38,17 @@ class Actions:
         """Note a fault at a node."""
         self.fault(code, message, node.span.start - self.offset, node.span.end - self.offset, hint)
 
+    def can_be_annotated(self, statement: nodes.Statement) -> bool:
+        return isinstance(statement, (*self.annotatable, nodes.LaterDeclaration))
+
+    def with_annotations(self, statement: nodes.Statement, annotations: tuple[nodes.Annotation, ...]) -> nodes.Statement:
+        """The statement with annotations put before those it has."""
+        if isinstance(statement, self.annotatable):
+            span = annotations[0].span.to(statement.span) if annotations else statement.span
+            own: tuple[nodes.Annotation, ...] = statement.annotations
+            return evolve(statement, annotations=(*annotations, *own), span=span)
+        return statement
+
     def written(self, node: nodes.Node) -> str:
         """A node as the program writes it, on one line."""
         return " ".join(self.text[node.span.start - self.offset : node.span.end - self.offset].split())
@@ -52,18 +67,3 @@ class AnnotationLine(nodes.Statement):
 def present(values: Iterable[Any]) -> tuple[Any, ...]:
     """The values without the Nones of absent optional parts."""
     return tuple(value for value in values if value is not None)
-
-
-_ANNOTATABLE = (nodes.Function, nodes.Struct, nodes.EnumDeclaration, nodes.For)
-
-
-def can_be_annotated(statement: nodes.Statement) -> bool:
-    return isinstance(statement, (*_ANNOTATABLE, nodes.LaterDeclaration))
-
-
-def with_annotations(statement: nodes.Statement, annotations: tuple[nodes.Annotation, ...]) -> nodes.Statement:
-    """The statement with annotations put before those it has."""
-    if isinstance(statement, _ANNOTATABLE):
-        span = annotations[0].span.to(statement.span) if annotations else statement.span
-        return evolve(statement, annotations=(*annotations, *statement.annotations), span=span)
-    return statement

@@ -1,9 +1,9 @@
 """Actions for types as written, and for the dims of tensor types, which are half type and half expression."""
 
 from compiler.source import Span
+from compiler.syntax.base import Actions, present
 from compiler.typed_ast import nodes
 from grammars.faults import Token
-from zynml.actions.base import Actions, present
 
 _TENSORS = ("tensor", "Tensor")
 _DTYPES = frozenset(

@@ -2,11 +2,11 @@
 
 import re
 
+from compiler.syntax.base import Actions
 from compiler.typed_ast import nodes
 from grammars.faults import Fault, Token
 from grammars.scan import hole_end, quotes_of
 from grammars.words import HARD
-from zynml.actions.base import Actions
 
 _INT_SUFFIXES = frozenset(["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"])
 _FLOAT_SUFFIXES = frozenset(["f16", "bf16", "f32", "f64"])
@@ -185,7 +185,7 @@ class LiteralActions(Actions):
         return nodes.FStringPart(value=self._parse_hole(start + 1, expression_end), format=format_text, span=self.span(start, end))
 
     def _parse_hole(self, start: int, end: int) -> nodes.Expression | None:
-        from zynml.parse import parse_text
+        from compiler.syntax.parse import parse_text
 
         if (name := _NAME.fullmatch(self.text, start, end)) and name[1] not in HARD:
             return nodes.Name(name=name[1], span=self.span(*name.span(1)))
