@@ -22,7 +22,7 @@ from compiler.hir.instruction import (
     operands,
     optional_operand,
 )
-from compiler.hir.types import DTYPES, Axis, HirType, Tile, is_float
+from compiler.hir.types import DTYPES, FLOATS, Axis, HirType, Tile, is_float, is_wide
 
 BINARY = {
     "add": "a + b",
@@ -58,6 +58,8 @@ UNARY = {
 }
 FLOAT_FUNCTIONS = frozenset(UNARY) - {"neg", "not", "abs", "sign", "floor", "ceil", "round", "trunc"}
 """Unary operators that ints don't have. (The roundings leave an int as it is.)"""
+
+NARROW_FLOATS = frozenset(FLOATS) - {"f64"}
 
 MONOIDS = ("add", "mul", "min", "max", "and", "or", "xor", "argmin", "argmax")
 """Names of reductions. `argmin` and `argmax` work on pairs (value, index): NaN wins, then the lower index."""
@@ -126,6 +128,8 @@ class Binary(Instruction):
         yield from _one_dtype(self.left, self.right)
         if self.operator in ("and", "or", "xor", "shl", "shr") and is_float(dtype_of(self.left)):
             yield "bits of a float"
+        if self.operator in ("div", "rem", "pow") and is_wide(dtype_of(self.left)):
+            yield f"`{self.operator}` of {dtype_of(self.left)}; `quotient` divides by 64 bits"
 
 
 @instruction_table(COMPARE, Family.PLAIN)
@@ -217,6 +221,8 @@ class Cast(Instruction):
     def check(self, scope: Scope) -> Iterator[str]:
         if self.to not in DTYPES:
             yield f"{self.to} is no scalar type"
+        elif (is_wide(self.to) and is_float(dtype_of(self.value))) or (is_wide(dtype_of(self.value)) and self.to in NARROW_FLOATS):
+            yield f"{dtype_of(self.value)} to {self.to}; go through f64 or 64 bits"
 
 
 @instruction("bitcast", Family.PLAIN)

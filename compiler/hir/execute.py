@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.hir import arrays, numbers
+from compiler.hir import arrays, host_memory, numbers
 from compiler.hir.affine import Affine
 from compiler.hir.expressions import NARROW
 from compiler.hir.fault import KernelFault, fault
@@ -16,7 +16,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.text import print_instruction
 from compiler.hir.translate import Translator
-from compiler.hir.types import Mem, Tile, is_float
+from compiler.hir.types import Mem, Pointer, Tile, is_float
 
 
 def finish(translator: Translator, functions: dict[str, Callable[..., Any]], more: Mapping[str, Any] = {}) -> Callable[..., Any]:
@@ -60,6 +60,8 @@ def _prepare(function: HirFunction, parameter: Value, argument: Any, sizes: dict
             if not isinstance(value, bool | int | float):
                 value = float(value)
             return numbers.convert(value, "i1" if isinstance(value, bool) else "i64" if isinstance(value, int) else "f64", type_.dtype)
+        case Pointer():
+            return host_memory.address_of(argument)
         case _:
             return argument
 
@@ -113,6 +115,7 @@ ENVIRONMENT: dict[str, Any] = {
     **{f"float_{name}": function for name, function in numbers.FLOAT_UNARY.items()},
     **{name: getattr(arrays, name) for name in arrays.__all__},
     **{f"numbers_{dtype}": numbers.Numbers(dtype) for dtype in NARROW},
+    **host_memory.CALLS,
     "atan2": math.atan2,
     "int_divide": _int_divide,
     "int_remainder": _int_remainder,

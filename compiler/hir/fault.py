@@ -10,11 +10,13 @@ if TYPE_CHECKING:
 
 class KernelFault(Exception):
     """A `check` that failed: its code, the index into the function's `sites` (-1: no site), and the values it names; or
-    what was found while threads were watched."""
+    what was found while threads were watched. `function`: whose site it is, where several functions call each other."""
 
-    def __init__(self, code: str, site: int, values: tuple[Any, ...], finding: "Finding | None" = None) -> None:
+    def __init__(
+        self, code: str, site: int, values: tuple[Any, ...], finding: "Finding | None" = None, function: str = ""
+    ) -> None:
         super().__init__(f"ZYN{code} at site {site}: {', '.join(map(str, values))}")
-        self.code, self.site, self.values, self.finding = code, site, values, finding
+        self.code, self.site, self.values, self.finding, self.function = code, site, values, finding, function
 
 
 def fault(message: str) -> ZyntaxError:

@@ -76,6 +76,7 @@ class Family(Enum):
     HOPPER = "hopper"
     RING = "ring"
     LIBRARY = "library"
+    HOST = "host"
 
     @property
     def is_gpu(self) -> bool:

@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.syntax import NAME
-from compiler.hir.types import DTYPES, Barrier, Fragment, FragmentRole, HirType, Mem, Pointer, Ring, Slot, Space, Struct, Tile, Token
+from compiler.hir.types import DTYPES, Array, Barrier, Fragment, FragmentRole, HirType, Mem, Pointer, Ring, Slot, Space, Struct, Tile, Token
 from compiler.source import Span
 
 TOKEN = re.compile(
@@ -214,6 +214,13 @@ class Reader:
                 return Pointer(pointee, space)
             case "struct":
                 return self._struct()
+            case "array":
+                self.expect("<")
+                count = self.integer()
+                self.expect("x")
+                element = self.type()
+                self.expect(">")
+                return Array(element, count)
             case _:
                 self.fail(f"no type is called `{name}`", token)
 

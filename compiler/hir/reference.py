@@ -19,6 +19,7 @@ FAMILIES: dict[Family, tuple[str, str]] = {
     Family.MEMORY: ("Memory", "Loads, stores, mutable cells, scratch, and the checks before them."),
     Family.CONTROL: ("Control flow", "Structured: regions, and values that loops carry."),
     Family.LIBRARY: ("Library", "What has no loop nest."),
+    Family.HOST: ("Host functions", "Memory by address, and ints that stop at what they can't hold. Not in kernels."),
     Family.INDEX: ("Where a thread stands", "Thread form."),
     Family.SYNC: ("Order between threads", "Thread form."),
     Family.SHARED: ("Shared memory", "Thread form."),

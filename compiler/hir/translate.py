@@ -33,11 +33,12 @@ from compiler.hir.core import (
 )
 from compiler.hir.expressions import COMPARE, PLAIN, binary, cast, decoded, encoded, unary
 from compiler.hir.fault import fault, unsupported
-from compiler.hir.instruction import Instruction, Region, Value
+from compiler.hir.instruction import Family, Instruction, Region, Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, Check, GetSlot, GlobalRef, Load, MakeSlot, SetSlot, Store, mem_of
 from compiler.hir.module import Form, HirFunction, HirModule
 from compiler.hir.ring import RingFree, RingGet, RingMake, RingPut, ring_of
+from compiler.hir.translate_host import host_statement
 from compiler.hir.types import Fragment, HirType, Mem, Ring, Tile, is_float
 
 DEPTH = 18
@@ -284,7 +285,8 @@ class Translator:
                 if axes_of(op.condition.type):
                     self.write(indent, f"check_all({condition}, {op.code!r}, {op.site}, ({values}))")
                 else:
-                    self.write(indent, f"if not {condition}: raise KernelFault({op.code!r}, {op.site}, ({values}))")
+                    raised = f"raise KernelFault({op.code!r}, {op.site}, ({values}), None, {self.constant(self.function.name)})"
+                    self.write(indent, f"if not {condition}: {raised}")
             case Sort():
                 arrays = [f"({self.of(v)}, {mem_of(v).dtype!r})" for v in (op.keys, *op.payload)]
                 self.write(indent, f"sort_lines([{', '.join(arrays)}], {op.axis}, {op.descending})")
@@ -294,6 +296,8 @@ class Translator:
                 self.combine(op, indent)
             case Reduce():
                 self.reduce(op, indent)
+            case _ if op.family is Family.HOST:
+                host_statement(self, op, indent)
             case _:
                 text = self.expression(op)
                 if text is None:

@@ -9,10 +9,11 @@ from compiler.hir.affine import Affine, AffineLike
 from compiler.tuples import as_tuple
 
 FLOATS = {"f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
-SIGNED = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "index": 64}
-UNSIGNED = {"i1": 1, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
+SIGNED = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "index": 64}
+UNSIGNED = {"i1": 1, "u8": 8, "u16": 16, "u32": 32, "u64": 64, "u128": 128}
 DTYPES = {**FLOATS, **SIGNED, **UNSIGNED}
-"""Every scalar type's width in bits. `index` is a signed 64-bit integer; `i1` is a truth value, a byte in memory."""
+"""Every scalar type's width in bits. `index` is a signed 64-bit integer; `i1` is a truth value, a byte in memory. Only host functions
+compute with ints of 128 bits."""
 
 
 def is_float(dtype: str) -> bool:
@@ -21,6 +22,11 @@ def is_float(dtype: str) -> bool:
 
 def is_signed(dtype: str) -> bool:
     return dtype in SIGNED or dtype in FLOATS
+
+
+def is_wide(dtype: str) -> bool:
+    """An int of 128 bits."""
+    return dtype in ("i128", "u128")
 
 
 def bytes_of(dtype: str) -> int:
@@ -228,3 +234,14 @@ class Struct(HirType):
 
     def __str__(self) -> str:
         return f"struct<{self.name}; {', '.join(f'{n}: {t}' for n, t in self.fields)}>"
+
+
+@frozen
+class Array(HirType):
+    """Host code: `count` elements one behind the other."""
+
+    element: HirType
+    count: int
+
+    def __str__(self) -> str:
+        return f"array<{self.count} x {self.element}>"

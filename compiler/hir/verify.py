@@ -9,7 +9,7 @@ from compiler.hir.control import Break, Call, Condition, Continue, For, If, Retu
 from compiler.hir.instruction import Family, Instruction, Region, Scope, Value
 from compiler.hir.memory import GetSlot, GlobalRef, MakeSlot, SetSlot
 from compiler.hir.module import Form, HirFunction, HirModule
-from compiler.hir.types import I1, INDEX, HirType, Mem, Ring, Slot, Tile
+from compiler.hir.types import I1, INDEX, HirType, Mem, Pointer, Ring, Slot, Tile
 
 TERMINATORS = (Yield, Condition, Break, Continue, Return)
 NUMBERS = (Family.PLAIN, Family.MONOID, Family.AXIS)
@@ -222,6 +222,9 @@ class _Verifier:
             yield op, f"`{op.name}` has an operand of a wrong kind ({error})"
             return
         yield from ((op, f"`{op.name}`: {text}") for text in words)
+        number = getattr(op, "site", -1) if op.family is Family.HOST else -1
+        if number < -1 or number >= len(self.function.sites):
+            yield op, f"`{op.name}` names site {number}, and the function has {len(self.function.sites)}"
         if not same_types([r.type for r in op.results], wanted):
             yield op, f"`{op.name}` gives {', '.join(map(str, wanted)) or 'nothing'}, but its results are {_types(op.results) or 'none'}"
         for result in op.results:
@@ -243,6 +246,11 @@ class _Verifier:
             yield op, f"`{op.name}` in form {form.value}; it needs threads"
         if op.family is Family.RING and form in (Form.NEST, Form.FIELD):
             yield op, f"`{op.name}` in form {form.value}; rings are for tiles"
+        if op.family is Family.HOST and (form is not Form.NEST or not host):
+            yield op, f"`{op.name}` is for host functions, which have form A"
+        if isinstance(op, For | While | If | Return | Yield):
+            given = [*(getattr(op, "carried", ())), *op.results, *(getattr(op, "values", ()))]
+            yield from ((op, f"`{op.name}` hands on {v}; a pointer stays where it is made") for v in given if isinstance(v.type, Pointer))
         if isinstance(op, Condition) and not isinstance(inside, While):
             yield op, "`condition` outside the first region of a `while`"
         if isinstance(op, Yield) and inside is None and op.values:

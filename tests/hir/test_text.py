@@ -32,7 +32,7 @@ from compiler.hir.module import (
 from compiler.hir.parse import parse_function, parse_module, parse_type
 from compiler.hir.tensor_core import FRAGMENTS
 from compiler.hir.text import print_function, print_module
-from compiler.hir.types import F32, INDEX, Barrier, Fragment, FragmentRole, Mem, Pointer, Ring, Slot, Space, Struct, Tile, Token
+from compiler.hir.types import F32, INDEX, Array, Barrier, Fragment, FragmentRole, Mem, Pointer, Ring, Slot, Space, Struct, Tile, Token
 from compiler.hir.verify import verify
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelType
@@ -71,6 +71,15 @@ if %p { yield } else { return }
 %r = while carry(%t = %x) { %k = lt %t, %y : i1 ; condition %k } do (%w) { %n = add %w, %y : i32 ; yield %n }
 %r = call @f(%a, %x) : f32
 call @g()
+"""
+FORM_HOST = """
+%r = checked add %x, %y site=0 : i32
+%r = saturating mul %x, %y : i32
+%r = narrow %a to=u8 site=0 : u8
+%r = quotient %x, %y rounding=nearest_even site=0 : i32
+%r = local : ptr<struct<S; a: i64, b: array<3 x i32>>> ; %f = member b %r : ptr<array<3 x i32>> ; %e = element %f, %x site=0 : ptr<i32> \
+; %w = read %e : i32 ; write %e, %y ; copy %r, %r ; clear %f
+%r = local : ptr<array<3 x i32>> ; %e = element %r, %x site=-1 : ptr<i32>
 """
 FORM_B = """
 %r = reduce add %t over=[j] reassoc : tile<i:8, f32>
@@ -161,7 +170,12 @@ def in_form_c(line: str) -> str:
     return f"func @f({PARAMETERS}) form=C {{ {line.replace(' ; ', ' ')} }}"
 
 
+def in_host(line: str) -> str:
+    return f'func @f({PARAMETERS}) form=A {{ site 0805 "does not fit" {line.replace(" ; ", " ")} }}'
+
+
 SAMPLES = [
+    *map(in_host, lines_of(FORM_HOST)),
     *map(in_form_a, [*lines_of(FORM_A), *PLAIN_BINARY, *PLAIN_UNARY]),
     *map(in_form_b, lines_of(FORM_B)),
     *map(in_form_c, lines_of(FORM_C)),
@@ -225,6 +239,7 @@ TYPES = [
     Pointer(Mem("f32", (3,)), Space.CONSTANT),
     Struct("S", (("a", F32), ("b", Pointer(INDEX)))),
     Struct("Empty", ()),
+    Array(Struct("S", (("a", Array(Tile("i128"), 0)), ("b", Tile("u128")))), 4096),
 ]
 
 

@@ -1,0 +1,216 @@
+"""Host functions: memory by address (structs and arrays without a heap), and integer arithmetic that stops at what its type can't hold.
+
+A pointer is a parameter, a `local`, or a part of what another pointer points to; it is never kept in memory, carried by a loop or
+returned, so that who may write where is plain from a function's text. `site` names the entry of the function's `sites` that a failure
+is reported as, and the operands are its values."""
+
+from collections.abc import Iterator
+
+from compiler.hir.core import dtype_of
+from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand
+from compiler.hir.layout import field_type, in_memory
+from compiler.hir.types import DTYPES, Array, HirType, Pointer, Struct, Tile, is_float, is_wide
+
+CHECKED = ("add", "sub", "mul", "div", "rem", "shl", "shr")
+SATURATING = ("add", "sub", "mul")
+ROUNDINGS = ("toward_zero", "nearest_even", "floor", "ceil", "away")
+"""How a quotient is made whole; `away` is away from zero."""
+
+
+def pointee(value: Value) -> HirType:
+    """What an operand points to, which must be a pointer."""
+    assert isinstance(value.type, Pointer), f"{value} is no pointer: {value.type}"
+    return value.type.pointee
+
+
+def _is_int(dtype: str) -> bool:
+    return not is_float(dtype) and dtype != "i1"
+
+
+@instruction("local", Family.HOST, Effect.WRITE)
+class Local(Instruction):
+    """`%p = local : ptr<struct<S; a: i64>>`: memory for the rest of this call; all its bytes are 0, again each time this is reached."""
+
+    type: HirType = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.type]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if not isinstance(self.type, Pointer) or not in_memory(self.type.pointee):
+            yield f"no memory for {self.type}"
+
+
+@instruction("member", Family.HOST)
+class Member(Instruction):
+    """`%r = member price %p : ptr<i64>`: the address of a field of the struct at `%p`."""
+
+    field_: str = attribute()
+    pointer: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        struct = pointee(self.pointer)
+        assert isinstance(struct, Struct), f"{self.pointer} points to no struct"
+        return [Pointer(field_type(struct, self.field_))]
+
+
+@instruction("element", Family.HOST, Effect.FAULT)
+class Element(Instruction):
+    """`%r = element %p, %i site=2 : ptr<i64>`: the address of element `%i`, from 0, of the array at `%p`. An index outside stops; with
+    `site=-1` it is known to be inside."""
+
+    pointer: Value = operand()
+    at: Value = operand()
+    site: int = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        array = pointee(self.pointer)
+        assert isinstance(array, Array), f"{self.pointer} points to no array"
+        return [Pointer(array.element)]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if not _is_int(dtype_of(self.at)) or is_wide(dtype_of(self.at)):
+            yield f"an index of type {self.at.type}"
+
+
+@instruction("read", Family.HOST, Effect.READ)
+class Read(Instruction):
+    """`%v = read %p : i64`: the number at an address."""
+
+    pointer: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [pointee(self.pointer)]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if not isinstance(pointee(self.pointer), Tile):
+            yield f"{pointee(self.pointer)} is no number; `copy` takes whole structs and arrays"
+
+
+@instruction("write", Family.HOST, Effect.WRITE)
+class Write(Instruction):
+    """`write %p, %v`: the number put at an address."""
+
+    pointer: Value = operand()
+    value: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if pointee(self.pointer) != self.value.type:
+            yield f"a {self.value.type} written to {self.pointer.type}"
+
+
+@instruction("copy", Family.HOST, Effect.READ | Effect.WRITE)
+class Copy(Instruction):
+    """`copy %to, %from`: all bytes of what `%from` points to; the two are of one type, and the same place or apart."""
+
+    to: Value = operand()
+    from_: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if pointee(self.to) != pointee(self.from_):
+            yield f"{self.from_.type} copied to {self.to.type}"
+
+
+@instruction("clear", Family.HOST, Effect.WRITE)
+class Clear(Instruction):
+    """`clear %p`: all bytes of what `%p` points to become 0."""
+
+    pointer: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        pointee(self.pointer)
+        yield from ()
+
+
+@instruction("checked", Family.HOST, Effect.FAULT)
+class Checked(Instruction):
+    """`%r = checked add %a, %b site=1 : i64`: `add sub mul div rem shl shr` of two ints of one type, exactly, or it stops. `div` rounds
+    toward zero, `rem` has the dividend's sign; both stop at a zero, `div` also at the lowest number by -1. `shl` is a * 2**b; both shifts
+    stop at an amount below 0 or not below the width."""
+
+    operation: str = attribute()
+    left: Value = operand()
+    right: Value = operand()
+    site: int = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.left.type]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        left, right = dtype_of(self.left), dtype_of(self.right)
+        if self.operation not in CHECKED:
+            yield f"no operation {self.operation}"
+        if left != right or not _is_int(left):
+            yield f"operands of {left} and {right}"
+        if is_wide(left) and self.operation in ("div", "rem"):
+            yield f"{self.operation} of {left}; `quotient` divides by 64 bits"
+
+
+@instruction("saturating", Family.HOST)
+class Saturating(Instruction):
+    """`%r = saturating add %a, %b : i64`: `add sub mul` of two ints of one type; a result outside the type becomes its nearest number."""
+
+    operation: str = attribute()
+    left: Value = operand()
+    right: Value = operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.left.type]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        left, right = dtype_of(self.left), dtype_of(self.right)
+        if self.operation not in SATURATING:
+            yield f"no operation {self.operation}"
+        if left != right or not _is_int(left) or is_wide(left):
+            yield f"operands of {left} and {right}"
+
+
+@instruction("narrow", Family.HOST, Effect.FAULT)
+class Narrow(Instruction):
+    """`%r = narrow %a to=i32 site=1 : i32`: the number in an int type, or it stops where that can't hold it. A float is cut toward zero;
+    NaN stops."""
+
+    value: Value = operand()
+    to: str = attribute()
+    site: int = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile(self.to)]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        if self.to not in DTYPES or not _is_int(self.to):
+            yield f"{self.to} is no int type"
+        elif is_float(dtype_of(self.value)) and is_wide(self.to):
+            yield f"a float to {self.to}"
+
+
+@instruction("quotient", Family.HOST, Effect.FAULT)
+class Quotient(Instruction):
+    """`%r = quotient %a, %b rounding=nearest_even site=1 : i128`: a / b made whole as `rounding` says (`toward_zero nearest_even floor ceil
+    away`). It stops at a zero and where the type can't hold the result. An int of 128 bits is divided by one of 64 with the same
+    sign; others by one of their own type."""
+
+    left: Value = operand()
+    right: Value = operand()
+    rounding: str = attribute()
+    site: int = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.left.type]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        left, right = dtype_of(self.left), dtype_of(self.right)
+        wanted = {"i128": "i64", "u128": "u64"}.get(left, left)
+        if not _is_int(left) or right != wanted:
+            yield f"{left} divided by {right}"
+        if self.rounding not in ROUNDINGS:
+            yield f"no rounding {self.rounding}"
