@@ -30,14 +30,14 @@ def beside_the_cpu(kind: type[Any]) -> Iterator[list[str]]:
     agree in its value and in what it updates. Gives the texts of the blocks that ran."""
     original, ran = kind.__call__, []
 
-    def both(self: Any, values: Mapping[str, Any]) -> Any:
+    def both(self: Any, values: Mapping[str, Any], *stream: Any) -> Any:
         copies = {name: Tensor(np.array(value.array)) if isinstance(value, Tensor) else value for name, value in values.items()}
         block = self.block
         signature = signature_of(block.compute, copies, block.declared, block.functions, block.constants)
         arrays = {name: value.array for name, value in copies.items() if isinstance(value, Tensor)}
         sizes = block.kernel_for(signature).sizes({n: a.shape for n, a in arrays.items()}, {n: v for n, v in copies.items() if n not in arrays})
         terms = sizes.work // max(1, sum(int(np.prod(shape)) for shape in sizes.results)) + 1
-        on_cpu, there = block(copies), original(self, values)
+        on_cpu, there = block(copies), original(self, values, *stream)
         types = {array.dtype.name for array in arrays.values()}
         coarsest = next((name for name in ("bfloat16", "float16", "float32") if name in types), "float64")
         agree(_plain(there), _plain(on_cpu), terms, coarsest)

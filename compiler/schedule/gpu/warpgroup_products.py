@@ -5,15 +5,15 @@ blocks stay: each takes one tile after the other, so that copies for the next be
 The way of working is the warp-specialised one of NVIDIA's CUTLASS (persistent, ping stages by mbarriers); what is multiplied, its layouts
 and all that follows come from the field."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import frozen
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce, Scan, dtype_of
-from compiler.hir.gpu import GridIndex, SharedAlloc, SyncThreads, WarpIndex
+from compiler.hir.core import Contract, Pack2, Reduce, Scan, Take, dtype_of
+from compiler.hir.gpu import FenceAsync, GridIndex, SharedAlloc, SyncThreads, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierArrive,
@@ -21,7 +21,10 @@ from compiler.hir.hopper import (
     BarrierInit,
     BarrierMake,
     BarrierWait,
+    BulkCommit,
     BulkLoad,
+    BulkStore,
+    BulkWait,
     SetMaxRegisters,
     WarpgroupCommit,
     WarpgroupFence,
@@ -31,6 +34,7 @@ from compiler.hir.hopper import (
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
+from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import Facts
@@ -44,7 +48,10 @@ GROUPS = 2
 """Warpgroups that multiply; one more copies."""
 SWIZZLED = 128
 """Bytes of a row of a box."""
+BUFFERS = 2
+"""Of each warpgroup, for results on their way out."""
 SHARED_BYTES = 225 * 1024
+RESULT_BYTES = GROUPS * BUFFERS * ROWS * SWIZZLED
 STAGES = 6
 BAND = 16
 """Tiles along the rows that are taken together, so that what they read stays in the L2 cache."""
@@ -121,7 +128,7 @@ def warpgroup_product(field: HirFunction, facts: Facts) -> WarpgroupProduct | No
         return None
     columns = _columns(facts.about(field.axes[a.axis]), facts.about(field.axes[b.axis]), facts.processors)
     stage = (ROWS * GROUPS + columns) * SWIZZLED
-    return WarpgroupProduct(target, a, b, product.k[0], columns, min(STAGES, SHARED_BYTES // stage), facts.processors)
+    return WarpgroupProduct(target, a, b, product.k[0], columns, min(STAGES, (SHARED_BYTES - RESULT_BYTES) // stage), facts.processors)
 
 
 def _is_first(field: HirFunction, one: Side, other: Side) -> bool:
@@ -178,6 +185,9 @@ class WarpgroupDistributing(Distributing):
         plans = [AxisPlan(axis, "block") for axis in (*batch, *axes)] + [AxisPlan(product.sum)]
         super().__init__(field, Table(plans, block=(WARPGROUP * (GROUPS + 1),)))
         self.product, self.batch = product, batch
+        self.team = Affine()
+        self.digits = ("", "", "")
+        """Axes of the sums: neighbouring columns, groups of 8 of them, rows 8 apart."""
 
     def idle(self, axes: Iterable[str]) -> list[int]:
         """Every thread that multiplies has elements of its own."""
@@ -214,9 +224,13 @@ class WarpgroupDistributing(Distributing):
             with copying.when(first) as one:
                 self.tiles(one, region, block, rounds, counts, lambda inner, number: self.copied(inner, number, steps, ring))
             multiplying.emit(SetMaxRegisters(direction="inc", registers=MULTIPLYING_REGISTERS))
+            place = Affine.of(thread.name)
+            self.leader = multiplying.op("eq", multiplying.index(place - place.floordiv(WARPGROUP) * WARPGROUP), multiplying.index(0))
             self.tiles(
-                multiplying, region, block, rounds, counts, lambda inner, number: self.multiplied(inner, number, steps, ring, thread, group)
+                multiplying, region, block, rounds, counts, lambda inner, number: self.multiplied(inner, number, steps, ring, group)
             )
+            with multiplying.when(self.leader) as last:
+                last.emit(BulkWait(count=0, read=True))
 
     def tiles(
         self, b: Builder, region: Region, block: Value, rounds: Value, counts: Sequence[Value], work: Callable[[Region, Value], None]
@@ -281,7 +295,7 @@ class WarpgroupDistributing(Distributing):
 
     # ---- multiplying ----
 
-    def multiplied(self, region: Region, number: Value, steps: Value, ring: "_Ring", thread: Value, group: Sequence[Target]) -> None:
+    def multiplied(self, region: Region, number: Value, steps: Value, ring: "_Ring", group: Sequence[Target]) -> None:
         b, product = region.builder, self.product
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
         half = self.out.axis("row0", 2)
@@ -289,7 +303,7 @@ class WarpgroupDistributing(Distributing):
         lane = b.emit(WarpIndex(operator="lane")).result
         who = Affine.of(warp.name)
         team = who.floordiv(4) + -1
-        leader = b.op("eq", b.index(Affine.of(thread.name) - Affine.of(thread.name).floordiv(WARPGROUP) * WARPGROUP), b.index(0))
+        leader = self.leader
         sums = Tile(product.target.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
         zero = b.const(0.0 if product.target.to == "f32" else 0, sums)
         done = b.mul(number, steps)
@@ -332,7 +346,96 @@ class WarpgroupDistributing(Distributing):
             region.forms[side.axis] = region.starts[side.axis] + within
             if not _divides(extent, self.field.axes[side.axis]):
                 region.masks[side.axis] = self.field.axes[side.axis]
+        self.team, self.digits = team, (pair, eight, half)
         self.produce(group, region, {})
+
+    # ---- storing ----
+
+    def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
+        if isinstance(target, Store) and self.is_boxed(target):
+            self.stored(target, region)
+        else:
+            super().finish_target(target, region, result, begun)
+
+    def is_boxed(self, store: Store) -> bool:
+        """Whether bulk copies write the result's tile: numbers of 16 bits (wider ones fill whole sectors from registers), contiguous along
+        the columns, at places that boxes can have."""
+        product = self.product
+        mem = store.mem.type
+        assert isinstance(mem, Mem)
+        unit = 16 // bytes_of(mem.dtype)
+        strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
+        if mem.dtype not in ("f16", "bf16") or mem.align < 16 or not 2 <= mem.rank <= 5:
+            return False
+        if store.where is not None or store.mem.source is not None:
+            return False
+        if (mem.strides is not None and mem.strides[-1].value != 1) or any(not _divides(unit, form) for form in strides):
+            return False
+        rows = [form for form in store.index if product.a.axis in form.names]
+        columns = [form for form in store.index if product.b.axis in form.names]
+        plain = all(form.coefficient(axis) == 1 for forms, axis in ((rows, product.a.axis), (columns, product.b.axis)) for form in forms)
+        return plain and len(rows) == len(columns) == 1 and columns[0] is store.index[-1] and rows[0] is not columns[0]
+
+    def stored(self, store: Store, region: Region) -> None:
+        """The tile through shared memory, 128 bytes of each row at a time, in two buffers for each warpgroup: while one is copied out
+        the other fills."""
+        b, product = region.builder, self.product
+        mem = store.mem.type
+        assert isinstance(mem, Mem)
+        wide = SWIZZLED // bytes_of(mem.dtype)
+        assert self.body is not None
+        key = ("result", mem.dtype)
+        if key not in self.memories:
+            type = Mem(mem.dtype, (GROUPS, BUFFERS, ROWS, wide), space=Space.SHARED, align=1024, swizzle="128B")
+            self.memories[key] = self.body.emit(SharedAlloc(type=type), "result").result
+        buffers = self.memories[key]
+        value = self.value(store.value, region)
+        target = region.find(store.mem)
+        assert target is not None
+        pair, eight, half = self.digits
+        packed = b.emit(Pack2(value=value, over=pair)).result
+        lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
+        warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
+        row = (warp - warp.floordiv(4) * 4) * 16 + lane - lane.floordiv(16) * 16
+        for part in range(product.columns // wide):
+            buffer = Affine.of(part % BUFFERS)
+            with b.when(self.leader) as one:
+                one.emit(BulkWait(count=BUFFERS - 1, read=True))
+            self.meet(b)
+            for group in range(0, wide, 16):
+                first = (part * wide + group) // 8
+                words = [_taken(b, packed, {eight: first + n // 2, half: n % 2}) for n in range(4)]
+                column = lane.floordiv(16) * 8 + group
+                b.emit(StoreMatrix(mem=buffers, index=(self.team, buffer, row, column), values=tuple(words)))
+            b.emit(FenceAsync())
+            self.meet(b)
+            place = region.inside(b, ())
+            place.forms[product.a.axis] = region.starts[product.a.axis] + self.team * ROWS
+            place.forms[product.b.axis] = region.starts[product.b.axis] + part * wide
+            box = tuple(ROWS if product.a.axis in form.names else wide if product.b.axis in form.names else 1 for form in store.index)
+            with b.when(self.leader) as one:
+                one.emit(
+                    BulkStore(
+                        shared=buffers,
+                        shared_index=(self.team, buffer, Affine(), Affine()),
+                        tensor=target,
+                        tensor_index=tuple(self.form(form, place) for form in store.index),
+                        box=box,
+                    )
+                )
+                one.emit(BulkCommit())
+
+    def meet(self, b: Builder) -> None:
+        """The threads of this warpgroup wait for each other."""
+        with b.branch(b.op("eq", b.index(self.team), b.index(0))) as (first, other, _):
+            first.emit(SyncThreads(id=1, count=WARPGROUP))
+            other.emit(SyncThreads(id=2, count=WARPGROUP))
+
+
+def _taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:
+    for axis, place in places.items():
+        value = b.emit(Take(value=value, axis=axis, at=Affine.of(place))).result
+    return value
 
 
 def _view(side: Side, stage: Affine, own: Affine, part: int) -> tuple[Affine, ...]:
