@@ -10,6 +10,8 @@ from attrs import Factory, define, frozen
 
 from compiler.analysis.work import Work
 from compiler.costs import MEASURED_RUNS, History, work_at
+from compiler.device_faults import DeviceTrouble, diagnostic
+from compiler.diagnostics import ZyntaxError
 from compiler.explain import Candidate, Decision, Explain
 from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.places import Block, Place, Places
@@ -18,6 +20,9 @@ from runtime.device import CPU, Device
 from runtime.tensor import Tensor
 
 WORK_REMEMBERED = 256
+
+UNABLE = frozenset({"0109", "0502", "0503", "0504", "0804"})
+"""What a GPU may say of a block that the CPU runs all the same: not supported there, over its limits, not enough memory."""
 
 
 @frozen
@@ -41,6 +46,7 @@ class HeterogeneousBlock:
     _work: dict[Any, Work] = Factory(dict)
     _histories: dict[tuple[BuiltKernel, Device], History] = Factory(dict)
     _compiled: set[tuple[BuiltKernel, Device]] = Factory(set)
+    _unable: set[tuple[BuiltKernel, Device]] = Factory(set)
     _lock: threading.Lock = Factory(threading.Lock)
 
     def for_values(self, values: Mapping[str, Any]) -> Block:
@@ -64,6 +70,8 @@ class HeterogeneousBlock:
         work = self._work_of(kernel, given)
         candidates, estimates = [], []
         for device in devices:
+            if (kernel, device) in self._unable:
+                continue
             place = self.places.at(device)
             estimates.append(self.places.rates(device).running(work))
             candidates.append(self._candidate(place, given, kernel, work, estimates[-1]))
@@ -103,6 +111,23 @@ class HeterogeneousBlock:
         return self._histories.setdefault((kernel, device), History())
 
     def run(self, choice: Choice, place: Place, values: Mapping[str, Any]) -> Any:
+        """The run; where a GPU turns out to be unable to, on the CPU instead. Inputs of a run that fails are as before."""
+        try:
+            return self._measured(choice, place, values)
+        except DeviceTrouble as trouble:
+            error = ZyntaxError(diagnostic(trouble, self.block.compute.span))
+        except ZyntaxError as refusal:
+            error = refusal
+        if place.device == CPU or not all(found.code in UNABLE for found in error.diagnostics):
+            raise error
+        if all(found.code != "0804" for found in error.diagnostics):
+            self._unable.add((choice.kernel, place.device))
+        if self.explain is not None:
+            why = f"since {place.device} can't: {error.diagnostics[0].message}"
+            self.explain(Decision.of(self.block.compute, values, (), CPU, why))
+        return self.block(values)
+
+    def _measured(self, choice: Choice, place: Place, values: Mapping[str, Any]) -> Any:
         """The run, measured as long as there are few measured ones; the first, which compiles, is not."""
         key = (choice.kernel, place.device)
         run = place.block(self.block)

@@ -2,6 +2,7 @@
 compiled for it."""
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -133,7 +134,7 @@ class Places:
     _found: dict[Device, Place] = Factory(dict)
     _rates: dict[Device, Rates] = Factory(dict)
 
-    @property
+    @cached_property
     def present(self) -> tuple[Device, ...]:
         """The devices to choose from, the CPU first."""
         return present_devices()
