@@ -300,7 +300,7 @@ class Placing:
                 count = len(result[target])
                 inside[target] = loop.carried[position : position + count]
                 position += count
-            behind = [running.step(self, scan, value, inner) for scan, value in zip(scans, loop.carried[position:], strict=True)]
+            behind = [self.scan_step(scan, value, inner) for scan, value in zip(scans, loop.carried[position:], strict=True)]
             after = self.produce(group, inner, inside)
             if carried:
                 body.yield_(*[value for target in carrying for value in after[target]], *behind)
@@ -310,6 +310,10 @@ class Placing:
             result[target] = loop.results[position : position + count]
             position += count
         return loop.results[position:]
+
+    def scan_step(self, scan: Scan, before: Value, region: Region) -> Value:
+        """The scan's tile, noted in the region, and the running value behind it, where `before` stands before it."""
+        return running.step(self, scan, before, region)
 
     def chunked_loop(
         self,
@@ -505,11 +509,15 @@ class Placing:
         conditions = [] if where is None else [self.value(where, region)]
         for axis in dict.fromkeys(axes):
             if axis in region.masks:
-                conditions.append(b.inbounds(region.forms[axis], region.masks[axis]))
+                conditions.append(self.inside(axis, region))
         result: Value | None = None
         for condition in conditions:
             result = condition if result is None else b.op("and", result, condition)
         return result
+
+    def inside(self, axis: str, region: Region) -> Value:
+        """The condition under which a place along a ragged axis exists."""
+        return region.builder.inbounds(region.forms[axis], region.masks[axis])
 
     def masked(self, value: Value, number: float, axes: Iterable[str], region: Region) -> Value:
         where = self.mask(region, [a for a in axes if a in region.masks], None)

@@ -21,7 +21,8 @@ NARROW = 2
 class AxisPlan:
     """`place` of the loop over the axis's outer digit ("thread", "time", or "block" of a grid); `registers` and `lanes` are the extents
     of its tile digits, 1 for none. On a GPU `threads` of the block stand side by side along the axis, in dimension `dim` of the
-    block (0: neighbours are lanes of a warp): `j = tile*j0 + threads*lanes*j1 + lanes*thread + simd`."""
+    block (0: neighbours are lanes of a warp): `j = tile*j0 + threads*lanes*j1 + lanes*thread + simd`. Where order matters, `warps` of
+    such runs of threads and registers lie one behind the other in a tile."""
 
     axis: str
     place: str = "time"
@@ -31,10 +32,16 @@ class AxisPlan:
     """Tells the register digits of two plans of one axis apart."""
     threads: int = 1
     dim: int = 0
+    warps: int = 1
 
     @property
     def tile(self) -> int:
         """Elements of the axis that one iteration of its loop covers."""
+        return self.run * self.warps
+
+    @property
+    def run(self) -> int:
+        """Elements that lie together before those of the next warp."""
         return self.registers * self.lanes * self.threads
 
     def narrowed(self) -> "AxisPlan":
@@ -69,6 +76,8 @@ class AxisPlan:
         words = [f"{self.axis}: {self.place}"]
         if self.threads > 1:
             words.append(f"threads {self.threads} along {'xyz'[self.dim]}")
+        if self.warps > 1:
+            words.append(f"warps {self.warps}")
         if self.registers > 1:
             words.append(f"registers {self.registers}")
         if self.lanes > 1:

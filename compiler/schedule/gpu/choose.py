@@ -8,6 +8,8 @@ from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
+from compiler.schedule.gpu.scans import ScanDistributing, scan_plan
+from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing, warpgroup_product
 from compiler.schedule.launches import Launches
@@ -26,6 +28,18 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
                 return evolve(launches_of_blocks(WarpgroupDistributing(known, product).run()), units=units)
             except NotPlaceable:
                 pass
+        scan = scan_plan(known, about)
+        if scan is not None:
+            try:
+                return evolve(launches_of_blocks(ScanDistributing(known, scan).run()), words=scan.table.reasons, units=units)
+            except NotPlaceable:
+                pass
+        try:
+            mapped = map_launches(known, about)
+        except NotPlaceable:
+            mapped = None
+        if mapped is not None:
+            return evolve(mapped, units=units)
         table = block_table(known, about)
         if table is not None:
             try:

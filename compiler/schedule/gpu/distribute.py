@@ -27,7 +27,7 @@ from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_o
 from compiler.schedule.launches import Launch, Launches
 from compiler.schedule.place import NotPlaceable, Placing, Region, Target
 from compiler.schedule.stages import Around, Group, Start, stages_of
-from compiler.schedule.table import AxisPlan, Table
+from compiler.schedule.table import SIMD, AxisPlan, Table
 
 CHUNKS = 528
 """Blocks that share a whole reduction, at most: four for each multiprocessor of a large GPU."""
@@ -68,6 +68,7 @@ class Distributing(Placing):
             total = b.mul(total, count)
         with self.blocks(total, region, [plan.axis for plan in plans]) as (inner, place):
             body = inner.builder
+            place = self.turn(body, place)
             for plan, count in reversed(list(zip(plans[1:], counts[1:], strict=True))):
                 self.enter(plan, Affine.of(body.op("rem", place, count, name=f"{plan.axis}0").name), inner)
                 place = body.op("div", place, count)
@@ -77,6 +78,10 @@ class Distributing(Placing):
     def blocks(self, count: Value, region: Region, axes: Iterable[str]) -> "_Blocks":
         """`with self.blocks(...) as (inner, number):` a loop of `count` blocks; the body is what each thread does."""
         return _Blocks(self, count, region, axes)
+
+    def turn(self, b: Builder, number: Value) -> Value:
+        """Which part of the work is the block's, of this number in the grid."""
+        return number
 
     def stand(self, b: Builder) -> None:
         """The thread's place in its block."""
@@ -115,6 +120,14 @@ class Distributing(Placing):
             end = region.inside(no, axes)
             end.masks.update({axis: self.field.axes[axis] for axis in axes})
             self.produce(group, end, {})
+
+    def inside(self, axis: str, region: Region) -> Value:
+        """As in all tiles; where the lanes of a vector are inside or outside together, one condition for all of them."""
+        form, below = region.forms[axis], region.masks[axis]
+        lanes = self.out.function.axes[SIMD].value if SIMD in form.names else None
+        if lanes is not None and form.without(SIMD).divisor % lanes == 0 and below.divisor % lanes == 0:
+            form = form.without(SIMD)
+        return region.builder.inbounds(form, below)
 
     def idle(self, axes: Iterable[str]) -> list[int]:
         """Dimensions of the block along which nothing with these axes varies."""

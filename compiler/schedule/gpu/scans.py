@@ -1,0 +1,326 @@
+"""Running values on blocks of threads. A tile of the scanned axis is, in order: warps, registers, lanes, and neighbours in one wide
+access; each is scanned by itself and led by what stands before it. Which way tiles follow each other depends on how many scans there
+are beside each other:
+
+* few: every tile is a block, and what stands before it comes by look-back (`look_back.py`): memory is read once and written once;
+* many: a block (or a warp, where they are short) walks along its scan and carries the running value;
+* along the stride of memory: lanes stand along what is contiguous, warps along the scan, and a block walks.
+
+All of them join in an order that depends on sizes alone: floats are the same in every run."""
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from attrs import frozen
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Scan, Take, dtype_of
+from compiler.hir.gpu import Atomic, GridIndex, Shuffle, SyncThreads
+from compiler.hir.identity import identity_of
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem, bytes_of, is_float
+from compiler.schedule.field import axes_contiguous
+from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.look_back import LookBack
+from compiler.schedule.materialise import common_axes
+from compiler.schedule.place import Region, Target
+from compiler.schedule.running import refusal, scans_of
+from compiler.schedule.table import SIMD, AxisPlan, Table
+
+WARP = 32
+WARPS = 8
+WORDS = 64
+"""Registers of a thread, of 32 bits, for the elements of all running values of a field."""
+
+ACCESS = 16
+"""Bytes of the widest access."""
+
+MOST_LANES = 8
+
+MANY_SCANS = 2
+"""Scans beside each other, for each multiprocessor, that keep a GPU at work without tiles of their own."""
+
+ROWS = 8
+"""Registers along a scan that isn't along contiguous memory."""
+
+CLEARING = 256
+"""Threads of a block that clears."""
+
+
+@frozen
+class ScanPlan:
+    """`look_back`: each tile is a block, there may be several of a scan; else a block walks along its scan."""
+
+    axis: str
+    table: Table
+    look_back: bool
+
+
+def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
+    """How the scans of a field go to blocks; None where there are none, or not of a kind that this file knows."""
+    scans = scans_of(field)
+    if not scans or refusal(field):
+        return None
+    (axis,) = scans[0].over
+    others = [one for one in common_axes(field) if one != axis]
+    if {axis, *others} != set(field.axes) or any(_is_ordered(scan) for scan in scans):
+        return None
+    contiguous = set(axes_contiguous(field))
+    length = facts.about(field.axes[axis])
+    beside = prod(facts.about(field.axes[one]) for one in others)
+    columns = [one for one in others if one in contiguous]
+    if columns and axis not in contiguous:
+        return _down(axis, others, columns[-1], length)
+    lanes, registers = _shape(field, scans, length)
+    run = WARP * lanes * registers
+    warps = WARPS
+    while warps > 1 and warps * run >= 2 * length:
+        warps //= 2
+    known = set(field.axes[axis].names) <= dict(facts.magnitudes).keys()
+    one_tile = known and length <= warps * run
+    if not others or (beside < MANY_SCANS * facts.processors and not one_tile):
+        plans = [AxisPlan(one, "block") for one in others]
+        plans.append(AxisPlan(axis, "block", registers, lanes, threads=WARP, warps=warps))
+        how = "one tile holds it" if one_tile else "tiles are blocks, and look back for what stands before them"
+        reasons = [f"{axis} is scanned by {warps * WARP} threads, {registers * lanes} elements each: {how}"]
+        return ScanPlan(axis, Table(plans, reasons, (WARP, warps)), look_back=not one_tile)
+    if length <= run:
+        warps = 1
+    plans = [AxisPlan(one, "block") for one in others[:-1]]
+    rows = WARPS // warps if warps == 1 else 1
+    plans.append(AxisPlan(others[-1], "block", threads=rows, dim=1))
+    plans.append(AxisPlan(axis, "time", registers, lanes, threads=WARP, warps=warps))
+    who = "a warp" if warps == 1 else f"a block of {warps} warps"
+    return ScanPlan(axis, Table(plans, [f"{who} walks along each scan of {axis}"], (WARP, max(warps, rows))), look_back=False)
+
+
+def _down(axis: str, others: Sequence[str], columns: str, length: int) -> ScanPlan:
+    """Lanes along contiguous memory, warps and registers along the scan."""
+    warps = WARPS
+    while warps > 1 and warps * ROWS >= 2 * length:
+        warps //= 2
+    plans = [AxisPlan(one, "block") for one in others if one != columns]
+    plans.append(AxisPlan(columns, "block", threads=WARP))
+    plans.append(AxisPlan(axis, "time", ROWS, warps=warps))
+    reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it; {warps} warps walk along {axis}"]
+    return ScanPlan(axis, Table(plans, reasons, (WARP, warps)), look_back=False)
+
+
+def _is_ordered(scan: Scan) -> bool:
+    """Whether floats must be joined one after the other."""
+    return is_float(dtype_of(scan.value)) and scan.monoid in ("add", "mul") and "reassoc" not in scan.flags
+
+
+def _shape(field: HirFunction, scans: Sequence[Scan], length: int) -> tuple[int, int]:
+    """Neighbours of an access, and registers of a thread, for a scan of about this length."""
+    widths = [bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load | Store)]
+    lanes = min(MOST_LANES, max(1, ACCESS // max(widths, default=4)))
+    words = sum(max(1, bytes_of(dtype_of(scan.value)) // 4) for scan in scans)
+    registers = max(1, WORDS // (words * lanes))
+    while registers > 1 and WARP * lanes * registers >= 2 * length:
+        registers //= 2
+    return lanes, registers
+
+
+class ScanDistributing(Distributing):
+    """Builds the launches of such a field."""
+
+    def __init__(self, field: HirFunction, plan: ScanPlan) -> None:
+        super().__init__(field, plan.table)
+        self.scan_plan = plan
+        self.others = [one.axis for one in plan.table.plans if one.axis != plan.axis]
+        self.known: dict[Scan, LookBack] = {}
+        self.ticket: Value | None = None
+        self.tile = Affine()
+        """Number of the block's tile, along its scan."""
+
+    # ---- blocks and threads ----
+
+    def idle(self, axes: Iterable[str]) -> list[int]:
+        """Every thread has elements of its own."""
+        return []
+
+    def enter(self, plan: AxisPlan, loop: Affine, region: Region) -> None:
+        super().enter(plan, loop, region)
+        if plan.warps > 1:
+            region.forms[plan.axis] += Affine.of(self.threads[1].name) * plan.run
+        if plan.axis == self.scan_plan.axis:
+            self.tile = loop
+
+    def loop_over(
+        self, axis: str, group: Sequence[Target], region: Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
+    ) -> None:
+        if region.parent is None:
+            self.shared_out(group, region)
+        else:
+            super().loop_over(axis, group, region, result, state)
+
+    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+        if self.scan_plan.look_back:
+            self.nothing_known(region)
+        super().shared_out(group, region)
+
+    def nothing_known(self, region: Region) -> None:
+        """The launch that clears what tiles tell each other."""
+        b, axis = region.builder, self.scan_plan.axis
+        tiles = self.field.axes[axis].ceildiv(self.table[axis].tile)
+        extents = [self.field.axes[one] for one in self.others]
+        self.ticket = b.alloc(Mem("i64", (1,), align=64), "ticket")
+        self.known = {scan: LookBack.made(b, scan.monoid, dtype_of(scan.value), extents, tiles) for scan in self.scans}
+        counts = [b.op("max", b.index(extent), b.const(0, "index")) for extent in (*extents, tiles)]
+        total = counts[0]
+        for count in counts[1:]:
+            total = b.mul(total, count)
+        width = b.const(CLEARING, "index")
+        blocks = b.op("div", b.add(total, b.const(CLEARING - 1, "index")), width)
+        with b.loop("block", 0, blocks.name, place="block", threads=CLEARING) as (body, loop):
+            self.threads = []
+            self.body = body
+            thread = _thread(body)
+            number = body.index(Affine.of(loop.variable.name) * CLEARING + thread.name)
+            with body.when(body.op("eq", number, body.const(0, "index"))) as first:
+                first.store(self.ticket, first.const(0, "i64"), [0])
+            with body.when(body.op("lt", number, total)) as inner:
+                places: list[Value] = []
+                for count in reversed(counts[1:]):
+                    places.insert(0, inner.op("rem", number, count))
+                    number = inner.op("div", number, count)
+                around = [place.name for place in (number, *places)]
+                for look_back in self.known.values():
+                    look_back.clear(inner, around[:-1], (number, *places)[-1])
+
+    def turn(self, b: Builder, number: Value) -> Value:
+        """Tiles in the order in which blocks begin: those that a block waits for have begun before it."""
+        if self.ticket is None:
+            return number
+        thread = _thread(b)
+        box = self.shared_memory("turn", "i64", (1,))
+        with b.when(b.op("eq", thread, b.const(0, "index"))) as first:
+            taken = first.emit(Atomic(operation="add", mem=self.ticket, index=(Affine(),), value=first.const(1, "i64"))).result
+            first.store(box, taken, [0])
+        b.emit(SyncThreads())
+        return b.cast(b.load(box, [0]), "index")
+
+    # ---- running values ----
+
+    def make(self, op: Instruction, value: Value, region: Region) -> Value:
+        """With a tile a block, a running value is made where it is read."""
+        if isinstance(op, Scan):
+            self.scanned(op, None, region)
+            return region.made[value]
+        return super().make(op, value, region)
+
+    def scan_step(self, scan: Scan, before: Value, region: Region) -> Value:
+        return self.scanned(scan, before, region)
+
+    def scanned(self, scan: Scan, before: Value | None, region: Region) -> Value:
+        """The tile's running values, noted in the region, and what stands behind the tile; `before` None: nothing, or what look-back
+        finds."""
+        b, axis = region.builder, self.scan_plan.axis
+        plan = self.table[axis]
+        (number,) = identity_of(scan.monoid, [dtype_of(scan.value)])
+        nothing = b.const(number, dtype_of(scan.value))
+        value = self.masked(self.value(scan.value, region), number, [axis], region)
+        joined = _Joining(b, scan)
+        rows = next((name for name, _, _ in plan.digits() if name != SIMD), None)
+        within, total = joined.along(SIMD, value, plan.lanes) if plan.lanes > 1 else (None, value)
+        lead: Value | None = None
+        if plan.threads > 1:
+            lead, total = joined.over_lanes(total, self.threads[plan.dim], nothing)
+        if rows is not None:
+            above, total = joined.exclusive(rows, total, plan.registers)
+            lead = above if lead is None else joined(above, lead)
+        start = before
+        if plan.warps > 1:
+            first, total = self.over_warps(joined, scan, total, nothing)
+            start = first if start is None else joined(start, first)
+        if self.known:
+            found = self.found(self.known[scan], total, region)
+            start = found if start is None else joined(found, start)
+        if start is not None:
+            lead = start if lead is None else joined(start, lead)
+        own = within if within is not None else None if scan.exclusive else value
+        made = own if lead is None else lead if own is None else joined(lead, own)
+        assert made is not None, "a tile of one element with nothing before it"
+        region.made[scan.result] = made
+        return total if before is None else joined(before, total)
+
+    def over_warps(self, joined: "_Joining", scan: Scan, total: Value, nothing: Value) -> tuple[Value, Value]:
+        """What the warps before this one make, and what all make."""
+        b, dtype = joined.b, dtype_of(scan.value)
+        plan = self.table[self.scan_plan.axis]
+        lane, warp = self.threads
+        one = plan.threads > 1
+        memory = self.shared_memory("warps", dtype, (plan.warps,) if one else (plan.warps, WARP))
+        place = [] if one else [lane.name]
+        b.store(memory, total, [warp.name, *place], b.op("eq", lane, b.const(0, "index")) if one else None)
+        b.emit(SyncThreads())
+        found, passed = nothing, b.load(memory, [0, *place])
+        for number in range(1, plan.warps):
+            found = b.select(b.op("eq", warp, b.const(number, "index")), passed, found)
+            passed = joined(passed, b.load(memory, [number, *place]))
+        b.emit(SyncThreads())
+        return found, passed
+
+    def found(self, look_back: LookBack, total: Value, region: Region) -> Value:
+        """What stands before the block's tile: its first warp looks, all get it."""
+        b = region.builder
+        lane, warp = self.threads
+        box = self.shared_memory("found", look_back.dtype, (1,))
+        with b.when(b.op("eq", warp, b.const(0, "index"))) as first:
+            around = [first.index(region.forms[one]).name for one in self.others]
+            found = look_back.before(first, around, first.index(self.tile), total, lane)
+            first.store(box, found, [0], first.op("eq", lane, first.const(0, "index")))
+        b.emit(SyncThreads())
+        value = b.load(box, [0])
+        b.emit(SyncThreads())
+        return value
+
+
+def _thread(b: Builder) -> Value:
+    """The thread's number in its block."""
+    return b.emit(GridIndex(operator="thread_idx", dim="x")).result
+
+
+@frozen
+class _Joining:
+    """Elements of a scan's monoid joined, the earlier on the left."""
+
+    b: Builder
+    scan: Scan
+
+    def __call__(self, left: Value, right: Value) -> Value:
+        flags = self.scan.flags if is_float(dtype_of(left)) else ()
+        return self.b.op(self.scan.monoid, left, right, flags=flags)
+
+    def along(self, axis: str, value: Value, extent: int) -> tuple[Value, Value]:
+        """The scan along an axis of registers, and the total."""
+        through = self._scanned(axis, value, exclusive=False)
+        total = self.b.emit(Take(value=through, axis=axis, at=extent - 1)).result
+        return (self._scanned(axis, value, exclusive=True) if self.scan.exclusive else through), total
+
+    def exclusive(self, axis: str, value: Value, extent: int) -> tuple[Value, Value]:
+        """What stands before each register along an axis, and the total."""
+        before = self._scanned(axis, value, exclusive=True)
+        last = [self.b.emit(Take(value=one, axis=axis, at=extent - 1)).result for one in (before, value)]
+        return before, self(*last)
+
+    def over_lanes(self, value: Value, lane: Value, nothing: Value) -> tuple[Value, Value]:
+        """What the lanes before this one make, and what all make."""
+        b, distance = self.b, 1
+        while distance < WARP:
+            there = b.op("ge", lane, b.const(distance, "index"))
+            value = b.select(there, self(self._lane("up", value, distance), value), value)
+            distance *= 2
+        first = b.op("eq", lane, b.const(0, "index"))
+        return b.select(first, nothing, self._lane("up", value, 1)), self._lane("idx", value, WARP - 1)
+
+    def _lane(self, mode: str, value: Value, lane: int) -> Value:
+        return self.b.emit(Shuffle(mode=mode, value=value, lane=self.b.const(lane, "i32"))).result
+
+    def _scanned(self, axis: str, value: Value, exclusive: bool) -> Value:
+        return self.b.scan(self.scan.monoid, value, axis, exclusive=exclusive, flags=self.scan.flags)
