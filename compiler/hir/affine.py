@@ -4,6 +4,7 @@ A symbol is a name: of an axis, a loop variable, a size, or any other value of t
 also be the floor of an affine form divided by a positive constant, which is what ceilings and `0..H/2` need."""
 
 from collections.abc import Callable, Iterator, Mapping
+from math import gcd
 from typing import Union
 
 from attrs import field, frozen
@@ -86,6 +87,11 @@ class Affine:
     def value(self) -> int | None:
         """The number, when there is no symbol."""
         return None if self.terms else self.constant
+
+    @property
+    def divisor(self) -> int:
+        """The largest number that divides the form whatever its symbols are; 0 for the form 0, which everything divides."""
+        return gcd(self.constant, *(coefficient for _, coefficient in self.terms))
 
     @property
     def names(self) -> tuple[str, ...]:

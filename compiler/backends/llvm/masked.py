@@ -21,17 +21,18 @@ def is_guarded(frame: Frame, index: Sequence[Affine]) -> bool:
     return any(True for _ in guards_of(frame, index))
 
 
-def load_where(w: FunctionWriter, pointer: Value, mask: Value | None, dtype: str, pad: Value, notes: str = "") -> Value:
-    """The element at an address, `pad` where the mask is false."""
-    align = bytes_of(dtype)
+def load_where(w: FunctionWriter, pointer: Value, mask: Value | None, dtype: str, pad: Value, notes: str = "", align: int = 0) -> Value:
+    """The element at an address, `pad` where the mask is false; where `pad` is a vector, as many elements side by side, whose first
+    is at a multiple of `align` bytes."""
+    type, align = memory_type(dtype, pad.type.lanes), align or bytes_of(dtype)
     if mask is None:
-        return from_memory(w, w.load(memory_type(dtype), pointer, align, notes), dtype)
+        return from_memory(w, w.load(type, pointer, align, notes), dtype)
     inside, after = w.label("inside"), w.label("after")
     w.start(w.label("mask"))
     before = w.block
     w.branch_if(mask, inside, after)
     w.start(inside)
-    found = from_memory(w, w.load(memory_type(dtype), pointer, align, notes), dtype)
+    found = from_memory(w, w.load(type, pointer, align, notes), dtype)
     end = w.block
     w.start(after)
     return w.phi(found.type, [(found, end), (pad, before)])

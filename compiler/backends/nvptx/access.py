@@ -1,11 +1,10 @@
 """Memory on a GPU: addresses from affine indices, loads and stores, shared memory, tables of constants, scratch memory."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from math import gcd
+from contextlib import contextmanager, nullcontext
 
-from compiler.backends.llvm.arithmetic import from_memory, to_memory
-from compiler.backends.llvm.bundle import Bundle, points, static_axes, unsupported
+from compiler.backends.llvm.arithmetic import to_memory
+from compiler.backends.llvm.bundle import Bundle, is_simd, points, static_axes, unsupported
 from compiler.backends.llvm.checks import all_hold
 from compiler.backends.llvm.frame import Memory
 from compiler.backends.llvm.indexing import strides_of
@@ -15,6 +14,7 @@ from compiler.backends.llvm.writer import Value, constant, poison
 from compiler.backends.nvptx.frame import ALL_LANES, Frame
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
+from compiler.hir.alignment import alignment, steps_by_one
 from compiler.hir.instruction import Value as HirValue
 from compiler.hir.memory import Alloc, GlobalRef, Load, Store
 from compiler.hir.types import Mem, Space, Tile, bytes_of
@@ -121,24 +121,19 @@ def together(frame: Frame, index: Sequence[Affine], make: Callable[[], list[Valu
 # ---- loads and stores ----------------------------------------------------------------------------------------------------
 
 
-def _vector_align(frame: Frame, mem: Mem, index: Sequence[Affine], simd: str, lanes: int, point: Point) -> int | None:
+def _vector_align(mem: Mem, index: Sequence[Affine], simd: str, lanes: int, point: Point) -> int | None:
     """Bytes that the address of a whole vector is a multiple of; None when its lanes don't lie side by side."""
-    if mem.swizzle is not None or index[-1].coefficient(simd) != 1 or any(simd in form.names for form in index[:-1]):
+    if not steps_by_one(mem, index, simd):
         return None
-    strides = strides_of(frame, mem)
-    if strides[-1].number != 1:
-        return None
-    size = bytes_of(mem.dtype)
-    known = mem.align or size
-    for form, stride in zip(index, strides, strict=True):
-        rest = form.without(simd)
-        step = size * (stride.number if stride.number is not None else 1)
-        constants = [rest.constant + sum(rest.coefficient(name) * at for name, at in point.items() if name != simd)]
-        known = gcd(known, step * constants[0])
-        for symbol, coefficient in rest.terms:
-            if symbol not in point:
-                known = gcd(known, step * coefficient)
-    return min(known, 16, size * lanes)
+    size = bytes_of(mem.dtype) * lanes
+    known = min(alignment(mem, [form.substitute({**point, simd: 0}) for form in index]), 16, size)
+    return known if mem.swizzle is None or known == size else None
+
+
+def _together(frame: Frame, index: Sequence[Affine], where: HirValue | None, simd: str) -> bool:
+    """Whether an access is allowed in all lanes or in none."""
+    conditions = [guard.condition for guard in guards_of(frame, index)] + ([where.name] if where is not None else [])
+    return all(frame.values[name].simd != simd for name in conditions)
 
 
 def load(frame: Frame, op: Load) -> None:
@@ -160,12 +155,14 @@ def load(frame: Frame, op: Load) -> None:
         if simd is None:
             items.append(one(point))
             continue
+        first = {**point, simd: 0}
         align = None
-        if op.pad is None and mask_of(frame, op.index, {**point, simd: 0}, op.where) is None:
-            align = _vector_align(frame, mem, op.index, simd, lanes, point)
+        if op.pad is None and _together(frame, op.index, op.where, simd):
+            align = _vector_align(mem, op.index, simd, lanes, point)
         if align is not None:
-            address = element_address(frame, op.mem, op.index, {**point, simd: 0})
-            items.append(from_memory(w, w.load(memory_type(mem.dtype, lanes), address, align), mem.dtype))
+            address = element_address(frame, op.mem, op.index, first)
+            mask = mask_of(frame, op.index, first, op.where)
+            items.append(load_where(w, address, mask, mem.dtype, w.splat(pad, lanes), align=align))
             continue
         made = poison(register.with_lanes(lanes))
         for lane in range(lanes):
@@ -183,26 +180,27 @@ def store(frame: Frame, op: Store) -> None:
             extent = frame.function.axes[name].value
             if extent is None:
                 raise unsupported(f"an axis `{name}` without a fixed extent", "schedule the function first", "NVPTX")
-            axes = (*axes, (name, extent))
+            if is_simd(name) and simd is None:
+                simd, lanes = name, extent
+            else:
+                axes = (*axes, (name, extent))
     for point in points(axes):
         align = None
-        if simd is not None and mask_of(frame, op.index, {**point, simd: 0}, op.where) is None:
-            align = _vector_align(frame, mem, op.index, simd, lanes, point)
+        if simd is not None and _together(frame, op.index, op.where, simd):
+            align = _vector_align(mem, op.index, simd, lanes, point)
         if simd is not None and align is not None:
-            address = element_address(frame, op.mem, op.index, {**point, simd: 0})
-            w.store(to_memory(w, bundle.at(point), mem.dtype), address, align)
+            first = {**point, simd: 0}
+            whole = to_memory(w, w.splat(bundle.at(point), lanes), mem.dtype)
+            mask = mask_of(frame, op.index, first, op.where)
+            with w.when(mask) if mask is not None else nullcontext():
+                w.store(whole, element_address(frame, op.mem, op.index, first), align)
             continue
         for lane in range(max(1, lanes)):
             here = point if simd is None else {**point, simd: lane}
             value = to_memory(w, value_at(frame, bundle, here), mem.dtype)
             mask = mask_of(frame, op.index, here, op.where)
-            with w.when(mask if mask is not None else w.true()) if mask is not None else _always():
+            with w.when(mask) if mask is not None else nullcontext():
                 w.store(value, element_address(frame, op.mem, op.index, here), bytes_of(mem.dtype))
-
-
-@contextmanager
-def _always() -> Iterator[None]:
-    yield
 
 
 # ---- memories ------------------------------------------------------------------------------------------------------------

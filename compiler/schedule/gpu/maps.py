@@ -1,0 +1,105 @@
+"""Tables for maps, fields that reduce nothing: each thread has one access of 16 bytes, along the axis in which results are contiguous.
+What is contiguous along another axis is turned: a square of both axes goes through shared memory, read along the one and written
+along the other."""
+
+from collections.abc import Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.alignment import alignment, steps_by_one
+from compiler.hir.core import Contract, Reduce, Scan
+from compiler.hir.memory import Alloc, Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
+from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
+from compiler.schedule.launches import Launches
+from compiler.schedule.materialise import common_axes
+from compiler.schedule.table import AxisPlan, Table
+
+THREADS = 256
+
+SCALAR_SQUARE = 32
+"""Elements of a side of a square where accesses are of one element."""
+
+SHORTEST = 4
+"""Elements along an axis for which its memory order is worth something."""
+
+
+def map_launches(field: HirFunction, facts: Facts) -> Launches | None:
+    """The launches of a map, one; None where something is reduced, or results don't vary along the same axes. Raises `NotPlaceable`."""
+    ops = field.body.body
+    if any(isinstance(op, Reduce | Contract | Scan | Alloc) for op in ops) or not field.axes:
+        return None
+    if set(common_axes(field)) != set(field.axes):
+        return None
+    along = next((axis for op in ops if isinstance(op, Store) and (axis := _along(op, field)) is not None), None)
+    if along is None:
+        return None
+    across = _crossing(field, along, facts)
+    if across is None:
+        return field_launches(field, _rows(field, along, _lanes(field, [along]), facts))
+    return launches_of_blocks(Turning(field, _squares(field, along, across, _lanes(field, [along, across])), along, across).run())
+
+
+def _along(op: Load | Store, field: HirFunction) -> str | None:
+    """The axis along which an access is contiguous."""
+    return next((axis for axis in field.axes if steps_by_one(mem_of(op.mem), op.index, axis)), None)
+
+
+def _crossing(field: HirFunction, along: str, facts: Facts) -> str | None:
+    """The axis along which a load is contiguous that steps further along the results' own axis."""
+    for op in field.body.body:
+        other = _along(op, field) if isinstance(op, Load) else None
+        if other is not None and other != along and crosses(op, along, other):
+            if min(facts.about(field.axes[axis]) for axis in (along, other)) >= SHORTEST:
+                return other
+    return None
+
+
+def _lanes(field: HirFunction, axes: Sequence[str]) -> int:
+    """Elements of the widest access: 16 bytes of the widest elements that lie side by side, where all of these accesses are known to
+    be aligned; else 1."""
+    accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
+    side_by_side = [(op, axis) for op in accesses for axis in axes if steps_by_one(mem_of(op.mem), op.index, axis)]
+    lanes = ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op, _ in side_by_side)
+    for op, axis in side_by_side:
+        mem = mem_of(op.mem)
+        names: dict[str, Affine | str] = {axis: Affine.of(axis) * lanes}
+        aligned = alignment(mem, [form.substitute(names) for form in op.index])
+        if aligned % (lanes * bytes_of(mem.dtype)):
+            return 1
+    return lanes
+
+
+def _rows(field: HirFunction, along: str, lanes: int, facts: Facts) -> Table:
+    """Threads along the contiguous axis, as many as it fills; the rest along the axis next to it."""
+    others = sorted((axis for axis in field.axes if axis != along), key=lambda axis: _step(field, axis), reverse=True)
+    wide = THREADS
+    while others and wide > 1 and (wide // 2) * lanes >= facts.about(field.axes[along]):
+        wide //= 2
+    plans = [AxisPlan(axis, "block") for axis in others]
+    block: tuple[int, ...] = (wide,)
+    if wide < THREADS:
+        plans[-1] = AxisPlan(others[-1], "block", threads=THREADS // wide, dim=1)
+        block = (wide, THREADS // wide)
+    plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide))
+    width = f"{lanes} elements" if lanes > 1 else "an element"
+    return Table(plans, [f"a thread has {width} along {along}, which lie side by side in memory"], block)
+
+
+def _step(field: HirFunction, axis: str) -> int:
+    """In which dimension of the results the axis runs, from the last."""
+    store = next(op for op in field.body.body if isinstance(op, Store))
+    return next((place for place, form in enumerate(reversed(store.index)) if form.coefficient(axis)), 0)
+
+
+def _squares(field: HirFunction, along: str, across: str, lanes: int) -> Table:
+    side = CHUNKS * lanes if lanes > 1 else SCALAR_SQUARE
+    wide = side // lanes
+    high = min(side, THREADS // wide)
+    plans = [AxisPlan(axis, "block") for axis in field.axes if axis not in (along, across)]
+    plans.append(AxisPlan(across, "block", side // high, threads=high, dim=1))
+    plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide))
+    reason = f"{across} is read and {along} written along memory: squares of {side} x {side} are turned in shared memory"
+    return Table(plans, [reason], (wide, high))

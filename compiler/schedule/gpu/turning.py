@@ -1,0 +1,71 @@
+"""Maps that read along one axis and write along another. A block has a square of both: its threads read rows of it side by side, put them
+in shared memory, wait, and each takes the column that it writes.
+
+Rows of 128 bytes lie there as eight pieces of 16, exchanged between rows (the swizzle of bulk copies). Rows whose elements one thread
+takes together lie eight lines apart, so that threads side by side read different pieces: no two of a warp meet in a bank."""
+
+from compiler.hir.affine import Affine
+from compiler.hir.alignment import steps_by_one
+from compiler.hir.gpu import GridIndex, SharedAlloc, SyncThreads
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Load, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem, Space, bytes_of
+from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.facts import ALIGNMENT
+from compiler.schedule.place import Region
+from compiler.schedule.table import SIMD, Table
+
+CHUNKS = 8
+"""Accesses of 16 bytes that make a row of a square: 128 bytes, a line of the cache."""
+
+WORD = 4
+"""Bytes of a bank of shared memory."""
+
+
+def crosses(op: Instruction, along: str, across: str) -> bool:
+    """Whether a load is contiguous along `across` and varies along the other axis too."""
+    if not isinstance(op, Load) or not steps_by_one(mem_of(op.mem), op.index, across):
+        return False
+    return any(form.coefficient(along) for form in op.index)
+
+
+class Turning(Distributing):
+    """A map whose table has squares: threads with lanes along `along`, threads and registers along `across`."""
+
+    def __init__(self, field: HirFunction, table: Table, along: str, across: str) -> None:
+        super().__init__(field, table)
+        self.along, self.across = table[along], table[across]
+
+    def make(self, op: Instruction, value: Value, region: Region) -> Value:
+        if not isinstance(op, Load) or not crosses(op, self.along.axis, self.across.axis):
+            return super().make(op, value, region)
+        b, along, across = region.builder, self.along, self.across
+        thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+        wide = b.const(along.threads, "index")
+        line, piece = b.op("div", thread, wide), b.op("rem", thread, wide)
+        lane = Affine.of(SIMD) if along.lanes > 1 else Affine()
+        column = Affine.of(piece.name) * along.lanes + lane
+        further = Affine.of(self.register_axis(f"{along.axis}_t", across.registers)) if across.registers > 1 else Affine()
+        spread = region.inside(b, (along.axis, across.axis))
+        spread.forms[along.axis] = region.starts[along.axis] + line.name + further * across.threads
+        spread.forms[across.axis] = region.starts[across.axis] + column
+        dtype = mem_of(op.mem).dtype
+        own = Affine.of(self.threads[along.dim].name)
+        mine = region.forms[across.axis] - region.starts[across.axis]
+        if along.lanes * bytes_of(dtype) == ALIGNMENT:
+            lanes = b.const(along.lanes, "index")
+            group = Affine.of(b.op("div", line, lanes).name) + further * (across.threads // along.lanes)
+            there = [Affine.of(b.op("rem", line, lanes).name), group, column]
+            here = [lane, own, mine]
+            type = Mem(dtype, (along.lanes, CHUNKS, across.tile), space=Space.SHARED, align=ALIGNMENT * CHUNKS, swizzle="128B")
+        else:
+            there = [spread.forms[along.axis] - region.starts[along.axis], column]
+            here = [own * along.lanes + lane, mine]
+            padding = max(1, WORD // bytes_of(dtype))
+            type = Mem(dtype, (along.tile, across.tile + padding), space=Space.SHARED, align=ALIGNMENT)
+        square = b.emit(SharedAlloc(type=type), "square").result
+        b.store(square, super().make(op, value, spread), there)
+        b.emit(SyncThreads())
+        region.made[value] = b.load(square, here)
+        return region.made[value]

@@ -1,0 +1,117 @@
+"""Maps on a GPU: one wide access a thread where sizes and addresses allow it, squares through shared memory where reads and writes run
+along different axes. Expected values from NumPy."""
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.backends.nvptx.assemble import assemble
+from compiler.backends.nvptx.compile import compile_kernels
+from compiler.backends.nvptx.target import gpu_target
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import INDEX, Mem
+from compiler.schedule.gpu.facts import facts_of, specialised
+from compiler.schedule.gpu.maps import map_launches
+from compiler.schedule.launches import Launches
+
+SHAPES = [(0, 4), (1, 1), (3, 5), (31, 33), (32, 64), (40, 72), (100, 8), (2, 1000), (64, 3)]
+
+
+def turned(dtype: str = "f32", to: str | None = None) -> HirFunction:
+    """A matrix turned and cast."""
+    f = FunctionBuilder("turned", Form.FIELD)
+    x = f.parameter("x", Mem(dtype, ("M", "N"), readonly=True))
+    out = f.parameter("out", Mem(to or dtype, ("N", "M")))
+    for size in "MN":
+        f.parameter(size, INDEX)
+    f.axis("i", "M")
+    f.axis("j", "N")
+    f.body.store(out, f.body.cast(f.body.load(x, ["i", "j"]), to or dtype), ["j", "i"])
+    return f.finish()
+
+
+def launches(field: HirFunction, sizes: dict[str, int], aligned: tuple[str, ...] = ("x", "y", "out")) -> Launches:
+    known, _, about = specialised(field, facts_of(sizes, aligned))
+    found = map_launches(known, about)
+    assert found is not None
+    return found
+
+
+def ptx(found: Launches, target: str = "sm_90") -> str:
+    module = compile_kernels([one.function for one in found.launches], gpu_target(target))
+    assert all(use.spills == 0 for use in assemble(module).kernels.values())
+    return module.text
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sums_of_matrices_rows_and_columns(shape: tuple[int, int]) -> None:
+    p = zynml.compile(
+        """def f(x: tensor[M, N], r: tensor[N], c: tensor[M], s: f32) {
+            compute(x, r, c, s) { for i in 0..M, j in 0..N: out[i, j] = x[i, j] * s + r[j] - c[i] }
+        }""",
+        device="emulator",
+    )
+    rng = np.random.default_rng(1)
+    x, r, c = (rng.integers(-50, 50, s).astype(np.float32) for s in (shape, shape[1:], shape[:1]))
+    np.testing.assert_array_equal(p.f(x, r, c, 2.0), x * 2 + r - c[:, None])
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f16", "i32", "f64", "bool"])
+@pytest.mark.parametrize("shape", [(1, 7), (33, 65), (128, 128), (48, 160), (0, 3)])
+def test_turned_matrices(dtype: str, shape: tuple[int, int]) -> None:
+    p = zynml.compile(
+        f"def f(x: tensor[M, N, {dtype}]) {{ compute(x) {{ for i in 0..M, j in 0..N: out[j, i] = x[i, j] }} }}", device="emulator"
+    )
+    kind = {"i8": np.int8, "f16": np.float16, "i32": np.int32, "f64": np.float64, "bool": np.bool_}[dtype]
+    x = np.random.default_rng(2).integers(-9, 9, shape).astype(kind)
+    np.testing.assert_array_equal(p.f(x), x.T)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (3, 8, 4, 16), (2, 33, 1, 40)])
+def test_permuted_axes(shape: tuple[int, ...]) -> None:
+    p = zynml.compile(
+        """def f(x: tensor[A, B, C, D], y: tensor[C, A, D, B]) {
+            compute(x, y) { for a in 0..A, b in 0..B, c in 0..C, d in 0..D: out[d, a, c, b] = x[a, b, c, d] * y[c, a, d, b] }
+        }""",
+        device="emulator",
+    )
+    rng = np.random.default_rng(3)
+    x = rng.integers(-9, 9, shape).astype(np.float32)
+    y = rng.integers(-9, 9, [shape[k] for k in (2, 0, 3, 1)]).astype(np.float32)
+    np.testing.assert_array_equal(p.f(x, y), (x * y.transpose(1, 3, 0, 2)).transpose(3, 0, 2, 1))
+
+
+def test_views_are_read_where_they_lie() -> None:
+    p = zynml.compile(
+        "def f(x: tensor[M, N], y: tensor[M, N]) { compute(x, y) { for i in 0..M, j in 0..N: out[i, j] = x[i, j] - y[i, j] } }",
+        device="emulator",
+    )
+    x = np.arange(40 * 64, dtype=np.float32).reshape(40, 64)
+    np.testing.assert_array_equal(p.f(x.T, x.T[::-1]), x.T - x.T[::-1])
+    np.testing.assert_array_equal(p.f(x[:, 1:33], x[:, ::2]), x[:, 1:33] - x[:, ::2])
+
+
+def test_gathers_are_of_single_elements() -> None:
+    p = zynml.compile("def f(x: tensor[M], at: tensor[N, i64]) { compute(x, at) { for i in 0..N: out[i] = x[at[i]] } }", device="emulator")
+    x, at = np.arange(50, dtype=np.float32), np.random.default_rng(4).integers(0, 50, 256)
+    np.testing.assert_array_equal(p.f(x, at), x[at])
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+def test_accesses_are_of_16_bytes_where_all_is_aligned(target: str) -> None:
+    text = ptx(launches(turned("f32"), {"M": 64, "N": 96}), target)
+    assert "ld.global.nc.v4" in text and "st.global.v4" in text and "st.shared.v4" in text
+    text = ptx(launches(turned("bf16"), {"M": 64, "N": 192}), target)
+    assert "ld.global.nc.v4" in text and "st.global.v4" in text
+
+
+@pytest.mark.parametrize(("sizes", "aligned"), [({"M": 64, "N": 97}, ("x", "out")), ({"M": 64, "N": 96}, ("out",))])
+def test_accesses_are_of_one_element_elsewhere(sizes: dict[str, int], aligned: tuple[str, ...]) -> None:
+    text = ptx(launches(turned("f32"), sizes, aligned))
+    assert ".v4" not in text and "bar.sync" in text
+
+
+def test_squares_of_two_types() -> None:
+    text = ptx(launches(turned("bf16", "f32"), {"M": 64, "N": 64}))
+    assert "ld.global.nc.v4.b16" in text and "st.global.v4" in text
