@@ -136,6 +136,14 @@ class CompiledModule:
 
     def function(self, name: str) -> Any:
         """The entry as a callable of one address. It keeps the code alive."""
+        addresses, tracker = self.addresses([name])
+        call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(addresses[name])
+        # the code goes when its tracker does
+        call.tracker = tracker  # type: ignore[attr-defined]
+        return call
+
+    def addresses(self, names: Sequence[str]) -> tuple[dict[str, int], Any]:
+        """Where these functions lie, and what keeps the code alive."""
         from llvmlite import binding
 
         with _LOCK:
@@ -148,13 +156,11 @@ class CompiledModule:
             for symbol, address in _EXTERNAL.items():
                 if f"@{symbol}" in self.text:
                     builder.import_symbol(symbol, address())
-            builder.export_symbol(name)
+            for name in names:
+                builder.export_symbol(name)
             tracker = builder.link(_jit(), f"zyntax{next(_NUMBERS)}")
             self.timings["link"] = time.perf_counter() - started
-            call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(tracker[name])
-            # the code goes when its tracker does
-            call.tracker = tracker  # type: ignore[attr-defined]
-            return call
+            return {name: tracker[name] for name in names}, tracker
 
 
 def link(texts: Sequence[str]) -> bytes:

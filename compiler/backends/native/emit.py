@@ -1,0 +1,240 @@
+"""From a module of host functions to the text of an LLVM module.
+
+Each function is internal; each exported one has an entry besides, `i64 name(ptr record, ..., ptr results)`: pointers as they are, ints as
+i64, floats in their own width; the results are written one behind the other as a C struct. It gives 0, or 1 after a failure."""
+
+from compiler.backends.llvm import arithmetic, structured
+from compiler.backends.llvm.bundle import scalar_bundle
+from compiler.backends.llvm.plain import emit_plain
+from compiler.backends.llvm.types import I1, I8, I64, PTR, LlvmType, register_type
+from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant, poison
+from compiler.backends.native import faults, integers, pointers, wide
+from compiler.backends.native.frame import Frame, Module, body_name, plain, result_type
+from compiler.hir.control import Call, For, Return
+from compiler.hir.core import Cast, dtype_of
+from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write
+from compiler.hir.instruction import Effect, Instruction
+from compiler.hir.layout import align_of, offset_of, size_of
+from compiler.hir.memory import Check
+from compiler.hir.module import HirFunction, HirModule, Linkage
+from compiler.hir.types import HirType, Pointer, Struct, Tile, is_float, is_wide
+
+OUR_ATTRIBUTES = {"cold": "cold", "noinline": "noinline", "hot": "hot"}
+"""Attributes of a function that LLVM is told under the same name; `noalias` says that its pointers point to different memory."""
+
+
+def emit_module(module: HirModule, attributes: tuple[str, ...]) -> tuple[ModuleWriter, list[faults.FaultPoint]]:
+    """The LLVM module, and its points of failure by the numbers that records use."""
+    writer = ModuleWriter(module.name, attributes, backend="native")
+    weights = writer.metadata('!{!"branch_weights", i32 1, i32 1048575}')
+    made = Module(module, writer, emit, may_fail(module), unlikely=f", !prof {weights}")
+    for function in module.functions.values():
+        if function.linkage is Linkage.EXTERNAL:
+            _declare(writer, function)
+        else:
+            _function(made, function)
+            if function.linkage is Linkage.EXPORTED:
+                _entry(made, function)
+    return writer, made.points
+
+
+def may_fail(module: HirModule) -> frozenset[str]:
+    """Functions that may fail, by themselves or by what they call."""
+    found = {name for name, f in module.functions.items() if any(_fails(op) for top in f.body.body for op in top.walk())}
+    calls = {
+        name: {op.function for top in f.body.body for op in top.walk() if isinstance(op, Call)} for name, f in module.functions.items()
+    }
+    while more := {name for name, called in calls.items() if name not in found and called & found}:
+        found |= more
+    return frozenset(found)
+
+
+def _fails(op: Instruction) -> bool:
+    return bool(op.effects & Effect.FAULT) and getattr(op, "site", 0) >= 0
+
+
+# ---- functions ---------------------------------------------------------------------------------------------------
+
+
+def _function(module: Module, function: HirFunction) -> None:
+    fails = function.name in module.may_fail
+    parameters: list[tuple[LlvmType, str]] = [(PTR, "record")] if fails else []
+    parameters += [(_parameter_type(p.type), f"p{number}") for number, p in enumerate(function.parameters)]
+    returned = result_type(function.results, fails)
+    w = module.writer.function(body_name(function), returned, parameters, "internal", _attributes(function))
+    own = w.parameters[1:] if fails else w.parameters
+    types = [register_type(dtype) for dtype in _result_dtypes(function)]
+    frame = Frame(
+        function=function,
+        w=w,
+        flag=constant(I64, 0),
+        finish=w.label("finish"),
+        module=module,
+        record=w.parameters[0] if fails else None,
+        results=[w.alloca(type) for type in types],
+        failed=w.label("failed"),
+    )
+    if fails:
+        w.parameter_notes[0] = "noalias noundef"
+    for number, (parameter, value) in enumerate(zip(function.parameters, own, strict=True)):
+        if isinstance(parameter.type, Pointer):
+            frame.pointers[parameter.name] = value
+            w.parameter_notes[number + fails] = _pointer_notes(parameter.type, "noalias" in function.attributes)
+        else:
+            frame.values[parameter.name] = scalar_bundle(dtype_of(parameter), value)
+    frame.region(function.body)
+    w.branch(frame.finish)
+    w.start(frame.finish)
+    results = [w.load(type, cell) for type, cell in zip(types, frame.results, strict=True)]
+    _give(w, returned, ([constant(I1, 0)] if fails else []) + results)
+    if fails:
+        w.start(frame.failed)
+        _give(w, returned, [constant(I1, 1), *map(poison, types)])
+
+
+def _give(w: FunctionWriter, type: LlvmType | None, values: list[Value]) -> None:
+    """Return these values as one."""
+    if type is None or len(values) == 1:
+        w.ret(values[0] if values else None)
+        return
+    whole = poison(type)
+    for number, value in enumerate(values):
+        whole = w.value(type, f"insertvalue {whole}, {value}, {number}")
+    w.ret(whole)
+
+
+def _parameter_type(type: HirType) -> LlvmType:
+    if isinstance(type, Pointer):
+        return PTR
+    assert isinstance(type, Tile) and not type.axes, f"a parameter of type {type}"
+    return register_type(type.dtype)
+
+
+def _pointer_notes(type: Pointer, noalias: bool) -> str:
+    size, align = size_of(type.pointee), align_of(type.pointee)
+    return f"{'noalias ' if noalias else ''}noundef nonnull align {align} dereferenceable({max(size, 1)})"
+
+
+def _attributes(function: HirFunction) -> str:
+    found = [OUR_ATTRIBUTES[name] for name in function.attributes if name in OUR_ATTRIBUTES]
+    if function.constraints is not None and function.constraints.inline_always:
+        found.append("alwaysinline")
+    return " ".join(found)
+
+
+def _result_dtypes(function: HirFunction) -> list[str]:
+    return [type.dtype for type in function.results if isinstance(type, Tile)]
+
+
+def _declare(writer: ModuleWriter, function: HirFunction) -> None:
+    """An outside function in C: at most one result, a number."""
+    assert len(function.results) < 2, f"@{function.name} is external and gives {len(function.results)} values"
+    result = str(register_type(_result_dtypes(function)[0])) if function.results else "void"
+    types = ", ".join(str(_parameter_type(p.type)) for p in function.parameters)
+    writer.declare(function.link_name or plain(function.name), f"{result} ({types})")
+
+
+def results_struct(function: HirFunction) -> Struct:
+    """The struct that an entry writes its results to."""
+    return Struct("results", tuple((f"r{number}", type) for number, type in enumerate(function.results)))
+
+
+def entry_name(function: HirFunction) -> str:
+    return function.link_name or plain(function.name)
+
+
+def _entry(module: Module, function: HirFunction) -> None:
+    fails = function.name in module.may_fail
+    parameters: list[tuple[LlvmType, str]] = [(PTR, "record")]
+    for number, p in enumerate(function.parameters):
+        assert not (isinstance(p.type, Tile) and is_wide(p.type.dtype)), "128 bits come by address"
+        whole = isinstance(p.type, Tile) and not is_float(p.type.dtype)
+        parameters.append((I64 if whole else _parameter_type(p.type), f"p{number}"))
+    parameters.append((PTR, "results"))
+    critical = function.constraints is not None and function.constraints.critical_path
+    w = module.writer.function(entry_name(function), I64, parameters, "", "align 64" if critical else "")
+    record, *own, results = w.parameters
+    for number, p in enumerate(function.parameters):
+        if isinstance(p.type, Pointer):
+            w.parameter_notes[number + 1] = _pointer_notes(p.type, "noalias" in function.attributes)
+    w.parameter_notes[0] = w.parameter_notes[len(own) + 1] = "noalias"
+    arguments = [record] if fails else []
+    for p, value in zip(function.parameters, own, strict=True):
+        narrow = isinstance(p.type, Tile) and not is_float(p.type.dtype)
+        arguments.append(arithmetic.cast(w, value, "i64", dtype_of(p)) if narrow else value)
+    types = ([I1] if fails else []) + [register_type(dtype) for dtype in _result_dtypes(function)]
+    call = f"@{body_name(function)}({', '.join(map(str, arguments))})"
+    if not types:
+        w.line(f"call void {call}")
+        w.ret(constant(I64, 0))
+        return
+    values = w.parts(types, lambda type: f"call {type} {call}")
+    failed = values.pop(0) if fails else constant(I1, 0)
+    struct = results_struct(function)
+    good, after = w.label("good"), w.label("after")
+    if values and fails:
+        w.branch_if(failed, after, good, module.unlikely)
+        w.start(good)
+    for (name, _), dtype, value in zip(struct.fields, _result_dtypes(function), values, strict=True):
+        w.store(arithmetic.to_memory(w, value, dtype), w.offset(results, constant(I64, offset_of(struct, name)), I8), 1)
+    w.start(after)
+    w.ret(w.convert("zext", failed, "i64"))
+
+
+# ---- instructions ------------------------------------------------------------------------------------------------
+
+
+def emit(frame: Frame, op: Instruction) -> None:
+    """One instruction."""
+    w = frame.w
+    match op:
+        case Local() | Member() | Element() | Read() | Write() | Copy() | Clear():
+            pointers.emit_pointer(frame, op)
+        case Checked():
+            frame.define(op, scalar_bundle(dtype_of(op.result), integers.checked(frame, op)))
+        case Saturating():
+            frame.define(op, scalar_bundle(dtype_of(op.result), integers.saturating(frame, op)))
+        case Narrow():
+            frame.define(op, scalar_bundle(op.to, integers.narrow(frame, op)))
+        case Quotient():
+            frame.define(op, scalar_bundle(dtype_of(op.result), wide.quotient(frame, op)))
+        case Cast() if is_wide(dtype_of(op.value)) and is_float(op.to):
+            value = frame.scalar(op.value.name)
+            frame.define(op, scalar_bundle(op.to, wide.to_double(w, value, arithmetic.is_unsigned(dtype_of(op.value)))))
+        case Check():
+            bad = w.binary("xor", frame.scalar(op.condition.name), w.true())
+            faults.stop_if(frame, bad, op.site, [(dtype_of(v), frame.scalar(v.name)) for v in op.values], op.code)
+        case For():
+            structured.counted_loop(frame, op, frame.affine(op.low), frame.affine(op.high))
+        case Return():
+            for given, cell in zip(op.values, frame.results, strict=True):
+                w.store(frame.scalar(given.name), cell)
+            w.branch(frame.finish)
+        case Call():
+            _call(frame, op)
+        case _:
+            emit_plain(frame, op)
+
+
+def _call(frame: Frame, op: Call) -> None:
+    w, module = frame.w, frame.module
+    target = module.hir.functions[op.function]
+    arguments = [frame.pointers[v.name] if isinstance(v.type, Pointer) else frame.scalar(v.name) for v in op.arguments]
+    types = [register_type(dtype) for dtype in _result_dtypes(target)]
+    if target.linkage is Linkage.EXTERNAL:
+        name, fails = target.link_name or plain(target.name), False
+    else:
+        name, fails = body_name(target), target.name in module.may_fail
+    if fails:
+        assert frame.record is not None
+        arguments, types = [frame.record, *arguments], [I1, *types]
+    call = f"@{name}({', '.join(map(str, arguments))})"
+    if not types:
+        w.line(f"call void {call}")
+        return
+    values = w.parts(types, lambda type: f"call {type} {call}")
+    if fails:
+        good = w.label("good")
+        w.branch_if(values.pop(0), frame.failed, good, module.unlikely)
+        w.start(good)
+    frame.define(op, *[scalar_bundle(dtype, value) for dtype, value in zip(_result_dtypes(target), values, strict=True)])

@@ -1,0 +1,95 @@
+"""Failures: the way to each is a cold block that writes the record and leaves.
+
+The record is the number of the point of failure in 8 bytes, then from byte 16 on up to four values of 16 bytes: ints sign-extended or
+zero-extended, floats as f64 in the first 8."""
+
+import struct
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from compiler.backends.llvm.arithmetic import is_unsigned
+from compiler.backends.llvm.types import I8, I64, PTR, vector
+from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.native.frame import Frame
+from compiler.hir.types import is_float
+
+RECORD_VALUES = 4
+RECORD_BYTES = 16 * (1 + RECORD_VALUES)
+I128 = vector("i128")
+
+
+@frozen
+class FaultPoint:
+    """An instruction that may fail: its function, its site there, and the dtypes of the values it records."""
+
+    function: str
+    site: int
+    dtypes: tuple[str, ...]
+    code: str
+
+
+@frozen
+class HostFault:
+    """A run that failed. `values` are the operands; `site` is an index into the `sites` of `function`."""
+
+    code: str
+    function: str
+    site: int
+    values: tuple[int | float | bool, ...]
+
+
+def stop_if(frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Value]], code: str | None = None) -> None:
+    """Leave the function with a failure where `bad` holds; values come with their dtypes."""
+    if bad.number == 0:
+        return
+    w = frame.w
+    assert frame.record is not None
+    values = values[:RECORD_VALUES]
+    points = frame.module.points
+    known = code or frame.function.sites[site].code
+    points.append(FaultPoint(frame.function.name, site, tuple(dtype for dtype, _ in values), known))
+    fault, good = w.label("fault"), w.label("good")
+    w.branch_if(bad, fault, good, frame.module.unlikely)
+    w.start(fault)
+    wide = [_as_slot(frame, dtype, value) for dtype, value in values]
+    w.call_void(_recorder(frame, len(wide)), frame.record, constant(I64, len(points) - 1), *wide)
+    w.branch(frame.failed)
+    w.start(good)
+
+
+def _as_slot(frame: Frame, dtype: str, value: Value) -> Value:
+    w = frame.w
+    if is_float(dtype):
+        bits = w.convert("bitcast", w.convert("fpext", value, "double"), "i64")
+        return w.convert("zext", bits, "i128")
+    return w.convert("zext" if is_unsigned(dtype) else "sext", value, "i128")
+
+
+def _recorder(frame: Frame, count: int) -> str:
+    """The function that writes a record of so many values: cold, never inlined."""
+
+    def make(name: str) -> None:
+        parameters = [(PTR, "record"), (I64, "point"), *[(I128, f"value{n}") for n in range(count)]]
+        f = frame.module.writer.function(name, None, parameters, "internal", "cold noinline")
+        record, point, *values = f.parameters
+        f.store(point, record, 8)
+        for number, value in enumerate(values):
+            f.store(value, f.offset(record, constant(I64, 16 * (number + 1)), I8), 8)
+        f.ret()
+
+    return frame.module.writer.helper(f"zyn.fault{count}", make)
+
+
+def read_record(record: bytes, points: Sequence[FaultPoint]) -> HostFault:
+    """The failure that a record tells of."""
+    point = points[struct.unpack_from("<q", record)[0]]
+    values: list[int | float | bool] = []
+    for number, dtype in enumerate(point.dtypes):
+        slot = record[16 * (number + 1) : 16 * (number + 2)]
+        if is_float(dtype):
+            values.append(struct.unpack_from("<d", slot)[0])
+        else:
+            whole = int.from_bytes(slot, "little", signed=not is_unsigned(dtype))
+            values.append(bool(whole) if dtype == "i1" else whole)
+    return HostFault(point.code, point.function, point.site, tuple(values))

@@ -1,0 +1,77 @@
+"""What is known while a host function is written as LLVM: pointers by name, where results go, and how a failure leaves.
+
+A function that may fail returns, before its results, whether it did; what went wrong is in the record then (`faults.py`)."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from attrs import Factory, define
+
+from compiler.backends.llvm.bundle import unsupported
+from compiler.backends.llvm.frame import Frame as BaseFrame
+from compiler.backends.llvm.types import LlvmType, register_type
+from compiler.backends.llvm.writer import ModuleWriter, Value
+from compiler.diagnostics import ZyntaxError
+from compiler.hir.instruction import Instruction
+from compiler.hir.module import HirFunction, HirModule
+from compiler.hir.types import HirType, Tile
+
+if TYPE_CHECKING:
+    from compiler.backends.native.faults import FaultPoint
+
+
+@define
+class Module:
+    """The compilation of a module of host functions."""
+
+    hir: HirModule
+    writer: ModuleWriter
+    emit: "Callable[[Frame, Instruction], None]"
+    may_fail: frozenset[str]
+    """Names of the functions that may fail."""
+    points: "list[FaultPoint]" = Factory(list)
+    """Where it may fail, by the numbers that records use."""
+    unlikely: str = ""
+    """Branch weights for a way to a failure, ready to stand behind a branch."""
+
+
+@define(kw_only=True)
+class Frame(BaseFrame):
+    """One function. `record` is the address of the fault record where the function may fail."""
+
+    module: Module
+    record: Value | None
+    results: list[Value]
+    """Cells of the results."""
+    failed: str
+    """Label of the way out after a failure."""
+    pointers: dict[str, Value] = Factory(dict)
+
+    def emit(self, op: Instruction) -> None:
+        self.module.emit(self, op)
+
+    def refused(self, op: Instruction) -> ZyntaxError:
+        return unsupported(f"the instruction `{op.name}`", "host functions are nests of scalars, structs and arrays", "native")
+
+    def scalar(self, name: str) -> Value:
+        return self.values[name].scalar
+
+
+def result_type(types: tuple[HirType, ...], fails: bool) -> LlvmType | None:
+    """What a function of ours returns: its results side by side, behind the truth of its failure."""
+    found = ["i1"] if fails else []
+    for type in types:
+        assert isinstance(type, Tile)
+        found.append(str(register_type(type.dtype)))
+    if not found:
+        return None
+    return LlvmType(found[0] if len(found) == 1 else "{ " + ", ".join(found) + " }")
+
+
+def body_name(function: HirFunction) -> str:
+    """The symbol of the function itself; its entry has the plain name."""
+    return f"zyn.{plain(function.name)}"
+
+
+def plain(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "_." else "_" for c in name)

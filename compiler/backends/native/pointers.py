@@ -1,0 +1,63 @@
+"""Host memory: addresses are LLVM pointers with byte offsets, in the layout of `hir/layout.py`."""
+
+from compiler.backends.llvm import arithmetic
+from compiler.backends.llvm.bundle import scalar_bundle
+from compiler.backends.llvm.types import I8, I64, memory_type
+from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.native.faults import stop_if
+from compiler.backends.native.frame import Frame
+from compiler.hir.core import dtype_of
+from compiler.hir.host import Clear, Copy, Element, Local, Member, Read, Write, pointee
+from compiler.hir.instruction import Instruction
+from compiler.hir.layout import align_of, offset_of, size_of
+from compiler.hir.types import Array, HirType, Pointer, Struct
+
+
+def emit_pointer(frame: Frame, op: Instruction) -> None:
+    """An instruction that makes or follows an address."""
+    w = frame.w
+    match op:
+        case Local():
+            assert isinstance(op.type, Pointer)
+            place = w.alloca(I8, max(1, size_of(op.type.pointee)), align_of(op.type.pointee))
+            frame.pointers[op.result.name] = place
+            _fill(frame, place, op.type.pointee)
+        case Member():
+            struct = pointee(op.pointer)
+            assert isinstance(struct, Struct)
+            base = frame.pointers[op.pointer.name]
+            frame.pointers[op.result.name] = w.offset(base, constant(I64, offset_of(struct, op.field_)), I8)
+        case Element():
+            frame.pointers[op.result.name] = _element(frame, op)
+        case Read():
+            dtype = dtype_of(op.result)
+            held = w.load(memory_type(dtype), frame.pointers[op.pointer.name], align_of(op.result.type))
+            frame.define(op, scalar_bundle(dtype, arithmetic.from_memory(w, held, dtype)))
+        case Write():
+            value = arithmetic.to_memory(w, frame.scalar(op.value.name), dtype_of(op.value))
+            w.store(value, frame.pointers[op.pointer.name], align_of(op.value.type))
+        case Copy():
+            type = pointee(op.to)
+            to, source = frame.pointers[op.to.name], frame.pointers[op.from_.name]
+            ends = ", ".join(f"ptr align {align_of(type)} {end.text}" for end in (to, source))
+            w.line(f"call void @llvm.memmove.p0.p0.i64({ends}, i64 {size_of(type)}, i1 false)")
+        case Clear():
+            _fill(frame, frame.pointers[op.pointer.name], pointee(op.pointer))
+        case _:
+            raise frame.refused(op)
+
+
+def _fill(frame: Frame, place: Value, type: HirType) -> None:
+    frame.w.line(f"call void @llvm.memset.p0.i64(ptr align {align_of(type)} {place.text}, i8 0, i64 {size_of(type)}, i1 false)")
+
+
+def _element(frame: Frame, op: Element) -> Value:
+    w = frame.w
+    array = pointee(op.pointer)
+    assert isinstance(array, Array)
+    dtype, at = dtype_of(op.at), frame.scalar(op.at.name)
+    index = arithmetic.cast(w, at, dtype, "index")
+    if op.site >= 0 and not (at.number is not None and 0 <= at.number < array.count):
+        # an index below 0 is a great one when read without its sign
+        stop_if(frame, w.compare("uge", index, constant(I64, array.count)), op.site, [(dtype, at), ("i64", constant(I64, array.count))])
+    return w.offset(frame.pointers[op.pointer.name], w.mul(index, constant(I64, size_of(array.element))), I8)
