@@ -46,8 +46,12 @@ def _exchange(w: FunctionWriter, mode: str, value: Value, lane: Value, width: in
 
 def shuffle(frame: Frame, op: Shuffle) -> None:
     """Narrow floats are f32 in registers and travel so."""
-    held, lane = frame.values[op.value.name], frame.values[op.lane.name].scalar
-    items = tuple(_exchange(frame.w, op.mode, item, lane, op.width) for item in held.items)
+    w, held, lane = frame.w, frame.values[op.value.name], frame.values[op.lane.name].scalar
+    items = tuple(_exchange(w, op.mode, item, lane, op.width) for item in held.items)
+    if op.mode == "xor" and op.width < 32:
+        # The hardware stops lanes at the upper end of their group only: from the upper groups it reads into the lower ones.
+        inside = w.compare("ult", lane, constant(I32, op.width))
+        items = tuple(w.select(inside, other, own) for other, own in zip(items, held.items, strict=True))
     frame.define(op, Bundle(held.dtype, held.axes, held.simd, held.lanes, items))
 
 
