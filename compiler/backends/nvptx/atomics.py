@@ -14,6 +14,8 @@ from compiler.hir.types import is_float
 
 _SCOPES = {"block": "cta", "device": "gpu", "system": "sys"}
 _INTEGER = {"i32": "s32", "u32": "u32", "i64": "s64", "u64": "u64", "index": "s64"}
+_KEEPS_WITH_ZERO = {"add", "sub", "or", "xor"}
+"""With 0 these change nothing: they are a read that sees what other threads have done, and cheaper as one."""
 _BITS = {"and", "or", "xor", "exchange"}
 
 
@@ -78,8 +80,13 @@ def _change(frame: Frame, op: Atomic, dtype: str) -> Value:
     value, operation = frame.values[op.value.name].scalar, op.operation
     if operation == "sub":
         value, operation = arithmetic.unary(w, "neg", dtype, value), "add"
-    native = _native(frame, operation, dtype)
     register = memory_type(dtype)
+    if operation in _KEEPS_WITH_ZERO and value.number == 0 and not is_float(dtype) and op.order in ("relaxed", "acquire"):
+        kind = {32: "r", 64: "l"}.get(register.bits)
+        if kind is not None:
+            text = f"ld.{op.order}.{_SCOPES[op.scope]}.{memory_kind(mem_of(op.mem))}.b{register.bits} $0, [$1];"
+            return from_memory(w, w.assembly(text, [register], "l", [address])[0], dtype)
+    native = _native(frame, operation, dtype)
     if native is not None:
         kind = {16: "h", 32: "r", 64: "l"}[register.bits] if not register.is_float else {32: "f", 64: "d"}[register.bits]
         held = to_memory(w, value, dtype)

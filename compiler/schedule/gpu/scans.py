@@ -33,7 +33,7 @@ from compiler.schedule.table import SIMD, AxisPlan, Table
 
 WARP = 32
 WARPS = 8
-WORDS = 64
+WORDS = 32
 """Registers of a thread, of 32 bits, for the elements of all running values of a field."""
 
 ACCESS = 16
@@ -234,6 +234,9 @@ class ScanDistributing(Distributing):
         if rows is not None:
             above, total = joined.exclusive(rows, total, plan.registers)
             lead = above if lead is None else joined(above, lead)
+        # What stands before a register goes in at once: behind the barriers only one number is kept beside the elements.
+        own = within if within is not None else None if scan.exclusive else value
+        made = own if lead is None else lead if own is None else joined(lead, own)
         start = before
         if plan.warps > 1:
             first, total = self.over_warps(joined, scan, total, nothing)
@@ -242,9 +245,7 @@ class ScanDistributing(Distributing):
             found = self.found(self.known[scan], total, region)
             start = found if start is None else joined(found, start)
         if start is not None:
-            lead = start if lead is None else joined(start, lead)
-        own = within if within is not None else None if scan.exclusive else value
-        made = own if lead is None else lead if own is None else joined(lead, own)
+            made = start if made is None else joined(start, made)
         assert made is not None, "a tile of one element with nothing before it"
         region.made[scan.result] = made
         return total if before is None else joined(before, total)
