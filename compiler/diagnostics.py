@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from compiler.source import Source, Sources, Span
 from compiler.tuples import as_tuple
@@ -86,8 +86,10 @@ class Diagnostics:
     def warnings(self) -> tuple[Diagnostic, ...]:
         return tuple(d for d in self.sorted if d.severity is Severity.WARNING)
 
-    def raise_errors(self) -> None:
-        """Raise all collected errors at once, or return when there is none."""
+    def raise_errors(self, strict: bool = False) -> None:
+        """Raise all collected errors at once, or return when there is none. Under `strict` warnings are errors too."""
+        if strict and self.warnings:
+            raise ZyntaxError(*(evolve(d, severity=Severity.ERROR) for d in self.sorted if d.severity is not Severity.NOTE))
         if self.errors:
             raise ZyntaxError(*self.errors)
 

@@ -4,7 +4,6 @@ command and the Python APIs sit on top.
 What only programs with compute blocks need (analysis, schedules, LLVM) is imported when the first block is met: a program
 that prints a line doesn't wait for it."""
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
     from compiler.kernels import BuiltKernel, KernelOptions
     from compiler.placement import PlacedBlock, Placement
-
-# Every pass over a tree recurses over its depth, which the parser bounds; Python's own bound is lower.
-sys.setrecursionlimit(20_000)
 
 MODULE_ENDINGS = (".zynml", ".ml")
 

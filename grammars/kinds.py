@@ -10,9 +10,11 @@ from grammars.words import HARD, Words, kinds
 CONTINUES = kinds(
     "COMMA EQUAL ASSIGN_OP FATARROW ARROW DOT DOUBLECOLON PIPE BAR AMP COALESCE QTERN TCOLON OROR ANDAND BANG EQ NE"
     " LT LE GT GE SHL SHR PLUS MINUS STAR SLASH PERCENT AT CARET STARSTAR RANGE RANGE_TO AND OR NOT IN IFX ELSE ELSEX STEP"
-    " AS GEN_LT QPRE"
+    " AS GEN_LT QPRE SUM_OP PRODUCT_OP UNCHECKED_ASSIGN"
 )
-_OPERAND_ENDS = frozenset(["NAME", "NUMBER", "INT", "STRING", "FSTRING", "RPAR", "RSQB", "RBRACE", "TRUE", "FALSE", "QPOST", "GEN_GT"])
+_OPERAND_ENDS = frozenset(
+    ["NAME", "NUMBER", "INT", "STRING", "FSTRING", "RPAR", "RSQB", "RBRACE", "TRUE", "FALSE", "QPOST", "GEN_GT", "MONEY"]
+)
 _EXPRESSION_FOLLOWS = CONTINUES | {"LPAR", "LSQB", "LITBRACE", "RETURN", "YIELD", "COLON", "THROW", "STRUCTBRACE"}
 
 _STRUCT_BEHIND = re.compile(r"\{\s*(?:\}|[A-Za-z_]\w*\s*(?::(?!:)|,)|\.\.)|\{\s*[A-Za-z_]\w*\s*\}")
@@ -34,7 +36,21 @@ _SLICE_STEP = re.compile(r"\s*[-\d(\],:]")
 class Frame:
     """An open bracket or block. `kind` is "(", "[", "literal" (a brace of an expression), "{" (a block), "indent" or "file"."""
 
-    __slots__ = ("base", "chain", "chain_base", "colons", "column", "generics", "headers", "indentation", "kind", "opener", "starts")
+    __slots__ = (
+        "base",
+        "chain",
+        "chain_base",
+        "clauses",
+        "colons",
+        "column",
+        "declaration",
+        "generics",
+        "headers",
+        "indentation",
+        "kind",
+        "opener",
+        "starts",
+    )
 
     def __init__(self, kind: str, opener: Token, column: int, chain: int, base: int = -1, indentation: str = "") -> None:
         self.kind = kind
@@ -43,6 +59,8 @@ class Frame:
         self.base = base
         self.indentation = indentation
         self.headers: list[str] = []
+        self.declaration = ""  # The kind of the last word here that declares something with a block.
+        self.clauses: frozenset[str] | None = None  # The words that begin clauses, in a block of clauses.
         self.colons: list[str] = []
         self.generics = 0
         self.chain = self.chain_base = chain
@@ -85,23 +103,38 @@ class Kinds:
             return "FORX" if after_operand and not self.frames[-1].is_block else "FOR"
         if hard is not None:
             return hard
-        soft = self.words.soft.get(text)
-        if soft is None or last in ("DEF", "FN", "LET", "MUT"):
+        if self.frames[-1].clauses is not None:
+            return self._clause_word(text, self.frames[-1].clauses)
+        if last in ("DEF", "FN", "LET", "MUT"):
             return "NAME"
-        if not re.compile(soft.follows).match(self.text, end):
-            return "NAME"
-        match soft.place:
+        for soft in self.words.softs(text):
+            if self._stands(soft.place) and re.compile(soft.follows).match(self.text, end):
+                return soft.kind
+        return "MONEY" if self.words.money and last == "NUMBER" and text.isupper() else "NAME"
+
+    def _stands(self, place: str) -> bool:
+        """Whether a word of this place can be one here."""
+        last = self.last.kind
+        match place:
             case "start":
-                stands = (
-                    self.at_start or (self.statement_is_annotated and last in ("RPAR", "NAME")) or last in ("SHARED", "EXTERN", "ASYNC")
-                )
+                annotated = self.statement_is_annotated and last in ("RPAR", "NAME")
+                return self.at_start or annotated or last in ("SHARED", "EXTERN", "ASYNC")
             case "operand":
-                stands = after_operand
+                return last in _OPERAND_ENDS
             case "closed":
-                stands = last in ("RBRACE", "DEDENT") or after_operand
+                return last in ("RBRACE", "DEDENT") or last in _OPERAND_ENDS
+            case "type":
+                return last == "COLON"
             case _:
-                stands = not after_operand
-        return soft.kind if stands else "NAME"
+                return last not in _OPERAND_ENDS
+
+    def _clause_word(self, text: str, clauses: frozenset[str]) -> str:
+        """A word directly in a block of clauses: at a line's start, or known and behind something whole, it begins a clause."""
+        if self.at_start or (text in clauses and self.last.kind in _OPERAND_ENDS):
+            return "CLAUSE"
+        if text in self.words.links:
+            return "LINK"
+        return "MONEY" if self.words.money and self.last.kind == "NUMBER" and text.isupper() else "NAME"
 
     def _colon(self, end: int) -> str:
         frame = self.frames[-1]

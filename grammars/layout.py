@@ -164,6 +164,7 @@ class Layout(Kinds):
                 frame.headers.append(kind)
             case _ if kind in self.words.declarations and (started or self.statement_is_annotated or kind in ("STRUCT", "ENUM")):
                 frame.headers.append("declaration")
+                frame.declaration = kind
 
     def _open(self, kind: str, token: Token) -> None:
         if len(self.frames) > MAX_NESTING:
@@ -174,12 +175,17 @@ class Layout(Kinds):
                 token,
                 hint="move the inner part to a `def`",
             )
-        self.frames.append(Frame(kind, token, self.column, self.frames[-1].chain))
+        outer = self.frames[-1]
+        self.frames.append(Frame(kind, token, self.column, outer.chain))
+        if self.frames[-1].is_block and outer.declaration:
+            self.frames[-1].clauses = self.words.clauses.get(outer.declaration)
+            outer.declaration = ""
         self.block_depth += self.frames[-1].is_block
 
     def _new_statement(self, frame: Frame) -> None:
         self.at_start = True
         frame.headers.clear()
+        frame.declaration = ""
         frame.colons.clear()
         frame.generics = 0
         frame.chain = frame.chain_base

@@ -18,6 +18,7 @@ from grammars.machine import Rule, Tables
 _FOLDER = Path(__file__).parent
 _SHIPPED = _FOLDER / "tables"
 _FORMAT = 1
+LANGUAGES = ("zynml", "quantdsl")
 _STARTS = ("program", "expression_only")
 # Words of the layout filter are dropped from what actions get, except where they say which operator stands there.
 _OPERATOR_RULES = ("binary", "unary", "_compare", "operator")
@@ -202,11 +203,11 @@ def _write(path: Path, data: dict[str, Any]) -> None:
         return
 
 
-def ship(languages: Iterable[str] = ("zynml",)) -> None:
+def ship(languages: Iterable[str] = LANGUAGES) -> None:
     """Make the tables that the wheel carries."""
     for language in languages:
         _write(_SHIPPED / f"{language}.json", build(language))
 
 
 if __name__ == "__main__":
-    ship(sys.argv[1:] or ("zynml",))
+    ship(sys.argv[1:] or LANGUAGES)

@@ -1,6 +1,10 @@
 """Words: which are reserved, which are only where they can stand, and what must follow them. Tables only."""
 
+from collections.abc import Mapping
+
 from attrs import frozen
+
+from grammars.clauses import CLAUSES, LINKS
 
 
 def kinds(text: str) -> frozenset[str]:
@@ -43,13 +47,14 @@ HARD = {
 _NOT_OPERATOR = r"(?!(?:and|or|in|if|as|else|step|on|not)\b)"
 NAME_FOLLOWS = rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_]"
 _OPERAND_FOLLOWS = rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_\"'\[(]"
+_STATEMENT_VALUE_FOLLOWS = r"[ \t]+(?!=)[\w(\[\"'{!-]"
 _VALUE_FOLLOWS = r"[ \t]*(?:[A-Za-z_0-9(\[\"'{!-])"
 
 
 @frozen
 class Soft:
     """A word that is one only at a `place` ("start" of a statement, "operand": after one, "prefix": where an operand can
-    stand, "any") and when the text behind it matches `follows`."""
+    stand, "closed": after a block, "type": after a `:`) and when the text behind it matches `follows`."""
 
     kind: str
     place: str
@@ -71,37 +76,78 @@ COMMON_SOFT = {
     "extern": Soft("EXTERN", "prefix", NAME_FOLLOWS),
     "with": Soft("WITH", "operand", NAME_FOLLOWS),
     "timeout": Soft("TIMEOUT", "operand", _VALUE_FOLLOWS),
-}
-
-_ZYNML_SOFT = {
     "compute": Soft("COMPUTE", "prefix", r"[ \t]*\("),
     "yield": Soft("YIELD", "start", r"[ \t]*(?![=.)+*/%@:]|-=)[^\s]"),
     "shared": Soft("SHARED", "start", r"[ \t]+var\b"),
+    "param": Soft("PARAM", "start", NAME_FOLLOWS),
+    "test": Soft("TEST", "start", r"[ \t]+[\"']"),
+    "module": Soft("MODULE", "start", NAME_FOLLOWS),
+}
+
+_ZYNML_SOFT = {
     "render": Soft("RENDER", "start", rf"[ \t]+{_NOT_OPERATOR}[A-Za-z_\"'\[]"),
     "stream": Soft("STREAM", "prefix", _OPERAND_FOLLOWS),
     "config": Soft("CONFIG", "start", r"[ \t]*(?:\{|:[ \t]*\r?\n)"),
     "pipeline": Soft("PIPELINE", "start", r"[ \t]+[A-Za-z_]\w*[ \t]*[<(]"),
-    "param": Soft("PARAM", "start", NAME_FOLLOWS),
-    "test": Soft("TEST", "start", r"[ \t]+[\"']"),
-    "module": Soft("MODULE", "start", NAME_FOLLOWS),
     "model": Soft("MODEL", "prefix", r"[ \t]*\([^()\n]*\)[ \t]*\{"),
     "effect": Soft("EFFECT", "start", NAME_FOLLOWS),
     "handler": Soft("HANDLER", "start", NAME_FOLLOWS),
     "abstract": Soft("ABSTRACT", "start", NAME_FOLLOWS),
 }
 
-HEADERS = {"IF", "ELIF", "WHILE", "FOR", "MATCH", "CASE", "CATCH", "COMPUTE", "RENDER"}
-DECLARATIONS = {"STRUCT", "ENUM", "TRAIT", "IMPL", "EFFECT", "HANDLER", "ABSTRACT", "PIPELINE", "CONFIG", "TEST"}
+_QUANTDSL_SOFT: dict[str, Soft | tuple[Soft, ...]] = {
+    "use": Soft("USE", "start", NAME_FOLLOWS),
+    "currency": Soft("CURRENCY", "start", NAME_FOLLOWS),
+    "instrument": Soft("INSTRUMENT", "start", NAME_FOLLOWS),
+    "risk": Soft("RISK", "start", NAME_FOLLOWS),
+    "strategy": Soft("STRATEGY", "start", NAME_FOLLOWS),
+    "accounting": Soft("ACCOUNTING", "start", NAME_FOLLOWS),
+    "signal": Soft("SIGNAL", "start", r"[ \t]+[A-Za-z_]\w*[ \t]*[<(]"),
+    "state": Soft("STATE", "start", r"[ \t]+[A-Za-z_]\w*[ \t]*(?:[:;}\n\r]|=(?!=)|$)"),
+    "emit": Soft("EMIT", "start", _STATEMENT_VALUE_FOLLOWS),
+    "warmup": Soft("WARMUP", "start", _STATEMENT_VALUE_FOLLOWS),
+    "const": (Soft("CONST", "start", NAME_FOLLOWS), Soft("CONST", "type", NAME_FOLLOWS)),
+    "on": (Soft("ON_EVENT", "start", NAME_FOLLOWS), Soft("ON", "operand", r"[ \t]*[\"']"), Soft("TRADED_ON", "operand", NAME_FOLLOWS)),
+    "max": Soft("MAX", "operand", r"[ \t]+[\w(]"),
+    "effects": Soft("EFFECTS", "operand", r"[ \t]*\("),
+}
+
+_HEADERS = kinds("IF ELIF WHILE FOR MATCH CASE CATCH COMPUTE")
+_DECLARATIONS = kinds("STRUCT ENUM TEST")
 
 
 @frozen
 class Words:
-    """The words of one language, as the layout filter needs them."""
+    """The words of one language, as the layout filter needs them.
 
-    soft: dict[str, Soft]
+    `headers` are words whose line the first `{` at its depth ends, `declarations` those of them that declare. In the blocks of the
+    declarations named in `clauses` lines consist of clauses, which begin with the words listed there (at a line's start with any) and
+    need no separator; `links` are words inside them. With `money` a word in capitals behind a number is its currency."""
+
+    soft: Mapping[str, Soft | tuple[Soft, ...]]
     headers: frozenset[str]
     declarations: frozenset[str]
+    clauses: Mapping[str, frozenset[str]] = {}
+    links: frozenset[str] = frozenset()
+    money: bool = False
+
+    def softs(self, word: str) -> tuple[Soft, ...]:
+        """The ways in which a word is one."""
+        found = self.soft.get(word, ())
+        return found if isinstance(found, tuple) else (found,)
 
 
-ZYNML = Words(COMMON_SOFT | _ZYNML_SOFT, frozenset(HEADERS), frozenset(DECLARATIONS))
-BY_LANGUAGE = {"zynml": ZYNML}
+ZYNML = Words(
+    COMMON_SOFT | _ZYNML_SOFT,
+    _HEADERS | {"RENDER"},
+    _DECLARATIONS | kinds("TRAIT IMPL EFFECT HANDLER ABSTRACT PIPELINE CONFIG"),
+)
+QUANTDSL = Words(
+    {**COMMON_SOFT, **_QUANTDSL_SOFT},
+    _HEADERS | {"ON_EVENT"},
+    _DECLARATIONS | kinds("CURRENCY INSTRUMENT RISK STRATEGY SIGNAL"),
+    {declaration.upper(): frozenset(forms) for declaration, forms in CLAUSES.items()},
+    LINKS,
+    money=True,
+)
+BY_LANGUAGE = {"zynml": ZYNML, "quantdsl": QUANTDSL}

@@ -17,13 +17,13 @@ def command(paths: tuple[str, ...], strict: bool, error_format: str) -> int:
     Prints nothing and exits with 0 when there are none; exits with 2 when one doesn't compile."""
     here = reporter(error_format)
     from compiler.diagnostics import ZyntaxError
-    from zyntax.languages import open_session
+    from zyntax.languages import check
 
     worst = 0
     with showing() as doing:
         for path in paths:
             try:
-                open_session(path, driver_options(strict=strict, doing=doing), here).check()
+                check(path, driver_options(strict=strict, doing=doing), here)
             except ZyntaxError as error:
                 here.show(error.diagnostics)
                 worst = max(worst, exit_code(error.diagnostics))

@@ -144,10 +144,9 @@ def _usage(message: str, hint: str) -> Exception:
 
 def _tree(path: str, here: Reporter) -> str:
     """The tree as the parser makes it, before anything is checked."""
-    from compiler.typed_ast.json import to_json
-    from zyntax.languages import read_program
+    from zyntax.languages import tree_as_json
 
-    return to_json(read_program(path, here), indent=1)
+    return tree_as_json(path, here)
 
 
 def _table(seconds: dict[str, float]) -> str:

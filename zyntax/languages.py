@@ -7,45 +7,73 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 
 if TYPE_CHECKING:
     from compiler.driver import DriverOptions, Session
-    from compiler.typed_ast.nodes import Program
     from zyntax.report import Reporter
 
-ENDINGS = {".zynml": "zynml", ".ml": "zynml"}
+ENDINGS = {".zynml": "zynml", ".ml": "zynml", ".qdsl": "quantdsl"}
+RUNNABLE = tuple(ending for ending, language in ENDINGS.items() if language == "zynml")
+"""Endings of the languages whose programs run."""
 
 
 def open_session(path: str, options: "DriverOptions", reporter: "Reporter") -> "Session":
     """Reads and parses the file with the frontend of its ending. Raises ZyntaxError."""
-    _require_language(path)
+    if _language(path) == "quantdsl":
+        message = f"`{path}`: running and compiling QuantDSL programs is not supported yet"
+        raise ZyntaxError(
+            Diagnostic("0109", message, hint="`zyntax check` and `zyntax compile --emit ast` take them; ZynML programs (`.zynml`) run")
+        )
     from zynml.api import open_program
 
     options.doing("reading")
     return open_program(path, options, reporter.sources, warn=lambda diagnostic: reporter.show([diagnostic]))
 
 
-def read_program(path: str, reporter: "Reporter") -> "Program":
-    """The file's tree, which needs the parser and nothing else. Raises ZyntaxError with all syntax errors."""
-    _require_language(path)
+def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
+    """Shows the file's warnings. Raises ZyntaxError with all its errors."""
+    if _language(path) != "quantdsl":
+        open_session(path, options, reporter).check()
+        return
     from compiler.syntax.parse import read_source
+    from quantdsl.check import check_program
+    from quantdsl.parse import parse_source
+
+    options.doing("reading")
+    program = parse_source(reporter.sources.add(read_source(path)))
+    options.doing("checking")
+    found = check_program(program)
+    found.raise_errors(options.strict)
+    reporter.show(found.warnings)
+
+
+def tree_as_json(path: str, reporter: "Reporter") -> str:
+    """The file's tree, which needs the parser and nothing else. Raises ZyntaxError with all syntax errors."""
+    from compiler.syntax.parse import read_source
+
+    language = _language(path)
+    source = reporter.sources.add(read_source(path))
+    if language == "quantdsl":
+        from quantdsl import parse as quantdsl_parse
+        from quantdsl import tree_json
+
+        return tree_json.to_json(quantdsl_parse.parse_source(source), indent=1)
+    from compiler.typed_ast.json import to_json
     from zynml.parse import parse_source
 
-    return parse_source(reporter.sources.add(read_source(path)))
+    return to_json(parse_source(source), indent=1)
 
 
 def read_text(path: str) -> str:
     """The file's text. Raises ZyntaxError."""
-    _require_language(path)
+    _language(path)
     from compiler.syntax.parse import read_source
 
     return read_source(path).text
 
 
-def _require_language(path: str) -> None:
+def _language(path: str) -> str:
+    """The language of a file. Raises ZyntaxError."""
     ending = Path(path).suffix
-    if ending == ".qdsl":
-        raise ZyntaxError(
-            Diagnostic("0109", f"`{path}` is a QuantDSL program, which this version doesn't run", hint="ZynML programs (`.zynml`) work")
-        )
     if ending not in ENDINGS:
         known = ", ".join(f"`{e}`" for e in ENDINGS)
         what = f"no language has the ending `{ending}`" if ending else "the name of a program's file ends in its language"
         raise ZyntaxError(Diagnostic("0108", f"`{path}`: {what}", hint=f"endings known: {known}"))
+    return ENDINGS[ending]

@@ -48,12 +48,12 @@ def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
 
 
 def _programs(paths: tuple[str, ...]) -> list[str]:
-    from zyntax.languages import ENDINGS
+    from zyntax.languages import RUNNABLE
 
     found: list[str] = []
     for path in paths:
         if Path(path).is_dir():
-            found += sorted(str(p) for p in Path(path).rglob("*") if p.suffix in ENDINGS)
+            found += sorted(str(p) for p in Path(path).rglob("*") if p.suffix in RUNNABLE)
         else:
             found.append(path)
     return found

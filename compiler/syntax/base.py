@@ -45,8 +45,8 @@ class Actions:
         """The statement with annotations put before those it has."""
         if isinstance(statement, self.annotatable):
             span = annotations[0].span.to(statement.span) if annotations else statement.span
-            own: tuple[nodes.Annotation, ...] = statement.annotations
-            return evolve(statement, annotations=(*annotations, *own), span=span)
+            annotated: Any = statement
+            statement = evolve(annotated, annotations=(*annotations, *annotated.annotations), span=span)
         return statement
 
     def written(self, node: nodes.Node) -> str:

@@ -21,6 +21,10 @@ _NAME = re.compile(r"[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*")
 
 
 class LiteralActions(Actions):
+    def is_unit(self, suffix: str) -> bool:
+        """Whether a number may have this suffix, which is no type's."""
+        return suffix in _UNITS or suffix in self.units
+
     def number(self, start: int, end: int, token: Token) -> nodes.Expression:
         text, span = token.text, self.span(start, end)
         if found := _PREFIXED.match(text):
@@ -53,7 +57,7 @@ class LiteralActions(Actions):
             return nodes.FloatLiteral(value=value_float, suffix=suffix, span=span)
         if suffix is None or suffix in _INT_SUFFIXES:
             return self._integer(start, end, int(number) if len(number) < _MAX_DIGITS else 1 << 64, suffix)
-        if suffix not in _UNITS and suffix not in self.units:
+        if not self.is_unit(suffix):
             known = (
                 f"types {_listed('i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64')}, durations {_listed('ns us ms s m h d')},"
                 f" sizes {_listed('KB MB GB TB')}"

@@ -1,5 +1,6 @@
 """From text to tree: reads a program's file, parses it, and turns the grammar layer's faults into diagnostics."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from grammars.faults import Fault
 from grammars.loader import load
 from grammars.machine import Machine
 from grammars.words import BY_LANGUAGE
+
+# Every pass over a tree recurses over its depth, which the parser bounds; Python's own bound is lower.
+sys.setrecursionlimit(20_000)
 
 _TOO_LARGE = f"is too large: a program has at most {MAX_SOURCE_BYTES // (1024 * 1024)} MiB"
 _MOVE_DATA = "move its data to a file that it loads"

@@ -68,6 +68,28 @@ class OptionTypeSyntax(TypeSyntax):
 
 
 @frozen(kw_only=True)
+class ArrayTypeSyntax(TypeSyntax):
+    """`[T; N]`: N elements in place; the size is a number, a name, or a sum or product of those."""
+
+    element: TypeSyntax
+    size: "Expression"
+
+
+@frozen(kw_only=True)
+class SizeSyntax(TypeSyntax):
+    """A number among type arguments: the 64 of `ring<f64, 64>`."""
+
+    value: int
+
+
+@frozen(kw_only=True)
+class ConstantTypeSyntax(TypeSyntax):
+    """`const int`: a parameter whose argument is known when the program is compiled."""
+
+    value: TypeSyntax
+
+
+@frozen(kw_only=True)
 class RecordTypeSyntax(TypeSyntax):
     """`{ x: f32, y: f32 }` in a type alias."""
 
@@ -90,8 +112,11 @@ class IntLiteral(Expression):
 
 @frozen(kw_only=True)
 class FloatLiteral(Expression):
+    """`text` is the number as written, without grouping, in languages whose decimals are exact."""
+
     value: float
     suffix: str | None = None
+    text: str = ""
 
 
 @frozen(kw_only=True)
@@ -131,6 +156,14 @@ class FString(Expression):
 @frozen(kw_only=True)
 class ListLiteral(Expression):
     elements: tuple[Expression, ...] = _tuple
+
+
+@frozen(kw_only=True)
+class Repeat(Expression):
+    """`[e; N]`: an array of N elements that are all `e`."""
+
+    element: Expression
+    count: Expression
 
 
 @frozen(kw_only=True)
@@ -334,6 +367,14 @@ class If(Expression):
 
 
 @frozen(kw_only=True)
+class LetCondition(Expression):
+    """The condition of `if let p = e { }`: whether `e` has a value that fits the pattern, whose names hold in the block."""
+
+    pattern: "Pattern"
+    value: Expression
+
+
+@frozen(kw_only=True)
 class Pattern(Node):
     """What stands after `case`."""
 
@@ -493,8 +534,11 @@ class Assign(Statement):
 
 @frozen(kw_only=True)
 class While(Statement):
+    """`while c { }`, `while c max n { }`: a fault of the program when it would run more often than `bound` times."""
+
     condition: Expression
     body: Block
+    bound: Expression | None = None
 
 
 @frozen(kw_only=True)
@@ -592,7 +636,8 @@ class TypeParameter(Node):
 
 @frozen(kw_only=True)
 class Function(Declaration):
-    """`def f(a: T, k: int = 3): R { }`. `body` None only for traits and `extern`."""
+    """`def f(a: T, k: int = 3): R { }`. `body` None only for traits and `extern`. `effects` are those that an `extern` one declares, None
+    where it says nothing of them."""
 
     name: str
     name_span: Span = NOWHERE
@@ -603,6 +648,7 @@ class Function(Declaration):
     annotations: tuple[Annotation, ...] = _tuple
     is_async: bool = False
     is_extern: bool = False
+    effects: tuple[str, ...] | None = None
     visibility: Visibility = Visibility.PUBLIC
     kernel_metadata: KernelMetadata | None = None
     execution_constraints: ExecutionConstraints | None = None
@@ -670,6 +716,22 @@ class Import(Declaration):
     module: tuple[str, ...] = _tuple
     alias: str | None = None
     names: tuple[str, ...] = _tuple
+
+
+@frozen(kw_only=True)
+class Module(Declaration):
+    """`module a.b`: the name under which others know this file."""
+
+    path: tuple[str, ...] = _tuple
+
+
+@frozen(kw_only=True)
+class Constant(Declaration):
+    """`const CLIP: T = e`, a value known when the program is compiled."""
+
+    name: str
+    annotation: TypeSyntax | None = None
+    value: Expression
 
 
 @frozen(kw_only=True)

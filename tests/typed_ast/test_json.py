@@ -75,7 +75,7 @@ def test_every_class_of_the_tree_can_be_saved_and_loaded() -> None:
 
 
 def _sample(cls: type, name: str) -> object:
-    literals = {"IntLiteral": 3, "BoolLiteral": True, "StringLiteral": "a", "FloatLiteral": 0.5}
+    literals = {"IntLiteral": 3, "BoolLiteral": True, "StringLiteral": "a", "FloatLiteral": 0.5, "SizeSyntax": 3}
     if name == "value" and cls.__name__ in literals:
         return literals[cls.__name__]
     samples: dict[str, object] = {

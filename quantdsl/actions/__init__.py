@@ -1,0 +1,10 @@
+"""The actions of QuantDSL's grammar: those that all languages share, and its own."""
+
+from quantdsl.actions.declarations import QuantDeclarations
+from quantdsl.actions.statements import QuantStatements
+
+
+class QuantActions(QuantDeclarations, QuantStatements):
+    """All of them, for one text."""
+
+    language = "quantdsl"

@@ -1,0 +1,73 @@
+"""Actions for the expressions, types and patterns that only QuantDSL has."""
+
+import re
+
+from attrs import evolve
+
+from compiler.syntax.statements import StatementActions
+from compiler.typed_ast import nodes
+from grammars.faults import Token
+
+_LAST_WORD = re.compile(r"\w+\Z")
+_SIZE = re.compile(r"\d[\d_]*\Z")
+
+
+class QuantExpressions(StatementActions):
+    # ---- numbers: decimals are kept as written, and any suffix may be a currency -------------------------------------------
+
+    def is_unit(self, suffix: str) -> bool:
+        return True
+
+    def number(self, start: int, end: int, token: Token) -> nodes.Expression:
+        found = super().number(start, end, token)
+        if isinstance(found, nodes.FloatLiteral):
+            return evolve(found, text=token.text.removesuffix(found.suffix or "").replace("_", ""))
+        return found
+
+    def money(self, start: int, end: int, token: Token) -> nodes.Expression:
+        """`2_500_000 USD`: a number and its currency."""
+        number = self.number(token.start, token.end, token)
+        unit = _LAST_WORD.search(self.text[:end])
+        assert unit is not None, "the rule ends in a word"
+        text = token.text.replace("_", "")
+        if isinstance(number, nodes.UnitNumber) or getattr(number, "suffix", None) or text.startswith("0x"):
+            self.fault("0106", f"`{token.text}` has a suffix and a currency", start, end, f"write one of the two, as in `100 {unit[0]}`")
+        return nodes.UnitNumber(text=text, unit=unit[0], span=self.span(start, end))
+
+    def repeat(self, start: int, end: int, element: nodes.Expression, count: nodes.Expression) -> nodes.Expression:
+        return nodes.Repeat(element=element, count=count, span=self.span(start, end))
+
+    # ---- if let -----------------------------------------------------------------------------------------------------------
+
+    def if_let(
+        self, start: int, end: int, pattern: nodes.Pattern, value: nodes.Expression, then: nodes.Block, otherwise: nodes.Block | None
+    ) -> nodes.Expression:
+        condition = nodes.LetCondition(pattern=pattern, value=value, span=pattern.span.to(value.span))
+        return self.if_(start, end, condition, then, otherwise)
+
+    def elif_let(
+        self, start: int, end: int, pattern: nodes.Pattern, value: nodes.Expression, then: nodes.Block, otherwise: nodes.Block | None
+    ) -> nodes.Block:
+        return self.else_if(start, end, self.if_let(start, end, pattern, value, then, otherwise))
+
+    # ---- types ------------------------------------------------------------------------------------------------------------
+
+    def size_type(self, start: int, end: int, number: Token) -> nodes.TypeSyntax:
+        if not _SIZE.match(number.text) or len(number.text) > 18:
+            self.fault("0106", f"`{number.text}` is no size", start, end, "write a whole number, as in `ring<f64, 64>`")
+            return nodes.SizeSyntax(value=1, span=self.span(start, end))
+        return nodes.SizeSyntax(value=int(number.text.replace("_", "")), span=self.span(start, end))
+
+    def array_type(self, start: int, end: int, element: nodes.TypeSyntax, size: nodes.Node) -> nodes.TypeSyntax:
+        return nodes.ArrayTypeSyntax(element=element, size=self.as_value(size), span=self.span(start, end))
+
+    def constant_type(self, start: int, end: int, value: nodes.TypeSyntax) -> nodes.TypeSyntax:
+        return nodes.ConstantTypeSyntax(value=value, span=self.span(start, end))
+
+    # ---- patterns -----------------------------------------------------------------------------------------------------------
+
+    def pattern_name(self, start: int, end: int, name: Token) -> nodes.Pattern:
+        """`none` and names that begin with a capital are cases (`Buy`, `IOC`) or constants, the others bind."""
+        if name.text == "none" or name.text[:1].isupper():
+            return nodes.VariantPattern(path=(name.text,), span=self.span(start, end))
+        return self.binding(start, end, name)

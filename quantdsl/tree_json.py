@@ -1,0 +1,7 @@
+"""QuantDSL's trees as JSON and back, by the machinery of all languages."""
+
+from compiler.typed_ast.json import SHARED_MODULES, TreeJson
+from quantdsl import nodes
+
+_TREE = TreeJson(*SHARED_MODULES, nodes)
+to_json, from_json = _TREE.to_json, _TREE.from_json
