@@ -109,7 +109,7 @@ def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources, compute: nodes.Comput
     target = target_of_device(gpu.device.properties.capability)
     functions = kernel.functions
     module = compile_kernels(functions, target, sources)
-    image: bytes | str = assemble(module).bytes if can_assemble() else module.text
+    image: bytes | str = assemble(module).bytes if can_assemble() and not module.hands_registers else module.text
     loaded = gpu.modules.load(image, functions[0].name)
     launches = []
     for entry in module.entries:

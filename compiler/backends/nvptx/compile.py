@@ -62,6 +62,12 @@ class PtxModule:
     llvm: str
     """The LLVM module as emitted."""
 
+    @property
+    def hands_registers(self) -> bool:
+        """Whether roles of a kernel hand registers to each other. The assembler that links drops that; a GPU's driver, which has the
+        whole program, doesn't."""
+        return "setmaxnreg" in self.text
+
     def entry(self, name: str) -> KernelEntry:
         """The entry of a function, or of a symbol."""
         return next(e for e in self.entries if name in (e.function, e.symbol))

@@ -6,6 +6,7 @@ The way of working is the warp-specialised one of NVIDIA's CUTLASS (persistent, 
 and all that follows come from the field."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 
 from attrs import frozen
 
@@ -57,7 +58,9 @@ BAND = 16
 """Tiles along the rows that are taken together, so that what they read stays in the L2 cache."""
 COPYING_REGISTERS, MULTIPLYING_REGISTERS = 40, 232
 LEAST = 64
-"""Rows, columns and terms below which a tile would be mostly empty."""
+"""Rows and terms below which a tile would be mostly empty."""
+WIDTHS = (256, 128, 64, 32, 16, 8)
+"""Columns of a tile."""
 
 
 @frozen(eq=False)
@@ -97,15 +100,20 @@ class WarpgroupProduct:
         return ROWS * GROUPS
 
     @property
+    def sides(self) -> tuple[tuple[Side, int], tuple[Side, int]]:
+        """Both operands, and how much of their own axes a tile has."""
+        return (self.a, self.rows), (self.b, self.columns)
+
+    @property
     def depth(self) -> int:
         """Elements of the sum in a stage."""
-        return SWIZZLED // bytes_of(self.a.mem.dtype)
+        return wide_of(self.a.mem)
 
 
 def warpgroup_product(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
     """The field as a product for warpgroups; None where they don't take it: another machine, more than one sum, operands that are
     computed, types and strides that boxes can't have, little to do."""
-    if facts.architecture != "sm_90a":
+    if facts.architecture != "sm_90a" or (field.kernel_info is not None and field.kernel_info.tensor_cores is False):
         return None
     sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
     if len(sums) != 1 or not isinstance(sums[0], Contract):
@@ -120,19 +128,22 @@ def warpgroup_product(field: HirFunction, facts: Facts) -> WarpgroupProduct | No
     sides = _side(target.a, product), _side(target.b, product)
     if sides[0] is None or sides[1] is None:
         return None
-    a, b = sides if _is_first(field, sides[0], sides[1]) else sides[::-1]
+    a, b = sides if _is_first(field, facts, sides[0], sides[1]) else sides[::-1]
     assert a is not None and b is not None
     if kind.depth != 16 and (a.across or b.across):
         return None
-    if any(facts.about(field.axes[axis]) < LEAST for axis in (a.axis, b.axis, *product.k)):
+    if any(facts.about(field.axes[axis]) < LEAST for axis in (a.axis, *product.k)):
         return None
     columns = _columns(facts.about(field.axes[a.axis]), facts.about(field.axes[b.axis]), facts.processors)
-    stage = (ROWS * GROUPS + columns) * SWIZZLED
+    stage = (ROWS * GROUPS + max(columns, SWIZZLED // 2)) * SWIZZLED
     return WarpgroupProduct(target, a, b, product.k[0], columns, min(STAGES, (SHARED_BYTES - RESULT_BYTES) // stage), facts.processors)
 
 
-def _is_first(field: HirFunction, one: Side, other: Side) -> bool:
-    """Whether the first operand's axis makes the rows: columns are what the result is contiguous along."""
+def _is_first(field: HirFunction, facts: Facts, one: Side, other: Side) -> bool:
+    """Whether the first operand's axis makes the rows: columns are what the result is contiguous along; but few are always columns."""
+    first, second = facts.about(field.axes[one.axis]), facts.about(field.axes[other.axis])
+    if min(first, second) < LEAST:
+        return first > second
     return one.axis not in {axis for op in field.body.body if isinstance(op, Store) for axis in op.index[-1].names}
 
 
@@ -161,6 +172,11 @@ def _side(operand: Value, product: ProductSum) -> Side | None:
     return Side(op, own[0], dims[own[0]], dims[along])
 
 
+def wide_of(mem: Mem) -> int:
+    """Elements of a row of a box."""
+    return SWIZZLED // bytes_of(mem.dtype)
+
+
 def _divides(unit: int, form: Affine) -> bool:
     return all(number % unit == 0 for number in (form.constant, *(coefficient for _, coefficient in form.terms)))
 
@@ -173,7 +189,7 @@ def _columns(rows: int, columns: int, processors: int) -> int:
         tiles = -(-rows // (ROWS * GROUPS)) * -(-columns // width)
         return -(-tiles // processors) * (width + 48)
 
-    return min((256, 128, 64), key=cost)
+    return min(WIDTHS, key=cost)
 
 
 class WarpgroupDistributing(Distributing):
@@ -217,7 +233,7 @@ class WarpgroupDistributing(Distributing):
         with b.when(first) as once:
             ring.begin(once)
         b.emit(SyncThreads())
-        rounds = b.op("div", b.add(b.sub(total, block), b.index(product.processors - 1)), b.index(product.processors), name="rounds")
+        rounds = _small(b, "div", b.add(b.sub(total, block), b.index(product.processors - 1)), b.index(product.processors))
         steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             copying.emit(SetMaxRegisters(direction="dec", registers=COPYING_REGISTERS))
@@ -241,18 +257,18 @@ class WarpgroupDistributing(Distributing):
             inner = region.inside(body, (product.a.axis, product.b.axis, *self.batch))
             number = body.index(Affine.of(loop.variable.name) * product.processors + block.name)
             down, across = counts[-2:]
-            matrix = body.op("rem", number, body.mul(down, across))
-            rest = body.op("div", number, body.mul(down, across))
+            matrix = _small(body, "rem", number, body.mul(down, across))
+            rest = _small(body, "div", number, body.mul(down, across))
             for axis, count in reversed(list(zip(self.batch, counts[:-2], strict=True))):
-                place = body.op("rem", rest, count)
+                place = _small(body, "rem", rest, count)
                 inner.forms[axis] = inner.starts[axis] = Affine.of(place.name)
-                rest = body.op("div", rest, count)
+                rest = _small(body, "div", rest, count)
             band = body.mul(across, body.const(BAND, "index"))
-            above = body.mul(body.op("div", matrix, band), body.const(BAND, "index"))
-            within = body.op("rem", matrix, band)
+            above = body.mul(_small(body, "div", matrix, band), body.const(BAND, "index"))
+            within = _small(body, "rem", matrix, band)
             height = body.op("min", body.sub(down, above), body.const(BAND, "index"))
-            row = body.add(above, body.op("rem", within, height))
-            column = body.op("div", within, height)
+            row = body.add(above, _small(body, "rem", within, height))
+            column = _small(body, "div", within, height)
             inner.starts[product.a.axis] = Affine.of(row.name) * product.rows
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
             work(inner, loop.variable)
@@ -266,9 +282,9 @@ class WarpgroupDistributing(Distributing):
             turn = body.add(done, loop.variable)
             stage, parity = ring.place(body, turn)
             body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=ring.flipped(body, parity)))
-            bytes = (product.rows + product.columns) * SWIZZLED
+            bytes = sum(prod(_stage_dims(side, extent, product)[1:]) for side, extent in product.sides) * bytes_of(product.a.mem.dtype)
             body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=bytes))
-            for side, memory, extent in ((product.a, ring.a, product.rows), (product.b, ring.b, product.columns)):
+            for (side, extent), memory in zip(product.sides, (ring.a, ring.b), strict=True):
                 self.box(body, side, memory, extent, Affine.of(loop.variable.name) * product.depth, stage, ring, region)
 
     def box(
@@ -276,10 +292,10 @@ class WarpgroupDistributing(Distributing):
     ) -> None:
         """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that."""
         product = self.product
-        wide = SWIZZLED // bytes_of(side.mem.dtype)
+        wide = wide_of(side.mem)
         inner = region.inside(b, ())
         inner.forms[product.sum] = step
-        for part in range(extent // wide if side.across else 1):
+        for part in range(-(-extent // wide) if side.across else 1):
             inner.forms[side.axis] = region.starts[side.axis] + part * wide
             place = tuple(self.form(form, inner) for form in side.load.index)
             extents = {side.own: wide if side.across else extent, side.along: product.depth}
@@ -342,7 +358,7 @@ class WarpgroupDistributing(Distributing):
         region.made[product.target.results[0]] = complete
         row = team * ROWS + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4) + Affine.of(half) * 8
         column = (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(eight) * 8 + pair
-        for side, within, extent in ((product.a, row, product.rows), (product.b, column, product.columns)):
+        for (side, extent), within in zip(product.sides, (row, column), strict=True):
             region.forms[side.axis] = region.starts[side.axis] + within
             if not _divides(extent, self.field.axes[side.axis]):
                 region.masks[side.axis] = self.field.axes[side.axis]
@@ -373,6 +389,8 @@ class WarpgroupDistributing(Distributing):
             return False
         rows = [form for form in store.index if product.a.axis in form.names]
         columns = [form for form in store.index if product.b.axis in form.names]
+        if product.columns % wide_of(mem):
+            return False
         plain = all(form.coefficient(axis) == 1 for forms, axis in ((rows, product.a.axis), (columns, product.b.axis)) for form in forms)
         return plain and len(rows) == len(columns) == 1 and columns[0] is store.index[-1] and rows[0] is not columns[0]
 
@@ -382,7 +400,7 @@ class WarpgroupDistributing(Distributing):
         b, product = region.builder, self.product
         mem = store.mem.type
         assert isinstance(mem, Mem)
-        wide = SWIZZLED // bytes_of(mem.dtype)
+        wide = wide_of(mem)
         assert self.body is not None
         key = ("result", mem.dtype)
         if key not in self.memories:
@@ -432,6 +450,12 @@ class WarpgroupDistributing(Distributing):
             other.emit(SyncThreads(id=2, count=WARPGROUP))
 
 
+def _small(b: Builder, operator: str, left: Value, right: Value) -> Value:
+    """A quotient or remainder of numbers below 2^32. Divisions of 64 bits are calls, and a function with calls has its products one
+    after the other."""
+    return b.cast(b.op(operator, b.cast(left, "u32"), b.cast(right, "u32")), "index")
+
+
 def _taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:
     for axis, place in places.items():
         value = b.emit(Take(value=value, axis=axis, at=Affine.of(place))).result
@@ -442,7 +466,7 @@ def _view(side: Side, stage: Affine, own: Affine, part: int) -> tuple[Affine, ..
     """Where a matrix of 64 rows (or all columns) begins in a stage, at a place along the sum."""
     if not side.across:
         return stage, own, Affine.of(part)
-    wide = SWIZZLED // bytes_of(side.mem.dtype)
+    wide = wide_of(side.mem)
     return stage, own.floordiv(wide), Affine.of(part), Affine()
 
 
@@ -452,8 +476,7 @@ class _Ring:
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
         self.stages = product.stages
         self.a, self.b = (
-            b.emit(SharedAlloc(type=_stage_memory(side, extent, product)), "stage").result
-            for side, extent in ((product.a, product.rows), (product.b, product.columns))
+            b.emit(SharedAlloc(type=_stage_memory(side, extent, product)), "stage").result for side, extent in product.sides
         )
         self.full = b.emit(BarrierMake(type=Barrier(self.stages)), "full").result
         self.empty = b.emit(BarrierMake(type=Barrier(self.stages)), "empty").result
@@ -474,8 +497,12 @@ class _Ring:
         return b.op("xor", parity, b.const(1, "i32"))
 
 
+def _stage_dims(side: Side, extent: int, product: WarpgroupProduct) -> tuple[int, ...]:
+    wide = wide_of(side.mem)
+    if side.across:
+        return product.stages, -(-extent // wide), product.depth, wide
+    return product.stages, extent, product.depth
+
+
 def _stage_memory(side: Side, extent: int, product: WarpgroupProduct) -> Mem:
-    dtype = side.mem.dtype
-    wide = SWIZZLED // bytes_of(dtype)
-    dims = (product.stages, extent // wide, product.depth, wide) if side.across else (product.stages, extent, product.depth)
-    return Mem(dtype, dims, space=Space.SHARED, align=1024, swizzle="128B")
+    return Mem(side.mem.dtype, _stage_dims(side, extent, product), space=Space.SHARED, align=1024, swizzle="128B")

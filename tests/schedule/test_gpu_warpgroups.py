@@ -1,0 +1,115 @@
+"""Products on warpgroups mean the field, in every layout, with what follows the sum; and the assembler has nothing against them."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from attrs import evolve
+
+from compiler.backends.nvptx.assemble import assemble
+from compiler.backends.nvptx.compile import compile_kernels
+from compiler.backends.nvptx.target import gpu_target
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.interpret import interpret
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import INDEX, Mem
+from compiler.hir.verify import verify
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import Facts, facts_of, specialised
+from compiler.schedule.gpu.warpgroup_products import warpgroup_product
+from compiler.schedule.launches import Launches
+
+NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f8e4m3": ml_dtypes.float8_e4m3fn, "i8": np.int8, "f32": np.float32, "i32": np.int32}
+
+
+def product(dtype: str, to: str, out: str, turned_a: bool = False, turned_b: bool = True, bias: bool = False) -> HirFunction:
+    """`C = A B` (and a row added, negatives cut), A and B as they lie."""
+    made = FunctionBuilder("product", Form.FIELD)
+    a = made.parameter("A", Mem(dtype, ("K", "M") if turned_a else ("M", "K"), readonly=True))
+    b = made.parameter("B", Mem(dtype, ("N", "K") if turned_b else ("K", "N"), readonly=True))
+    row = made.parameter("R", Mem("f32", ("N",), readonly=True))
+    c = made.parameter("C", Mem(out, ("M", "N")))
+    for size in "MNK":
+        made.parameter(size, INDEX)
+    for axis, extent in (("i", "M"), ("j", "N"), ("k", "K")):
+        made.axis(axis, extent)
+    left = made.body.load(a, ["k", "i"] if turned_a else ["i", "k"])
+    right = made.body.load(b, ["j", "k"] if turned_b else ["k", "j"])
+    value = made.body.contract(left, right, ["k"], to)
+    if bias:
+        value = made.body.op("max", made.body.add(value, made.body.load(row, ["j"])), made.body.const(0.0))
+    made.body.store(c, made.body.cast(value, out), ["i", "j"])
+    return made.finish()
+
+
+def facts(m: int, n: int, k: int, processors: int = 2) -> Facts:
+    return facts_of({"M": m, "N": n, "K": k}, ["A", "B", "C", "R"], "sm_90a", processors)
+
+
+def launches(field: HirFunction, known: Facts) -> Launches:
+    made = launches_for(field, field, known)
+    (launch,) = made.launches
+    verify(launch.function)
+    assert any(isinstance(op, WarpgroupMma) for top in launch.function.body.body for op in top.walk())
+    return made
+
+
+CASES = [
+    ("bf16", "f32", "bf16", False, False, True, (136, 80, 72)),
+    ("bf16", "f32", "f32", True, True, False, (136, 80, 72)),
+    ("f16", "f32", "f16", True, False, False, (200, 72, 136)),
+    ("f16", "f32", "f32", False, True, True, (130, 66, 64)),
+    ("bf16", "f32", "bf16", False, True, False, (16, 128, 72)),
+    ("bf16", "f32", "f32", False, False, False, (3, 200, 64)),
+    ("i8", "i32", "i32", False, True, False, (72, 136, 128)),
+    ("f8e4m3", "f32", "f32", False, True, False, (72, 136, 128)),
+]
+
+
+@pytest.mark.parametrize(("dtype", "to", "out", "turned_a", "turned_b", "bias", "sizes"), CASES, ids=str)
+def test_warpgroups_mean_the_product(
+    dtype: str, to: str, out: str, turned_a: bool, turned_b: bool, bias: bool, sizes: tuple[int, int, int]
+) -> None:
+    m, n, k = sizes
+    random = np.random.default_rng(k)
+    a, b = (random.integers(-4, 5, shape).astype(NUMPY[dtype]) for shape in ((m, k), (k, n)))
+    row = random.integers(-4, 5, n).astype(np.float32)
+    c = np.full((m, n), -7, NUMPY[out])
+    given = [np.ascontiguousarray(a.T) if turned_a else a, np.ascontiguousarray(b.T) if turned_b else b, row, c]
+    known = facts(m, n, k)
+    made = launches(product(dtype, to, out, turned_a, turned_b, bias), known)
+    arguments, sizes_known = made.counted([*given, m, n, k], {"M": m, "N": n, "K": k})
+    (launch,) = made.launches
+    interpret(launch.function, arguments, grid=(launch.blocks(sizes_known), 1, 1))
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    if bias:
+        expected = np.maximum(expected + row, 0)
+    np.testing.assert_array_equal(c, expected.astype(NUMPY[out]))
+
+
+@pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (1024, 1024, 1024), (16, 4096, 4096), (4000, 4104, 4040)], ids=str)
+@pytest.mark.parametrize("turned_b", [False, True])
+def test_the_assembler_keeps_products_side_by_side(sizes: tuple[int, int, int], turned_b: bool) -> None:
+    made = launches(product("bf16", "f32", "bf16", turned_b=turned_b), facts(*sizes, processors=132))
+    module = compile_kernels([one.function for one in made.launches], gpu_target("sm_90a"))
+    assert module.hands_registers
+    cubin = assemble(module)
+    assert all(use.spills == 0 for use in cubin.kernels.values())
+    assert "C7509" not in cubin.log and "C7510" not in cubin.log and "C7519" not in cubin.log, cubin.log
+
+
+def chosen(field: HirFunction, known: Facts) -> bool:
+    made, _, about = specialised(field, known)
+    return warpgroup_product(made, about) is not None
+
+
+def test_what_boxes_can_not_have_is_left_to_others() -> None:
+    field = product("bf16", "f32", "bf16", turned_b=False)
+    good = facts(1024, 1024, 1024)
+    assert chosen(field, good)
+    assert not chosen(field, evolve(good, architecture="sm_90"))
+    assert not chosen(field, facts(1024, 1024, 1001))  # rows that don't begin at multiples of 16 bytes
+    assert not chosen(field, evolve(good, aligned=frozenset({"A", "C"})))
+    assert not chosen(field, facts(1024, 1024, 32))
+    assert not chosen(product("i8", "i32", "i32", turned_b=False), good)  # bytes multiply along their rows only
+    assert not chosen(product("f32", "f32", "f32"), good)  # tf32 rounds
