@@ -19,10 +19,11 @@ from compiler.hir.gpu import Atomic, Shuffle, Vote
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, Mem
+from compiler.schedule.gpu.block_scan import WARP
 from compiler.schedule.gpu.reduction import combined, identities
 
 GROUP = 32
-"""Tiles of a group, and groups of a row of groups: one for each lane."""
+"""Tiles of a group, and groups of a row of groups: one for each lane at most."""
 
 FLAG = 1 << 32
 
@@ -87,7 +88,7 @@ class LookBack:
     def of_all_lanes(self, b: Builder, value: Value) -> Value:
         """What all lanes make, in every lane."""
         distance = 1
-        while distance < GROUP:
+        while distance < WARP:
             other = b.emit(Shuffle(mode="xor", value=value, lane=b.const(distance, "i32"))).result
             value, distance = self.joined(b, value, other), 2 * distance
         return b.emit(Shuffle(mode="idx", value=value, lane=b.const(0, "i32"))).result

@@ -15,14 +15,15 @@ from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Scan, Take, dtype_of
-from compiler.hir.gpu import Atomic, GridIndex, Shuffle, SyncThreads
+from compiler.hir.core import Scan, dtype_of
+from compiler.hir.gpu import Atomic, GridIndex, SyncThreads
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of, is_float
 from compiler.schedule.field import axes_contiguous
+from compiler.schedule.gpu.block_scan import WARP, Joining
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.look_back import LookBack
@@ -31,7 +32,6 @@ from compiler.schedule.place import Region, Target
 from compiler.schedule.running import refusal, scans_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
-WARP = 32
 WARPS = 8
 WORDS = 32
 """Registers of a thread, of 32 bits, for the elements of all running values of a field."""
@@ -225,21 +225,21 @@ class ScanDistributing(Distributing):
         (number,) = identity_of(scan.monoid, [dtype_of(scan.value)])
         nothing = b.const(number, dtype_of(scan.value))
         value = self.masked(self.value(scan.value, region), number, [axis], region)
-        joined = _Joining(b, scan)
+        joined = Joining(b, scan.monoid, scan.flags)
         rows = next((name for name, _, _ in plan.digits() if name != SIMD), None)
-        within, total = joined.along(SIMD, value, plan.lanes) if plan.lanes > 1 else (None, value)
+        within, total = joined.along(SIMD, value, plan.lanes, scan.exclusive) if plan.lanes > 1 else (None, value)
         lead: Value | None = None
         if plan.threads > 1:
             lead, total = joined.over_lanes(total, self.threads[plan.dim], nothing)
         if rows is not None:
-            above, total = joined.exclusive(rows, total, plan.registers)
+            above, total = joined.before(rows, total, plan.registers)
             lead = above if lead is None else joined(above, lead)
         # What stands before a register goes in at once: behind the barriers only one number is kept beside the elements.
         own = within if within is not None else None if scan.exclusive else value
         made = own if lead is None else lead if own is None else joined(lead, own)
         start = before
         if plan.warps > 1:
-            first, total = self.over_warps(joined, scan, total, nothing)
+            first, total = self.over_warps(joined, total, nothing)
             start = first if start is None else joined(start, first)
         if self.known:
             found = self.found(self.known[scan], total, region)
@@ -250,22 +250,15 @@ class ScanDistributing(Distributing):
         region.made[scan.result] = made
         return total if before is None else joined(before, total)
 
-    def over_warps(self, joined: "_Joining", scan: Scan, total: Value, nothing: Value) -> tuple[Value, Value]:
-        """What the warps before this one make, and what all make."""
-        b, dtype = joined.b, dtype_of(scan.value)
-        plan = self.table[self.scan_plan.axis]
+    def over_warps(self, joined: Joining, total: Value, nothing: Value) -> tuple[Value, Value]:
+        """What the warps before this one make, and what all make; where lanes stand beside the scan, each lane for itself."""
+        b, plan = joined.b, self.table[self.scan_plan.axis]
         lane, warp = self.threads
-        one = plan.threads > 1
-        memory = self.shared_memory("warps", dtype, (plan.warps,) if one else (plan.warps, WARP))
-        place = [] if one else [lane.name]
-        b.store(memory, total, [warp.name, *place], b.op("eq", lane, b.const(0, "index")) if one else None)
-        b.emit(SyncThreads())
-        found, passed = nothing, b.load(memory, [0, *place])
-        for number in range(1, plan.warps):
-            found = b.select(b.op("eq", warp, b.const(number, "index")), passed, found)
-            passed = joined(passed, b.load(memory, [number, *place]))
-        b.emit(SyncThreads())
-        return found, passed
+        if plan.threads > 1:
+            memory = self.shared_memory("warps", dtype_of(total), (plan.warps,))
+            return joined.over_warps(total, warp, nothing, memory, plan.warps, (), b.op("eq", lane, b.const(0, "index")))
+        memory = self.shared_memory("warps", dtype_of(total), (plan.warps, WARP))
+        return joined.over_warps(total, warp, nothing, memory, plan.warps, (lane.name,))
 
     def found(self, look_back: LookBack, total: Value, region: Region) -> Value:
         """What stands before the block's tile: its first warp looks, all get it."""
@@ -286,42 +279,3 @@ def _thread(b: Builder) -> Value:
     """The thread's number in its block."""
     return b.emit(GridIndex(operator="thread_idx", dim="x")).result
 
-
-@frozen
-class _Joining:
-    """Elements of a scan's monoid joined, the earlier on the left."""
-
-    b: Builder
-    scan: Scan
-
-    def __call__(self, left: Value, right: Value) -> Value:
-        flags = self.scan.flags if is_float(dtype_of(left)) else ()
-        return self.b.op(self.scan.monoid, left, right, flags=flags)
-
-    def along(self, axis: str, value: Value, extent: int) -> tuple[Value, Value]:
-        """The scan along an axis of registers, and the total."""
-        through = self._scanned(axis, value, exclusive=False)
-        total = self.b.emit(Take(value=through, axis=axis, at=extent - 1)).result
-        return (self._scanned(axis, value, exclusive=True) if self.scan.exclusive else through), total
-
-    def exclusive(self, axis: str, value: Value, extent: int) -> tuple[Value, Value]:
-        """What stands before each register along an axis, and the total."""
-        before = self._scanned(axis, value, exclusive=True)
-        last = [self.b.emit(Take(value=one, axis=axis, at=extent - 1)).result for one in (before, value)]
-        return before, self(*last)
-
-    def over_lanes(self, value: Value, lane: Value, nothing: Value) -> tuple[Value, Value]:
-        """What the lanes before this one make, and what all make."""
-        b, distance = self.b, 1
-        while distance < WARP:
-            there = b.op("ge", lane, b.const(distance, "index"))
-            value = b.select(there, self(self._lane("up", value, distance), value), value)
-            distance *= 2
-        first = b.op("eq", lane, b.const(0, "index"))
-        return b.select(first, nothing, self._lane("up", value, 1)), self._lane("idx", value, WARP - 1)
-
-    def _lane(self, mode: str, value: Value, lane: int) -> Value:
-        return self.b.emit(Shuffle(mode=mode, value=value, lane=self.b.const(lane, "i32"))).result
-
-    def _scanned(self, axis: str, value: Value, exclusive: bool) -> Value:
-        return self.b.scan(self.scan.monoid, value, axis, exclusive=exclusive, flags=self.scan.flags)
