@@ -197,7 +197,7 @@ class Narrow(Instruction):
 class Quotient(Instruction):
     """`%r = quotient %a, %b rounding=nearest_even site=1 : i128`: a / b made whole as `rounding` says (`toward_zero nearest_even floor ceil
     away`). It stops at a zero and where the type can't hold the result. An int of 128 bits is divided by one of 64 with the same
-    sign; others by one of their own type."""
+    sign; others by one of their own type. With `site=-1` it is known that there is a result."""
 
     left: Value = operand()
     right: Value = operand()

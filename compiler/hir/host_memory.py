@@ -45,14 +45,14 @@ def clear(to: Address, size: int) -> None:
 
 def element(base: Address, index: int, count: int, size: int, site: Site | None) -> Address:
     if not 0 <= index < count:
-        if site is None:
-            raise fault(f"element {index} of {count}, said to be inside")
         _stop(site, index, count)
     memory, at = base
     return memory, at + index * size
 
 
-def _stop(site: Site, *values: Any) -> None:
+def _stop(site: Site | None, *values: Any) -> None:
+    if site is None:
+        raise fault(f"{', '.join(map(str, values))}: said to be impossible")
     code, number, function = site
     raise KernelFault(code, number, values, function=function)
 
@@ -129,7 +129,7 @@ def narrow(value: int | float, to: str, site: Site) -> int:
     return whole
 
 
-def quotient(dtype: str, a: int, b: int, rounding: str, site: Site) -> int:
+def quotient(dtype: str, a: int, b: int, rounding: str, site: Site | None) -> int:
     if b == 0:
         _stop(site, a, b)
     whole, rest = divmod(a, b)  # floored

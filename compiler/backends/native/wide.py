@@ -18,10 +18,10 @@ def quotient(frame: Frame, op: Quotient) -> Value:
     w, dtype = frame.w, dtype_of(op.left)
     a, b = frame.scalar(op.left.name), frame.scalar(op.right.name)
     signed = not is_unsigned(dtype)
-    bad = w.compare("eq", b, constant(b.type, 0))
-    if signed:
-        bad = w.binary("or", bad, lowest_by_minus_one(w, a, b))
-    if b.number in (None, 0, -1):
+    if op.site >= 0 and b.number in (None, 0, -1):
+        bad = w.compare("eq", b, constant(b.type, 0))
+        if signed:
+            bad = w.binary("or", bad, lowest_by_minus_one(w, a, b))
         stop_if(frame, bad, op.site, [(dtype, a), (dtype_of(op.right), b)])
     n, d = (_magnitude(w, a), _magnitude(w, b)) if signed else (a, b)
     if is_wide(dtype):

@@ -1,0 +1,64 @@
+"""Optionals and enums while a function is written: a truth and a number that travel as two values, and tags in memory."""
+
+from collections.abc import Callable, Mapping
+
+from attrs import frozen
+
+from compiler.hir.core import dtype_of
+from compiler.hir.instruction import Value
+from compiler.native.build import Body, Number, Part
+
+
+@frozen
+class Optional:
+    """`T?` of a number. `value` means something where `present` holds, and is 0 where it comes from `none`."""
+
+    present: Value
+    value: Value
+
+    @property
+    def parts(self) -> tuple[Value, Value]:
+        """As a function returns or takes it."""
+        return self.present, self.value
+
+
+def some(b: Body, value: Value) -> Optional:
+    return Optional(b.const(True, "i1"), value)
+
+
+def none(b: Body, dtype: str) -> Optional:
+    return Optional(b.const(False, "i1"), b.const(0.0 if dtype.startswith(("f", "b")) else 0, dtype))
+
+
+def read_optional(b: Body, base: Value, *path: Part) -> Optional:
+    """The optional kept there."""
+    place = b.at(base, *path)
+    return Optional(b.get(place, "present"), b.get(place, "value"))
+
+
+def write_optional(b: Body, base: Value, *path: Part, value: Optional) -> None:
+    place = b.at(base, *path)
+    b.put(place, "present", value.present)
+    b.put(place, "value", value.value)
+
+
+def otherwise(b: Body, value: Optional, default: Number) -> Value:
+    """`value ?? default`; the default is computed in any case."""
+    return b.select(value.present, value.value, b.number(default, dtype_of(value.value)))
+
+
+def match(b: Body, tag: Value, cases: Mapping[int, Callable[[], None]], rest: Callable[[], None] | None = None) -> None:
+    """Write what each value of a tag leads to; `rest` is for all others. LLVM makes a jump table of it."""
+    (number, write), *more = cases.items()
+    if not more and rest is None:
+        with b.when(b.eq(tag, number)):
+            write()
+        return
+    with b.choice(b.eq(tag, number)) as choice:
+        with choice.then():
+            write()
+        with choice.otherwise():
+            if more:
+                match(b, tag, dict(more), rest)
+            elif rest is not None:
+                rest()
