@@ -24,7 +24,7 @@ _LITERAL_BEHIND = re.compile(
 )
 _AFTER_PATTERN = re.compile(r"[ \t]*(?::|\{|if\b|=>|\|(?![>|]))")
 _AFTER_ARROW_PATTERN = re.compile(r"[ \t]*(?:if\b[^\n]*=>|=>|\|(?![>|]))")
-_AFTER_GENERICS = re.compile(r"[ \t]*(?:[(),>{}=:;?\]\n\r+]|$|(?:where|on|for)\b)")
+_AFTER_GENERICS = re.compile(r"[ \t]*(?:[(),>{}=:;?\]\n\r+]|$|(?:where|on|for|in)\b)")
 _INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:?+\[\]().=>*-]*$")
 _TERNARY_REST = re.compile(r"[ \t]+[^\s)\]},;=]|[^\S\n]*[^\s)\]},;=]")
 _TERNARY_TIGHT = re.compile(r"[A-Za-z_0-9(\"']")
@@ -130,7 +130,7 @@ class Kinds:
 
     def _clause_word(self, text: str, clauses: frozenset[str]) -> str:
         """A word directly in a block of clauses: at a line's start, or known and behind something whole, it begins a clause."""
-        if self.at_start or (text in clauses and self.last.kind in _OPERAND_ENDS):
+        if self.at_start or self.last.kind == "COMMA" or (text in clauses and self.last.kind in _OPERAND_ENDS):
             return "CLAUSE"
         if text in self.words.links:
             return "LINK"

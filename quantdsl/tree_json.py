@@ -4,4 +4,4 @@ from compiler.typed_ast.json import SHARED_MODULES, TreeJson
 from quantdsl import nodes
 
 _TREE = TreeJson(*SHARED_MODULES, nodes)
-to_json, from_json = _TREE.to_json, _TREE.from_json
+to_json, from_json, to_data, from_data = _TREE.to_json, _TREE.from_json, _TREE.to_data, _TREE.from_data
