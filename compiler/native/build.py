@@ -40,6 +40,41 @@ class Program:
 
     def __init__(self, name: str) -> None:
         self.module = HirModule(name)
+        self._declared: dict[str, FunctionBuilder] = {}
+
+    def declare(
+        self,
+        name: str,
+        parameters: Mapping[str, HirType],
+        results: Sequence[HirType] = (),
+        *,
+        internal: bool = False,
+        attributes: Sequence[str] = ("noalias",),
+        constraints: HirExecutionConstraints | None = None,
+    ) -> None:
+        """Say what a function takes and gives, so that it can be called; `define` writes it. `noalias` says that its pointers never point
+        to the same memory."""
+        builder = FunctionBuilder(name)
+        function = builder.function
+        function.results, function.attributes, function.constraints = tuple(results), tuple(attributes), constraints
+        function.linkage = Linkage.INTERNAL if internal else Linkage.EXPORTED
+        for label, type in parameters.items():
+            builder.parameter(label, type)
+        self._declared[name] = builder
+        self.module.add(function)
+
+    @contextmanager
+    def define(self, name: str, span: Span | None = None) -> "Iterator[Body]":
+        """Write a declared function; one that gives no results returns at its end."""
+        builder = self._declared.pop(name)
+        function = builder.function
+        body = Body(self, builder, function.parameters)
+        with body.place(span):
+            yield body
+        if not body.ended:
+            assert not function.results, f"@{name} ends without a result"
+            body.give()
+        function.sites = tuple(body.sites)
 
     @contextmanager
     def function(
@@ -53,19 +88,10 @@ class Program:
         constraints: HirExecutionConstraints | None = None,
         span: Span | None = None,
     ) -> "Iterator[Body]":
-        """Write a function; what gives no results returns at its end. `noalias` says that its pointers never point to the same memory."""
-        builder = FunctionBuilder(name)
-        function = builder.function
-        function.results, function.attributes, function.constraints = tuple(results), tuple(attributes), constraints
-        function.linkage = Linkage.INTERNAL if internal else Linkage.EXPORTED
-        body = Body(self, builder, [builder.parameter(label, type) for label, type in parameters.items()])
-        with body.place(span):
+        """Declare and define."""
+        self.declare(name, parameters, results, internal=internal, attributes=attributes, constraints=constraints)
+        with self.define(name, span) as body:
             yield body
-        if not body.ended:
-            assert not function.results, f"@{name} ends without a result"
-            body.give()
-        function.sites = tuple(body.sites)
-        self.module.add(function)
 
     def external(self, name: str, parameters: Mapping[str, HirType], results: Sequence[HirType] = (), effects: str | None = None) -> None:
         """Declare a function of C. `effects`: "none", "alloc" or "io"; None: not said."""
@@ -340,8 +366,7 @@ class Body:
     @contextmanager
     def loop(self, low: Number, high: Number, step: int = 1) -> Iterator[Value]:
         """`for i in low..high`; gives i as an i64."""
-        ends = [self._index(end) for end in (low, high)]
-        with self.here.loop("i", *ends, step) as (inner, handle):
+        with self.here.loop("i", self._index(low), self._index(high), step) as (inner, handle):
             before, self.here = self.here, inner
             yield self.cast(handle.variable, "i64")
             self.here = before

@@ -1,0 +1,286 @@
+"""Host functions written with the builder: control flow, memory, optionals, enums, calls, failures on the way up."""
+
+import ctypes
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compiler.hir.layout import numpy_dtype, size_of
+from compiler.hir.module import OptimizationLevel
+from compiler.hir.parse import parse_module
+from compiler.hir.text import print_module
+from compiler.hir.types import Array, Pointer, Tile
+from compiler.native.build import Program
+from compiler.native.types import F32, F64, I1, I8, I16, I32, I64, I128, U8, U64, enum, optional, struct
+from compiler.native.values import match, none, otherwise, read_optional, some, write_optional
+from compiler.source import Span
+from tests.native.both import Both
+
+LEVELS = (OptimizationLevel.O0, OptimizationLevel.O1, OptimizationLevel.O3, OptimizationLevel.OLATENCY)
+INTS64 = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1), st.sampled_from([-(2**63), 2**63 - 1, 2**32, -(2**31)]))
+
+
+def memory(type_) -> np.ndarray:
+    whole = np.zeros(size_of(type_) + 64, np.uint8)
+    start = -whole.ctypes.data % 64
+    return whole[start : start + size_of(type_)].view(numpy_dtype(type_))
+
+
+def write_all(program: Program) -> None:
+    with program.function("clip", {"x": I64, "low": I64, "high": I64}, [I64]) as b:
+        x, low, high = b.parameters
+        with b.choice(b.lt(x, low)) as c:
+            with c.then():
+                b.give(low)
+            with c.otherwise(), b.when(b.gt(x, high)):
+                b.give(high)
+        b.give(x)
+    with program.function("muldiv", {"a": I64, "b": I64, "c": I64}, [I64]) as b:
+        b.give(b.muldiv(*b.parameters, "nearest_even"))
+    with program.function("muldiv_u", {"a": U64, "b": U64, "c": U64}, [U64]) as b:
+        b.give(b.muldiv(*b.parameters, "floor"))
+    with program.function("magnitude", {"a": I32}, [I32]) as b:
+        b.give(b.magnitude(b.parameters[0]))
+    with program.function("negated", {"a": I8}, [I8]) as b:
+        b.give(b.neg(b.parameters[0]))
+    with program.function("collatz", {"n": I64}, [I64]) as b:
+        n, steps = b.variable(b.parameters[0]), b.variable(b.const(0, "i64"))
+        with b.repeat():
+            with b.when(b.le(b.now(n), 1)):
+                b.leave()
+            b.set(steps, b.add(b.now(steps), 1))
+            with b.when(b.eq(b.rem(b.now(n), 2), 0)):
+                b.set(n, b.div(b.now(n), 2))
+                b.again()
+            b.set(n, b.add(b.mul(b.now(n), 3), 1))
+        b.give(b.now(steps))
+    with program.function("factorial", {"n": I64}, [I64]) as b:
+        (n,) = b.parameters
+        with b.when(b.le(n, 1)):
+            b.give(1)
+        (below,) = (b.program.module.functions.get("factorial") and []) or _call_self(b, "factorial", [b.sub(n, 1)], [I64])
+        b.give(b.mul(n, below))
+
+
+@pytest.fixture(scope="module")
+def run() -> Both:
+    program = Program("functions")
+    write_all(program)
+    return Both(program.module, LEVELS)
+
+
+@given(x=INTS64, low=INTS64, high=INTS64)
+@settings(max_examples=40, deadline=None)
+def test_branches_that_return(run: Both, x: int, low: int, high: int) -> None:
+    assert run("clip", x, low, high) == (low if x < low else high if x > high else x,)
+
+
+@given(a=INTS64, b=INTS64, c=INTS64)
+@settings(max_examples=60, deadline=None)
+def test_a_product_divided_needs_only_its_result_to_fit(run: Both, a: int, b: int, c: int) -> None:
+    exact = round(Fraction(a * b, c)) if c else None
+    fits = exact is not None and -(2**63) <= exact < 2**63
+    found = run("muldiv", a, b, c)
+    assert found == ((exact,) if fits else ("0806", "muldiv", 0, (a, b, c)))
+
+
+def test_a_product_of_the_largest_unsigned() -> None:
+    program = Program("p")
+    write_all(program)
+    run = Both(program.module)
+    top = 2**64 - 1
+    assert run("muldiv_u", top, top, top) == (top,)
+    assert run("muldiv_u", top, top, top - 1)[0] == "0806"
+    assert run("muldiv_u", top, 3, 4) == (3 * top // 4,)
+
+
+def test_negation_and_magnitude_stop_at_the_lowest(run: Both) -> None:
+    assert run("magnitude", -(2**31))[:2] == ("0806", "magnitude")
+    assert run("magnitude", -(2**31) + 1) == (2**31 - 1,)
+    assert run("negated", -128) == ("0806", "negated", 0, (0, -128))
+    assert run("negated", -127) == (127,)
+
+
+@pytest.mark.parametrize("n", [-3, 0, 1, 2, 27, 97, 2**62 + 1])
+def test_loops_without_bound_left_and_continued(run: Both, n: int) -> None:
+    m, steps = n, 0
+    while m > 1:
+        steps += 1
+        m = m // 2 if m % 2 == 0 else 3 * m + 1
+        if m >= 2**63:
+            assert run("collatz", n)[:2] == ("0806", "collatz")
+            return
+    assert run("collatz", n) == (steps,)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 20, 21, 30])
+def test_a_failure_deep_in_calls_comes_up(run: Both, n: int) -> None:
+    fits = math.factorial(n) < 2**63
+    found = run("factorial", n)
+    assert found == (math.factorial(n),) if fits else found[:3] == ("0806", "factorial", 1)
+    if not fits:
+        assert found[3] == (21, math.factorial(20))
+
+
+# ---- memory ------------------------------------------------------------------------------------------------------
+
+INNER = struct("inner", flag=I1, small=I8, half=Tile("f16"), brain=Tile("bf16"), wide=I128)
+OUTER = struct("outer", a=I16, rows=Array(INNER, 3), single=F32, double=F64, last=U8)
+
+
+def test_each_type_goes_to_memory_and_back() -> None:
+    program = Program("memory")
+    with program.function("turn", {"p": Pointer(OUTER), "i": I64}, [I1, I8, F32, F64, U8]) as b:
+        p, i = b.parameters
+        row = b.at(p, "rows", i)
+        copy = b.local(INNER)
+        b.copy(copy, row)
+        b.clear(row)
+        b.put(row, "flag", b.negate(b.get(copy, "flag")))
+        b.put(row, "small", b.neg(b.get(copy, "small")))
+        b.put(row, "half", b.neg(b.get(copy, "half")))
+        b.put(row, "brain", b.add(b.get(copy, "brain"), b.get(copy, "brain")))
+        b.put(row, "wide", b.sub(0, b.get(copy, "wide")))
+        b.put(p, "single", b.mul(b.get(p, "single"), 0.5))
+        b.give(b.get(row, "flag"), b.get(row, "small"), b.get(p, "single"), b.get(p, "double"), b.get(p, "last"))
+    run = Both(program.module, LEVELS)
+    held = memory(OUTER)
+    held["a"], held["single"], held["double"], held["last"] = -5, 3.25, math.pi, 200
+    held["rows"]["flag"], held["rows"]["small"] = [1, 0, 1], [7, -8, -128]
+    held["rows"]["half"] = [1.5, -0.0, np.inf]
+    held["rows"]["brain"] = np.array([0x3FC0, 0x0000, 0x7F80])  # 1.5, 0, inf
+    held["rows"]["wide"]["low"] = [1, 2**64 - 1, 0]
+    assert run("turn", held, 0) == (False, -7, 1.625, math.pi, 200)
+    row = held["rows"][0, 0]
+    assert (row["half"], row["brain"], row["wide"]["low"], row["wide"]["high"]) == (-1.5, 0x4040, 2**64 - 1, -1)
+    assert run("turn", held, 1) == (True, 8, 0.8125, math.pi, 200)
+    assert run("turn", held, 2) == ("0806", "turn", 1, (0, -128))
+    assert run("turn", held, 3) == ("0801", "turn", 0, (3, 3))
+    assert run("turn", held, -1) == ("0801", "turn", 0, (-1, 3))
+
+
+def test_a_local_is_zero_each_time() -> None:
+    program = Program("locals")
+    with program.function("f", {"n": I64}, [I64]) as b:
+        total = b.variable(b.const(0, "i64"))
+        with b.loop(0, b.parameters[0]):
+            cells = b.local(Array(I64, 3))
+            b.put(cells, 1, b.add(b.get(cells, 1), 1))
+            b.set(total, b.add(b.now(total), b.get(cells, 1)))
+        b.give(b.now(total))
+    run = Both(program.module, LEVELS)
+    assert [run("f", n) for n in (0, 1, 5)] == [(0,), (1,), (5,)]
+
+
+def test_optionals_in_memory_and_as_values() -> None:
+    state = struct("state", last=optional(F64), count=I64)
+    program = Program("optionals")
+    with program.function("ema", {"s": Pointer(state), "x": F64, "a": F64}, [F64]) as b:
+        s, x, a = b.parameters
+        held = read_optional(b, s, "last")
+        moved = b.add(held.value, b.mul(a, b.sub(x, held.value)))
+        value = b.select(held.present, moved, x)
+        write_optional(b, s, "last", value=some(b, value))
+        b.give(value)
+    with program.function("forget", {"s": Pointer(state)}) as b:
+        write_optional(b, b.parameters[0], "last", value=none(b, "f64"))
+    with program.function("last", {"s": Pointer(state)}, [F64]) as b:
+        b.give(otherwise(b, read_optional(b, b.parameters[0], "last"), -1.0))
+    run, held = Both(program.module, LEVELS), memory(state)
+    assert run("last", held) == (-1.0,)
+    value = None
+    for x in (3.0, 5.0, -1.5, 1e300):
+        value = x if value is None else value + 0.25 * (x - value)
+        assert run("ema", held, x, 0.25) == (value,)
+    assert run("last", held) == (value,)
+    assert run("forget", held) == () and run("last", held) == (-1.0,)
+
+
+def test_enums_with_fields_are_matched() -> None:
+    event = enum("event", {"none": [], "trade": [("price", I64), ("qty", I64)], "quote": [("bid", I64), ("ask", I64)]})
+    assert [name for name, _ in event.fields] == ["tag", "trade.price", "trade.qty", "quote.bid", "quote.ask"]
+    program = Program("enums")
+    with program.function("value", {"e": Pointer(event)}, [I64]) as b:
+        (e,) = b.parameters
+        found = b.variable(b.const(-1, "i64"))
+        cases = {
+            0: lambda: b.set(found, 0),
+            1: lambda: b.set(found, b.mul(b.get(e, "trade.price"), b.get(e, "trade.qty"))),
+            2: lambda: b.set(found, b.sub(b.get(e, "quote.ask"), b.get(e, "quote.bid"))),
+        }
+        match(b, b.get(e, "tag"), cases, rest=lambda: b.set(found, -2))
+        b.give(b.now(found))
+    run, held = Both(program.module, LEVELS), memory(event)
+    held["trade.price"], held["trade.qty"], held["quote.bid"], held["quote.ask"] = 7, 6, 10, 13
+    found = []
+    for tag in range(4):
+        held["tag"] = tag
+        found += run("value", held)
+    assert found == [0, 42, 3, -2]
+    held["tag"], held["trade.qty"] = 1, 2**62
+    assert run("value", held) == ("0806", "value", 0, (7, 2**62))
+
+
+def test_sums_of_128_bits_are_kept_in_memory() -> None:
+    sums = struct("sums", notional=I128, quantity=I64)
+    program = Program("vwap")
+    with program.function("trade", {"s": Pointer(sums), "price": I64, "qty": I64}, [F64]) as b:
+        s, price, qty = b.parameters
+        product = b.wrapping("mul", b.cast(price, "i128"), b.cast(qty, "i128"))
+        b.put(s, "notional", b.add(b.get(s, "notional"), product))
+        b.put(s, "quantity", b.add(b.get(s, "quantity"), qty))
+        b.give(b.div(b.cast(b.get(s, "notional"), "f64"), b.cast(b.get(s, "quantity"), "f64")))
+    run, held = Both(program.module, LEVELS), memory(sums)
+    exact, total = 0, 0
+    for price, qty in ((2**62, 2**60), (2**61 + 12345, 2**60), (3, 2**61), (-(2**62), 7)):
+        exact, total = exact + price * qty, total + qty
+        assert run("trade", held, price, qty) == (float(exact) / float(total),)
+
+
+def test_places_and_words_of_failures_are_kept() -> None:
+    program = Program("sites")
+    with program.function("f", {"a": I64}, [I64]) as b:
+        with b.place(Span("s.qdsl", 10, 20)):
+            first = b.add(b.parameters[0], 1)
+        with b.place(Span("s.qdsl", 30, 40)):
+            b.require(b.lt(first, 100), first, code="0808", message="{0} is too much", hint="take less")
+            b.give(b.mul(first, 2))
+    module = parse_module(print_module(program.module))
+    assert print_module(module) == print_module(program.module)
+    run = Both(module)
+    sites = module.functions["f"].sites
+    assert [(s.code, s.span, s.message, s.hint) for s in sites] == [
+        ("0806", Span("s.qdsl", 10, 20), "{0} + {1} doesn't fit i64", None),
+        ("0808", Span("s.qdsl", 30, 40), "{0} is too much", "take less"),
+        ("0806", Span("s.qdsl", 30, 40), "{0} * {1} doesn't fit i64", None),
+    ]
+    assert run("f", 99) == ("0808", "f", 1, (100,))
+    assert run("f", 98) == (198,)
+
+
+class CInner(ctypes.Structure):
+    _fields_ = [("flag", ctypes.c_bool), ("small", ctypes.c_int8), ("half", ctypes.c_uint16), ("x", ctypes.c_uint64)]
+
+
+class COuter(ctypes.Structure):
+    _fields_ = [
+        ("a", ctypes.c_int16),
+        ("rows", CInner * 3),
+        ("single", ctypes.c_float),
+        ("double", ctypes.c_double),
+        ("last", ctypes.c_uint8),
+    ]
+
+
+def test_structs_lie_as_in_c() -> None:
+    inner = struct("inner", flag=I1, small=I8, half=Tile("f16"), x=U64)
+    outer = struct("outer", a=I16, rows=Array(inner, 3), single=F32, double=F64, last=U8)
+    for ours, theirs in ((inner, CInner), (outer, COuter)):
+        fields = numpy_dtype(ours).fields
+        assert fields is not None and size_of(ours) == ctypes.sizeof(theirs)
+        assert {name: fields[name][1] for name, _ in ours.fields} == {name: getattr(theirs, name).offset for name, _ in ours.fields}
+    assert size_of(INNER) == 32 and size_of(OUTER) == 144, "128 bits lie at multiples of 16 bytes"
