@@ -62,7 +62,7 @@ def write_all(program: Program) -> None:
         (n,) = b.parameters
         with b.when(b.le(n, 1)):
             b.give(1)
-        (below,) = (b.program.module.functions.get("factorial") and []) or _call_self(b, "factorial", [b.sub(n, 1)], [I64])
+        (below,) = b.call("factorial", b.sub(n, 1))
         b.give(b.mul(n, below))
 
 
