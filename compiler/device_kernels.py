@@ -13,11 +13,13 @@ from attrs import Factory, define
 from compiler.backends.nvptx.target import gpu_target
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.fault import KernelFault
+from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.instruction import Value
 from compiler.hir.interpret import interpret
 from compiler.hir.module import FaultSite, Form, HirFunction
 from compiler.hir.sanitize import Watch
 from compiler.hir.shared_memory import over_limit
+from compiler.hir.tensor_core import Mma
 from compiler.hir.types import Mem
 from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.launching import first_fault, grid_of, tensor_arrays, value_of
@@ -25,6 +27,7 @@ from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgumen
 from compiler.lowering.launch import LaunchSizes
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
+from compiler.schedule.gpu.tensor_cores import refusal
 from compiler.schedule.launches import Launches
 from compiler.schedule.place import NotPlaceable
 from compiler.signatures import signature_of
@@ -34,7 +37,7 @@ from runtime.tensor import numpy_dtype
 Report = Callable[[tuple[Diagnostic, ...]], None]
 
 EMULATED = gpu_target("sm_90")
-"""Whose limits the emulator keeps."""
+"""Whose instructions and limits the emulator has."""
 
 
 @define(eq=False)
@@ -50,16 +53,25 @@ class ThreadKernel:
 
 
 def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOTHING) -> ThreadKernel:
-    """The launches of a built kernel, where these facts hold. Raises ZyntaxError (0109) for what no thread can do alone."""
+    """The launches of a built kernel, where these facts hold. Raises ZyntaxError (0109) for what no thread can do alone, 0504 for
+    `@tensor_cores(on)` where they can't multiply."""
     custom = built.lowered.function.form is Form.THREAD
     try:
         made = ThreadKernel(built, None if custom else launches_for(built.nest, built.scheduled.field, facts))
     except NotPlaceable as reason:
         message = f"this block is valid, but not supported on this device yet: {reason}"
         raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
+    info = built.nest.kernel_info
+    if info is not None and info.tensor_cores and not custom and not any(map(_multiplies_matrices, made.functions)):
+        why, hint = refusal(built.scheduled.field, facts)
+        raise ZyntaxError(Diagnostic("0504", f"`@tensor_cores(on)` can't be done: {why}", compute.span, hint=hint))
     for function in made.functions:
         function.span = compute.span
     return made
+
+
+def _multiplies_matrices(function: HirFunction) -> bool:
+    return any(isinstance(op, Mma | WarpgroupMma) for top in function.body.body for op in top.walk())
 
 
 @define(eq=False)
@@ -113,7 +125,8 @@ def emulate(
     arguments = [_argument(place, argument, given, scalars, results, sizes) for place, argument in enumerate(plan.arguments)]
     workspaces = [array for array, argument in zip(arguments, plan.arguments, strict=True) if isinstance(argument, WorkspaceArgument)]
     known = index_values(built.nest, arguments)
-    kernel = kernel_for(facts_of(known, [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]))
+    memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
+    kernel = kernel_for(facts_of(known, memories, EMULATED.arch))
     try:
         if kernel.launches is None:
             if (over := over_limit(built.lowered.function, EMULATED.shared_limit, str(EMULATED))) is not None:

@@ -22,6 +22,7 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirModule
 from compiler.hir.text import print_module
 from compiler.program_kernels import kernels, module_name, place_of
+from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.launches import Launch
 from compiler.typed_ast import nodes
 
@@ -41,7 +42,8 @@ class GpuProgram:
     @cached_property
     def kernels(self) -> list[tuple[nodes.Compute, ThreadKernel]]:
         """Every compute block with its launches."""
-        return [(compute, thread_kernel(built, compute)) for compute, built in kernels(self.session)]
+        facts = Facts(architecture=self.target.arch)
+        return [(compute, thread_kernel(built, compute, facts)) for compute, built in kernels(self.session)]
 
     @cached_property
     def module(self) -> HirModule:

@@ -32,7 +32,8 @@ CODES = (
     code(
         "0504",
         "dtype not supported here",
-        """The operation doesn't exist for elements of this dtype.""",
+        """The operation doesn't exist for elements of this dtype, or `@tensor_cores(on)` stands at what the device's tensor cores can't
+        multiply.""",
         "let x = zeros(8)\nlet y = compute(x) -> tensor[8, f32] @kernel(custom) @workgroup(8) {\n"
         "    atomic_xor(out[0], 1)\n}\n",
         "let x = zeros(8)\nlet y = compute(x) -> tensor[8, i32] @kernel(custom) @workgroup(8) {\n"

@@ -79,6 +79,8 @@ class HirKernelInfo:
     """Blocks along x, y, z, as forms of the function's sizes; None: the launch decides."""
     cluster: tuple[int, int, int] | None = None
     """Blocks of a cluster; None: each block is one by itself."""
+    tensor_cores: bool | None = None
+    """Whether products of matrices must go to the tensor cores, or must not; None: where they give what the nest gives."""
 
 
 @frozen

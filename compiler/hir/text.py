@@ -144,6 +144,8 @@ def _kernel(info: HirKernelInfo) -> str:
         parts.append(f"grid={_list(info.grid)}")
     if info.cluster is not None:
         parts.append(f"cluster={_list(info.cluster)}")
+    if info.tensor_cores is not None:
+        parts.append(f"tensor_cores={number(info.tensor_cores)}")
     return f"[{', '.join(parts)}]"
 
 

@@ -340,6 +340,7 @@ class Lowering(ResultPlanning):
             max_registers=self.kernel.max_registers or None,
             workgroup=custom.workgroup(body) if self.kernel.kernel_type is KernelType.CUSTOM else self.kernel.workgroup_size,
             grid=custom.grid(body) if self.kernel.kernel_type is KernelType.CUSTOM else None,
+            tensor_cores=self.kernel.hints.use_tensor_cores,
         )
         equations = [*self.sizes.equations, *(self._at_launch(equation) for equation in body.equations)]
         used = body.accesses

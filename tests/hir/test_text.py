@@ -277,6 +277,8 @@ def full_module() -> HirModule:
             {Space.GLOBAL, Space.SHARED},
             (16, 16, 1),
             (Affine.of("N").ceildiv(16), Affine.of("N"), Affine.of(1)),
+            (2, 1, 1),
+            False,
         ),
         constraints=HirExecutionConstraints(True, True, True, True, True, OptimizationLevel.OLATENCY),
         linkage=Linkage.INTERNAL,

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from attrs import evolve, frozen
 
 import zynml
 from compiler import device_kernels
@@ -14,7 +15,9 @@ from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
 from compiler.device_kernels import ThreadKernel
 from compiler.diagnostics import ZyntaxError
-from compiler.hir.tensor_core import MmaLoad
+from compiler.kernels import BuiltKernel
+from compiler.schedule.gpu.facts import Facts
+from compiler.typed_ast import nodes
 from tests.kernels import checks
 from tests.random_nests.writer import RandomProgram
 from zynml import ZynMLError
@@ -45,7 +48,20 @@ def run(program: RandomProgram) -> None:
     _as_python_says(program, fast)
 
 
-def run_on(device: str, program: RandomProgram) -> list[ThreadKernel]:
+@frozen
+class Launched:
+    """A block that the emulator has launched, and for which facts."""
+
+    built: BuiltKernel
+    compute: nodes.Compute
+    facts: Facts
+
+    def kernel_for(self, target: str) -> ThreadKernel:
+        """What a GPU of this target launches for the same facts."""
+        return device_kernels.thread_kernel(self.built, self.compute, evolve(self.facts, architecture=target))
+
+
+def run_on(device: str, program: RandomProgram) -> list[Launched]:
     """Runs the program on a device and on the CPU, which must agree with each other and with Python. Gives what the emulator has
     launched, nothing for programs that are refused. Raises as `run` does."""
     try:
@@ -54,21 +70,21 @@ def run_on(device: str, program: RandomProgram) -> list[ThreadKernel]:
         if _may_refuse(program, error):
             return []
         raise
-    with _recording() as kernels:
+    with _recording() as launched:
         got = zynml.compile(program.text, device=device).f(*program.values())
     _same(program, got, plain, f"{device} and CPU")
     _as_python_says(program, got)
-    return kernels
+    return launched
 
 
 @contextmanager
-def _recording() -> Iterator[list[ThreadKernel]]:
+def _recording() -> Iterator[list[Launched]]:
     """The launches that are made while this lasts."""
     original, made = device_kernels.thread_kernel, []
 
-    def recorded(*given: Any, **named: Any) -> ThreadKernel:
-        made.append(original(*given, **named))
-        return made[-1]
+    def recorded(built: BuiltKernel, compute: nodes.Compute, facts: Facts) -> ThreadKernel:
+        made.append(Launched(built, compute, facts))
+        return original(built, compute, facts)
 
     device_kernels.thread_kernel = recorded
     try:
@@ -77,17 +93,9 @@ def _recording() -> Iterator[list[ThreadKernel]]:
         device_kernels.thread_kernel = original
 
 
-def assembled(kernels: list[ThreadKernel], target: str) -> list[Cubin]:
-    """Machine code of launches, a cubin a block; for sm_80 those that multiply bf16 on tensor cores, which sm_75 hasn't."""
-    return [
-        assemble(compile_kernels(kernel.functions, gpu_target("sm_80" if target == "sm_75" and _multiplies_bf16(kernel) else target)))
-        for kernel in kernels
-    ]
-
-
-def _multiplies_bf16(kernel: ThreadKernel) -> bool:
-    ops = (op for function in kernel.functions for top in function.body.body for op in top.walk())
-    return any(isinstance(op, MmaLoad) and op.type.dtype == "bf16" for op in ops)
+def assembled(launched: list[Launched], target: str) -> list[Cubin]:
+    """Machine code of what a target launches, a cubin a block."""
+    return [assemble(compile_kernels(one.kernel_for(target).functions, gpu_target(target))) for one in launched]
 
 
 def expected(program: RandomProgram) -> list[dict[tuple[int, ...], float]]:
@@ -137,4 +145,3 @@ def _equal(program: RandomProgram, got: Any, want: dict[tuple[int, ...], float])
         np.testing.assert_array_equal(array, full, "the result and Python")
     else:
         np.testing.assert_allclose(array, full, rtol=1e-5, atol=1e-5 * np.abs(full).max(initial=1), err_msg="the result and Python")
-

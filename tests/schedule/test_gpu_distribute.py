@@ -5,6 +5,7 @@ import pytest
 
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
+from compiler.backends.nvptx.fragments import ACCUMULATORS, PRODUCTS
 from compiler.backends.nvptx.target import gpu_target
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.control import For
@@ -12,11 +13,13 @@ from compiler.hir.core import Contract
 from compiler.hir.gpu import Shuffle, SyncThreads
 from compiler.hir.instruction import Instruction
 from compiler.hir.interpret import interpret
-from compiler.hir.module import Form, HirFunction
+from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.tensor_core import Mma
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.schedule.gpu import tensor_cores
 from compiler.schedule.gpu.distribute import distribute, field_launches
+from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.tables import block_table
 from tests.schedule.fields import EXAMPLES, Example
 from tests.schedule.test_place import case, sizes_for
@@ -117,9 +120,15 @@ def test_products_on_tensor_cores(dtype: str, to: str, transposed: bool) -> None
 
 
 def test_tensor_cores_multiply_only_what_they_multiply_exactly() -> None:
-    for dtype, to, expected in [("f16", "f32", True), ("bf16", "f32", True), ("i8", "i32", True), ("f32", "f32", False), ("f16", "f16", False)]:
+    for dtype, to, expected in [
+        ("f16", "f32", True),
+        ("bf16", "f32", True),
+        ("i8", "i32", True),
+        ("f32", "f32", False),
+        ("f16", "f16", False),
+    ]:
         field = product(dtype, to)
-        table = block_table(field)
+        table = block_table(field, Facts(architecture="sm_80"))
         assert table is not None
         assert any(isinstance(op, Mma) for op in everything(distribute(field, table))) is expected
         assert any(isinstance(op, Contract) for op in everything(distribute(field, table))) is not expected
@@ -128,8 +137,33 @@ def test_tensor_cores_multiply_only_what_they_multiply_exactly() -> None:
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_120"])
 def test_tensor_core_products_assemble_without_spills(target: str) -> None:
     field = product("bf16", "f32")
-    table = block_table(field)
-    assert table is not None
+    table = block_table(field, Facts(architecture=target))
+    assert table is not None and table.tensor_cores
     module = compile_kernels([one.function for one in field_launches(field, table).launches], gpu_target(target))
     (use,) = assemble(module).kernels.values()
     assert use.spills == 0
+
+
+@pytest.mark.parametrize(
+    ("architecture", "hint", "expected"),
+    [
+        ("", None, False),
+        ("sm_75", None, False),
+        ("sm_80", None, True),
+        ("sm_90a", None, True),
+        ("sm_80", False, False),
+        ("sm_80", True, True),
+    ],
+)
+def test_tensor_cores_are_those_of_the_architecture(architecture: str, hint: bool | None, expected: bool) -> None:
+    field = product("bf16", "f32")
+    field.kernel_info = HirKernelInfo(tensor_cores=hint)
+    table = block_table(field, Facts(architecture=architecture))
+    assert table is not None and table.tensor_cores is expected
+
+
+def test_architectures_multiply_what_the_back_end_says() -> None:
+    side = tensor_cores.SIDE
+    for dtype, to in tensor_cores.SUMS.items():
+        assert tensor_cores.SINCE[dtype] == PRODUCTS[dtype, (side, side, side)].arch
+        assert to in ACCUMULATORS[dtype]

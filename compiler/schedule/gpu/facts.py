@@ -23,6 +23,9 @@ MAGNITUDES = tuple(2**n for n in range(32))
 ALIGNMENT = 16
 """Bytes of the widest access of a thread."""
 
+OLDEST = 75
+"""The architecture whose instructions all targets have: sm_75."""
+
 
 @frozen
 class Facts:
@@ -32,8 +35,13 @@ class Facts:
     magnitudes: tuple[tuple[str, int], ...] = ()
     aligned: frozenset[str] = frozenset()
     architecture: str = ""
-    """What instructions may be used beyond those of all targets: "sm_90a"."""
+    """What instructions may be used beyond those of all targets: "sm_90a"; empty where the target isn't known."""
     processors: int = 132
+
+    @property
+    def generation(self) -> int:
+        """The number of the architecture: 90 of sm_90a."""
+        return int(self.architecture.removeprefix("sm_").rstrip("a") or OLDEST)
 
     def about(self, form: Affine) -> int:
         """About how large an extent is; one that nothing is known of counts as large."""

@@ -19,7 +19,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import NOTHING, Facts
-from compiler.schedule.gpu.tensor_cores import multiplies
+from compiler.schedule.gpu.tensor_cores import chosen
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 
@@ -68,7 +68,7 @@ def block_table(field: HirFunction, facts: Facts = NOTHING) -> Table | None:
         return None
     seen = _look(field)
     if seen.products:
-        return _product_table(field, seen)
+        return _product_table(field, seen, facts)
     if not seen.reduced:
         return None
     return _rows_table(field, seen, facts) if seen.common else _whole_table(field, seen)
@@ -139,7 +139,7 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     return Table(plans, [*reasons, f"{shared} is shared by rows of threads"], (WARP, THREADS // WARP))
 
 
-def _product_table(field: HirFunction, facts: _Facts) -> Table | None:
+def _product_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | None:
     """Rows and columns of every product on a square of threads."""
     rightmost = {
         axis
@@ -158,7 +158,7 @@ def _product_table(field: HirFunction, facts: _Facts) -> Table | None:
         if sides.setdefault(m, dim) != dim or sides.setdefault(n, 1 - dim) != 1 - dim:
             return None
     plans: dict[str, AxisPlan] = {}
-    tensor_cores = any(isinstance(product.op, Contract) and multiplies(product.op) for product in facts.products)
+    tensor_cores = chosen(field, facts.products, launch.generation)
     for axis, dim in sides.items():
         block = axis in facts.common or axis in facts.written
         tall = tensor_cores and dim == 1 and len(facts.products) == 1

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from compiler.analysis.recognise import ProductSum
+from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, dtype_of
 from compiler.hir.gpu import SyncThreads, WarpIndex
 from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import Mma, MmaLoad, MmaStore
 from compiler.hir.types import Fragment, FragmentRole
+from compiler.schedule.gpu.facts import OLDEST, Facts
 
 if TYPE_CHECKING:
     from compiler.schedule.gpu.distribute import Distributing
@@ -27,11 +29,44 @@ SIDE = 16
 SUMS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32"}
 """Operands that tensor cores multiply exactly, and what the products are summed in."""
 
+SINCE = {"f16": 75, "bf16": 80, "i8": 75, "u8": 75}
+"""The first architecture that multiplies them."""
+
 
 def multiplies(target: Contract) -> bool:
     """Whether tensor cores give what the sum promises: exact products, sums in the accumulator's type."""
     left, right = dtype_of(target.a), dtype_of(target.b)
     return left == right and SUMS.get(left) == target.to and target.accumulator is None
+
+
+def chosen(field: HirFunction, products: Sequence[ProductSum], generation: int) -> bool:
+    """Whether a field's products go to the tensor cores of an architecture: some are theirs, it has all of those, and the program
+    doesn't forbid it."""
+    if field.kernel_info is not None and field.kernel_info.tensor_cores is False:
+        return False
+    ours = [product.op for product in products if isinstance(product.op, Contract) and multiplies(product.op)]
+    return bool(ours) and all(SINCE[dtype_of(op.a)] <= generation for op in ours)
+
+
+def refusal(field: HirFunction | None, facts: Facts) -> tuple[str, str]:
+    """Why a block isn't multiplied on the tensor cores, and what would be."""
+    contracts = [] if field is None else [op for op in field.body.body if isinstance(op, Contract)]
+    sums = [op for op in contracts if (found := product_sum(op)) is not None and found.m and found.n]
+    if not sums:
+        return "the block has no sum of products with rows and columns", "tensor cores multiply matrices: `sum += A[i, k] * B[k, j]`"
+    words = [f"{dtype} summed in {to}{f' from sm_{SINCE[dtype]}' if SINCE[dtype] > OLDEST else ''}" for dtype, to in SUMS.items()]
+    hint = f"they multiply {', '.join(words)}"
+    op = next((op for op in sums if not multiplies(op)), None)
+    if op is not None:
+        left, right = dtype_of(op.a), dtype_of(op.b)
+        return f"it multiplies {left if left == right else f'{left} and {right}'}, summed in {op.to}", hint
+    late = next((dtype_of(op.a) for op in sums if SINCE[dtype_of(op.a)] > facts.generation), None)
+    if late is not None:
+        return f"those of {facts.architecture or 'all targets'} don't multiply {late}", hint
+    return (
+        "its tiles aren't whole fragments",
+        f"one axis of rows, one of columns, and one of the sum make fragments of {SIDE} by {SIDE}",
+    )
 
 
 @frozen
