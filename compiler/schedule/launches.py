@@ -86,6 +86,32 @@ class SortPasses:
 
 
 @frozen
+class CountedSort:
+    """A sort by digits, the lowest first: the digits of all passes are counted, then each pass goes there or back. Lines of fewer than
+    `fewest` elements are merged."""
+
+    merges: SortPasses
+    clear: Launch
+    count: Launch
+    there: Launch
+    back: Launch
+    shifts: tuple[int, ...]
+    """Where the digit of each pass begins."""
+    fewest: int
+
+    def steps(self, extent: int) -> Iterator[tuple[Launch, tuple[int, ...]]]:
+        if extent < self.fewest:
+            for there, back in passes(extent):
+                yield self.merges.there, (there,)
+                yield self.merges.back, (back,)
+            return
+        yield self.clear, ()
+        yield self.count, ()
+        for number, shift in enumerate(self.shifts):
+            yield self.back if number % 2 else self.there, (number, shift)
+
+
+@frozen
 class Either:
     """One thing done in two ways: a block an iteration, or a thread an iteration. Blocks where the loops that their threads share (of at
     most `extents` iterations) are long enough for a warp, and memory is contiguous along them or there are few iterations; threads
@@ -104,6 +130,8 @@ class Either:
             return self.threads
         return self.blocks
 
+
+Stage = Launch | SortPasses | CountedSort | Either
 
 LONG = 32
 """Iterations of a loop that are worth a block's threads."""
@@ -127,7 +155,7 @@ class Unit:
 class Launches:
     """A kernel as launches in order, and the workspaces that they share: memory parameters behind the kernel's own."""
 
-    stages: tuple[Launch | SortPasses | Either, ...]
+    stages: tuple[Stage, ...]
     workspaces: tuple[Mem, ...]
     words: tuple[str, ...] = ()
     """What was chosen, and why."""
@@ -160,13 +188,19 @@ class Launches:
                     for there, back in passes(stage.extent.evaluate(sizes.__getitem__)):
                         yield number, (there,)
                         yield number + 1, (back,)
+                case CountedSort(merges=merges):
+                    own = _launches(stage)
+                    for launch, after in stage.steps(merges.extent.evaluate(sizes.__getitem__)):
+                        yield number + next(place for place, one in enumerate(own) if one is launch), after
             number += len(_launches(stage))
 
 
-def _launches(stage: Launch | SortPasses | Either) -> tuple[Launch, ...]:
+def _launches(stage: Stage) -> tuple[Launch, ...]:
     match stage:
         case SortPasses(there=there, back=back):
             return there, back
+        case CountedSort(merges=merges):
+            return *_launches(merges), stage.clear, stage.count, stage.there, stage.back
         case Either(blocks=blocks, threads=threads):
             return blocks, threads
         case _:

@@ -19,6 +19,7 @@ from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, mem_of
 from compiler.hir.module import CallingConvention, Form, HirFunction, HirKernelInfo, LaunchBounds
 from compiler.hir.types import Mem, Space, Tile
+from compiler.schedule.gpu.sorting import counts_memory
 from compiler.schedule.launches import Launch, SharedVariable
 from compiler.schedule.place import NotPlaceable
 
@@ -32,6 +33,8 @@ class Group:
     body: list[Instruction] = Factory(list)
     loop: For | None = None
     sort: Sort | None = None
+    counts: Value | None = None
+    """Of a sort: what its counts belong to."""
     again: list[Instruction] = Factory(list)
     """What earlier stages compute too, of values that are handed over: here the conditions of checks are seen to speak of the indices
     that they guard."""
@@ -88,7 +91,7 @@ def stages_of(
         elif isinstance(op, For) and alone(op):
             groups.append(Group([op], op))
         elif isinstance(op, Sort):
-            groups.append(Group([op], sort=op))
+            groups.append(Group([op], sort=op, counts=Value("counts", counts_memory(op))))
         else:
             last = groups[-1] if groups else None
             if last is None or last.sort is not None or (last.loop is not None and not goes_on(last.loop)):
@@ -104,6 +107,8 @@ def stages_of(
     others: dict[Value, int] = {}
     for group in groups:
         wanted = {value: _copied(value) for value in (group.sort.keys, *group.sort.payload)} if group.sort is not None else {}
+        if group.counts is not None:
+            wanted[group.counts] = mem_of(group.counts)
         for value, mem in {**wanted, **(partial(group.loop) if group.loop is not None else {})}.items():
             if value not in others:
                 others[value] = len(memories)

@@ -24,11 +24,12 @@ from compiler.schedule.copying import privately
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of, product
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
+from compiler.schedule.gpu.sort_launches import counted_sort
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
-from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, SortPasses
+from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
 from compiler.schedule.place import NotPlaceable
 from compiler.schedule.stages import Around, Dims, Group, Start, iterations, stages_of
-from compiler.schedule.threads import BLOCK, sort_passes
+from compiler.schedule.threads import BLOCK
 
 ALONE = 1024
 """Threads of a block that does everything there is to do."""
@@ -59,10 +60,10 @@ class _Scheduling:
             around = self.groups(alone)
             if self.mixes_slots(around, alone):
                 raise NotPlaceable("a variable that is used before and after a sort")
-        stages: list[Launch | SortPasses | Either] = []
+        stages: list[Stage] = []
         for number, group in enumerate(around.groups):
             if group.sort is not None:
-                stages.append(sort_passes(around, group.sort, number))
+                stages.append(counted_sort(around, group, number))
             elif group.loop is None:
                 stages.append(self.rest(around, group, number))
             elif self.is_reduction(group.loop):

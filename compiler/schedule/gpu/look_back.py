@@ -14,12 +14,13 @@ from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Bitcast, dtype_of
+from compiler.hir.core import dtype_of
 from compiler.hir.gpu import Atomic, Shuffle, Vote
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, Mem
 from compiler.schedule.gpu.block_scan import WARP
+from compiler.schedule.gpu.number_bits import bits_of, from_bits, unsigned
 from compiler.schedule.gpu.reduction import combined, identities
 
 GROUP = 32
@@ -167,22 +168,3 @@ def from_words(b: Builder, words: Sequence[Value], dtype: str) -> Value:
         high = b.op("shl", b.cast(words[1], "u64"), b.const(32, "u64"))
         return from_bits(b, b.op("or", high, b.cast(words[0], "u64")), dtype)
     return from_bits(b, b.cast(words[0], unsigned(dtype)), dtype)
-
-
-def unsigned(dtype: str) -> str:
-    """The unsigned type that holds a number's bits."""
-    return f"u{max(8, DTYPES[dtype])}"
-
-
-def bits_of(b: Builder, value: Value) -> Value:
-    """The bits of a number, as an unsigned one."""
-    to = unsigned(dtype_of(value))
-    if dtype_of(value) in ("i1", to):
-        return b.cast(value, to)
-    return b.emit(Bitcast(value=value, to=to)).result
-
-
-def from_bits(b: Builder, bits: Value, dtype: str) -> Value:
-    if dtype == "i1":
-        return b.op("ne", bits, b.const(0, dtype_of(bits)))
-    return bits if dtype == unsigned(dtype) else b.emit(Bitcast(value=bits, to=dtype)).result
