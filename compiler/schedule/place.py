@@ -91,6 +91,7 @@ class Placing:
         self.named = {result.name: result for op in field.body.body for result in op.results}
         self.sources: dict[Value, Store] = {}
         self.scans = running.scans_of(field)
+        self.once = {plan.axis for plan in table.plans if plan.place == "once"}
 
     def run(self) -> HirFunction:
         root = Region(self.out.body)
@@ -145,7 +146,8 @@ class Placing:
                 pending = [*missing, *pending]
                 continue
             first = next(target for target in pending if not waits[target])
-            if isinstance(first, Reduce | Contract) and first not in state and (around := region.looped.intersection(first.over)):
+            around = region.looped.intersection(first.over) - self.once if isinstance(first, Reduce | Contract) else set()
+            if around and first not in state:
                 raise NotPlaceable(f"a loop over {min(around)} stands around a reduction along it")
             axis = self.next_axis(first, region)
             if axis is None:

@@ -19,10 +19,10 @@ NARROW = 2
 
 @frozen
 class AxisPlan:
-    """`place` of the loop over the axis's outer digit ("thread", "time", or "block" of a grid); `registers` and `lanes` are the extents
-    of its tile digits, 1 for none. On a GPU `threads` of the block stand side by side along the axis, in dimension `dim` of the
-    block (0: neighbours are lanes of a warp): `j = tile*j0 + threads*lanes*j1 + lanes*thread + simd`. Where order matters, `warps` of
-    such runs of threads and registers lie one behind the other in a tile."""
+    """`place` of the loop over the axis's outer digit: "thread", "time", "block" of a grid; or "once": no loop, one tile is the axis.
+    `registers` and `lanes` are the extents of its tile digits, 1 for none. On a GPU `threads` of the block stand side by side along
+    the axis, in dimension `dim` of the block (0: neighbours are lanes of a warp): `j = tile*j0 + threads*lanes*j1 + lanes*thread +
+    simd`. Where order matters, `warps` of such runs of threads and registers lie one behind the other in a tile."""
 
     axis: str
     place: str = "time"

@@ -8,8 +8,8 @@ from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
-from compiler.schedule.gpu.scans import ScanDistributing, scan_plan
 from compiler.schedule.gpu.maps import map_launches
+from compiler.schedule.gpu.scans import ScanDistributing, scan_plan
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing, warpgroup_product
 from compiler.schedule.launches import Launches

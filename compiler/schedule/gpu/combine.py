@@ -34,7 +34,8 @@ def combine_over_threads(
             found = placing.combined(target, found, [exchanged(b, value, stride * step) for value in found], b)
             step *= 2
         if near < extent:
-            found = _through_memory(placing, target, found, dim, near, b)
+            alone = placing.once.issuperset(target.over) and not any(plan.place == "time" for plan in placing.table.plans)
+            found = _through_memory(placing, target, found, dim, near, alone, b)
     return found
 
 
@@ -55,9 +56,10 @@ def exchanged(b: Builder, value: Value, distance: int) -> Value:
 
 
 def _through_memory(
-    placing: "Distributing", target: Reduce | Contract, values: Sequence[Value], dim: int, near: int, b: Builder
+    placing: "Distributing", target: Reduce | Contract, values: Sequence[Value], dim: int, near: int, alone: bool, b: Builder
 ) -> list[Value]:
-    """The totals of groups of `near` neighbours along a dimension, put where all threads see them and added up by each."""
+    """The totals of groups of `near` neighbours along a dimension, put where all threads see them and added up by each. A reduction that
+    a block does once, without loops, has the memory `alone`: nobody waits until all have read it."""
     table = placing.table
     stride, extent = _stride(table.block, dim), table.block[dim]
     thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
@@ -66,7 +68,8 @@ def _through_memory(
     for number, value in enumerate(values):
         assert isinstance(value.type, Tile)
         extents = [table.threads, *(extent.value or 0 for _, extent in value.type.axes)]
-        memories.append(placing.shared_memory(("exchange", number), value.type.dtype, extents))
+        purpose = ("exchange", number, target) if alone else ("exchange", number)
+        memories.append(placing.shared_memory(purpose, value.type.dtype, extents))
         b.store(memories[-1], value, [thread.name, *value.type.axis_names])
     b.emit(SyncThreads())
     first = Affine.of(thread.name) - Affine.of(own.name) * stride
@@ -75,7 +78,8 @@ def _through_memory(
         place = first + group * near * stride
         read = [_read(b, mem, value, place) for mem, value in zip(memories, values, strict=True)]
         found = placing.combined(target, found, read, b) if found else read
-    b.emit(SyncThreads())
+    if not alone:
+        b.emit(SyncThreads())
     return found
 
 

@@ -101,6 +101,7 @@ class Distributing(Placing):
 
     def in_block(self, group: Sequence[Target], region: Region, ragged: Sequence[AxisPlan]) -> None:
         """The block's part: without masks where its tiles lie inside. Products are masked as they are staged."""
+        self.enter_once(region)
         if not ragged:
             self.produce(group, region, {})
             return
@@ -120,6 +121,15 @@ class Distributing(Placing):
             end = region.inside(no, axes)
             end.masks.update({axis: self.field.axes[axis] for axis in axes})
             self.produce(group, end, {})
+
+    def enter_once(self, region: Region) -> None:
+        """Axes of which the block has the whole: their values are computed once, and stay in registers from one reduction to the next."""
+        for axis in self.once:
+            plan, extent = self.table[axis], self.field.axes[axis]
+            self.enter(plan, Affine(), region)
+            if extent.value != plan.tile:
+                region.masks[axis] = extent
+        region.axes |= self.once
 
     def inside(self, axis: str, region: Region) -> Value:
         """As in all tiles; where the lanes of a vector are inside or outside together, one condition for all of them."""

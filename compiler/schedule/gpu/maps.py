@@ -2,16 +2,13 @@
 What is contiguous along another axis is turned: a square of both axes goes through shared memory, read along the one and written
 along the other."""
 
-from collections.abc import Sequence
-
-from compiler.hir.affine import Affine
-from compiler.hir.alignment import alignment, steps_by_one
+from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
-from compiler.schedule.gpu.facts import ALIGNMENT, Facts
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
@@ -38,8 +35,8 @@ def map_launches(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     across = _crossing(field, along, facts)
     if across is None:
-        return field_launches(field, _rows(field, along, _lanes(field, [along]), facts))
-    return launches_of_blocks(Turning(field, _squares(field, along, across, _lanes(field, [along, across])), along, across).run())
+        return field_launches(field, _rows(field, along, lanes_along(field, [along]), facts))
+    return launches_of_blocks(Turning(field, _squares(field, along, across, lanes_along(field, [along, across])), along, across).run())
 
 
 def _along(op: Load | Store, field: HirFunction) -> str | None:
@@ -51,25 +48,11 @@ def _crossing(field: HirFunction, along: str, facts: Facts) -> str | None:
     """The axis along which a load is contiguous that steps further along the results' own axis."""
     for op in field.body.body:
         other = _along(op, field) if isinstance(op, Load) else None
-        if other is not None and other != along and crosses(op, along, other):
-            if min(facts.about(field.axes[axis]) for axis in (along, other)) >= SHORTEST:
-                return other
+        if other is None or other == along or not crosses(op, along, other):
+            continue
+        if min(facts.about(field.axes[axis]) for axis in (along, other)) >= SHORTEST:
+            return other
     return None
-
-
-def _lanes(field: HirFunction, axes: Sequence[str]) -> int:
-    """Elements of the widest access: 16 bytes of the widest elements that lie side by side, where all of these accesses are known to
-    be aligned; else 1."""
-    accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
-    side_by_side = [(op, axis) for op in accesses for axis in axes if steps_by_one(mem_of(op.mem), op.index, axis)]
-    lanes = ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op, _ in side_by_side)
-    for op, axis in side_by_side:
-        mem = mem_of(op.mem)
-        names: dict[str, Affine | str] = {axis: Affine.of(axis) * lanes}
-        aligned = alignment(mem, [form.substitute(names) for form in op.index])
-        if aligned % (lanes * bytes_of(mem.dtype)):
-            return 1
-    return lanes
 
 
 def _rows(field: HirFunction, along: str, lanes: int, facts: Facts) -> Table:

@@ -10,7 +10,7 @@ Maps have no table here: one thread an element is the fastest they can be."""
 
 from math import prod
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
@@ -19,6 +19,8 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import NOTHING, Facts
+from compiler.schedule.gpu.lanes import lanes_along, power_of_two
+from compiler.schedule.gpu.rows import row_table
 from compiler.schedule.gpu.tensor_cores import chosen
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
@@ -71,7 +73,7 @@ def block_table(field: HirFunction, facts: Facts = NOTHING) -> Table | None:
         return _product_table(field, seen, facts)
     if not seen.reduced:
         return None
-    return _rows_table(field, seen, facts) if seen.common else _whole_table(field, seen)
+    return _rows_table(field, seen, facts) if seen.common else _whole_table(field, seen, facts)
 
 
 def _look(field: HirFunction) -> _Facts:
@@ -91,23 +93,27 @@ def _look(field: HirFunction) -> _Facts:
     return _Facts(common, written, frozenset(reduced), frozenset(ordered), frozenset(axes_contiguous(field)), tuple(products))
 
 
-def _whole_table(field: HirFunction, facts: _Facts) -> Table | None:
-    """No axis is every result's: the leading summed axis is cut in chunks, a block each."""
+def _whole_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | None:
+    """No axis is every result's: the longest summed axis is cut in chunks, a block each."""
     if facts.ordered:
         return None
     axes = list(field.axes)
     inner = [axis for axis in axes if axis in facts.contiguous] or axes[-1:]
     along = inner[-1]
+    lanes = lanes_along(field, [along])
+    wide = max(WARP, min(THREADS, power_of_two(-(-launch.about(field.axes[along]) // lanes))))
     outer = [axis for axis in axes if axis != along]
-    reasons = [f"{along} lies along the threads: memory is contiguous along it"]
-    if not outer:
-        plan = AxisPlan(along, "block", REDUCTION_REGISTERS, threads=THREADS)
-        return Table([plan], reasons, (THREADS,))
-    first = outer[0]
-    plans = [AxisPlan(first, "block", threads=THREADS // WARP, dim=1)]
-    plans += [AxisPlan(axis, "time") for axis in outer[1:]]
-    plans.append(AxisPlan(along, "time", REDUCTION_REGISTERS, threads=WARP))
-    return Table(plans, [*reasons, f"{first} is cut in chunks: a block each"], (WARP, THREADS // WARP))
+    cut = max(outer, key=lambda axis: launch.about(field.axes[axis]), default=along)
+    if not outer or launch.about(field.axes[along]) > (THREADS // wide) * launch.about(field.axes[cut]):
+        cut, wide = along, THREADS
+    plans = {axis: AxisPlan(axis) for axis in outer}
+    plans[along] = AxisPlan(along, "time", REDUCTION_REGISTERS, lanes, threads=wide)
+    if cut != along and wide < THREADS:
+        plans[cut] = AxisPlan(cut, threads=THREADS // wide, dim=1)
+    plans[cut] = evolve(plans[cut], place="block")
+    reasons = [f"{along} lies along the threads: memory is contiguous along it", f"{cut} is cut in chunks: a block each"]
+    block = (wide,) if wide == THREADS else (wide, THREADS // wide)
+    return Table([plans.pop(cut), *plans.values()], reasons, block)
 
 
 def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
@@ -116,24 +122,27 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     inside = [axis for axis in field.axes if axis not in facts.common]
     free = [axis for axis in inside if axis not in facts.ordered]
     along = next((axis for axis in reversed(free) if axis in facts.contiguous), None)
+    kept = row_table(field, facts.common, along, launch) if inside == [along] else None
+    if kept is not None:
+        return kept
     if along is not None:
         many = prod(launch.about(field.axes[axis]) for axis in facts.common) >= MANY_ROWS
-        length = launch.about(field.axes[along])
-        lanes = WARP if many or length < SHORT_ROW else min(THREADS, length // REDUCTION_REGISTERS)
+        length, lanes = launch.about(field.axes[along]), lanes_along(field, [along])
+        wide = WARP if many or length < SHORT_ROW else min(THREADS, length // REDUCTION_REGISTERS)
         rows = facts.common[-1]
         plans = [AxisPlan(axis, "block") for axis in facts.common[:-1]]
-        plans.append(AxisPlan(rows, "block", threads=THREADS // lanes, dim=1))
+        plans.append(AxisPlan(rows, "block", threads=THREADS // wide, dim=1))
         plans += [AxisPlan(axis) for axis in inside if axis != along]
-        plans.append(AxisPlan(along, "time", REDUCTION_REGISTERS, threads=lanes))
-        who = "the lanes of a warp" if lanes == WARP else f"{lanes} threads"
-        return Table(plans, [f"{along} lies along {who}: memory is contiguous along it"], (lanes, THREADS // lanes))
+        plans.append(AxisPlan(along, "time", REDUCTION_REGISTERS, lanes, threads=wide))
+        who = "the lanes of a warp" if wide == WARP else f"{wide} threads"
+        return Table(plans, [f"{along} lies along {who}: memory is contiguous along it"], (wide, THREADS // wide))
     columns = next((axis for axis in reversed(facts.common) if axis in facts.contiguous), facts.common[-1])
     plans = [AxisPlan(axis, "block") for axis in facts.common if axis != columns]
-    plans.append(AxisPlan(columns, "block", threads=WARP))
+    plans.append(AxisPlan(columns, "block", lanes=lanes_along(field, [columns]), threads=WARP))
     reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it"]
     shared = free[0] if free else None
     for axis in inside:
-        plans.append(AxisPlan(axis, "time", threads=THREADS // WARP, dim=1) if axis == shared else AxisPlan(axis))
+        plans.append(AxisPlan(axis, "time", REDUCTION_REGISTERS, threads=THREADS // WARP, dim=1) if axis == shared else AxisPlan(axis))
     if shared is None:
         return Table(plans, reasons, (WARP,))
     return Table(plans, [*reasons, f"{shared} is shared by rows of threads"], (WARP, THREADS // WARP))
@@ -163,7 +172,8 @@ def _product_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | 
         block = axis in facts.common or axis in facts.written
         tall = tensor_cores and dim == 1 and len(facts.products) == 1
         registers = (TALL_REGISTERS if tall else PRODUCT_REGISTERS) if axis in facts.common or axis in facts.reduced else WIDEST_RESULT
-        registers = _fitting(field, axis, registers)
+        if not tensor_cores:
+            registers = _fitting(launch.about(field.axes[axis]), registers)
         plans[axis] = AxisPlan(axis, "block" if block else "time", registers, threads=SQUARE, dim=dim)
     for product in facts.products:
         free = [axis for axis in product.k if axis not in plans]
@@ -192,9 +202,8 @@ def _chosen(axes: tuple[str, ...], field: HirFunction, sides: dict[str, int]) ->
     return known[0] if known else max(axes, key=lambda axis: (field.axes[axis].value or THREADS, axes.index(axis)))
 
 
-def _fitting(field: HirFunction, axis: str, registers: int) -> int:
-    """No more registers than a known extent fills."""
-    extent = field.axes[axis].value
-    while extent is not None and registers > 1 and (registers // 2) * SQUARE >= extent:
+def _fitting(extent: int, registers: int) -> int:
+    """No more registers than an extent of about this size fills."""
+    while registers > 1 and (registers // 2) * SQUARE >= extent:
         registers //= 2
     return registers

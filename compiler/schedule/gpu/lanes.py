@@ -1,0 +1,38 @@
+"""How many elements a thread takes at once: as many as 16 bytes hold, where all addresses are known to be multiples of that."""
+
+from collections.abc import Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.alignment import alignment, steps_by_one
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
+from compiler.schedule.gpu.facts import ALIGNMENT
+
+
+def lanes_along(field: HirFunction, axes: Sequence[str]) -> int:
+    """Elements side by side along these axes that every access of the field takes whole, by their widest type in what varies along
+    most axes; 1 where some address isn't known to be aligned."""
+    accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
+    wide = [(op, axis) for op in accesses for axis in axes if steps_by_one(mem_of(op.mem), op.index, axis)]
+    if not wide:
+        return 1
+    most = max(_varying(field, op) for op, _ in wide)
+    lanes = ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op, _ in wide if _varying(field, op) == most)
+    for op, axis in wide:
+        mem = mem_of(op.mem)
+        names: dict[str, Affine | str] = {axis: Affine.of(axis) * lanes}
+        aligned = alignment(mem, [form.substitute(names) for form in op.index])
+        if aligned % min(ALIGNMENT, lanes * bytes_of(mem.dtype)):
+            return 1
+    return lanes
+
+
+def _varying(field: HirFunction, op: Load | Store) -> int:
+    """Along how many axes an access varies."""
+    return sum(any(form.coefficient(axis) for form in op.index) for axis in field.axes)
+
+
+def power_of_two(number: int) -> int:
+    """The least power of two that is no smaller."""
+    return 1 << max(0, number - 1).bit_length()

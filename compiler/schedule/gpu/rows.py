@@ -1,0 +1,69 @@
+"""Tables for fields whose results share axes, with one more axis along which the rest lies: sums of rows, and chains that read a row
+again after its reduction (softmax, norms, whatever else). Where a row fits, each thread keeps its part of it in registers: it is read
+once and written once, however many reductions stand between."""
+
+from compiler.hir.core import Contract, Reduce, dtype_of, union_axes
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.lanes import lanes_along, power_of_two
+from compiler.schedule.table import AxisPlan, Table
+
+THREADS = 256
+"""Threads that a multiprocessor has several blocks of; more that wait for each other wait longer."""
+
+WARP = 32
+MOST_THREADS = 512
+
+KEPT_BYTES = 128
+"""What a thread keeps of a row: enough accesses in flight to hide their latency. Of rows too long for that, twice as much."""
+
+THREAD_BYTES = 4 * 255
+"""Registers that a thread can have."""
+
+REGISTER_BYTES = 4 * 65536
+"""Registers of a multiprocessor."""
+
+OTHER_BYTES = 4 * 24
+"""What a thread needs beside the row."""
+
+
+def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Facts) -> Table | None:
+    """The table that keeps rows along an axis in registers, `common` being all other axes; None where they are too long, or nothing
+    reads them again and a loop does as well."""
+    lanes, length = lanes_along(field, [along]), facts.about(field.axes[along])
+    read = _read(field, common, along)
+    width = max([4, *(bytes_of(dtype_of(op.result)) for op in read)])
+    values = KEPT_BYTES // width
+    values = max(lanes, values if length <= values * THREADS else 2 * values)
+    threads = power_of_two(max(min(WARP, -(-length // lanes)), -(-length // values)))
+    needed = max(1, len(read)) * values * width + OTHER_BYTES
+    if threads > (MOST_THREADS if is_chain(field, along) else THREADS) or needed > THREAD_BYTES or threads * needed > REGISTER_BYTES:
+        return None
+    registers = max(1, -(-length // (threads * lanes)))
+    beside = max(1, THREADS // threads)
+    plans = [AxisPlan(axis, "block") for axis in common[:-1]]
+    plans.append(AxisPlan(common[-1], "block", threads=beside, dim=1))
+    plans.append(AxisPlan(along, "once", registers, lanes, threads=threads))
+    return Table(plans, [f"rows along {along} stay in registers of {threads} threads: they are read once"], (threads, beside))
+
+
+def _read(field: HirFunction, common: tuple[str, ...], along: str) -> list[Load]:
+    """Loads of rows: what varies along the axis and another."""
+    loads = [op for op in field.body.body if isinstance(op, Load)]
+    return [op for op in loads if along in (names := {name for name, _ in union_axes(op.result)}) and names.intersection(common)]
+
+
+def is_chain(field: HirFunction, along: str) -> bool:
+    """Whether something that varies along the axis is computed from a reduction along it."""
+    behind: set[Value] = set()
+    for op in field.body.body:
+        later = behind.intersection(op.operand_values)
+        varies = {name for name, _ in union_axes(*op.operand_values)} if isinstance(op, Reduce | Contract | Store) else set()
+        if later and along in varies:
+            return True
+        if later or (isinstance(op, Reduce | Contract) and along in op.over):
+            behind.update(op.results)
+    return False

@@ -1,0 +1,116 @@
+"""Reductions of rows and what reads the row again, on a GPU: rows in registers, in loops, several in a block. Expected values from NumPy
+in float64."""
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.memory import Load
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import INDEX, Mem
+from compiler.schedule.gpu.distribute import field_launches
+from compiler.schedule.gpu.facts import facts_of, specialised
+from compiler.schedule.gpu.tables import block_table
+from compiler.schedule.launches import Launches
+from tests.schedule.test_gpu_maps import ptx
+
+SHAPES = [(1, 1), (3, 2), (5, 31), (9, 33), (4, 64), (3, 1000), (2, 1024), (1, 2049), (0, 5), (300, 4)]
+
+
+def softmax(dtype: str = "f32") -> HirFunction:
+    f = FunctionBuilder("softmax", Form.FIELD)
+    x = f.parameter("x", Mem(dtype, ("M", "N"), readonly=True))
+    out = f.parameter("out", Mem(dtype, ("M", "N")))
+    for size in "MN":
+        f.parameter(size, INDEX)
+    f.axis("i", "M")
+    f.axis("j", "N")
+    e = f.body
+    value = e.cast(e.load(x, ["i", "j"]), "f32")
+    (top,) = e.reduce("max", value, over=["j"])
+    weight = e.op("exp", e.sub(value, top))
+    (total,) = e.reduce("add", weight, over=["j"], flags=("reassoc",))
+    e.store(out, e.cast(e.op("div", weight, total), dtype), ["i", "j"])
+    return f.finish()
+
+
+def launches(field: HirFunction, sizes: dict[str, int]) -> Launches:
+    known, _, about = specialised(field, facts_of(sizes, ("x", "out")))
+    table = block_table(known, about)
+    assert table is not None
+    return field_launches(known, table)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_softmax(shape: tuple[int, int]) -> None:
+    p = zynml.compile(
+        """def f(x: tensor[M, N]) {
+            compute(x) { for i in 0..M {
+                var m = -inf
+                for j in 0..N: m = max(m, x[i, j])
+                var s = 0.0
+                for j in 0..N: s += exp(x[i, j] - m)
+                for j in 0..N: out[i, j] = exp(x[i, j] - m) / s
+            } }
+        }""",
+        device="emulator",
+    )
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    weight = np.exp(x.astype(np.float64) - x.max(1, keepdims=True, initial=-np.inf))
+    np.testing.assert_allclose(p.f(x), weight / weight.sum(1, keepdims=True), rtol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 40), (1, 2, 256), (3, 1, 7)])
+def test_a_norm_of_a_sum_with_weights(shape: tuple[int, ...]) -> None:
+    p = zynml.compile(
+        """def f(x: tensor[A, B, N], y: tensor[A, B, N], w: tensor[N], c: tensor[N]) {
+            compute(x, y, w, c) { for a in 0..A, b in 0..B {
+                var t = 0.0
+                for j in 0..N: t += x[a, b, j] + y[a, b, j]
+                let mean = t / (N as f32)
+                var s = 0.0
+                for j in 0..N: s += (x[a, b, j] + y[a, b, j] - mean) * (x[a, b, j] + y[a, b, j] - mean)
+                let r = rsqrt(s / (N as f32) + 0.00001)
+                for j in 0..N: out[a, b, j] = (x[a, b, j] + y[a, b, j] - mean) * r * w[j] + c[j]
+            } }
+        }""",
+        device="emulator",
+    )
+    rng = np.random.default_rng(2)
+    x, y, w, c = (rng.standard_normal(s).astype(np.float32) for s in (shape, shape, shape[2:], shape[2:]))
+    z = x.astype(np.float64) + y
+    z = (z - z.mean(-1, keepdims=True)) / np.sqrt(z.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(p.f(x, y, w, c), z * w + c, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (2, 700), (40, 64), (2, 9000), (1, 1)])
+def test_the_largest_of_each_row_and_its_place(shape: tuple[int, int]) -> None:
+    p = zynml.compile(
+        "def f(x: tensor[M, N]) { compute(x) @kernel reduce(argmax, axis=1) { for i in 0..M, j in 0..N: yield (x[i, j], j) } }",
+        device="emulator",
+    )
+    x = np.random.default_rng(3).integers(0, 40, shape).astype(np.float32)
+    x[0, -1] = np.nan
+    value, place = p.f(x)
+    np.testing.assert_array_equal(place, x.argmax(1))
+    np.testing.assert_array_equal(value, x.max(1))
+
+
+def reads(found: Launches) -> int:
+    ops = [op for launch in found.launches for top in launch.function.body.body for op in top.walk()]
+    return sum(isinstance(op, Load) and op.mem.name == "x" for op in ops)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90"])
+@pytest.mark.parametrize(("dtype", "columns"), [("f32", 8192), ("f32", 64), ("f32", 30000), ("bf16", 8192), ("bf16", 32768), ("f64", 8000)])
+def test_rows_are_read_once_where_they_fit(dtype: str, columns: int, target: str) -> None:
+    found = launches(softmax(dtype), {"M": 4096, "N": columns})
+    assert reads(found) == 1
+    assert "ld.global.nc.v" in ptx(found, target)
+
+
+def test_longer_rows_are_walked_again() -> None:
+    found = launches(softmax(), {"M": 4096, "N": 1 << 17})
+    assert reads(found) > 2
+    assert "ld.global.nc.v4" in ptx(found)
