@@ -86,7 +86,8 @@ def compile_module(
     internal fault, for what the program may call was proved before (`analysis/effects.py`)."""
     started = time.perf_counter()
     target = load.target(None, None, None, 0 if level is OptimizationLevel.O0 else 3)
-    writer, points = emit_module(module, _attributes(target, level))
+    inline = level not in (OptimizationLevel.O0, OptimizationLevel.OS)
+    writer, points = emit_module(module, _attributes(target, level), inline)
     compiled = load.CompiledModule(writer.text(), target, level.value, {"emit": time.perf_counter() - started})
     made = HostModule(module, compiled, points)
     if allowed is not None and (strange := made.calls - allowed):

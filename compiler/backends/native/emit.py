@@ -10,6 +10,7 @@ from compiler.backends.llvm.types import I1, I8, I64, PTR, LlvmType, register_ty
 from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant, poison
 from compiler.backends.native import faults, integers, pointers, wide
 from compiler.backends.native.frame import Frame, Module, body_name, plain, result_type
+from compiler.backends.native.inlining import taken_in
 from compiler.hir.control import Call, For, Return
 from compiler.hir.core import Cast, dtype_of
 from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write
@@ -23,11 +24,11 @@ OUR_ATTRIBUTES = {"cold": "cold", "noinline": "noinline", "hot": "hot"}
 """Attributes of a function that LLVM is told under the same name; `noalias` says that its pointers point to different memory."""
 
 
-def emit_module(module: HirModule, attributes: tuple[str, ...]) -> tuple[ModuleWriter, list[faults.FaultPoint]]:
-    """The LLVM module, and its points of failure by the numbers that records use."""
+def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = True) -> tuple[ModuleWriter, list[faults.FaultPoint]]:
+    """The LLVM module, and its points of failure by the numbers that records use. `inline`: calls are replaced by what they call."""
     writer = ModuleWriter(module.name, attributes, backend="native")
     weights = writer.metadata('!{!"branch_weights", i32 1, i32 1048575}')
-    made = Module(module, writer, emit, may_fail(module), unlikely=f", !prof {weights}")
+    made = Module(module, writer, emit, may_fail(module), taken_in(module) if inline else frozenset(), unlikely=f", !prof {weights}")
     for function in module.functions.values():
         if function.linkage is Linkage.EXTERNAL:
             _declare(writer, function)
@@ -164,6 +165,8 @@ def _entry(module: Module, function: HirFunction) -> None:
         arguments.append(arithmetic.cast(w, value, "i64", dtype_of(p)) if narrow else value)
     types = ([I1] if fails else []) + [register_type(dtype) for dtype in _result_dtypes(function)]
     call = f"@{body_name(function)}({', '.join(map(str, arguments))})"
+    if function.name in module.taken_in:
+        call += " alwaysinline"
     if not types:
         w.line(f"call void {call}")
         w.ret(constant(I64, 0))
@@ -229,6 +232,8 @@ def _call(frame: Frame, op: Call) -> None:
         assert frame.record is not None
         arguments, types = [frame.record, *arguments], [I1, *types]
     call = f"@{name}({', '.join(map(str, arguments))})"
+    if target.name in module.taken_in:
+        call += " alwaysinline"
     if not types:
         w.line(f"call void {call}")
         return

@@ -1,7 +1,7 @@
 """Failures: the way to each is a cold block that writes the record and leaves.
 
-The record is the number of the point of failure in 8 bytes, then from byte 16 on up to four values of 16 bytes: ints sign-extended or
-zero-extended, floats as f64 in the first 8."""
+The record is the number of the point of failure in 8 bytes, then from byte 16 on up to four values of 16 bytes. Ints of at most 64 bits
+stand in the first 8, extended as their type says; floats as f64."""
 
 import struct
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from compiler.backends.llvm.arithmetic import is_unsigned
-from compiler.backends.llvm.types import I8, I64, PTR, vector
+from compiler.backends.llvm.types import I8, I64, PTR, LlvmType, vector
 from compiler.backends.llvm.writer import Value, constant
 from compiler.backends.native.frame import Frame
-from compiler.hir.types import is_float
+from compiler.hir.types import is_float, is_wide
 
 RECORD_VALUES = 4
 RECORD_BYTES = 16 * (1 + RECORD_VALUES)
@@ -52,8 +52,8 @@ def stop_if(frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Val
     fault, good = w.label("fault"), w.label("good")
     w.branch_if(bad, fault, good, frame.module.unlikely)
     w.start(fault)
-    wide = [_as_slot(frame, dtype, value) for dtype, value in values]
-    w.call_void(_recorder(frame, len(wide)), frame.record, constant(I64, len(points) - 1), *wide)
+    slots = [_as_slot(frame, dtype, value) for dtype, value in values]
+    w.call_void(_recorder(frame, [slot.type for slot in slots]), frame.record, constant(I64, len(points) - 1), *slots)
     w.branch(frame.failed)
     w.start(good)
 
@@ -61,16 +61,15 @@ def stop_if(frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Val
 def _as_slot(frame: Frame, dtype: str, value: Value) -> Value:
     w = frame.w
     if is_float(dtype):
-        bits = w.convert("bitcast", w.convert("fpext", value, "double"), "i64")
-        return w.convert("zext", bits, "i128")
-    return w.convert("zext" if is_unsigned(dtype) else "sext", value, "i128")
+        return w.convert("bitcast", w.convert("fpext", value, "double"), "i64")
+    return value if is_wide(dtype) else w.convert("zext" if is_unsigned(dtype) else "sext", value, "i64")
 
 
-def _recorder(frame: Frame, count: int) -> str:
-    """The function that writes a record of so many values: cold, never inlined."""
+def _recorder(frame: Frame, types: Sequence[LlvmType]) -> str:
+    """The function that writes a record of values of these types: cold, never inlined."""
 
     def make(name: str) -> None:
-        parameters = [(PTR, "record"), (I64, "point"), *[(I128, f"value{n}") for n in range(count)]]
+        parameters = [(PTR, "record"), (I64, "point"), *[(type, f"value{n}") for n, type in enumerate(types)]]
         f = frame.module.writer.function(name, None, parameters, "internal", "cold noinline")
         record, point, *values = f.parameters
         f.store(point, record, 8)
@@ -78,7 +77,7 @@ def _recorder(frame: Frame, count: int) -> str:
             f.store(value, f.offset(record, constant(I64, 16 * (number + 1)), I8), 8)
         f.ret()
 
-    return frame.module.writer.helper(f"zyn.fault{count}", make)
+    return frame.module.writer.helper("zyn.fault" + "".join(f".{type}" for type in types), make)
 
 
 def read_record(record: bytes, points: Sequence[FaultPoint]) -> HostFault:
@@ -90,6 +89,7 @@ def read_record(record: bytes, points: Sequence[FaultPoint]) -> HostFault:
         if is_float(dtype):
             values.append(struct.unpack_from("<d", slot)[0])
         else:
-            whole = int.from_bytes(slot, "little", signed=not is_unsigned(dtype))
+            held = slot if is_wide(dtype) else slot[:8]
+            whole = int.from_bytes(held, "little", signed=not is_unsigned(dtype))
             values.append(bool(whole) if dtype == "i1" else whole)
     return HostFault(point.code, point.function, point.site, tuple(values))

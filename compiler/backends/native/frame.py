@@ -29,6 +29,8 @@ class Module:
     emit: "Callable[[Frame, Instruction], None]"
     may_fail: frozenset[str]
     """Names of the functions that may fail."""
+    taken_in: frozenset[str]
+    """Names of the functions to inline at every call."""
     points: "list[FaultPoint]" = Factory(list)
     """Where it may fail, by the numbers that records use."""
     unlikely: str = ""
