@@ -271,6 +271,10 @@ class Placing:
                     inner.masks[plan.axis] = extent
             self.produce(group, inner, {})
 
+    def marks(self, plan: AxisPlan) -> dict[str, object]:
+        """What is noted at the loop of an axis."""
+        return {}
+
     def enter(self, plan: AxisPlan, loop: Affine, region: Region) -> None:
         """How the axis is written in the body of its loop."""
         region.forms[plan.axis] = plan.form(loop)
@@ -291,7 +295,7 @@ class Placing:
     ) -> list[Value]:
         """The loop, with the accumulators in `result` carried; gives the running values of the scans, which are `before` at first."""
         carried = [value for target in carrying for value in result[target]] + list(before)
-        with region.builder.loop(f"{plan.axis}0", low, high, carried=carried) as (body, loop):
+        with region.builder.loop(f"{plan.axis}0", low, high, carried=carried, **self.marks(plan)) as (body, loop):
             inner = region.inside(body, (plan.axis,))
             self.enter(plan, Affine.of(loop.variable.name), inner)
             if ragged:
@@ -367,8 +371,7 @@ class Placing:
             assert mem is not None
             region.builder.store(mem, self.value(target.value, region), self.index(target.index, target.mem, region), where)
             return
-        accumulators = result[target] if begun else self.identity(target, region)
-        after = self.accumulate(target, accumulators, region)
+        after = self.accumulate(target, result[target] if begun else self.identity(target, region), region)
         if begun:
             result[target] = after
         else:
@@ -412,11 +415,13 @@ class Placing:
             condition = condition if where is None else b.op("and", condition, where)
             flags = target.flags if is_float(dtype_of(value)) else ()
             return [b.select(condition, b.op(target.monoid, accumulators[0], value, flags=flags), accumulators[0])]
-        values = [
-            self.masked(self.value(v, region), number, [a for a in target.over if a in region.masks], region)
-            for v, number in zip(target.values, numbers, strict=True)
-        ]
-        return self.combined(target, accumulators, values, b)
+        return self.combined(target, accumulators, self.brought(target, region), b)
+
+    def brought(self, target: Reduce, region: Region) -> list[Value]:
+        """What this tile brings to a reduction: outside, the element that changes nothing."""
+        numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
+        axes = [axis for axis in target.over if axis in region.masks]
+        return [self.masked(self.value(v, region), number, axes, region) for v, number in zip(target.values, numbers, strict=True)]
 
     def guarded(self, target: Reduce, numbers: list[float | int]) -> tuple[Value, Value] | None:
         """The condition and value of a reduction that takes part only where the condition holds."""

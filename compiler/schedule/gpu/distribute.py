@@ -122,6 +122,10 @@ class Distributing(Placing):
             end.masks.update({axis: self.field.axes[axis] for axis in axes})
             self.produce(group, end, {})
 
+    def marks(self, plan: AxisPlan) -> dict[str, object]:
+        """Wide accesses of several registers are enough in flight: unrolling would only cost blocks their registers."""
+        return {"unroll": 1} if plan.registers > 1 and any(one.lanes > 1 for one in self.table.plans) else {}
+
     def enter_once(self, region: Region) -> None:
         """Axes of which the block has the whole: their values are computed once, and stay in registers from one reduction to the next."""
         for axis in self.once:
@@ -210,7 +214,15 @@ class Distributing(Placing):
             accumulators = rule.rescaled(accumulators, region)
         if isinstance(target, Contract) and any(self.table[axis].tile > 1 for axis in target.over if axis in self.table):
             return staged_product(self, target, accumulators, region)
+        if isinstance(target, Reduce) and self.brings_all(target, region):
+            return self.brought(target, region)
         return super().accumulate(target, accumulators, region)
+
+    def brings_all(self, target: Reduce, region: Region) -> bool:
+        """Whether a reduction is of one tile whose elements are all its own: nothing needs to be there before."""
+        digits = {name for name, _ in self.tile_axes(target.over, region)}
+        varying = [{name for name, _ in self.tile_axes(self.axes([value]), region)} for value in target.values]
+        return self.once.issuperset(target.over) and all(digits <= names for names in varying)
 
     def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
         if self.rescaling is not None and target is self.rescaling.rule.maximum:
