@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from attrs import evolve
+
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import GridIndex
@@ -25,6 +27,9 @@ from compiler.schedule.launches import CountedSort, Launch
 from compiler.schedule.stages import Around, Group, Start
 from compiler.schedule.threads import sort_passes
 
+RESIDENT = 2
+"""Blocks that a multiprocessor holds at once, at least: while one waits another works."""
+
 Build = Callable[[Start, Builder, Lines, Value, Value], None]
 """Builds a launch: its beginning, its body, the line of the block, the block's number in the line and the thread's in the block."""
 
@@ -47,7 +52,11 @@ def counted_sort(around: Around, group: Group, number: int) -> CountedSort:
         lines, place = line_of(b, sort, known, start.values[sort.keys], start.number, blocks)
         build(start, b, lines, place, thread)
         lines_around = [dim for axis, dim in enumerate(mem_of(sort.keys).dims) if axis != sort.axis]
-        return start.finish((*lines_around, each), 1)
+        made = start.finish((*lines_around, each), 1)
+        info = made.function.kernel_info
+        assert info is not None and info.launch_bounds is not None
+        made.function.kernel_info = evolve(info, launch_bounds=evolve(info.launch_bounds, min_blocks_per_sm=RESIDENT))
+        return made
 
     def clear(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
         b.store(lines.counts, b.const(0, "u64"), lines.count(Affine.of(place.name), Affine.of(thread.name)))

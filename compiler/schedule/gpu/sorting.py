@@ -18,7 +18,7 @@ from compiler.hir.gpu import Atomic, Match, SharedAlloc, SyncThreads, WarpSync
 from compiler.hir.instruction import Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import mem_of
-from compiler.hir.types import DTYPES, Mem, Space, bytes_of, is_float, is_signed
+from compiler.hir.types import DTYPES, Mem, Space, Tile, bytes_of, is_float, is_signed
 from compiler.schedule.gpu.block_scan import WARP, Joining
 from compiler.schedule.gpu.number_bits import bits_of, from_bits, unsigned
 
@@ -31,7 +31,7 @@ DIGITS = 1 << DIGIT
 TILE_BYTES = 24 << 10
 """Of a block's elements in shared memory: as much as leaves room for two blocks where a block may have 48 KiB."""
 
-MOST_ITEMS = 24
+MOST_ITEMS = 20
 """Elements of a thread: their places are in registers."""
 
 COUNTED = 8
@@ -39,6 +39,9 @@ COUNTED = 8
 
 TURNS = 16
 """How often a block counts so many."""
+
+RANK = 16
+"""Bits of a place in a tile."""
 
 STATE = 48
 """Bits of a count; above them is what is known."""
@@ -200,29 +203,27 @@ class Pass:
         tile = self.turn()
         first = b.mul(tile, b.const(self.tile, "index"))
         along = Affine.of(first.name) + Affine.of(warp.name) * (self.items * WARP) + Affine.of(self.axis) * WARP + lane.name
-        inside = b.inbounds(along, self.lines.extent.name)
-        keys = b.load(self.here[0], self.lines.place(along), inside)
+        left = b.sub(self.lines.extent, first)
+        whole = b.op("ge", left, b.const(self.tile, "index"))
+        keys = self.read(self.here[0], along, whole)
         # What lies behind the end comes behind everything.
-        ones = b.const((1 << DTYPES[self.lines.digits.word]) - 1, self.lines.digits.word)
-        ordered = b.select(inside, self.lines.digits.ordered(b, keys), ones)
-        digits = self.lines.digits.digit(b, ordered, self.shift)
-        own = [b.cast(_taken(b, digits, self.axis, item), "index") for item in range(self.items)]
+        inside = b.op("lt", b.index(along), self.lines.extent)
+        digits = self.lines.digits.digit(b, self.lines.digits.ordered(b, keys), self.shift)
+        digits = b.select(inside, digits, b.const(DIGITS - 1, "i32"))
+        own = [_taken(b, digits, self.axis, item) for item in range(self.items)]
         counts, origins = _shared(b, "i32", (WARPS, DIGITS)), _shared(b, "index", (DIGITS,))
         ranks = self.ranks(own, counts, warp, lane)
         self.origins(tile, counts, origins, lane, warp)
-        places = [b.add(rank, b.load(counts, [warp.name, digit.name])) for rank, digit in zip(ranks, own, strict=True)]
-        names = [b.cast(place, "index").name for place in places]
         words = unsigned(max((mem_of(one).dtype for one in self.here), key=bytes_of))
         buffer = _shared(b, words, (self.tile,))
-        left = b.sub(self.lines.extent, first)
         goes: list[tuple[Value, Value]] = []
         for position, (source, target) in enumerate(zip(self.here, self.there, strict=True)):
             if position > 0:
                 b.emit(SyncThreads())
-            values = keys if position == 0 else b.load(source, self.lines.place(along), inside)
+            values = keys if position == 0 else self.read(source, along, whole)
             bits = b.cast(bits_of(b, values), words)
-            for item, name in enumerate(names):
-                b.store(buffer, _taken(b, bits, self.axis, item), [name])
+            for item, rank in enumerate(ranks):
+                b.store(buffer, _taken(b, bits, self.axis, item), [self.ordered_place(rank, counts, warp).name])
             b.emit(SyncThreads())
             for item in range(self.items):
                 place = Affine.of(self.thread.name) + item * THREADS
@@ -234,6 +235,14 @@ class Pass:
                     goes.append((b.add(origin, b.index(place)), b.op("lt", b.index(place), left)))
                 to, where = goes[item]
                 b.store(target, value, self.lines.place(Affine.of(to.name)), where)
+
+    def read(self, source: Value, along: Affine, whole: Value) -> Value:
+        """The thread's elements of a memory; nothing behind the end."""
+        place = self.lines.place(along)
+        with self.b.branch(whole, [Tile(mem_of(source).dtype, ((self.axis, self.items),))]) as (yes, no, found):
+            yes.yield_(yes.load(source, place))
+            no.yield_(no.load(source, place, no.op("lt", no.index(along), self.lines.extent)))
+        return found.results[0]
 
     def turn(self) -> Value:
         """Tiles in the order in which blocks begin."""
@@ -247,7 +256,8 @@ class Pass:
         return b.load(box, [0])
 
     def ranks(self, digits: Sequence[Value], counts: Value, warp: Value, lane: Value) -> list[Value]:
-        """How many elements of the warp with the same digit stand before each of the thread's; `counts` of each warp afterwards."""
+        """How many elements of the warp with the same digit stand before each of the thread's, and above `RANK` bits the digit: one
+        register an element until its place is known. `counts` are each warp's afterwards."""
         b = self.b
         for row in range(WARPS):
             b.store(counts, b.const(0, "i32"), [row, self.thread.name])
@@ -256,17 +266,25 @@ class Pass:
         below = b.sub(b.op("shl", one, b.cast(lane, "u32")), one)
         found = []
         for digit in digits:
-            alike = b.emit(Match(mode="any", value=b.cast(digit, "i32"))).result
+            alike = b.emit(Match(mode="any", value=digit)).result
             lanes = b.emit(Bitcast(value=alike, to="u32")).result
             before = bits_set(b, b.op("and", lanes, below))
-            passed = b.load(counts, [warp.name, digit.name])
+            place = [warp.name, b.cast(digit, "index").name]
+            passed = b.load(counts, place)
             b.emit(WarpSync())
             leader = b.op("eq", before, b.const(0, "i32"))
-            b.store(counts, b.add(passed, bits_set(b, lanes)), [warp.name, digit.name], leader)
+            b.store(counts, b.add(passed, bits_set(b, lanes)), place, leader)
             b.emit(WarpSync())
-            found.append(b.add(passed, before))
+            found.append(b.add(b.add(passed, before), b.op("shl", digit, b.const(RANK, "i32"))))
         b.emit(SyncThreads())
         return found
+
+    def ordered_place(self, rank: Value, counts: Value, warp: Value) -> Value:
+        """Where an element stands in its tile in the order of digits."""
+        b = self.b
+        digit = b.cast(b.op("shr", rank, b.const(RANK, "i32")), "index")
+        before = b.op("and", rank, b.const((1 << RANK) - 1, "i32"))
+        return b.cast(b.add(before, b.load(counts, [warp.name, digit.name])), "index")
 
     def origins(self, tile: Value, counts: Value, origins: Value, lane: Value, warp: Value) -> None:
         """A digit a thread: `counts` become where the tile's elements of each warp begin, in the order of digits, and `origins` what
