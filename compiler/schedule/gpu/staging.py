@@ -25,7 +25,7 @@ PADDING = 1
 """Elements between rows of a shared tile, so that a column of it lies in different banks."""
 
 ROW_BYTES = 16
-"""The same for tensor cores, which want rows at multiples of that."""
+"""The same for tensor cores and wide reads, which want rows at multiples of that."""
 
 
 def staged_product(placing: "Distributing", target: Contract, accumulators: Sequence[Value], region: Region) -> list[Value]:
@@ -79,7 +79,8 @@ class Staged:
         self.axes = own + along if self.sum_fastest else along + own
         extents = [placing.plan(axis, region).tile for axis in self.axes]
         if len(extents) > 1:
-            extents[-1] += ROW_BYTES // bytes_of(self.dtype) if whole else PADDING
+            wide = whole or placing.plan(self.axes[-1], region).lanes > 1
+            extents[-1] += ROW_BYTES // bytes_of(self.dtype) if wide else PADDING
         self.memory = placing.shared_memory(side, dtype_of(operand), extents or [1])
         if depends_on_reduction(operand, along) or placing.lookup(operand, region) is not None:
             self.spread, self.where = region, placing.one_of(placing.idle(self.axes), region.builder)

@@ -34,7 +34,10 @@ PRODUCT_REGISTERS = 4
 """Rows and columns of a product that a thread has: 16 accumulators, 8 reads of shared memory for 16 products."""
 
 TALL_REGISTERS = 8
-"""Rows of a thread where tensor cores multiply: larger tiles, each element of them used more often."""
+"""The same in large products: larger tiles, each element of them used more often. Where tensor cores multiply, of rows only."""
+
+SHARED_LANES = 4
+"""Columns of a large product that a thread reads from shared memory at a time: 16 bytes."""
 
 SUM_STEP = 16
 """Elements of a summed axis that are in shared memory at a time."""
@@ -168,13 +171,17 @@ def _product_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | 
             return None
     plans: dict[str, AxisPlan] = {}
     tensor_cores = chosen(field, facts.products, launch.generation)
+    large = not tensor_cores and len(facts.products) == 1 and _fills(field, facts.products[0], set(sides), launch)
     for axis, dim in sides.items():
         block = axis in facts.common or axis in facts.written
         tall = tensor_cores and dim == 1 and len(facts.products) == 1
-        registers = (TALL_REGISTERS if tall else PRODUCT_REGISTERS) if axis in facts.common or axis in facts.reduced else WIDEST_RESULT
+        registers = TALL_REGISTERS if tall or large else PRODUCT_REGISTERS
+        if axis not in facts.common and axis not in facts.reduced:
+            registers = WIDEST_RESULT
+        lanes = SHARED_LANES if large and dim == 0 else 1
         if not tensor_cores:
             registers = _fitting(launch.about(field.axes[axis]), registers)
-        plans[axis] = AxisPlan(axis, "block" if block else "time", registers, threads=SQUARE, dim=dim)
+        plans[axis] = AxisPlan(axis, "block" if block else "time", registers // lanes, lanes, threads=SQUARE, dim=dim)
     for product in facts.products:
         free = [axis for axis in product.k if axis not in plans]
         if free:
@@ -194,6 +201,13 @@ def _product_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | 
     if tensor_cores:
         reasons.append("tensor cores multiply: products of these types are exact, and summed as the nest sums them")
     return Table([plans[axis] for axis in order], reasons, (SQUARE, SQUARE), tensor_cores)
+
+
+def _fills(field: HirFunction, product: ProductSum, sides: set[str], launch: Facts) -> bool:
+    """Whether a product of 32-bit numbers has so many tiles of eight rows and columns a thread that all multiprocessors get one."""
+    tiles = [-(-launch.about(field.axes[axis]) // (SQUARE * TALL_REGISTERS if axis in sides else 1)) for axis in (*product.m, *product.n)]
+    numbers = {dtype_of(value) for value in (product.a, product.b, product.result)}
+    return numbers <= {"f32", "i32", "u32"} and prod(tiles) >= launch.processors and min(tiles) > 1
 
 
 def _chosen(axes: tuple[str, ...], field: HirFunction, sides: dict[str, int]) -> str:
