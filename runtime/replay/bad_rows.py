@@ -1,0 +1,72 @@
+"""Rows that can't be used: what is wrong with them, where they stand, and the refusal to go on."""
+
+from enum import Enum
+
+from attrs import frozen
+
+
+class Why(Enum):
+    """What is wrong with a row, in words. `stops`: without `--on-bad skip` it ends the run."""
+
+    EMPTY = "is empty"
+    UNREADABLE = "can't be read"
+    NOT_FINITE = "is not finite"
+    NEGATIVE = "is negative"
+    OFF_GRID = "is off the instrument's grid"
+    OUT_OF_RANGE = "is out of range"
+    FIELDS = "has another number of fields than the header"
+    DAMAGED = "is damaged"
+    EARLIER = "is earlier than the row before"
+    DUPLICATE = "was there before"
+    TRUNCATED = "breaks off"
+
+    @property
+    def stops(self) -> bool:
+        return self not in (Why.DUPLICATE, Why.TRUNCATED)
+
+
+@frozen
+class BadRow:
+    """One row that was not used. `row`: the line from 1; in binary files, `binary`, the offset of the message in the unpacked bytes.
+    `column`: what the field is called, empty for the whole row; `text`: what stands there."""
+
+    file: str
+    stream: int
+    row: int
+    column: str
+    text: str
+    why: Why
+    detail: str = ""
+    binary: bool = False
+
+    @property
+    def place(self) -> str:
+        column = f", column `{self.column}`" if self.column else ""
+        return f"{self.file}: {'byte' if self.binary else 'row'} {self.row}{column}"
+
+    @property
+    def message(self) -> str:
+        shown = f"`{self.text}`" if self.text else "the field" if self.column else "the row"
+        return f"{self.place}: {shown} {self.why.value}" + (f" ({self.detail})" if self.detail else "")
+
+
+class BadData(Exception):
+    """A row that the run doesn't go on without."""
+
+    def __init__(self, row: BadRow) -> None:
+        super().__init__(row.message)
+        self.row = row
+
+
+class BadSource(Exception):
+    """A file that can't be used at all: it is missing, of no known format, lacks a column. `hint`: what would help."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """Text for one line of a message."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return text if len(text) <= most else text[: most - 1] + "…"

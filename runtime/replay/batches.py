@@ -1,0 +1,84 @@
+"""What flows from a reader to the engine: some events, the rows that they were made of, and the rows that were no good."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import Factory, define, field, frozen
+
+from runtime.replay.bad_rows import BadRow, BadSource, Why, shortened
+from runtime.replay.events import Events
+from runtime.replay.grids import Listing
+
+NOBODY = 0xFFFFFFFF
+"""The instrument of a record that is of none of the program's."""
+
+
+@frozen
+class Source:
+    """A file as the command line names it: `SYMBOL=path`, the place among the others, the instruments of the program, and what `--map`
+    says of it."""
+
+    path: Path
+    stream: int
+    listings: tuple[Listing, ...]
+    symbol: str | None = None
+    mapped: dict[str, str] = Factory(dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    @property
+    def only(self) -> int:
+        """The instrument of a file that names none: the one in front of its path, or the only one. Raises BadSource."""
+        if self.symbol is None:
+            if len(self.listings) == 1:
+                return 0
+            known = ", ".join(one.name for one in self.listings)
+            hint = f"--data {self.listings[0].name}={self.path}"
+            raise BadSource(f"{self.path}: the file doesn't say which of {known} it is about", hint)
+        return self.index(self.symbol)
+
+    def index(self, name: str) -> int:
+        """The place of an instrument in the program. Raises BadSource."""
+        for place, one in enumerate(self.listings):
+            if one.name == name:
+                return place
+        known = ", ".join(one.name for one in self.listings)
+        raise BadSource(f"{self.path}: the program has no instrument `{name}`", f"it has {known}")
+
+    def bad(self, row: int, column: str, text: str, why: Why, detail: str = "", binary: bool = False) -> BadRow:
+        return BadRow(self.name, self.stream, row, column, shortened(text), why, detail, binary)
+
+
+@define
+class Batch:
+    """Rows of one file, in its order. `rows`: all of them, also those that are bad, or `left_out` because nobody asked for them."""
+
+    events: Events
+    rows: int
+    bad: list[BadRow] = field(factory=list)
+    left_out: int = 0
+    binary: bool = False
+    time: str = "ts"
+    """What the file calls its column of times."""
+
+    book: bool = False
+    """A row that is lost leaves the book unknown."""
+
+    instrument: int = NOBODY
+    """The one that all rows are about."""
+
+
+def refuse(batch: Batch, which: npt.NDArray[np.bool_], source: Source, column: str, texts: Any, why: Why) -> None:
+    """Takes the rows with a marked event out and lists each of them once. `texts` gives the text of an event's place."""
+    if not which.any():
+        return
+    rows = batch.events["row"]
+    places = np.flatnonzero(which)
+    _, first = np.unique(rows[places], return_index=True)
+    for place in places[first].tolist():
+        batch.bad.append(source.bad(int(rows[place]), column, texts(place), why, binary=batch.binary))
+    batch.events = batch.events[~np.isin(rows, rows[places])]

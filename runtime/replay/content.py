@@ -1,0 +1,109 @@
+"""The unpacked bytes of a file, a block at a time; a file that breaks off gives what is whole and says where it ends."""
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import define, frozen
+
+from runtime.replay.bad_rows import BadSource
+
+BLOCK = 1 << 20
+"""Unpacked bytes that a reader looks at together."""
+
+_PACKED = 1 << 17
+_LONGEST = 1 << 26
+"""Bytes of a line; what is longer is no text."""
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+@define
+class Content:
+    """A file to be read once. `broken` is set when it breaks off inside its packing: why, in words."""
+
+    path: Path
+    broken: str | None = None
+
+    def blocks(self, size: int = BLOCK) -> Iterator[bytes]:
+        """Blocks of at most about `size` bytes, none empty. Raises BadSource."""
+        try:
+            with self.path.open("rb") as file:
+                first = file.read(4)
+                file.seek(0)
+                if first.startswith(_GZIP):
+                    yield from self._gzip(file, size)
+                elif first == _ZSTD:
+                    yield from self._zstd(file, size)
+                else:
+                    while block := file.read(size):
+                        yield block
+        except OSError as error:
+            raise BadSource(f"{self.path}: {error.strerror or error}") from None
+
+    def _gzip(self, file, size: int) -> Iterator[bytes]:  # type: ignore[no-untyped-def]
+        unpacker, packed = zlib.decompressobj(wbits=31), b""
+        while True:
+            packed = packed or file.read(_PACKED)
+            if not packed:
+                if not unpacker.eof:
+                    self.broken = "the gzip data ends too early"
+                return
+            if unpacker.eof:
+                # the next member; zeros that fill up a tape are none
+                packed = packed.lstrip(b"\0")
+                if not packed:
+                    continue
+                unpacker = zlib.decompressobj(wbits=31)
+            try:
+                block = unpacker.decompress(packed, size)
+            except zlib.error:
+                self.broken = "the gzip data is damaged"
+                return
+            packed = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+            if block:
+                yield block
+
+    def _zstd(self, file, size: int) -> Iterator[bytes]:  # type: ignore[no-untyped-def]
+        import pyarrow
+
+        unpacked = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
+        while True:
+            try:
+                block = unpacked.read(min(size, _PACKED))
+            except OSError as error:
+                self.broken = "the zstd data ends too early" if "runcated" in str(error) else "the zstd data is damaged"
+                return
+            if not block:
+                return
+            yield block
+
+
+@frozen
+class Lines:
+    """Some whole lines, their offset in the file and the number of the first, from 1. `last`: the file ends here; where `whole` is
+    false its last line has no end."""
+
+    text: bytes
+    offset: int
+    first: int
+    last: bool = False
+    whole: bool = True
+
+
+def line_blocks(content: Content, size: int = BLOCK) -> Iterator[Lines]:
+    """A file's lines in blocks. A line longer than a block makes a longer block. Nothing for an empty file."""
+    parts: list[bytes] = []
+    offset, first = 0, 1
+    for block in content.blocks(size):
+        end = block.rfind(b"\n") + 1
+        if not end:
+            parts.append(block)
+            if sum(map(len, parts)) > _LONGEST:
+                raise BadSource(f"{content.path}: no line end within {_LONGEST} bytes from byte {offset}: this is no text")
+            continue
+        text = b"".join([*parts, block[:end]])
+        yield Lines(text, offset, first)
+        offset, first, parts = offset + len(text), first + text.count(b"\n"), [block[end:]]
+    rest = b"".join(parts)
+    yield Lines(rest, offset, first, last=True, whole=not rest)

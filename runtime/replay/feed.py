@@ -1,0 +1,67 @@
+"""All files of a run as one stream of events, with what is known of each."""
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+
+from attrs import Factory, define, field
+
+from runtime.replay.bad_rows import BadRow, BadSource
+from runtime.replay.batches import Batch, Source
+from runtime.replay.content import Content
+from runtime.replay.events import Events
+from runtime.replay.merge import merged
+from runtime.replay.rules import Rules, Tally, ruled
+
+FORMATS: dict[str, tuple[str, ...]] = {
+    "csv": (".csv", ".csv.gz", ".csv.zst"),
+    "parquet": (".parquet",),
+    "json_lines": (".jsonl", ".jsonl.gz", ".jsonl.zst"),
+    "itch": (".itch50", ".itch50.gz"),
+    "dbn": (".dbn", ".dbn.zst"),
+}
+"""Readers by the ends of file names."""
+
+Read = Callable[[Content, Source], Iterator[Batch]]
+
+
+def reader(source: Source) -> Read:
+    """What reads a file. Raises BadSource for a name of no known format, and for a file that isn't there."""
+    name = source.path.name.lower()
+    form = next((form for form, ends in FORMATS.items() if name.endswith(ends)), None)
+    if form is None:
+        known = ", ".join(end for ends in FORMATS.values() for end in ends)
+        raise BadSource(f"{source.path}: no data format has this ending", f"known ones are {known}")
+    if form == "csv" and "_message_" in name:
+        form = "lobster"
+    if not source.path.is_file():
+        raise BadSource(f"{source.path}: there is no such file")
+    read: Read = import_module(f"runtime.replay.readers.{form}").read
+    return read
+
+
+@define
+class Feed:
+    """The events of some files. `tallies` and what `found_bad` gives grow as they are read."""
+
+    sources: Sequence[Source]
+    rules: Rules = Factory(Rules)
+    tallies: list[Tally] = field(init=False)
+    _bad: list[BadRow] = field(init=False, factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self.tallies = [Tally() for _ in self.sources]
+
+    def events(self) -> Iterator[Events]:
+        """Blocks in the order of (time, place on the command line). Raises BadSource, and BadData unless bad rows are skipped."""
+        reads = [reader(source) for source in self.sources]
+        return merged([self._one(read, source, tally) for read, source, tally in zip(reads, self.sources, self.tallies, strict=True)])
+
+    def found_bad(self) -> list[BadRow]:
+        """Bad rows since the last call."""
+        found, self._bad = self._bad, []
+        return found
+
+    def _one(self, read: Read, source: Source, tally: Tally) -> Iterator[Events]:
+        for batch in ruled(read(Content(source.path), source), source, self.rules, tally):
+            self._bad += batch.bad
+            yield batch.events

@@ -1,0 +1,161 @@
+"""What every file must keep to, whatever its format: times that never go back, trades that come once, the window that was asked for."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+from attrs import define, field, frozen
+
+from runtime.replay.bad_rows import BadData, Why
+from runtime.replay.batches import Batch, Source, refuse
+from runtime.replay.events import EVENT, Events, Flag, Kind, empty
+
+REMEMBERED = 1 << 16
+"""Trades of a file among which a second one with the same id is found."""
+
+_NEVER = -(2**63)
+Ids = npt.NDArray[np.uint64]
+
+
+@frozen
+class Rules:
+    """`reorder`: ns within which rows may stand in any order; `begin`, `end`: ns since 1970, the end excluded; `skip`: bad rows are
+    listed, and the run goes on."""
+
+    reorder: int = 0
+    begin: int = _NEVER
+    end: int = 2**63 - 1
+    skip: bool = False
+
+
+@define
+class Tally:
+    """Rows of one file: in = used + bad + left out."""
+
+    rows: int = 0
+    bad: int = 0
+    left_out: int = 0
+
+    @property
+    def used(self) -> int:
+        return self.rows - self.bad - self.left_out
+
+
+def ruled(batches: Iterator[Batch], source: Source, rules: Rules, tally: Tally) -> Iterator[Batch]:
+    """Batches whose rows keep to the rules. Raises BadData for the first row that doesn't, unless they are to be skipped."""
+    order, trades = Order(rules.reorder), Trades()
+    for batch in batches:
+        trades.check(batch, source)
+        order.check(batch, source)
+        _count(batch, rules, tally)
+        if batch.book and batch.bad:
+            tell_gaps(batch, source)
+        order.sort(batch)
+        past = batch.events.size > 0 and bool((batch.events["ts"] >= rules.end).all())
+        tally.left_out += window(batch, rules)
+        yield batch
+        if past:
+            return
+    rest = order.rest()
+    tally.left_out += window(rest, rules)
+    yield rest
+
+
+def _count(batch: Batch, rules: Rules, tally: Tally) -> None:
+    batch.bad.sort(key=lambda bad: bad.row)
+    first = next((bad for bad in batch.bad if bad.why.stops), None)
+    if first is not None and not rules.skip:
+        raise BadData(first)
+    tally.rows += batch.rows
+    tally.bad += len(batch.bad)
+    tally.left_out += batch.left_out
+
+
+@define
+class Order:
+    """Times never go back; inside the window of `--reorder` they are put in order, and what comes later than that is refused."""
+
+    window: int
+    latest: int = _NEVER
+    held: Events = field(factory=lambda: np.empty(0, EVENT))
+
+    def check(self, batch: Batch, source: Source) -> None:
+        times = batch.events["ts"]
+        if not times.size:
+            return
+        latest = np.maximum.accumulate(np.concatenate(([self.latest], times)))
+        self.latest = int(latest[-1])
+        floor = np.maximum(latest[:-1], _NEVER + self.window) - self.window
+        refuse(batch, times < floor, source, batch.time, lambda place: str(times[place]), Why.EARLIER)
+
+    def sort(self, batch: Batch) -> None:
+        """Lets go what nothing can come before any more, in order."""
+        if not self.window:
+            return
+        everything = np.concatenate((self.held, batch.events))
+        everything = everything[np.argsort(everything["ts"], kind="stable")]
+        floor = max(self.latest, _NEVER + self.window) - self.window
+        count = int(np.searchsorted(everything["ts"], floor, side="right"))
+        batch.events, self.held = everything[:count], everything[count:].copy()
+
+    def rest(self) -> Batch:
+        """What is still held at the end."""
+        return Batch(self.held, 0)
+
+
+@define
+class Trades:
+    """A trade whose id was there before is refused; the first one stands. Looked for among the last `REMEMBERED` of an instrument."""
+
+    recent: dict[int, Ids] = field(factory=dict)
+    highest: dict[int, int] = field(factory=dict)
+
+    def check(self, batch: Batch, source: Source) -> None:
+        events = batch.events
+        places = np.flatnonzero((events["kind"] == Kind.TRADE) & (events["id"] != 0))
+        again = np.zeros(events.size, np.bool_)
+        for instrument in np.unique(events["instrument"][places]).tolist():
+            here = places[events["instrument"][places] == instrument]
+            again[here] = self._again(instrument, events["id"][here])
+        refuse(batch, again, source, "id", lambda place: str(events["id"][place]), Why.DUPLICATE)
+
+    def _again(self, instrument: int, ids: Ids) -> npt.NDArray[np.bool_]:
+        before = self.recent.get(instrument, np.empty(0, np.uint64))
+        known = np.concatenate((before, ids))
+        again = np.zeros(ids.size, np.bool_)
+        rising = bool((ids[1:] > ids[:-1]).all()) and int(ids[0]) > self.highest.get(instrument, -1)
+        if not rising:
+            order = np.argsort(known, kind="stable")
+            sorted_ = known[order]
+            repeated = np.zeros(known.size, np.bool_)
+            repeated[order[1:][sorted_[1:] == sorted_[:-1]]] = True
+            again = repeated[before.size :]
+            known = known[~repeated]
+        self.recent[instrument] = known[-REMEMBERED:].copy()
+        self.highest[instrument] = max(self.highest.get(instrument, -1), int(ids.max()))
+        return again
+
+
+def tell_gaps(batch: Batch, source: Source) -> None:
+    """Where a row of a book is lost, the book isn't known any more: a gap stands in the row's place."""
+    places = np.searchsorted(batch.events["row"], [bad.row for bad in batch.bad])
+    gaps = empty(len(batch.bad))
+    gaps["kind"], gaps["flags"] = Kind.GAP, Flag.LAST | Flag.SUSPECT | Flag.DAMAGED
+    gaps["stream"], gaps["instrument"] = source.stream, batch.instrument
+    gaps["row"] = [bad.row for bad in batch.bad]
+    if batch.events.size:
+        gaps["ts"] = batch.events["ts"][np.maximum(places - 1, 0)]
+        batch.events = np.insert(batch.events, places, gaps)
+
+
+def window(batch: Batch, rules: Rules) -> int:
+    """Takes out what is outside of the time asked for, and counts the rows that are gone. What builds a book stays before it."""
+    events = batch.events
+    if not events.size or (int(events["ts"].min()) >= rules.begin and int(events["ts"].max()) < rules.end):
+        return 0
+    early = events["ts"] < rules.begin
+    gone = (events["ts"] >= rules.end) | (early & (events["kind"] == Kind.TRADE))
+    events["flags"][early] |= int(Flag.WARM_UP)
+    lost = np.setdiff1d(events["row"][gone], events["row"][~gone]).size
+    batch.events = events[~gone]
+    return int(lost)
