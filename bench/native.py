@@ -3,8 +3,8 @@
     python -m bench.native [--calls 10000000] [--rounds 7] [--level latency|3] [--json FILE]
 
 Both are called from compiled loops (`native.cpp`), in turn, on equal state; results and final states are compared first. Nanoseconds are
-means over all calls of a round, the median of the rounds; the ratio is ours over C++'s. C++ comes twice: with the 64-bit products
-that one writes without thinking, and with the 128-bit ones, rounded half to even, that ours computes (they differ in `fill` and `tick` only)."""
+means over all calls of a round, the median of the rounds; the ratio is ours over C++'s. C++ comes twice: with 64-bit products that are
+cut off, and with 128-bit ones, rounded half to even, which is what ours computes (they differ in `fill` and `tick` only)."""
 
 import argparse
 import ctypes

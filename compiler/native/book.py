@@ -77,7 +77,7 @@ class Book:
         parameters = {"ladder": Pointer(self.ladder), "price": I64, "quantity": I64}
         with program.function(name, parameters, [I8], internal=True) as b:
             ladder, price, quantity = b.parameters
-            count = b.smaller(b.get(ladder, "count"), self.levels)
+            count = b.larger(b.smaller(b.get(ladder, "count"), self.levels), 0)
             found = b.variable(count)
             with b.loop(0, count) as i, b.when(b.negate(b.compare(better, b.get(ladder, "price", i, proved=True), price))):
                 b.set(found, i)

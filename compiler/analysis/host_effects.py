@@ -1,0 +1,112 @@
+"""What host functions do besides computing, over the whole call graph: whether they can allocate, enter the system, come back to
+themselves, run without end, or call what nothing is known of. A finding has the calls that lead there; front ends make errors of it."""
+
+from collections.abc import Iterator
+from enum import Enum
+
+from attrs import frozen
+
+from compiler.analysis.ranges import Ranges
+from compiler.hir.control import Call, For, While
+from compiler.hir.instruction import Instruction
+from compiler.hir.memory import Alloc
+from compiler.hir.module import HirFunction, HirModule, Linkage
+from compiler.source import Span
+
+
+class Kind(Enum):
+    ALLOCATION = "allocation"
+    SYSTEM = "system call"
+    RECURSION = "recursion"
+    UNBOUNDED = "loop without a bound"
+    UNKNOWN = "call of unknown effects"
+
+
+DECLARED = {"effects.alloc": Kind.ALLOCATION, "effects.io": Kind.SYSTEM}
+"""What an external function says of itself; `effects.none` says that it does nothing of the kind."""
+
+
+@frozen
+class Step:
+    """An instruction of a function: a call on the way, or at the end what was looked for."""
+
+    function: str
+    span: Span | None
+
+
+@frozen
+class Finding:
+    """`what`: the function called, or the instruction. `chain` begins in the function that was asked about; of a recursion it is the
+    calls around the circle, behind those that lead to it."""
+
+    kind: Kind
+    what: str
+    chain: tuple[Step, ...]
+
+
+def findings(module: HirModule, name: str) -> tuple[Finding, ...]:
+    """All that a function does by itself or by what it calls, each place once, by the shortest way there."""
+    ways = _ways(module, name)
+    found = [
+        Finding(kind, what, (*way, Step(current, op.span)))
+        for current, way in ways.items()
+        for kind, what, op in _own(module, module.functions[current])
+    ]
+    circles: set[frozenset[str]] = set()
+    for current, way in ways.items():
+        around = _around(module, current)
+        members = frozenset(step.function for step in around)
+        if around and members not in circles:
+            circles.add(members)
+            found.append(Finding(Kind.RECURSION, current, (*way, *around)))
+    return tuple(found)
+
+
+def _ways(module: HirModule, name: str) -> dict[str, tuple[Step, ...]]:
+    """Every function of the module that `name` reaches, itself first, and the calls of the shortest way there."""
+    ways: dict[str, tuple[Step, ...]] = {name: ()}
+    waiting = [name]
+    while waiting:
+        current = waiting.pop(0)
+        for call in _calls(module.functions[current]):
+            target = module.functions.get(call.function)
+            if target is not None and target.linkage is not Linkage.EXTERNAL and call.function not in ways:
+                ways[call.function] = (*ways[current], Step(current, call.span))
+                waiting.append(call.function)
+    return ways
+
+
+def _around(module: HirModule, name: str) -> tuple[Step, ...]:
+    """The shortest circle of calls from a function to itself; empty when there is none."""
+    for reached, way in _ways(module, name).items():
+        for call in _calls(module.functions[reached]):
+            if call.function == name:
+                return (*way, Step(reached, call.span))
+    return ()
+
+
+def _own(module: HirModule, function: HirFunction) -> Iterator[tuple[Kind, str, Instruction]]:
+    ranges = Ranges(function)
+    for op in (op for top in function.body.body for op in top.walk()):
+        match op:
+            case Alloc():
+                yield Kind.ALLOCATION, "alloc", op
+            case While():
+                yield Kind.UNBOUNDED, "while", op
+            case For() if ranges.turns(op) is None:
+                yield Kind.UNBOUNDED, "for", op
+            case Call():
+                target = module.functions.get(op.function)
+                if target is None:
+                    yield Kind.UNKNOWN, op.function, op
+                elif target.linkage is Linkage.EXTERNAL:
+                    said = [a for a in target.attributes if a.startswith("effects.")]
+                    if not said:
+                        yield Kind.UNKNOWN, op.function, op
+                    yield from ((DECLARED[effect], op.function, op) for effect in said if effect in DECLARED)
+            case _:
+                pass
+
+
+def _calls(function: HirFunction) -> Iterator[Call]:
+    return (op for top in function.body.body for op in top.walk() if isinstance(op, Call))
