@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, fields, frozen
+from attrs import Factory, define, field, fields, frozen
 
 from compiler.backends.nvptx.compile import KernelEntry
 from compiler.backends.nvptx.target import target_of_device
@@ -79,7 +79,7 @@ class LoadedKernel:
     kernel: ThreadKernel
     launches: Sequence[LoadedLaunch]
     gpu: Gpu
-    _records: list[DeviceBuffer] = Factory(list)
+    _records: dict[Stream, list[DeviceBuffer]] = Factory(dict)
 
     @property
     def checked(self) -> bool:
@@ -90,18 +90,18 @@ class LoadedKernel:
         return any(launch.entry.checks or launch.entry.cooperative for launch in self.launches)
 
     def record(self, stream: Stream) -> DeviceBuffer:
-        """Zeros, a record for each launch. Those of the GPU's own stream come back by `keep` and stay zero while nothing fails."""
-        if stream is self.gpu.stream:
-            with suppress(IndexError):
-                return self._records.pop()
+        """Zeros, a record for each launch. Those of streams that last come back by `keep` and stay zero while nothing fails."""
+        with suppress(KeyError, IndexError):
+            return self._records[stream].pop()
         made = self.gpu.allocate(8 * RECORD_WORDS * len(self.launches), stream)
         fill(made, 0, stream, 4)
         return made
 
     def keep(self, record: DeviceBuffer) -> None:
         """The record of a run without a fault, for the next run: several threads may have one each."""
-        if record.stream is self.gpu.stream:
-            self._records.append(record)
+        stream = record.stream
+        if stream is self.gpu.stream or stream.number in self.gpu.device.lasting_streams:
+            self._records.setdefault(stream, []).append(record)
 
     def diagnose(self, words: Any, compute: nodes.Compute) -> Diagnostic | None:
         """What the first launch with a failed check says of it."""
@@ -180,16 +180,25 @@ class PlannedCall:
     plans: tuple[ResultPlan, ...]
     updated: frozenset[str]
     checked: bool
+    direct: bool
+    """Whether a call only reads and makes tensors: nothing is updated, copied, cleared, watched or fetched."""
+    _no_records: tuple[int, ...] = field(init=False)
     _graphs: "OrderedDict[tuple[Any, ...], Graph | None]" = Factory(OrderedDict)
     _lock: threading.Lock = Factory(threading.Lock)
+
+    @_no_records.default
+    def _(self) -> tuple[int, ...]:
+        return (0,) * len(self.loaded.launches)
 
     def __call__(self, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> Any:
         """The block's value. `given` are the values with tensors as the plan wants them, `values` those of the program, which are
         updated."""
+        if self.direct and (arguments := self._in_place(given, stream)) is not None:
+            return self._directly(arguments, given, stream)
         run = Run(self, given, values, stream)
         loaded, arguments = self.loaded, run.arguments()
         if not loaded.recording:
-            self.launch(arguments, (0,) * len(loaded.launches), stream)
+            self.launch(arguments, self._no_records, stream)
             return run.value()
         record = loaded.record(stream)
         places = range(record.pointer, record.pointer + 8 * RECORD_WORDS * len(loaded.launches), 8 * RECORD_WORDS)
@@ -198,6 +207,36 @@ class PlannedCall:
             run.require_no_fault(record)
         loaded.keep(record)
         return run.value()
+
+    def _in_place(self, given: Mapping[str, Any], stream: Stream) -> list[Any] | None:
+        """The arguments with the addresses of tensors, if all of them lie on this GPU."""
+        gpu, arguments = self.loaded.gpu, [*self.arguments]
+        for place, name in self.filled.tensors:
+            remote = given[name].remote
+            if remote.__class__ is not OnGpu or remote.gpu is not gpu:
+                return None
+            elements = remote.elements
+            if elements.stream is not stream:
+                elements.used_on(stream)
+                stream.follow(elements.stream)
+            arguments[place] = elements.pointer
+        return arguments
+
+    def _directly(self, arguments: list[Any], given: Mapping[str, Any], stream: Stream) -> Any:
+        """Takes memory, launches, and gives the results as they will be."""
+        gpu, filled = self.loaded.gpu, self.filled
+        made = [memory.take(gpu, stream) for memory in self.results if memory is not None]
+        for place, index in filled.results:
+            arguments[place] = made[index].pointer
+        if filled.workspaces:
+            scratch = [memory.take(gpu, stream) for memory in self.workspaces]
+            for place, index in filled.workspaces:
+                arguments[place] = scratch[index].pointer
+        for place, name in filled.scalars:
+            arguments[place] = given[name]
+        self.launch(arguments, self._no_records, stream)
+        results = [Tensor(None, OnGpu(elements, gpu)) for elements in made]
+        return results[0] if len(results) == 1 and self.plans[0].group == 0 else grouped(self.plans, results)
 
     def launch(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
         """All launches; as a graph when these very arguments came before."""
@@ -209,7 +248,7 @@ class PlannedCall:
         with self._lock:
             known, graph = key in self._graphs, self._graphs.pop(key, None)
             if graph is None and known:
-                graph = self._recorded(arguments, records, stream)
+                graph = self._recorded(arguments, records)
             self._graphs[key] = graph
             if len(self._graphs) > GRAPHS_KEPT:
                 self._graphs.popitem(last=False)
@@ -222,7 +261,9 @@ class PlannedCall:
         for step in self.steps:
             step.launch(stream, arguments, records[step.number])
 
-    def _recorded(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> Graph:
+    def _recorded(self, arguments: list[Any], records: tuple[int, ...]) -> Graph:
+        # on a stream of its own: what others launch meanwhile must not get in, and the legacy stream can't be recorded
+        stream = self.loaded.gpu.new_stream()
         with Recording(stream) as recording:
             self._launch_each(arguments, records, stream)
         return recording.graph()
@@ -311,6 +352,8 @@ def planned(
         plan.results,
         frozenset(one.input for one in plan.results if one.input is not None),
         loaded.checked,
+        direct=not (loaded.recording or filled["packed"])
+        and not any(one.input is not None or one.copy_of is not None or one.zeroed or one.scalar for one in plan.results),
     )
 
 
@@ -338,6 +381,9 @@ class Run:
             self.require_writable(name)
         self.memory = {name: self.placed(given[name]) for name in call.tensors}
         if call.updated:
+            for name in call.updated:
+                # work elsewhere that still reads it
+                stream.follow_all(self.memory[name].owner.users)
             self.separate(call.updated)
             if call.checked:
                 self.before = {name: self.saved(name) for name in call.updated if elements_on(given[name], gpu) is not None}
@@ -389,7 +435,7 @@ class Run:
             return to_device(host, self.gpu.allocate(host.nbytes, self.stream), self.stream)
         elif found.stream is not self.stream:
             found.used_on(self.stream)
-            self.stream.wait(found.stream)
+            self.stream.follow(found.stream)
         return found
 
     def packed(self, name: str) -> int:
@@ -464,6 +510,7 @@ class Run:
             return tensor
         if there is not elements:
             restore(there, elements, self.stream)
+        there.stream.follow(self.stream)
         tensor.changed_there()
         return tensor
 

@@ -4,7 +4,6 @@ host reads them."""
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -29,34 +28,39 @@ from runtime.cuda.stream import Stream
 from runtime.cuda.tensor_map import PARAMETER
 from runtime.tensor import Tensor
 
+Key = tuple[Any, ...]
+MISSING: Any = object()
+
 CALLS_REMEMBERED = 64
 """Planned calls that a block keeps: programs repeat few shapes."""
 
 
 @define(eq=False)
 class CudaBlock:
-    """A compute block on a GPU: called like a `ComputeBlock`, by any thread, and on any stream of the GPU."""
+    """A compute block on a GPU: called like a `ComputeBlock`, by any thread, and on any stream of the GPU. Where none is named its work
+    goes where that of its inputs is."""
 
     block: ComputeBlock
     gpu: Gpu
     sources: Sources
     _loaded: dict[Any, LoadedKernel] = Factory(dict)
-    _calls: dict[tuple[Any, ...], PlannedCall | None] = Factory(dict)
+    _calls: dict[Key, PlannedCall | None] = Factory(dict)
     _lock: threading.Lock = Factory(threading.Lock)
 
     def __call__(self, values: Mapping[str, Any], stream: Stream | None = None) -> Any:
-        given = {name: self.prepared(value) for name, value in values.items()}
         try:
-            call = self.call_for(given)
+            given, key, theirs = self.arranged(values)
+            call = self.call_for(given, key)
             if call is None:
                 return self.block(values)
-            return call(given, values, stream or self.gpu.stream)
+            return call(given, values, stream or theirs)
         except DeviceTrouble as trouble:
             raise ZyntaxError(diagnostic(trouble, self.block.compute.span)) from None
 
     def beside(self, values: Mapping[str, Any]) -> Callable[[], Any]:
         """The call for another thread, on a stream of its own, planned; it ends when the device is done. Raises ZyntaxError."""
-        self.call_for({name: self.prepared(value) for name, value in values.items()})
+        given, key, _ = self.arranged(values)
+        self.call_for(given, key)
         stream = self.gpu.new_stream()
 
         def run() -> Any:
@@ -66,23 +70,40 @@ class CudaBlock:
 
         return run
 
+    def arranged(self, values: Mapping[str, Any]) -> tuple[Mapping[str, Any], Key, Stream]:
+        """The values as a call wants them, what of them decides on the call, and the stream for it: that of the first array that another
+        library lent, as its work goes on there, else the GPU's own."""
+        gpu, lasting = self.gpu, self.gpu.device.lasting_streams
+        given, stream = values, gpu.stream
+        key: list[Any] = []
+        for name, value in values.items():
+            if value.__class__ is Tensor and (remote := value.remote).__class__ is OnGpu and remote.gpu is gpu:
+                elements = remote.elements
+                key += (elements.layout, elements.pointer % ALIGNMENT == 0)
+                if elements.stream is not stream and stream is gpu.stream and elements.stream.number in lasting:
+                    stream = elements.stream
+            elif value.__class__ is int:
+                key += (int, value)
+            else:
+                ready = self.prepared(value)
+                if ready is not value:
+                    given = {**given, name: ready}
+                key += _layout(name, ready, self.block.constants)
+        return given, tuple(key), stream
+
     def prepared(self, value: Any) -> Any:
         """A tensor where the value stands for one, and one without gaps where it is sent to the GPU."""
-        if value.__class__ is Tensor:
-            remote = value.remote
-            if remote.__class__ is OnGpu and remote.gpu is self.gpu:
-                return value
         tensor = as_tensor(value)
         if isinstance(tensor, Tensor) and not tensor.is_contiguous:
             return Tensor(np.ascontiguousarray(tensor.contents))
         return tensor
 
-    def call_for(self, given: Mapping[str, Any]) -> PlannedCall | None:
+    def call_for(self, given: Mapping[str, Any], key: Key) -> PlannedCall | None:
         """The call for values of these layouts and sizes; compiles when they make a new signature. None for sizes that no schedule
         counts on (below zero, say): the loops as written do next to nothing then, on the CPU."""
-        key = tuple([_layout(name, value, self.block.constants) for name, value in given.items()])
-        with suppress(KeyError):
-            return self._calls[key]
+        found: PlannedCall | None = self._calls.get(key, MISSING)
+        if found is not MISSING:
+            return found
         with self._lock:
             block = self.block
             signature = signature_of(block.compute, given, block.declared, block.functions, block.constants)
@@ -129,7 +150,7 @@ def _packed(parameter: KernelParameter) -> str:
             return {"index": "i64", "i1": "bool"}.get(parameter.dtype, parameter.dtype)
 
 
-def _layout(name: str, value: Any, constants: frozenset[str]) -> Any:
+def _layout(name: str, value: Any, constants: frozenset[str]) -> tuple[Any, Any]:
     """What of a value decides how the block is called: everything but addresses and numbers that only kernels look at."""
     if type(value) is Tensor:
         remote = value.remote
@@ -137,7 +158,7 @@ def _layout(name: str, value: Any, constants: frozenset[str]) -> Any:
             return remote.elements.layout, remote.elements.pointer % ALIGNMENT == 0
         return value.dtype, value.shape
     if isinstance(value, float | np.floating) and name not in constants:
-        return type(value)
+        return type(value), None
     if isinstance(value, bool | int | float | np.generic):
         return type(value), value
     return name, type(value)

@@ -163,8 +163,8 @@ class Session:
     def times(self) -> Any:
         return self.kernel_options.times
 
-    def block(self, compute: nodes.Compute, values: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Any]:
-        """The callable of a compute expression of the typed tree, on the device where these inputs take it."""
+    def block(self, compute: nodes.Compute) -> "PlacedBlock":
+        """A compute expression of the typed tree, for devices to be found."""
         from compiler.kernels import ComputeBlock
 
         found = self._blocks.get(compute.span)
@@ -174,7 +174,7 @@ class Session:
             declared.update({entry.name: entry.value.type for entry in compute.inputs})
             block = ComputeBlock(compute, functions, declared, self.kernel_options, self._warn_at_launch)
             found = self._blocks[compute.span] = self.placement.of(block)
-        return found.for_values(values)
+        return found
 
     @cached_property
     def placement(self) -> "Placement":

@@ -15,6 +15,7 @@ from runtime.futures import under_way
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
     from compiler.driver import Session
+    from compiler.placement import PlacedBlock
 
 
 class SessionRuntime:
@@ -23,6 +24,7 @@ class SessionRuntime:
     def __init__(self, session: "Session") -> None:
         self.session = session
         self.sites: list[nodes.Compute] = []
+        self._blocks: dict[int, PlacedBlock] = {}
 
     @property
     def functions(self) -> Mapping[str, Callable[..., Any]]:
@@ -30,7 +32,10 @@ class SessionRuntime:
 
     def compute(self, site: int, values: dict[str, Any]) -> Any:
         compute = self.sites[site]
-        block = self.session.block(compute, values)
+        placed = self._blocks.get(site)
+        if placed is None:
+            placed = self._blocks[site] = self.session.block(compute)
+        block = placed.for_values(values)
         if under_way():
             from compiler.beside import wait_for_readers
 

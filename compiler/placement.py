@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from attrs import define, frozen
+from attrs import Factory, define, frozen
 
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.explain import Candidate, Decision, Explain
@@ -82,27 +82,33 @@ class PlacedBlock:
     places: Places
     explain: Explain | None = None
     _heterogeneous: HeterogeneousBlock | None = None
+    _known: dict[Device, Block] = Factory(dict)
 
     def for_values(self, values: Mapping[str, Any]) -> Block:
         """The block as it runs with these inputs. Raises ZyntaxError (0501) when they lie on several devices, and nothing says
         which of them is meant."""
-        wish = self.wish or self._of_inputs(values)
-        if wish is not None:
+        device, name = (self.wish.device, "") if self.wish is not None else self._of_inputs(values)
+        if device is not None:
             if self.explain is not None:
-                self._explain(wish, values)
-            return self.places.at(wish.device).block(self.block)
+                self._explain(self.wish or Wish(device, f"`{name}` was put there"), values)
+            found = self._known.get(device)
+            if found is None:
+                found = self._known[device] = self.places.at(device).block(self.block)
+            return found
         if self._heterogeneous is None:
             self._heterogeneous = HeterogeneousBlock(self.block, self.places, self.explain)
         return self._heterogeneous.for_values(values)
 
-    def _of_inputs(self, values: Mapping[str, Any]) -> Wish | None:
-        found: dict[Device, str] = {}
+    def _of_inputs(self, values: Mapping[str, Any]) -> tuple[Device | None, str]:
+        """Where inputs were put by name, and the first of them."""
+        device, first = None, ""
         for name, value in values.items():
-            if type(value) is Tensor and value.remote is not None and value.remote.named:
-                found.setdefault(value.remote.device, name)
-        if len(found) > 1:
-            raise ZyntaxError(self._several(found))
-        return next((Wish(device, f"`{name}` was put there") for device, name in found.items()), None)
+            if value.__class__ is Tensor and (remote := value.remote) is not None and remote.named:
+                if device is None:
+                    device, first = remote.device, name
+                elif remote.device != device:
+                    raise ZyntaxError(self._several({device: first, remote.device: name}))
+        return device, first
 
     def _several(self, found: Mapping[Device, str]) -> Diagnostic:
         (first, x), (second, y), *_ = found.items()

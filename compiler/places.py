@@ -112,7 +112,7 @@ class GpuPlace:
         return tensor if self.holds(tensor) else Tensor(None, upload(tensor.contents, self.gpu))
 
     def wait(self) -> None:
-        self.gpu.stream.synchronize()
+        self.gpu.synchronize()
 
 
 def _kept(blocks: dict[ComputeBlock, Block], block: ComputeBlock, make: Callable[[], Block]) -> Block:

@@ -154,7 +154,8 @@ def before_write(array: Array) -> None:
 
 def before_device_write() -> None:
     """The same for memory of devices, of which nobody keeps account here: returns when no work under way reads any."""
-    concurrent.futures.wait([outcome for outcome, (_, elsewhere) in tuple(_READING.items()) if elsewhere])
+    if _READING:
+        concurrent.futures.wait([outcome for outcome, (_, elsewhere) in tuple(_READING.items()) if elsewhere])
 
 
 def under_way() -> bool:

@@ -1,6 +1,7 @@
 """The tensor that programs, kernels and Python share: a NumPy array and the device it lies on. It owns no arithmetic; that is
 the standard library's."""
 
+from collections.abc import Hashable
 from typing import Any, Protocol
 
 import ml_dtypes
@@ -49,6 +50,13 @@ class Remote(Protocol):
 
     @property
     def named(self) -> bool: ...
+
+    def claim(self) -> None:
+        """From now on they were put there by name."""
+
+    @property
+    def layout(self) -> Hashable:
+        """All that checks of types and shapes look at."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -134,6 +142,15 @@ class Tensor:
     @property
     def dtype_name(self) -> str:
         return dtype_name(self.dtype)
+
+    @property
+    def layout(self) -> Hashable:
+        """Where it lies, its elements and extents (and strides on a device): what checks of types and shapes look at."""
+        remote = self.remote
+        if remote is not None:
+            return remote.layout
+        array = self.contents
+        return array.dtype, array.shape
 
     @property
     def is_contiguous(self) -> bool:

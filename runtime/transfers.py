@@ -1,24 +1,32 @@
 """Tensors from one device of this machine to another."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import define
 
 from runtime.device import CPU, EMULATOR, Device
 from runtime.tensor import Array, Tensor, dtype_name
 
 
-@frozen(eq=False)
+@define(eq=False)
 class Emulated:
     """A tensor's elements on the emulator, whose memory is the host's."""
 
     elements: Array
     named: bool = True
 
+    def claim(self) -> None:
+        self.named = True
+
     @property
     def device(self) -> Device:
         return EMULATOR
+
+    @property
+    def layout(self) -> Hashable:
+        return EMULATOR, self.dtype, self.shape
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,7 +63,7 @@ def to_device(tensor: Tensor, device: Device) -> Tensor:
     `runtime.cuda.errors` has."""
     if tensor.device == device:
         if tensor.remote is not None and not tensor.remote.named:
-            tensor.remote = evolve(tensor.remote, named=True)  # type: ignore[misc]
+            tensor.remote.claim()
         return tensor
     if device == CPU:
         return Tensor(np.array(tensor.contents, order="C", copy=True))

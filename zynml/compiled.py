@@ -123,7 +123,9 @@ def _shown(value: Any) -> str:
 
 
 class _errors:
-    """Turns the compiler's error into the one that Python users see."""
+    """Turns the compiler's error into the one that Python users see. Any number of calls may be inside at a time."""
+
+    __slots__ = ("sources",)
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
@@ -137,10 +139,13 @@ class _errors:
 
 
 def _callable(name: str, function: Callable[..., Any], sources: Sources) -> Callable[..., Any]:
+    errors = _errors(sources)
+
     def call(*values: Any, **named: Any) -> Any:
-        with _errors(sources), Crossing(lambda: _errors(sources)) as crossing:
-            given = [crossing.into(value) for value in values]
-            value = function(*given, **{key: crossing.into(value) for key, value in named.items()})
+        with errors, Crossing(errors) as crossing:
+            into = crossing.into
+            given = [into(value) for value in values]
+            value = function(*given, **{key: into(value) for key, value in named.items()}) if named else function(*given)
             return crossing.out(value)
 
     call.__name__ = call.__qualname__ = name

@@ -4,9 +4,9 @@ On the host these are NumPy arrays and whatever speaks DLPack. An array on a CUD
 worked on where it lies, after what its library has under way there; when the call returns, the caller's stream waits for our work in
 turn. A call that was given such arrays gives tensors on the device back, which speak both protocols; else arrays of NumPy's."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 from attrs import frozen
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runtime.cuda.remote import OnGpu
 
 
-@frozen
+@frozen(slots=True)
 class Borrowed:
     """Another library's array on a device, for the time of a call. `host_wrote`: the program asked for the elements on the host to
     write to them; then they belong back."""
@@ -39,7 +39,9 @@ class Borrowed:
 class Crossing:
     """One call of a function: `into` for what it is given, `out` for what it gives, in a `with`. `errors`: around what goes on later."""
 
-    def __init__(self, errors: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    __slots__ = ("borrowed", "errors", "on_device")
+
+    def __init__(self, errors: AbstractContextManager[None]) -> None:
         self.errors = errors
         self.on_device = False
         self.borrowed: list[Borrowed] = []
@@ -51,7 +53,8 @@ class Crossing:
         try:
             if isinstance(error, CudaError):
                 raise error
-            self.give_back()
+            if self.borrowed:
+                self.give_back()
         except CudaError as failure:
             if error is None or error is failure:
                 code = "0804" if isinstance(failure, CudaOutOfMemory) else "0805"
@@ -59,10 +62,10 @@ class Crossing:
 
     def give_back(self) -> None:
         """The end of the work on other libraries' arrays."""
-        for one in self.borrowed:
-            from runtime.cuda.interop import give_back
+        from runtime.cuda.interop import give_back
 
-            before_device_write()
+        before_device_write()
+        for one in self.borrowed:
             give_back(one.remote, one.source, one.tensor.array if one.host_wrote else None)
             one.tensor.remote = one.remote
             one.tensor.changed_there()
@@ -71,10 +74,12 @@ class Crossing:
 
     def into(self, value: Any) -> Any:
         """The program's value for one of Python's. Raises ZyntaxError for what programs don't have."""
+        if value.__class__ is Tensor:
+            self.on_device = self.on_device or value.remote is not None
+            return value
+        if value.__class__ in _ARRAYS:
+            return self.array_of(value)
         match value:
-            case Tensor():
-                self.on_device = self.on_device or value.remote is not None
-                return value
             case np.ndarray():
                 if value.dtype.newbyteorder("=") not in NAMES or not value.dtype.isnative:
                     raise _no_counterpart(f"an array of NumPy type {value.dtype}", _KNOWN)
@@ -97,6 +102,7 @@ class Crossing:
         if future is not None:
             return future
         if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
+            _ARRAYS.add(type(value))
             return self.array_of(value)
         if callable(value):
             return value
@@ -104,8 +110,10 @@ class Crossing:
 
     def array_of(self, value: Any) -> Tensor:
         """Another library's array as a tensor over its memory."""
-        kind = type(value).__name__
         try:
+            lent = self.lent(value)
+            if lent is not None:
+                return lent
             if not hasattr(value, "__dlpack__"):
                 return self.borrow(value, None)
             where, ordinal = (int(part) for part in value.__dlpack_device__())
@@ -114,12 +122,23 @@ class Crossing:
             if where in ON_DEVICE:
                 return self.borrow(value, ordinal)
         except (BufferError, ValueError, TypeError, RuntimeError) as refusal:
-            raise ZyntaxError(Diagnostic("0807", f"this {kind} can't be taken: {refusal}", hint=_HINT)) from None
-        message = f"this {kind} lies on a device that programs can't use (DLPack's kind {where}, number {ordinal})"
+            message = f"this {type(value).__name__} can't be taken: {refusal}"
+            raise ZyntaxError(Diagnostic("0807", message, hint=_HINT)) from None
+        message = f"this {type(value).__name__} lies on a device that programs can't use (DLPack's kind {where}, number {ordinal})"
         raise ZyntaxError(Diagnostic("0501", message, hint="move it to the CPU or to a CUDA device first"))
 
+    def lent(self, value: Any) -> Tensor | None:
+        """A tensor over a peer's array that can be read without a protocol."""
+        from runtime.cuda.peers import lent
+
+        try:
+            remote = lent(value)
+        except CudaUnavailable as refusal:
+            raise _unusable(value, refusal) from None
+        return None if remote is None else self.over(remote, value)
+
     def borrow(self, value: Any, ordinal: int | None) -> Tensor:
-        """A tensor over an array on a CUDA device."""
+        """A tensor over an array on a CUDA device, by a protocol."""
         from runtime.cuda.gpu import gpu
         from runtime.cuda.interop import import_array, ordinal_of
         from runtime.cuda.remote import OnGpu
@@ -127,9 +146,11 @@ class Crossing:
         try:
             found = gpu(ordinal_of(value) if ordinal is None else ordinal)
         except CudaUnavailable as refusal:
-            message = f"this {type(value).__name__} lies on a CUDA device, which programs can't use here: {refusal.reason}"
-            raise ZyntaxError(Diagnostic("0501", message)) from None
-        remote = OnGpu(import_array(value, found.stream), found, named=True)
+            raise _unusable(value, refusal) from None
+        return self.over(OnGpu(import_array(value, found.stream), found, named=True), value)
+
+    def over(self, remote: "OnGpu", value: Any) -> Tensor:
+        """The tensor for an array of another library, given back when the call is over."""
         tensor = Tensor(None, remote)
         self.on_device = True
         self.borrowed.append(Borrowed(tensor, remote, value))
@@ -138,11 +159,15 @@ class Crossing:
     # ---- out ----
 
     def out(self, value: Any) -> Any:
-        """Python's value for one of the program's."""
+        """Python's value for one of the program's. What stays on a device is the caller's from then on, and worked on there."""
+        if value.__class__ is Tensor:
+            remote = value.remote
+            if not self.on_device or (remote is None and not any(value is one.tensor for one in self.borrowed)):
+                return value.array
+            if remote is not None and not remote.named:
+                remote.claim()
+            return value
         match value:
-            case Tensor():
-                stays = self.on_device and (value.remote is not None or any(value is one.tensor for one in self.borrowed))
-                return value if stays else value.array
             case list():
                 return [self.out(one) for one in value]
             case tuple():
@@ -152,8 +177,16 @@ class Crossing:
         return value
 
 
+_ARRAYS: "WeakSet[type]" = WeakSet()
+"""Classes of other libraries' arrays that came before."""
+
 _KNOWN = f"elements {', '.join(NAMES.values())}"
 _HINT = f"programs know arrays of {_KNOWN}"
+
+
+def _unusable(value: Any, refusal: CudaUnavailable) -> ZyntaxError:
+    message = f"this {type(value).__name__} lies on a CUDA device, which programs can't use here: {refusal.reason}"
+    return ZyntaxError(Diagnostic("0501", message))
 
 
 def _no_counterpart(what: str, known: str) -> ZyntaxError:

@@ -16,7 +16,7 @@ Crosses = Callable[[Any], Any]
 class Future:
     """A value that a program is computing beside Python. Arrays that its block reads must stay as they are until it is done."""
 
-    def __init__(self, pending: futures.Future, out: Crosses, errors: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(self, pending: futures.Future, out: Crosses, errors: AbstractContextManager[None]) -> None:
         self.pending, self._out, self._errors = pending, out, errors
 
     def done(self) -> bool:
@@ -27,7 +27,7 @@ class Future:
         """The value, the same each time; waits at most `timeout` seconds. Raises TimeoutError, or ZynMLError where the block failed."""
         if not self.pending.ready(timeout):
             raise TimeoutError(f"not ready after {timeout} s")
-        with self._errors(), translated_faults():
+        with self._errors, translated_faults():
             return self._out(self.pending.value())
 
     def __repr__(self) -> str:

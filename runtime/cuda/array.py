@@ -1,6 +1,7 @@
 """A dense array on a device: a view of memory that something else owns. It computes nothing."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from runtime.cuda.device import CudaDevice
@@ -8,17 +9,16 @@ from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.stream import Stream
 from runtime.tensor import DTYPES
 
-Layout = tuple[str, tuple[int, ...], tuple[int, ...] | None]
+Layout = tuple[int, str, tuple[int, ...], tuple[int, ...] | None]
 
 
 class Borrowed:
-    """Memory of another library: its object is kept until the work that uses the memory is done."""
+    """Memory of another library: its object is kept until the work of `users` on the memory is done."""
 
     __slots__ = ("__weakref__", "device", "owner", "users")
 
-    def __init__(self, device: CudaDevice, owner: Any, stream: Stream) -> None:
-        self.device, self.owner = device, owner
-        self.users: tuple[Stream, ...] = (stream,)
+    def __init__(self, device: CudaDevice, owner: Any, *users: Stream) -> None:
+        self.device, self.owner, self.users = device, owner, users
 
     def used_on(self, stream: Stream) -> None:
         if stream not in self.users:
@@ -28,7 +28,8 @@ class Borrowed:
         """Passed on: the next library's use is the first one's to know of, as if it had got the memory there."""
 
     def __del__(self) -> None:
-        self.device.cool(self.owner, self.users)
+        if self.users:
+            self.device.cool(self.owner, self.users)
 
 
 class DeviceArray:
@@ -49,8 +50,9 @@ class DeviceArray:
     ) -> None:
         self.read_only = read_only
         self._layout: Layout | None = None
-        self.owner, self.pointer, self.shape, self.dtype, self.stream = owner, pointer, tuple(shape), dtype, stream
-        self.strides = contiguous_strides(self.shape) if strides is None else tuple(strides)
+        self.owner, self.pointer, self.dtype, self.stream = owner, pointer, dtype, stream
+        self.shape = shape = tuple(shape)
+        self.strides = contiguous_strides(shape) if strides is None else tuple(strides)
 
     def __index__(self) -> int:
         return self.pointer
@@ -64,10 +66,11 @@ class DeviceArray:
 
     @property
     def layout(self) -> "Layout":
-        """Elements, extents, and strides unless the elements lie in C order without gaps."""
-        if self._layout is None:
-            self._layout = self.dtype, self.shape, None if self.is_contiguous else self.strides
-        return self._layout
+        """The device's number, elements, extents, and strides unless the elements lie in C order without gaps."""
+        found = self._layout
+        if found is None:
+            found = self._layout = _layout(self.stream.device.ordinal, self.dtype, self.shape, self.strides)
+        return found
 
     @property
     def size(self) -> int:
@@ -88,12 +91,7 @@ class DeviceArray:
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie in C order without gaps."""
-        expected = 1
-        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if extent != 1 and stride != expected:
-                return self.size == 0
-            expected *= extent
-        return True
+        return self.layout[3] is None
 
     @property
     def span(self) -> tuple[int, int]:
@@ -123,7 +121,8 @@ class DeviceArray:
 
     def used_on(self, stream: Stream) -> None:
         """Say that work on `stream` uses these elements."""
-        self.owner.used_on(stream)
+        if stream is not self.stream:
+            self.owner.used_on(stream)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -142,7 +141,18 @@ class DeviceArray:
         return CUDA, self.device.ordinal
 
 
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+@lru_cache(4096)
+def _layout(ordinal: int, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != expected and 0 not in shape:
+            return ordinal, dtype, shape, strides
+        expected *= extent
+    return ordinal, dtype, shape, None
+
+
+@lru_cache(4096)
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides in elements of C order."""
     strides: list[int] = []
     step = 1

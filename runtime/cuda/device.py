@@ -39,7 +39,7 @@ class CudaDevice:
         self.idle_streams: dict[int, deque[Any]] = {}
         self.idle_events: tuple[deque[Any], deque[Any]] = (deque(), deque())
         self.streams: WeakSet[Any] = WeakSet()
-        self.default_streams: dict[int, Any] = {}
+        self.lasting_streams: dict[int, Any] = {}
         self.cooling: deque[tuple[Any, tuple[Any, ...]]] = deque()
         self.doomed: deque[tuple[str, Any, int]] = deque()
         self._alone = driver.device_count == 1

@@ -1,5 +1,6 @@
 """A GPU ready for work: its device, memory, kernels and a stream of its own, one object a device and process."""
 
+import os
 import threading
 
 from runtime.cuda.device import CudaDevice
@@ -8,6 +9,7 @@ from runtime.cuda.host import PinnedPool
 from runtime.cuda.memory import DeviceBuffer, Pool
 from runtime.cuda.module import Modules
 from runtime.cuda.stream import Stream
+from runtime.device import cuda_name
 
 _LOCK = threading.Lock()
 _OPEN: dict[int, "Gpu"] = {}
@@ -22,6 +24,7 @@ class Gpu:
         self.pinned = PinnedPool(device)
         self.modules = Modules(device)
         self.stream = Stream(device)
+        self.name = cuda_name(device.ordinal)
 
     def __repr__(self) -> str:
         return f"Gpu(cuda:{self.device.ordinal}, {self.device.properties.name})"
@@ -34,6 +37,11 @@ class Gpu:
         """Memory for work on a stream."""
         return self.pool.allocate(size, stream or self.stream)
 
+    def synchronize(self) -> None:
+        """Wait for all work of blocks: it is on `stream`, or on those of other libraries that last."""
+        for stream in (self.stream, *self.device.lasting_streams.values()):
+            stream.synchronize()
+
     def trim(self) -> None:
         """Give all memory back that nothing uses, on the device and pinned."""
         self.pool.trim()
@@ -42,6 +50,9 @@ class Gpu:
 
 def gpu(ordinal: int = 0) -> Gpu:
     """The GPU of that number. CudaUnavailable when there is none."""
+    known = _OPEN.get(ordinal)
+    if known is not None and known.device.driver.process == os.getpid():
+        return known
     found = driver()
     with _LOCK:
         if ordinal not in _OPEN:

@@ -11,7 +11,7 @@ from runtime.cuda.copies import from_host
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.gpu import gpu
 from runtime.cuda.remote import OnGpu
-from runtime.cuda.stream import LEGACY, PER_THREAD, Stream
+from runtime.cuda.stream import LEGACY, Stream, foreign_stream
 from runtime.dlpack import CUDA, ON_DEVICE, Description, Taken, capsule_of, make_capsule
 from runtime.tensor import DTYPES, Array, dtype_name
 
@@ -56,9 +56,10 @@ def export_dlpack(
     if stream == -1:
         array.owner.export()
     else:
-        consumer = _foreign_stream(array.device, LEGACY if stream is None else int(stream))
-        consumer.wait(array.stream)
-        if consumer.number in (LEGACY, PER_THREAD):
+        consumer = foreign_stream(array.device, LEGACY if stream is None else int(stream))
+        if consumer is not array.stream:
+            consumer.wait(array.stream)
+        if consumer.number in array.device.lasting_streams:
             array.used_on(consumer)
         else:
             # another library's stream may be destroyed before the memory is free: it can't be waited for then
@@ -107,7 +108,7 @@ def import_cuda_array(source: Any, stream: Stream) -> DeviceArray:
         _require_device(stream.device, _ordinal(stream.device, pointer))
     theirs = interface.get("stream")
     if theirs is not None and theirs != stream.number:
-        stream.wait(_foreign_stream(stream.device, int(theirs)))
+        stream.wait(foreign_stream(stream.device, int(theirs)))
     owner = Borrowed(stream.device, source, stream)
     elements = None if strides is None else tuple(stride // itemsize for stride in strides)
     return DeviceArray(owner, int(pointer or 0), interface["shape"], dtype, stream, elements, bool(read_only))
@@ -126,12 +127,17 @@ def _ordinal(device: CudaDevice, pointer: int) -> int:
 
 def give_back(remote: OnGpu, source: Any, written: Array | None) -> None:
     """The end of our work on another library's array: what the host wrote instead goes to its memory, and whoever works on with it
-    waits for us."""
-    elements, gpu = remote.elements, remote.gpu
+    waits for us. Work on the stream of an array that a peer lent is in order by itself."""
+    elements, owner = remote.elements, remote.elements.owner
     if written is not None and not elements.read_only:
-        from_host(elements, written, gpu.stream)
-    if elements.size:
-        callers_stream(source, gpu.device).wait(gpu.stream)
+        elements.stream.follow_all(owner.users)
+        from_host(elements, written, elements.stream)
+    if owner.users and elements.size:
+        lent = elements.stream not in owner.users
+        caller = elements.stream if lent else callers_stream(source, remote.gpu.device)
+        for stream in owner.users:
+            if stream is not None and stream is not caller:
+                caller.wait(stream)
 
 
 def callers_stream(source: Any, device: CudaDevice) -> Stream:
@@ -142,7 +148,7 @@ def callers_stream(source: Any, device: CudaDevice) -> Stream:
         number = int(torch.cuda.current_stream(device.ordinal).cuda_stream)
     else:
         number = int(getattr(source, "__cuda_array_interface__", {}).get("stream") or LEGACY)
-    return _foreign_stream(device, number or LEGACY)
+    return foreign_stream(device, number or LEGACY)
 
 
 def _name(typestr: str) -> str:
@@ -155,13 +161,3 @@ def _name(typestr: str) -> str:
 def _require_device(device: CudaDevice, ordinal: int) -> None:
     if ordinal != device.ordinal:
         raise ValueError(f"the array lies on cuda:{ordinal}, the stream is one of cuda:{device.ordinal}")
-
-
-def _foreign_stream(device: CudaDevice, number: int) -> Stream:
-    """Another library's stream; the two default ones are the same object each time."""
-    if number not in (LEGACY, PER_THREAD):
-        return Stream.external(device, number)
-    found = device.default_streams.get(number)
-    if found is None:
-        found = device.default_streams[number] = Stream.external(device, number)
-    return found

@@ -4,10 +4,10 @@ from typing import Any
 
 from attrs import define
 
-from runtime.cuda.array import DeviceArray
+from runtime.cuda.array import DeviceArray, Layout
 from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.gpu import Gpu
-from runtime.device import Device, cuda_name
+from runtime.device import Device
 from runtime.tensor import Array, Tensor
 
 
@@ -19,9 +19,16 @@ class OnGpu:
     gpu: Gpu
     named: bool = False
 
+    def claim(self) -> None:
+        self.named = True
+
     @property
     def device(self) -> Device:
-        return cuda_name(self.gpu.device.ordinal)
+        return self.gpu.name
+
+    @property
+    def layout(self) -> Layout:
+        return self.elements.layout
 
     @property
     def shape(self) -> tuple[int, ...]:

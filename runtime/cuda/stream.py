@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Union
 
 from runtime.cuda.device import CudaDevice
@@ -92,6 +92,17 @@ class Stream:
         event = other.record() if isinstance(other, Stream) else other
         self.device.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 
+    def follow(self, other: "Stream") -> None:
+        """The same, without events where nothing is left to wait for."""
+        if other is not self and not other.done():
+            self.wait(other)
+
+    def follow_all(self, others: Iterable["Stream | None"]) -> None:
+        """Each of them that is known."""
+        for other in others:
+            if other is not None:
+                self.follow(other)
+
 
 class Event:
     """A point in a stream's work; with `timing`, one whose distance to another can be read."""
@@ -124,6 +135,16 @@ class Event:
     def milliseconds_since(self, earlier: "Event") -> float:
         """Time on the device between two events with timing that have both come to pass."""
         return float(self.device.call("cuEventElapsedTime", earlier.handle, self.handle))
+
+
+def foreign_stream(device: CudaDevice, number: int) -> Stream:
+    """Another library's stream, by its handle; those that last as long as the process are the same object each time."""
+    found: Stream | None = device.lasting_streams.get(number)
+    if found is None:
+        found = Stream.external(device, number)
+        if number in (LEGACY, PER_THREAD):
+            device.lasting_streams[number] = found
+    return found
 
 
 def query(device: CudaDevice, name: str, handle: Any) -> bool:

@@ -4,8 +4,6 @@ traceback tells the instruction, the instruction its columns, and those the span
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import islice
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
@@ -30,20 +28,26 @@ _reserve = bytearray(1 << 22)
 """Given up when memory has run out, so that the message about it finds room."""
 
 
-@contextmanager
-def translated_faults() -> Iterator[None]:
-    """Whatever a program raises leaves as a ZyntaxError. Floats follow IEEE 754 silently."""
-    try:
-        with np.errstate(all="ignore"):
-            yield
-    except MemoryError as error:
-        _reserve.clear()
-        raise translated(error) from error
-    except BrokenPipeError:
-        # Whoever read the program's output went away: no fault of the program, and the command's business.
-        raise
-    except (Exception, KeyboardInterrupt) as error:
-        raise translated(error) from error
+class translated_faults:
+    """`with` this, whatever a program raises leaves as a ZyntaxError. Floats follow IEEE 754 silently."""
+
+    __slots__ = ("_floats",)
+
+    def __enter__(self) -> None:
+        self._floats = np.errstate(all="ignore")
+        self._floats.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._floats.__exit__(kind, error, trace)
+        match error:
+            case None | BrokenPipeError():
+                # Whoever read the program's output went away: no fault of the program, and the command's business.
+                return
+            case MemoryError():
+                _reserve.clear()
+                raise translated(error) from error
+            case Exception() | KeyboardInterrupt():
+                raise translated(error) from error
 
 
 def translated(error: BaseException) -> ZyntaxError:

@@ -13,7 +13,7 @@ from compiler.library import Library
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.shapes import dims_of
-from compiler.typed_ast.types import I64, UNIT, UNKNOWN, TensorType, Type
+from compiler.typed_ast.types import I64, UNIT, UNKNOWN, Scalar, TensorType, Type
 from compiler.typed_ast.walk import walk
 
 
@@ -83,7 +83,7 @@ class Functions(Statements):
         try:
             with self.collected() as body:
                 names = self._parameters(parameters, defaults)
-                self._sizes(parameters)
+                self._checks(parameters)
                 write(DISCARD if result == UNIT else Destination(to_caller=True, to=result))
             frame = self.frame
         finally:
@@ -135,10 +135,71 @@ class Functions(Statements):
                 test = ast.Compare(load(python), [ast.Is()], [load(f"{MARK}missing")])
                 given = self.at(ast.Assign([ast.Name(python, ast.Store())], ast.Call(load(default), [], [])), parameter.span)
                 self.write(ast.If(test, [given], []), parameter.span)
-            if not needs_no_check(type_):
-                value = self.help("convert", parameter.span, load(python), self.constant(type_))
-                self.assign(python, value, parameter.span)
         return names
+
+    def _checks(self, parameters: tuple[nodes.Parameter, ...]) -> None:
+        """What arrives is converted to the declared types, and tells the sizes that the signature names, which are ints in the body. Where
+        that left tensors and numbers as they were, their like passes at once from then on, and the sizes are known."""
+        checked = [p for p in parameters if not needs_no_check(self.resolve(p.annotation))]
+        if not checked:
+            return
+        span = parameters[0].span.to(parameters[-1].span)
+        types = [self.resolve(p.annotation) for p in checked]
+        equations, names = self._equations(checked)
+        solved = self.frame.temporary()
+        with self.collected() as looking:
+            for parameter, type_ in zip(checked, types, strict=True):
+                python = self._variable(parameter)
+                self.assign(python, self.help("convert", parameter.span, load(python), self.constant(type_)), parameter.span)
+            if equations:
+                sizes = self.help("sizes", span, ast.Tuple(equations, ast.Load()), self.constant(names))
+                self.assign(solved, sizes, span)
+        if all(map(_is_told_by_layout, types)) and any(isinstance(type_, TensorType) for type_ in types):
+            looking = self._unless_seen(checked, looking, solved, bool(equations), span)
+        self.body.extend(looking)
+        if names:
+            targets: list[ast.expr] = [ast.Name(self.declare(name, I64).python, ast.Store()) for name in names]
+            self.write(ast.Assign([ast.Tuple(targets, ast.Store())], load(solved)), span)
+
+    def _unless_seen(
+        self, parameters: list[nodes.Parameter], looking: list[ast.stmt], solved: str, has_sizes: bool, span: Span
+    ) -> list[ast.stmt]:
+        """Looking at the values of parameters, but not at the like of what passed unchanged before."""
+        seen, before = self.constant({}), self.frame.temporary()
+
+        def values() -> ast.expr:
+            return ast.Tuple([load(self._variable(p)) for p in parameters], ast.Load())
+
+        with self.collected() as written:
+            like = ast.Tuple([self.help("like", span, load(self._variable(p))) for p in parameters], ast.Load())
+            self.assign(solved, ast.Call(ast.Attribute(seen, "get", ast.Load()), [like], []), span)
+            with self.collected() as first:
+                self.assign(before, values(), span)
+                self.body.extend(looking)
+                if not has_sizes:
+                    self.assign(solved, ast.Tuple([], ast.Load()), span)
+                self.write(ast.Expr(self.help("passed", span, seen, load(before), values(), load(solved))), span)
+            self.write(ast.If(ast.Compare(load(solved), [ast.Is()], [ast.Constant(None)]), first, []), span)
+        return written
+
+    def _equations(self, parameters: list[nodes.Parameter]) -> tuple[list[ast.expr], tuple[str, ...]]:
+        """The dims of parameters that name sizes, for `bind_sizes`, and the sizes that are new here."""
+        equations: list[ast.expr] = []
+        names: dict[str, None] = {}
+        for parameter in parameters:
+            type_ = self.resolve(parameter.annotation)
+            dims = dims_of(type_.shape) if isinstance(type_, TensorType) else None
+            if not dims or all(d is None or d.value is not None for d in dims):
+                continue
+            forms = tuple(None if d is None else (tuple(d.terms), d.constant) for d in dims)
+            names |= {n: None for d in dims if d is not None for n, _ in d.terms}
+            equations.append(ast.Tuple([ast.Constant(parameter.name), load(self._variable(parameter)), self.constant(forms)], ast.Load()))
+        return equations, tuple(n for n in names if n not in self.scope.names)
+
+    def _variable(self, parameter: nodes.Parameter) -> str:
+        variable = self.scope.names[parameter.name]
+        assert isinstance(variable, Variable)
+        return variable.python
 
     def _note_default(self, default: str) -> None:
         """The function of a default, made in a loop, is that iteration's too."""
@@ -146,33 +207,16 @@ class Functions(Statements):
         if outer is not None and outer.loop > 0:
             self.frame.captured[default] = Variable(default, default, outer, loop=outer.loop)
 
-    def _sizes(self, parameters: tuple[nodes.Parameter, ...]) -> None:
-        """Dim names of a signature are ints in the body."""
-        equations: list[ast.expr] = []
-        names: list[str] = []
-        for parameter in parameters:
-            type_ = self.resolve(parameter.annotation)
-            dims = dims_of(type_.shape) if isinstance(type_, TensorType) else None
-            if not dims or all(d is None or d.value is not None for d in dims):
-                continue
-            forms = tuple(None if d is None else (tuple(d.terms), d.constant) for d in dims)
-            names += [n for d in dims if d is not None for n, _ in d.terms if n not in names]
-            variable = self.scope.names[parameter.name]
-            assert isinstance(variable, Variable)
-            equations.append(ast.Tuple([ast.Constant(parameter.name), load(variable.python), self.constant(forms)], ast.Load()))
-        if not equations:
-            return
-        new = [n for n in names if n not in self.scope.names]
-        targets: list[ast.expr] = [ast.Name(self.declare(n, I64).python, ast.Store()) for n in new]
-        span = parameters[0].span.to(parameters[-1].span)
-        call = self.help("sizes", span, ast.Tuple(equations, ast.Load()), self.constant(tuple(new)))
-        self.write(ast.Assign([ast.Tuple(targets, ast.Store())], call), span)
-
 
 def function_definition(name: str, parameters: list[str], body: list[ast.stmt], optional: int = 0) -> ast.FunctionDef:
     """A Python function; its last `optional` parameters may be left out."""
     arguments = ast.arguments([], [ast.arg(p) for p in parameters], None, [], [], None, [load(f"{MARK}missing") for _ in range(optional)])
     return ast.FunctionDef(name, arguments, body, [], None)
+
+
+def _is_told_by_layout(type_: Type) -> bool:
+    """Whether it depends on a value's layout alone if the type takes it as it is. Where a type names a device, tensors are told so."""
+    return isinstance(type_, Scalar) or (isinstance(type_, TensorType) and type_.device is None)
 
 
 def _optional(defaults: list[str | None]) -> int:

@@ -138,16 +138,28 @@ def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: 
     order = list(types)
     names = {p.name for p in function.parameters} if function is not None else set()
     required = {p.name for p in function.parameters if p.default is None} if function is not None else set()
+    kinds = tuple(types.values())
+    weak = tuple(place for place, type in enumerate(kinds) if isinstance(type, Scalar))
+    program = host.namespace
 
     def call(*values: Any, **named: Any) -> Any:
-        given_names = {*order[: len(values)], *named}
-        if function is not None and (not required <= given_names <= names or len(values) + len(named) != len(given_names)):
-            raise ZyntaxError(_wrong_arguments(function, len(values), tuple(named)))
+        if named or len(values) != len(kinds):
+            given_names = {*order[: len(values)], *named}
+            if function is not None and (not required <= given_names <= names or len(values) + len(named) != len(given_names)):
+                raise ZyntaxError(_wrong_arguments(function, len(values), tuple(named)))
         with translated_faults():
-            host.start()
-            given = [_from_python(v, types.get(name)) for v, name in zip(values, order, strict=False)]
-            given += values[len(given) :]
-            value = host.namespace[python](*given, **{name: _from_python(v, types.get(name)) for name, v in named.items()})
+            if not host._started:
+                host.start()
+            if weak:
+                given = [*values]
+                for place in weak:
+                    if place < len(given):
+                        given[place] = _from_python(given[place], kinds[place])
+                values = tuple(given)
+            if named:
+                value = program[python](*values, **{name: _from_python(v, types.get(name)) for name, v in named.items()})
+            else:
+                value = program[python](*values)
             host.settle(False)
             return value
 

@@ -23,8 +23,12 @@ from compiler.backends.host.values import (
 )
 from compiler.library import REQUIRED, Library, LibraryFault, LibraryFunction
 from compiler.typed_ast.types import DType
+from runtime.tensor import Tensor
 
 Helper = Callable[..., Any]
+
+SIGNATURES_REMEMBERED = 256
+"""Combinations of layouts that a function remembers as fitting."""
 
 ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "**": "pow", "<<": "shl", ">>": "shr", "&": "bitand"}
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
@@ -60,6 +64,8 @@ def helpers(library: Library) -> dict[str, Any]:
         "range": make_range,
         "call": call_value,
         "sizes": bind_sizes,
+        "like": like_of,
+        "passed": note_passed,
         "bounds": Bounds,
         **{f"{ARITHMETIC[symbol]}·i64": _on_ints(library, symbol, operate) for symbol, operate in numbers.ON_INTS.items()},
         "div·f64": numbers.divide_floats,
@@ -216,6 +222,19 @@ def call_value(function: Any, *values: Any, **named: Any) -> Any:
 
 def count_text(count: int) -> str:
     return "1 argument" if count == 1 else f"{count} arguments"
+
+
+def like_of(value: Any) -> Any:
+    """What all values have in common that a declared type takes or refuses alike."""
+    return value.layout if value.__class__ is Tensor else value.__class__
+
+
+def note_passed(seen: dict[Any, tuple[int, ...]], before: tuple[Any, ...], after: tuple[Any, ...], sizes: tuple[int, ...]) -> None:
+    """Remembers the sizes that go with values like these, unless some were converted or are of a kind that their content decides on."""
+    if all(old is new and (old.__class__ is Tensor or numbers.dtype_of(old) is not None) for old, new in zip(before, after, strict=True)):
+        if len(seen) >= SIGNATURES_REMEMBERED:
+            seen.clear()
+        seen[tuple(map(like_of, before))] = sizes
 
 
 SizeForm = tuple[tuple[tuple[str, int], ...], int]

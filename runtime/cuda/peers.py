@@ -1,0 +1,106 @@
+"""Arrays of PyTorch and CuPy on a device, read by their attributes: DLPack costs PyTorch some 75 microseconds an array. Our work on
+them goes onto the current stream of their library, as its own would: it needs no events, and the life of memory is in order, since both
+libraries give freed memory to later work of that stream. What is out of the ordinary in any way goes by the protocols (see `interop`)."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from runtime.cuda.array import Borrowed, DeviceArray, contiguous_strides
+from runtime.cuda.device import CudaDevice
+from runtime.cuda.gpu import Gpu, gpu
+from runtime.cuda.remote import OnGpu
+from runtime.cuda.stream import LEGACY, Stream, foreign_stream
+from runtime.tensor import NAMES
+
+Read = Callable[[Any], OnGpu | None]
+
+READERS: dict[type, Read] = {}
+"""How arrays of a class are read; classes come in here when their first array does."""
+
+_TORCH_NAMES = {
+    "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
+    "uint64": "u64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+}  # fmt: skip
+
+
+def lent(source: Any) -> OnGpu | None:
+    """A peer's array as it lies, for work on the peer's current stream; None for what is to go by the protocols. Raises
+    CudaUnavailable, and BufferError while the peer records that stream."""
+    read = READERS.get(source.__class__) or _reader_of(source.__class__)
+    return None if read is None else read(source)
+
+
+def _reader_of(kind: type) -> Read | None:
+    """The reader for a peer's class, from now on; None for other classes. No library is imported here."""
+    for name, array, made in (("torch", "Tensor", _reader_of_torch), ("cupy", "ndarray", _reader_of_cupy)):
+        library = sys.modules.get(name)
+        if library is not None and kind is getattr(library, array, None):
+            read = made(library)
+            if read is not None:
+                READERS[kind] = read
+            return read
+    return None
+
+
+def _reader_of_torch(torch: Any) -> Read | None:
+    raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if raw_stream is None:
+        return None
+    names = {getattr(torch, theirs): ours for theirs, ours in _TORCH_NAMES.items() if hasattr(torch, theirs)}
+    strided, is_recording = torch.strided, torch.cuda.is_current_stream_capturing
+
+    def is_own(ordinal: int, number: int) -> bool:
+        # the identity of a stream that somebody else made is its handle
+        return bool(torch.cuda.current_stream(ordinal).stream_id != number)
+
+    def read(tensor: Any) -> OnGpu | None:
+        dtype = names.get(tensor.dtype)
+        if dtype is None or not tensor.is_cuda or tensor.requires_grad or tensor.layout is not strided or tensor.is_neg():
+            return None
+        found = gpu(tensor.get_device())
+        number = raw_stream(found.device.ordinal)
+        if number and is_recording():
+            raise BufferError("PyTorch is recording its current stream into a graph, which blocks can't be a part of")
+        stream = _lasting(found.device, number, is_own)
+        if stream is None:
+            return None
+        strides = None if tensor.is_contiguous() else tensor.stride()
+        return _on_gpu(found, tensor, tensor.data_ptr(), tuple(tensor.shape), dtype, stream, strides)
+
+    return read
+
+
+def _reader_of_cupy(cupy: Any) -> Read | None:
+    current_stream, current_device = cupy.cuda.get_current_stream, cupy.cuda.runtime.getDevice
+
+    def read(array: Any) -> OnGpu | None:
+        dtype, itemsize, ordinal = NAMES.get(array.dtype), array.itemsize, array.device.id
+        # streams that CuPy made end with their objects: only the legacy one lasts
+        if dtype is None or ordinal != current_device() or current_stream().ptr != 0:
+            return None
+        strides = None
+        if not array.flags.c_contiguous:
+            if any(stride % itemsize for stride in array.strides):
+                return None
+            strides = tuple([stride // itemsize for stride in array.strides])
+        found = gpu(ordinal)
+        return _on_gpu(found, array, array.data.ptr, array.shape, dtype, foreign_stream(found.device, LEGACY), strides)
+
+    return read
+
+
+def _on_gpu(
+    found: Gpu, owner: Any, pointer: int, shape: tuple[int, ...], dtype: str, stream: Stream, strides: tuple[int, ...] | None
+) -> OnGpu:
+    borrowed = Borrowed(found.device, owner)
+    return OnGpu(DeviceArray(borrowed, pointer, shape, dtype, stream, strides or contiguous_strides(shape)), found, True)
+
+
+def _lasting(device: CudaDevice, number: int, is_own: Callable[[int, int], bool]) -> Stream | None:
+    """A library's stream that is there as long as the process is: the legacy one, or one of the library's own, which it keeps for ever.
+    None for any other: memory can't be kept for it."""
+    found = device.lasting_streams.get(number or LEGACY)
+    if found is None and (number == 0 or is_own(device.ordinal, number)):
+        found = device.lasting_streams[number or LEGACY] = Stream.external(device, number or LEGACY)
+    return found
