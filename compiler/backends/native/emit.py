@@ -7,9 +7,9 @@ from compiler.backends.llvm import arithmetic, structured
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I1, I8, I64, PTR, LlvmType, register_type
-from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant, poison
+from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant
 from compiler.backends.native import faults, integers, pointers, wide
-from compiler.backends.native.frame import Frame, Module, body_name, plain, result_type
+from compiler.backends.native.frame import Frame, Module, body_name, plain
 from compiler.backends.native.inlining import taken_in
 from compiler.hir.control import Call, For, Return
 from compiler.hir.core import Cast, dtype_of
@@ -61,10 +61,12 @@ def _function(module: Module, function: HirFunction) -> None:
     fails = function.name in module.may_fail
     parameters: list[tuple[LlvmType, str]] = [(PTR, "record")] if fails else []
     parameters += [(_parameter_type(p.type), f"p{number}") for number, p in enumerate(function.parameters)]
-    returned = result_type(function.results, fails)
-    w = module.writer.function(body_name(function), returned, parameters, "internal", _attributes(function))
-    own = w.parameters[1:] if fails else w.parameters
     types = [register_type(dtype) for dtype in _result_dtypes(function)]
+    parameters += [(PTR, f"r{number}") for number in range(len(types))]
+    w = module.writer.function(body_name(function), I1 if fails else None, parameters, "internal", _attributes(function))
+    first = 1 if fails else 0
+    last = len(parameters) - len(types)
+    own, results = w.parameters[first:last], w.parameters[last:]
     frame = Frame(
         function=function,
         w=w,
@@ -72,7 +74,7 @@ def _function(module: Module, function: HirFunction) -> None:
         finish=w.label("finish"),
         module=module,
         record=w.parameters[0] if fails else None,
-        results=[w.alloca(type) for type in types],
+        results=results,
         failed=w.label("failed"),
     )
     if fails:
@@ -83,25 +85,15 @@ def _function(module: Module, function: HirFunction) -> None:
             w.parameter_notes[number + fails] = _pointer_notes(parameter.type, "noalias" in function.attributes)
         else:
             frame.values[parameter.name] = scalar_bundle(dtype_of(parameter), value)
+    for number, type in enumerate(types):
+        w.parameter_notes[last + number] = f"noalias noundef nonnull align {type.bytes} dereferenceable({type.bytes})"
     frame.region(function.body)
     w.branch(frame.finish)
     w.start(frame.finish)
-    results = [w.load(type, cell) for type, cell in zip(types, frame.results, strict=True)]
-    _give(w, returned, ([constant(I1, 0)] if fails else []) + results)
+    w.ret(constant(I1, 0) if fails else None)
     if fails:
         w.start(frame.failed)
-        _give(w, returned, [constant(I1, 1), *map(poison, types)])
-
-
-def _give(w: FunctionWriter, type: LlvmType | None, values: list[Value]) -> None:
-    """Return these values as one."""
-    if type is None or len(values) == 1:
-        w.ret(values[0] if values else None)
-        return
-    whole = poison(type)
-    for number, value in enumerate(values):
-        whole = w.value(type, f"insertvalue {whole}, {value}, {number}")
-    w.ret(whole)
+        w.ret(constant(I1, 1))
 
 
 def _parameter_type(type: HirType) -> LlvmType:
@@ -163,25 +155,28 @@ def _entry(module: Module, function: HirFunction) -> None:
     for p, value in zip(function.parameters, own, strict=True):
         narrow = isinstance(p.type, Tile) and not is_float(p.type.dtype)
         arguments.append(arithmetic.cast(w, value, "i64", dtype_of(p)) if narrow else value)
-    types = ([I1] if fails else []) + [register_type(dtype) for dtype in _result_dtypes(function)]
-    call = f"@{body_name(function)}({', '.join(map(str, arguments))})"
-    if function.name in module.taken_in:
-        call += " alwaysinline"
-    if not types:
-        w.line(f"call void {call}")
-        w.ret(constant(I64, 0))
-        return
-    values = w.parts(types, lambda type: f"call {type} {call}")
-    failed = values.pop(0) if fails else constant(I1, 0)
+    failed, values = _called(w, module, function, arguments)
     struct = results_struct(function)
     good, after = w.label("good"), w.label("after")
-    if values and fails:
+    if fails:
         w.branch_if(failed, after, good, module.unlikely)
         w.start(good)
-    for (name, _), dtype, value in zip(struct.fields, _result_dtypes(function), values, strict=True):
-        w.store(arithmetic.to_memory(w, value, dtype), w.offset(results, constant(I64, offset_of(struct, name)), I8), 1)
+    for (name, _), dtype, cell in zip(struct.fields, _result_dtypes(function), values, strict=True):
+        value = arithmetic.to_memory(w, w.load(register_type(dtype), cell), dtype)
+        w.store(value, w.offset(results, constant(I64, offset_of(struct, name)), I8), 1)
     w.start(after)
     w.ret(w.convert("zext", failed, "i64"))
+
+
+def _called(w: FunctionWriter, module: Module, function: HirFunction, arguments: list[Value]) -> tuple[Value, list[Value]]:
+    """A call of a function of ours: whether it failed, and the cells that have its results if it didn't."""
+    cells = [w.alloca(register_type(dtype)) for dtype in _result_dtypes(function)]
+    inside = ", ".join(map(str, [*arguments, *cells]))
+    notes = " alwaysinline" if function.name in module.taken_in else ""
+    if function.name in module.may_fail:
+        return w.value(I1, f"call i1 @{body_name(function)}({inside}){notes}"), cells
+    w.line(f"call void @{body_name(function)}({inside}){notes}")
+    return constant(I1, 0), cells
 
 
 # ---- instructions ------------------------------------------------------------------------------------------------
@@ -223,23 +218,22 @@ def _call(frame: Frame, op: Call) -> None:
     w, module = frame.w, frame.module
     target = module.hir.functions[op.function]
     arguments = [frame.pointers[v.name] if isinstance(v.type, Pointer) else frame.scalar(v.name) for v in op.arguments]
-    types = [register_type(dtype) for dtype in _result_dtypes(target)]
+    dtypes = _result_dtypes(target)
     if target.linkage is Linkage.EXTERNAL:
-        name, fails = target.link_name or plain(target.name), False
-    else:
-        name, fails = body_name(target), target.name in module.may_fail
-    if fails:
-        assert frame.record is not None
-        arguments, types = [frame.record, *arguments], [I1, *types]
-    call = f"@{name}({', '.join(map(str, arguments))})"
-    if target.name in module.taken_in:
-        call += " alwaysinline"
-    if not types:
-        w.line(f"call void {call}")
+        call = f"@{entry_name(target)}({', '.join(map(str, arguments))})"
+        if dtypes:
+            type = register_type(dtypes[0])
+            frame.define(op, scalar_bundle(dtypes[0], w.value(type, f"call {type} {call}")))
+        else:
+            w.line(f"call void {call}")
         return
-    values = w.parts(types, lambda type: f"call {type} {call}")
-    if fails:
+    if target.name in module.may_fail:
+        assert frame.record is not None
+        arguments = [frame.record, *arguments]
+    failed, cells = _called(w, module, target, arguments)
+    if target.name in module.may_fail:
         good = w.label("good")
-        w.branch_if(values.pop(0), frame.failed, good, module.unlikely)
+        w.branch_if(failed, frame.failed, good, module.unlikely)
         w.start(good)
-    frame.define(op, *[scalar_bundle(dtype, value) for dtype, value in zip(_result_dtypes(target), values, strict=True)])
+    values = [w.load(register_type(dtype), cell) for dtype, cell in zip(dtypes, cells, strict=True)]
+    frame.define(op, *[scalar_bundle(dtype, value) for dtype, value in zip(dtypes, values, strict=True)])

@@ -1,6 +1,7 @@
 """What is known while a host function is written as LLVM: pointers by name, where results go, and how a failure leaves.
 
-A function that may fail returns, before its results, whether it did; what went wrong is in the record then (`faults.py`)."""
+A function writes its results to cells of its caller, which vanish where it is taken in, and returns whether it failed, if it may; what went
+wrong is in the record then (`faults.py`)."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,12 +10,10 @@ from attrs import Factory, define
 
 from compiler.backends.llvm.bundle import unsupported
 from compiler.backends.llvm.frame import Frame as BaseFrame
-from compiler.backends.llvm.types import LlvmType, register_type
 from compiler.backends.llvm.writer import ModuleWriter, Value
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction, HirModule
-from compiler.hir.types import HirType, Tile
 
 if TYPE_CHECKING:
     from compiler.backends.native.faults import FaultPoint
@@ -44,7 +43,7 @@ class Frame(BaseFrame):
     module: Module
     record: Value | None
     results: list[Value]
-    """Cells of the results."""
+    """Where the results go."""
     failed: str
     """Label of the way out after a failure."""
     pointers: dict[str, Value] = Factory(dict)
@@ -57,17 +56,6 @@ class Frame(BaseFrame):
 
     def scalar(self, name: str) -> Value:
         return self.values[name].scalar
-
-
-def result_type(types: tuple[HirType, ...], fails: bool) -> LlvmType | None:
-    """What a function of ours returns: its results side by side, behind the truth of its failure."""
-    found = ["i1"] if fails else []
-    for type in types:
-        assert isinstance(type, Tile)
-        found.append(str(register_type(type.dtype)))
-    if not found:
-        return None
-    return LlvmType(found[0] if len(found) == 1 else "{ " + ", ".join(found) + " }")
 
 
 def body_name(function: HirFunction) -> str:
