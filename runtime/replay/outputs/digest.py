@@ -1,0 +1,46 @@
+"""One hash of all that a run decides: the same for the same program, data and seed, on any machine and with any version of what writes files.
+Times that were measured, names of files and facts about the machine don't count."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from runtime.replay.bad_rows import BadRow
+from runtime.replay.outputs.records import LAYOUTS, Records
+
+LEFT_OUT = ("latency",)
+
+
+class Digest:
+    """Takes records as they come; in what pieces makes no difference."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[str, str], Any] = {
+            (table, name): hashlib.sha256()
+            for table, layout in LAYOUTS.items()
+            if table not in LEFT_OUT
+            for name in layout.names or ()
+            if name != "unused"
+        }
+        self._bad_rows = hashlib.sha256()
+
+    def add(self, table: str, records: Records) -> None:
+        for (of, name), column in self._columns.items():
+            if of == table:
+                column.update(np.ascontiguousarray(records[name]).tobytes())
+
+    def add_bad_rows(self, rows: Iterable[BadRow]) -> None:
+        for row in rows:
+            for text in (str(row.stream), str(row.row), row.column, row.text, row.why.name, row.detail):
+                data = text.encode()
+                self._bad_rows.update(len(data).to_bytes(8, "little") + data)
+
+    def hex(self, facts: str) -> str:
+        """The hash of everything so far together with a text of plain facts."""
+        whole = hashlib.sha256()
+        for (table, name), column in self._columns.items():
+            whole.update(f"{table}.{name}:{column.hexdigest()}\n".encode())
+        whole.update(f"bad_rows:{self._bad_rows.hexdigest()}\n{facts}".encode())
+        return whole.hexdigest()

@@ -1,0 +1,77 @@
+"""One table on its way to disk. While the run lasts it grows as valid Parquet files, `fills.partial-0001.parquet` and so on, which are all
+that a killed run leaves; a run that ends makes one `fills.parquet` of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from runtime.replay.outputs.files import OutputFault, whole_file
+
+ROWS = 65_536
+"""Of a row group, and of a part that won't be written again."""
+MARK = b"partial"
+"""In the metadata of each file: `true` or `false`."""
+
+
+class TableFile:
+    """`make` turns what was added, a list of chunks, into one Arrow table; `size` says how many rows a chunk has."""
+
+    def __init__(self, folder: Path, name: str, make: Callable[[list[Any]], Any], size: Callable[[Any], int]) -> None:
+        self.folder, self.name, self._make, self._size = folder, name, make, size
+        self.rows = 0
+        self._chunks: list[Any] = []
+        self._waiting = 0
+        self._sealed = 0
+        self._written = 0
+        """Rows of the last part, which is written anew until it is full."""
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"{self.name}.parquet"
+
+    def part(self, number: int) -> Path:
+        return self.folder / f"{self.name}.partial-{number:04d}.parquet"
+
+    def add(self, chunk: Any) -> None:
+        count = self._size(chunk)
+        if count:
+            self._chunks.append(chunk)
+            self._waiting += count
+            self.rows += count
+        if self._waiting >= ROWS:
+            self._write_part()
+            self._chunks, self._waiting, self._written = [], 0, 0
+            self._sealed += 1
+
+    def checkpoint(self) -> None:
+        """From here on a killed run leaves what was added so far."""
+        if self._waiting > self._written:
+            self._write_part()
+
+    def finish(self, *, partial: bool) -> None:
+        """The one file, and no parts any more. Marked `partial` where the run didn't come to its end."""
+        table = self._make(self._chunks)
+        schema = _marked(table.schema, partial)
+        parts = [self.part(number + 1) for number in range(self._sealed)]
+        try:
+            with whole_file(self.path) as temporary, parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+                for part in parts:
+                    writer.write_table(parquet.read_table(part, use_threads=False).cast(schema), row_group_size=ROWS)
+                writer.write_table(table.cast(schema), row_group_size=ROWS)
+        except pa.ArrowException as error:
+            raise OutputFault(self.path, str(error)) from error
+        for part in self.folder.glob(f"{self.name}.partial-*.parquet"):
+            part.unlink()
+
+    def _write_part(self) -> None:
+        table = self._make(self._chunks)
+        with whole_file(self.part(self._sealed + 1)) as temporary:
+            parquet.write_table(table.cast(_marked(table.schema, True)), temporary, compression="zstd")
+        self._written = self._waiting
+
+
+def _marked(schema: Any, partial: bool) -> Any:
+    return schema.with_metadata({**(schema.metadata or {}), MARK: b"true" if partial else b"false"})

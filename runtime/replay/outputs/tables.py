@@ -1,0 +1,141 @@
+"""The tables of a run as Arrow has them: a column a field, with names, times and decimals instead of numbers of all kinds."""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.replay.bad_rows import BadRow
+from runtime.replay.events import Side
+from runtime.replay.grids import Step
+from runtime.replay.outputs.decimals import Scale
+from runtime.replay.outputs.records import LAYOUTS, Option, Records, Rule, Run, State, Tif
+
+NAMES = (*LAYOUTS, "bad_rows")
+
+_TIME = pa.timestamp("ns", tz="UTC")
+
+
+def mask_text(mask: int) -> str:
+    """The rules of a mask, by name."""
+    return ", ".join(rule_name(rule) for rule in Rule if mask & rule)
+
+
+def rule_name(rule: Rule) -> str:
+    return str(rule.name).lower()
+
+
+class Tables:
+    """Turns records of one run into Arrow tables. Each has the same columns whatever is in it."""
+
+    def __init__(self, run: Run) -> None:
+        self.names = [one.name for one in run.instruments]
+        self.handlers = list(run.handlers)
+        self.price = Scale.of([one.tick for one in run.instruments])
+        self.mark = Scale.of([Step(one.tick.digits + 1, 5 * one.tick.divisor) for one in run.instruments])
+        self.qty = Scale.of([one.lot for one in run.instruments])
+        self.money = Scale.of([Step(one.scale, 1) for one in run.instruments])
+        self._metadata = {f"currency of {one.name}": one.currency for one in run.instruments}
+        self._makers: dict[str, Callable[[Records], dict[str, Any]]] = {
+            "orders": self._orders,
+            "fills": self._fills,
+            "rejects": self._rejects,
+            "pnl": self._pnl,
+            "latency": self._latency,
+        }
+
+    def of_records(self, name: str, records: Records) -> Any:
+        """The table of so many records of a layout."""
+        return self._table(self._makers[name](records))
+
+    def of_bad_rows(self, rows: Iterable[BadRow]) -> Any:
+        found = list(rows)
+        return self._table(
+            {
+                "file": pa.array([row.file for row in found], pa.string()),
+                "row": pa.array([None if row.binary else row.row for row in found], pa.uint64()),
+                "byte": pa.array([row.row if row.binary else None for row in found], pa.uint64()),
+                "column": pa.array([row.column or None for row in found], pa.string()),
+                "text": pa.array([row.text for row in found], pa.string()),
+                "why": pa.array([row.why.value for row in found], pa.string()),
+                "detail": pa.array([row.detail or None for row in found], pa.string()),
+            }
+        )
+
+    def _table(self, columns: dict[str, Any]) -> Any:
+        return pa.table(columns).replace_schema_metadata(self._metadata)
+
+    def _orders(self, r: Records) -> dict[str, Any]:
+        return {
+            "id": pa.array(r["id"]),
+            "ts": _times(r["ts"]),
+            "done": _times(r["done"], r["state"] >= State.FILLED),
+            "instrument": _words(r["instrument"], self.names),
+            "side": _words(r["side"], _labels(Side)),
+            "qty": self.qty.column(r["qty"], r["instrument"]),
+            "limit": self.price.column(r["limit"], r["instrument"], (r["options"] & Option.MARKET) == 0),
+            "filled": self.qty.column(r["filled"], r["instrument"]),
+            "tif": _words(r["tif"], _labels(Tif)),
+            "state": _words(r["state"], _labels(State)),
+            "post_only": pa.array((r["options"] & Option.POST_ONLY) != 0),
+            "reduce_only": pa.array((r["options"] & Option.REDUCE_ONLY) != 0),
+        }
+
+    def _fills(self, r: Records) -> dict[str, Any]:
+        return {
+            "ts": _times(r["ts"]),
+            "order": pa.array(r["order"]),
+            "instrument": _words(r["instrument"], self.names),
+            "side": _words(r["side"], _labels(Side)),
+            "price": self.price.column(r["price"], r["instrument"]),
+            "qty": self.qty.column(r["qty"], r["instrument"]),
+            "liquidity": _words(r["maker"], ["taker", "maker"]),
+            "fee": self.money.column(r["fee"], r["instrument"]),
+            "realized": self.money.column(r["realized"], r["instrument"]),
+            "position": self.qty.column(r["position"], r["instrument"]),
+        }
+
+    def _rejects(self, r: Records) -> dict[str, Any]:
+        masks, places = np.unique(r["mask"], return_inverse=True)
+        return {
+            "ts": _times(r["ts"]),
+            "order": pa.array(r["order"]),
+            "instrument": _words(r["instrument"], self.names),
+            "side": _words(r["side"], _labels(Side)),
+            "qty": self.qty.column(r["qty"], r["instrument"]),
+            "limit": self.price.column(r["limit"], r["instrument"], (r["options"] & Option.MARKET) == 0),
+            "mask": pa.array(r["mask"]),
+            "rules": _words(places, [mask_text(int(mask)) for mask in masks]),
+        }
+
+    def _pnl(self, r: Records) -> dict[str, Any]:
+        return {
+            "ts": _times(r["ts"]),
+            "instrument": _words(r["instrument"], self.names),
+            "position": self.qty.column(r["position"], r["instrument"]),
+            "mark": self.mark.column(r["mark2"], r["instrument"]),
+            **{name: self.money.column(r[name], r["instrument"]) for name in ("realized", "unrealized", "fees", "net")},
+        }
+
+    def _latency(self, r: Records) -> dict[str, Any]:
+        return {
+            "ts": _times(r["ts"]),
+            "row": pa.array(r["row"]),
+            "handler": _words(r["handler"], self.handlers),
+            "calls": pa.array(r["calls"]),
+            "ns": pa.array(r["ns"]),
+        }
+
+
+def _times(ns: Any, there: Any = None) -> Any:
+    return pa.array(ns, pa.int64(), mask=None if there is None else ~there).cast(_TIME)
+
+
+def _words(places: Any, words: Sequence[str]) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array(np.asarray(places, np.int32)), pa.array(list(words), pa.string())).cast(pa.string())
+
+
+def _labels(of: type[IntEnum]) -> list[str]:
+    return [one.name.lower() for one in sorted(of)]
