@@ -1,6 +1,7 @@
 """Actions for QuantDSL's declarations: modules, constants, markets, risk, strategies and signals."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from attrs import evolve
 
@@ -14,7 +15,6 @@ from quantdsl import nodes as quant
 from quantdsl.actions.clauses import Link, Part, fit
 from quantdsl.actions.expressions import QuantExpressions
 
-_EFFECTS = ("none", "alloc", "io")
 _IN_STRATEGIES = (
     quant.RiskNamed,
     quant.Accounting,
@@ -31,6 +31,8 @@ _Clauses = tuple["_RawClause", ...]
 
 
 class QuantDeclarations(DeclarationActions, QuantExpressions):
+    effects: ClassVar[tuple[str, ...]] = ("none", "alloc", "io")
+
     def program(self, start: int, end: int, statements: list[nodes.Statement]) -> nodes.Program:
         program = super().program(start, end, statements)
         for statement in program.statements:
@@ -65,8 +67,14 @@ class QuantDeclarations(DeclarationActions, QuantExpressions):
 
     def extern_with_effects(self, start: int, end: int, function: nodes.Function, *effects: Token) -> nodes.Declaration:
         for effect in effects:
-            if effect.text not in _EFFECTS:
-                self.fault("0101", f"`{effect.text}` is no effect", effect.start, effect.end, "effects are `none`, `alloc` and `io`")
+            if effect.text not in self.effects:
+                self.fault(
+                    "0101",
+                    f"`{effect.text}` is no effect",
+                    effect.start,
+                    effect.end,
+                    f"effects are {', '.join(f'`{known}`' for known in self.effects)}",
+                )
         words = tuple(dict.fromkeys(effect.text for effect in effects))
         if "none" in words and len(words) > 1:
             self.fault("0101", "`none` stands among effects", effects[0].start, effects[-1].end, "write `effects(none)` alone")

@@ -1,0 +1,91 @@
+"""Annotations: which there are, what they stand before, and what they take."""
+
+from attrs import frozen
+
+from compiler.diagnostics import Label
+from compiler.typed_ast import nodes
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import I64, STRING, Type
+from quantdsl import nodes as quant
+from quantdsl import types as qt
+from quantdsl.check.checker import Checker
+from quantdsl.check.constants import constant_int
+from quantdsl.check.fits import fits, shown
+from quantdsl.check.scope import Scope
+
+_CODE = ("function", "signal", "handler")
+_WORDS = {nodes.Function: "function", quant.Signal: "signal", quant.Handler: "handler", quant.Strategy: "strategy"}
+
+
+@frozen
+class Annotation:
+    """`before`: what it stands before; `takes`: the type of its argument, None: none; `word` may stand behind that."""
+
+    before: tuple[str, ...]
+    takes: Type | None = None
+    word: str | None = None
+
+
+ANNOTATIONS = {
+    "no_allocation": Annotation(_CODE),
+    "no_syscalls": Annotation(_CODE),
+    "critical_path": Annotation(_CODE),
+    "inline_always": Annotation(("function", "signal")),
+    "unsafe_unchecked": Annotation(("function", "signal")),
+    "target_latency": Annotation(_CODE, qt.DURATION, "hard"),
+    "target_latency_ns": Annotation(_CODE, I64, "hard"),
+    "cpu_affinity": Annotation(("strategy",), I64),
+    "vectorizable": Annotation(("function",)),
+    "gpu_compute": Annotation(("function",)),
+    "fast_math": Annotation(("function", "signal")),
+    "no_risk": Annotation(("strategy",), STRING),
+}
+_CONTRADICTIONS = (("critical_path", "gpu_compute"), ("target_latency", "target_latency_ns"), ("critical_path", "unsafe_unchecked"))
+
+
+def check_annotations(checker: Checker, node: nodes.Statement) -> None:
+    """The annotations of one declaration or handler."""
+    annotations: tuple[nodes.Annotation, ...] = getattr(node, "annotations", ())
+    seen: dict[str, nodes.Annotation] = {}
+    for annotation in annotations:
+        known = ANNOTATIONS.get(annotation.name)
+        if known is None:
+            legal = f"annotations are {', '.join(f'`@{name}`' for name in ANNOTATIONS)}"
+            hint = did_you_mean(annotation.name, ANNOTATIONS) or legal
+            checker.report("0401", f"unknown annotation `@{annotation.name}`", annotation.span, hint=hint)
+            continue
+        if annotation.name in seen:
+            others = (Label(seen[annotation.name].span, "first written here"),)
+            checker.report("0402", f"`@{annotation.name}` is repeated", annotation.span, others=others, hint="keep one of the two")
+        seen.setdefault(annotation.name, annotation)
+        word = _WORDS.get(type(node), "type")
+        if word not in known.before:
+            places = " or a ".join(known.before)
+            checker.report("0402", f"`@{annotation.name}` stands before a {word}", annotation.span, hint=f"it belongs before a {places}")
+        _argument(checker, annotation, known)
+    for one, other in _CONTRADICTIONS:
+        if one in seen and other in seen:
+            others = (Label(seen[one].span, ""),)
+            checker.report("0402", f"`@{other}` contradicts `@{one}`", seen[other].span, others=others, hint="keep one of the two")
+
+
+def _argument(checker: Checker, annotation: nodes.Annotation, known: Annotation) -> None:
+    arguments = list(annotation.arguments)
+    match arguments[1:]:
+        case [nodes.Argument(name=None, value=nodes.Name(name=word))] if known.word is not None and word == known.word:
+            arguments.pop()
+    if len(arguments) != (known.takes is not None):
+        takes = "no argument" if known.takes is None else f"one argument, a `{shown(known.takes)}`"
+        checker.report("0402", f"`@{annotation.name}` takes {takes}", annotation.span)
+        return
+    if known.takes is None:
+        return
+    value = arguments[0].value
+    found = checker.infer(value, Scope(), known.takes)
+    number = constant_int(value, Scope())
+    if not fits(found, known.takes):
+        checker.report("0402", f"`@{annotation.name}` takes a `{shown(known.takes)}`, and this is a `{shown(found)}`", value.span)
+    elif known.takes == I64 and (number is None or number < 0):
+        checker.report("0402", f"`@{annotation.name}` takes a number from 0", value.span)
+    elif isinstance(value, nodes.Unary) or (isinstance(value, nodes.StringLiteral) and not value.value.strip()):
+        checker.report("0402", f"the argument of `@{annotation.name}` says nothing", value.span)

@@ -1,0 +1,273 @@
+"""Calls: which function is meant, whether its arguments fit, and whether it may be called here."""
+
+from collections.abc import Sequence
+
+from compiler.diagnostics import Label
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import ERROR, UNIT, OptionType, ResultType, TupleType, Type
+from quantdsl import nodes as quant
+from quantdsl import types as qt
+from quantdsl.check.checker import Checker, infers
+from quantdsl.check.constants import constant_int
+from quantdsl.check.fits import report_optional, require, shown
+from quantdsl.check.literals import settled
+from quantdsl.check.patterns import cases_of
+from quantdsl.check.resolve import resolve
+from quantdsl.check.scope import Scope
+from quantdsl.check.world import Callable
+
+_WRAPPERS = ("some", "Ok", "Err")
+
+
+@infers(nodes.Call)
+def call(checker: Checker, node: nodes.Call, scope: Scope, expected: Type | None, used: bool) -> Type:
+    match node.function:
+        case nodes.Name(name=name) if name in _WRAPPERS and name not in checker.world.functions:
+            return _wrapped(checker, node, name, scope, expected)
+        case nodes.Name(name=name) if (callee := checker.world.functions.get(name)) is not None and scope.find(name) is None:
+            return _called(checker, node, callee, scope, None, expected)
+        case nodes.Name(name=name) if name in checker.world.cases:
+            return _variant(checker, node, name, scope, expected)
+        case nodes.Path(segments=(_, name)) if name in checker.world.cases:
+            return _variant(checker, node, name, scope, expected)
+        case nodes.Field(value=value, name=name):
+            return _method(checker, node, value, name, scope, expected)
+        case nodes.Name(name=name):
+            _arguments_alone(checker, node, scope)
+            if scope.find(name) is not None:
+                return checker.report("0203", f"`{name}` is no function", node.function.span)
+            return checker.report(
+                "0201",
+                f"undefined name `{name}`",
+                node.function.span,
+                hint=did_you_mean(name, {*checker.world.functions, *checker.world.cases}),
+            )
+    _arguments_alone(checker, node, scope)
+    return checker.report("0203", "only a function can be called", node.function.span)
+
+
+def _arguments_alone(checker: Checker, node: nodes.Call, scope: Scope) -> None:
+    for argument in node.arguments:
+        checker.infer(argument.value, scope)
+
+
+def _wrapped(checker: Checker, node: nodes.Call, name: str, scope: Scope, expected: Type | None) -> Type:
+    """`some(v)`, `Ok(v)`, `Err(e)`: what they don't say comes from the place."""
+    if len(node.arguments) != 1 or node.arguments[0].name is not None:
+        _arguments_alone(checker, node, scope)
+        return checker.report("0204", f"`{name}` takes one value", node.span)
+    inner = None
+    if isinstance(expected, OptionType) and name == "some":
+        inner = expected.value
+    elif isinstance(expected, ResultType) and name != "some":
+        inner = expected.value if name == "Ok" else expected.error
+    found = settled(checker.infer(node.arguments[0].value, scope, inner))
+    if name == "some":
+        return OptionType(found)
+    other = (expected.error if name == "Ok" else expected.value) if isinstance(expected, ResultType) else ERROR
+    return ResultType(found, other) if name == "Ok" else ResultType(other, found)
+
+
+def _variant(checker: Checker, node: nodes.Call, name: str, scope: Scope, expected: Type | None) -> Type:
+    """A case with values: `Enter(Buy, 2lots)`."""
+    enum, variant = checker.world.cases[name][0]
+    if isinstance(expected, qt.EnumType):
+        enum, variant = next(((e, v) for e, v in checker.world.cases[name] if e.name == expected.name), (enum, variant))
+    parts = (cases_of(checker, qt.EnumType(enum.name)) or {})[name]
+    if len(parts) != len(node.arguments) or variant.fields:
+        _arguments_alone(checker, node, scope)
+        checker.report("0204", f"`{name}` has {len(parts)} parts, and {len(node.arguments)} are given", node.span)
+        return qt.EnumType(enum.name)
+    for (_, place), argument in zip(parts, node.arguments, strict=True):
+        require(checker, checker.infer(argument.value, scope, place), place, argument.span, f"the value of `{name}`")
+    return qt.EnumType(enum.name)
+
+
+def _method(checker: Checker, node: nodes.Call, value: nodes.Expression, name: str, scope: Scope, expected: Type | None) -> Type:
+    subject = checker.infer(value, scope)
+    callee = checker.world.functions.get(name)
+    if subject == ERROR:
+        _arguments_alone(checker, node, scope)
+        return ERROR
+    if callee is None or not callee.parameters or callee.parameters[0].name != "self":
+        _arguments_alone(checker, node, scope)
+        known = [n for n, f in checker.world.functions.items() if f.parameters and f.parameters[0].name == "self"]
+        return checker.report("0202", f"a `{shown(subject)}` has no method `{name}`", node.function.span, hint=did_you_mean(name, known))
+    return _called(checker, node, callee, scope, (subject, value.span), expected)
+
+
+def _called(
+    checker: Checker, node: nodes.Call, callee: Callable, scope: Scope, subject: tuple[Type, Span] | None, expected: Type | None
+) -> Type:
+    if not _may_call(checker, callee, node):
+        _arguments_alone(checker, node, scope)
+        return ERROR
+    bound: dict[str, Type] = {}
+    names = {parameter.name for parameter in callee.type_parameters}
+    placed = _placed(checker, callee, node, subject)
+    if placed is None:
+        _arguments_alone(checker, node, scope)
+        return ERROR
+    failed = False
+    for parameter, argument in placed:
+        with checker.within(parameters=checker.body.parameters | names):
+            place = resolve(checker, parameter.annotation, scope) if parameter.annotation is not None else ERROR
+        if argument is None:
+            assert subject is not None
+            found, span = subject
+        else:
+            found, span = checker.infer(argument.value, scope, substituted(place, bound, names)), argument.span
+        unify(place, found, bound, names)
+        failed |= not _fitted(checker, found, substituted(place, bound, names), span, parameter)
+        if argument is not None and isinstance(parameter.annotation, nodes.ConstantTypeSyntax):
+            failed |= not _is_constant(checker, callee, parameter, argument, scope)
+    if failed:
+        return ERROR
+    return _result(checker, callee, scope, bound, names)
+
+
+def _fitted(checker: Checker, found: Type, place: Type, span: Span, parameter: nodes.Parameter) -> bool:
+    if place == qt.TypeVariable("T") or isinstance(place, qt.TypeVariable):
+        if isinstance(found, OptionType) and parameter.name != "self":
+            report_optional(checker, found, span)
+            return False
+        return True
+    return require(checker, found, place, span, f"the parameter `{parameter.name}`")
+
+
+def _may_call(checker: Checker, callee: Callable, node: nodes.Call) -> bool:
+    """Orders leave from handlers, and the market is there in strategies only."""
+    effects = callee.effects or () if isinstance(callee, nodes.Function) else ()
+    body = checker.body
+    if ("order" in effects or "cancel" in effects) and not (body.in_strategy and body.what in ("handler", "function")):
+        where = {"test": "a test", "signal": "a signal", "function": "a function outside of strategies"}.get(body.what, "a constant")
+        hint = "orders are sent, changed and cancelled in a strategy's handlers, and in functions that stand in the strategy"
+        checker.report("0722", f"`{callee.name}` is called in {where}", node.span, hint=hint)
+        return False
+    if "book" in effects and not body.in_strategy:
+        checker.report("0201", f"`{callee.name}` is only known in a strategy", node.function.span, hint="pass its value as an argument")
+        return False
+    return True
+
+
+def _placed(
+    checker: Checker, callee: Callable, node: nodes.Call, subject: tuple[Type, Span] | None
+) -> list[tuple[nodes.Parameter, nodes.Argument | None]] | None:
+    """Each parameter with its argument (None: the subject of a method); parameters that keep their default are left out."""
+    parameters = list(callee.parameters)
+    placed: list[tuple[nodes.Parameter, nodes.Argument | None]] = []
+    if subject is not None:
+        placed.append((parameters.pop(0), None))
+    given: dict[str, nodes.Argument] = {}
+    for number, argument in enumerate(node.arguments):
+        if argument.name is None and number >= len(parameters):
+            message = f"`{callee.name}` takes {_many(len(parameters))}, and {len(node.arguments)} are given"
+            _refused(checker, callee, message, node.span)
+            return None
+        name = argument.name or parameters[number].name
+        if name in given:
+            _refused(checker, callee, f"`{name}` is given twice", argument.span)
+            return None
+        if name not in {parameter.name for parameter in parameters}:
+            hint = did_you_mean(name, [parameter.name for parameter in parameters])
+            _refused(checker, callee, f"`{callee.name}` has no parameter `{name}`", argument.span, hint)
+            return None
+        given[name] = argument
+    for parameter in parameters:
+        if parameter.name in given:
+            placed.append((parameter, given[parameter.name]))
+        elif parameter.default is None:
+            _refused(checker, callee, f"`{callee.name}` needs an argument for `{parameter.name}`", node.span)
+            return None
+    return placed
+
+
+def _many(count: int) -> str:
+    return "no argument" if count == 0 else "1 argument" if count == 1 else f"{count} arguments"
+
+
+def _refused(checker: Checker, callee: Callable, message: str, span: Span, hint: str | None = None) -> None:
+    others = (Label(callee.name_span, "declared here"),) if callee.name_span.path not in ("", "<prelude>") else ()
+    parameters = ", ".join(parameter.name for parameter in callee.parameters if parameter.name != "self")
+    checker.report("0204", message, span, hint=hint or f"its parameters are ({parameters})", others=others)
+
+
+def _is_constant(checker: Checker, callee: Callable, parameter: nodes.Parameter, argument: nodes.Argument, scope: Scope) -> bool:
+    value = constant_int(argument.value, scope)
+    constants = [scope.find(name.name) for name in _names(argument.value)]
+    if value is None and not (constants and all(v is not None and v.kind in ("const", "param", "const parameter") for v in constants)):
+        hint = "use a number, a `const`, a `param` or a `const` parameter"
+        checker.report("0204", f"the parameter `{parameter.name}` of `{callee.name}` wants a constant", argument.span, hint=hint)
+        return False
+    if value is not None and value < 1 and callee.name == "delay":
+        hint = "`delay(x, 1)` is the value of the call before, which is the latest that is known"
+        checker.report("0724", f"`delay` by {value} would look ahead", argument.span, hint=hint)
+        return False
+    return True
+
+
+def _names(node: nodes.Expression) -> list[nodes.Name]:
+    match node:
+        case nodes.Name():
+            return [node]
+        case nodes.Binary(left=left, right=right):
+            return _names(left) + _names(right)
+    return []
+
+
+def _result(checker: Checker, callee: Callable, scope: Scope, bound: dict[str, Type], names: set[str]) -> Type:
+    if callee.result is None:
+        return UNIT
+    with checker.within(parameters=checker.body.parameters | names):
+        found = substituted(resolve(checker, callee.result, scope), bound, names)
+    warms = isinstance(callee, quant.Signal) and any(isinstance(statement, quant.Warmup) for statement in callee.body.statements)
+    return OptionType(found) if warms else found
+
+
+# ---- type parameters -----------------------------------------------------------------------------------------------------------
+
+
+def unify(place: Type, found: Type, bound: dict[str, Type], names: set[str]) -> None:
+    """Finds what type parameters of a call stand for; the first argument that says so decides."""
+    match place, found:
+        case qt.TypeVariable(name=name), _ if name in names:
+            if found != qt.NONE:
+                bound.setdefault(name, settled(found))
+        case OptionType(value=inner), OptionType(value=other):
+            unify(inner, other, bound, names)
+        case OptionType(value=inner), _:
+            unify(inner, found, bound, names)
+        case ResultType(value=a, error=b), ResultType(value=c, error=d):
+            unify(a, c, bound, names)
+            unify(b, d, bound, names)
+        case qt.Container(elements=mine, size=size), qt.Container(elements=others, size=other):
+            _all((*mine, size), (*others, other), bound, names)
+        case TupleType(elements=mine), TupleType(elements=others):
+            _all(mine, others, bound, names)
+        case qt.StructType(arguments=mine), qt.StructType(arguments=others):
+            _all(mine, others, bound, names)
+
+
+def _all(places: Sequence[Type], found: Sequence[Type], bound: dict[str, Type], names: set[str]) -> None:
+    for a, b in zip(places, found, strict=False):
+        unify(a, b, bound, names)
+
+
+def substituted(found: Type, bound: dict[str, Type], names: set[str]) -> Type:
+    """A type with the type parameters that are known filled in."""
+    match found:
+        case qt.TypeVariable(name=name) if name in names:
+            return bound.get(name, found)
+        case OptionType(value=value):
+            return OptionType(substituted(value, bound, names))
+        case ResultType(value=value, error=error):
+            return ResultType(substituted(value, bound, names), substituted(error, bound, names))
+        case TupleType(elements=elements):
+            return TupleType(tuple(substituted(element, bound, names) for element in elements))
+        case qt.Container(kind=kind, elements=elements, size=size):
+            return qt.Container(kind, tuple(substituted(e, bound, names) for e in elements), substituted(size, bound, names))
+        case qt.StructType(name=name, arguments=arguments):
+            return qt.StructType(name, tuple(substituted(argument, bound, names) for argument in arguments))
+    return found

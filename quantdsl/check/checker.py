@@ -1,0 +1,99 @@
+"""What all parts of the checker share: where messages go, the types found so far, the body that is being checked."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import Factory, define, evolve, frozen
+
+from compiler.diagnostics import Diagnostic, Diagnostics, Label
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import ERROR, UNIT, Type
+from quantdsl.check.scope import Scope
+from quantdsl.check.world import World
+
+
+@frozen
+class Body:
+    """What the statements being checked belong to. `what` is "handler", "function", "signal", "test" or "constant"; `result` the type that
+    `return` or `emit` gives; `market` the names of the instrument and currency that `I` and `C` stand for, `in_strategy` whether they are
+    a strategy's; `parameters` the type parameters in sight."""
+
+    what: str
+    result: Type = UNIT
+    market: tuple[str | None, str | None] = (None, None)
+    in_strategy: bool = False
+    parameters: frozenset[str] = frozenset()
+
+
+@define(eq=False)
+class Checker:
+    """One program's check. `used` says whether anything takes the value of what is being inferred."""
+
+    world: World
+    diagnostics: Diagnostics = Factory(Diagnostics)
+    types: dict[int, Type] = Factory(dict)
+    body: Body = Factory(lambda: Body("constant"))
+
+    def report(
+        self, code: str, message: str, span: Span, *, hint: str | None = None, label: str = "", others: tuple[Label, ...] = ()
+    ) -> Type:
+        """Notes an error and gives the type of what is wrong."""
+        self.diagnostics.add(Diagnostic(code, message, span, label, others, hint=hint))
+        return ERROR
+
+    @contextmanager
+    def within(self, **changes: Any) -> Iterator[None]:
+        """Checks with a body that differs in these respects."""
+        before, self.body = self.body, evolve(self.body, **changes)
+        try:
+            yield
+        finally:
+            self.body = before
+
+    def infer(self, node: nodes.Expression, scope: Scope, expected: Type | None = None, used: bool = True) -> Type:
+        """The type of an expression. `expected` is what its place wants, which literals take; nothing is required of the result here."""
+        found = _INFER[type(node)](self, node, scope, expected, used)
+        self.types[id(node)] = found
+        return found
+
+    def statement(self, node: nodes.Statement, scope: Scope) -> Type:
+        """Checks a statement; gives NEVER when nothing behind it is reached."""
+        return _CHECK[type(node)](self, node, scope)
+
+
+Infer = Callable[[Checker, Any, Scope, Type | None, bool], Type]
+Check = Callable[[Checker, Any, Scope], Type]
+_INFER: dict[type, Infer] = {}
+_CHECK: dict[type, Check] = {}
+
+
+def infers(*classes: type[nodes.Expression]) -> Callable[[Infer], Infer]:
+    """Registers the rule for expressions of these classes."""
+
+    def register(rule: Infer) -> Infer:
+        _INFER.update(dict.fromkeys(classes, rule))
+        return rule
+
+    return register
+
+
+def checks(*classes: type[nodes.Statement]) -> Callable[[Check], Check]:
+    """Registers the rule for statements of these classes."""
+
+    def register(rule: Check) -> Check:
+        _CHECK.update(dict.fromkeys(classes, rule))
+        return rule
+
+    return register
+
+
+def uncovered() -> set[str]:
+    """Names of the tree's classes of expressions and statements that no rule covers."""
+    from quantdsl import nodes as quant
+
+    known = {**vars(nodes), **vars(quant)}.values()
+    bases = (nodes.Expression, nodes.Statement)
+    concrete = {cls for cls in known if isinstance(cls, type) and issubclass(cls, bases) and cls not in (*bases, nodes.Declaration)}
+    return {cls.__name__ for cls in concrete - set(_INFER) - set(_CHECK)}

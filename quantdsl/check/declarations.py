@@ -1,0 +1,209 @@
+"""Declarations: the bodies of functions, signals, strategies and tests, each with the names that it sees."""
+
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import ERROR, I64, NEVER, UNIT, Type
+from quantdsl import nodes as quant
+from quantdsl import types as qt
+from quantdsl.check.annotations import check_annotations
+from quantdsl.check.checker import Checker
+from quantdsl.check.constants import constant_int
+from quantdsl.check.fits import require, shown
+from quantdsl.check.literals import settled
+from quantdsl.check.resolve import resolve
+from quantdsl.check.rules import check_risk, check_strategy_rules
+from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.statements import declare_state
+
+RECORDS = {name: name.capitalize() for name in ("trade", "quote", "bar", "ack", "fill", "cancelled", "reject", "gap", "halt")}
+IN_STRATEGIES: dict[str, Type] = {"position": qt.StructType("Position"), "rejects": qt.Named("RejectCounts")}
+_SETTINGS = (qt.DURATION, qt.TicksType(), qt.QtyType())
+
+
+def check_declarations(checker: Checker, program: nodes.Program) -> None:
+    top = Scope()
+    with checker.within(market=_only_market(checker)):
+        for statement in program.statements:
+            if isinstance(statement, nodes.Constant):
+                checker.statement(statement, top)
+            elif isinstance(statement, nodes.ProgramParameter):
+                _parameter(checker, statement, top)
+        for statement in program.statements:
+            _declaration(checker, statement, top)
+
+
+def _only_market(checker: Checker) -> tuple[str | None, str | None]:
+    """What `Price` and `Money` are of outside of strategies: of the only instrument and currency, if there is just one."""
+    instruments, currencies = list(checker.world.instruments), list(checker.world.currencies)
+    return instruments[0] if len(instruments) == 1 else None, currencies[0] if len(currencies) == 1 else None
+
+
+def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
+    check_annotations(checker, node)
+    match node:
+        case nodes.Function():
+            function(checker, node, top, in_strategy=False)
+        case quant.Signal():
+            _signal(checker, node, top)
+        case quant.Strategy():
+            _strategy(checker, node, top)
+        case quant.Risk():
+            check_risk(checker, node, top)
+        case nodes.Test(body=body):
+            with checker.within(what="test", result=UNIT):
+                checker.infer(body, top, used=False)
+        case nodes.Struct(type_parameters=parameters):
+            with checker.within(parameters=_names(parameters)):
+                for field in node.fields:
+                    if field.annotation is not None:
+                        resolve(checker, field.annotation, top)
+        case nodes.EnumDeclaration():
+            for variant in node.variants:
+                for written in (*variant.elements, *(f.annotation for f in variant.fields if f.annotation is not None)):
+                    resolve(checker, written, top)
+        case nodes.TypeAlias(target=target):
+            resolve(checker, target, top)
+
+
+def _names(parameters: tuple[nodes.TypeParameter, ...]) -> frozenset[str]:
+    return frozenset(parameter.name for parameter in parameters)
+
+
+def _parameter(checker: Checker, node: nodes.ProgramParameter, scope: Scope) -> None:
+    """`param n: int in 1..10 = 3`: the default is in the range."""
+    place = resolve(checker, node.annotation, scope) if node.annotation is not None else None
+    found = checker.infer(node.default, scope, place)
+    if place is None:
+        place = settled(found)
+    else:
+        require(checker, found, place, node.default.span, f"the parameter `{node.name}`")
+    if isinstance(node.range, nodes.Range):
+        for end in (node.range.low, node.range.high):
+            require(checker, checker.infer(end, scope, place), place, end.span, f"the range of `{node.name}`")
+        low, high, value = (constant_int(part, scope) for part in (node.range.low, node.range.high, node.default))
+        if place == I64 and None not in (low, high, value):
+            assert low is not None and high is not None and value is not None
+            if not low <= value < high + node.range.inclusive:
+                checker.report("0705", f"the default {value} of `{node.name}` is outside of its range", node.default.span)
+    elif node.range is not None:
+        checker.report("0203", "the values of a `param` are a range", node.range.span, hint="write it like `in 2..500`")
+    scope.add(Variable(node.name, place, "param", node.span))
+
+
+# ---- functions and signals ---------------------------------------------------------------------------------------------------------
+
+
+def function(checker: Checker, node: nodes.Function, scope: Scope, in_strategy: bool) -> None:
+    with checker.within(what="function", in_strategy=in_strategy, parameters=_names(node.type_parameters)):
+        inner = _with_parameters(checker, node.parameters, scope, node.body is not None)
+        result = resolve(checker, node.result, inner) if node.result is not None else UNIT
+        if node.is_extern and node.effects is None:
+            hint = "write `effects(none)` behind it, or what it does: `effects(alloc, io)`"
+            checker.report("0715", f"the effects of `{node.name}` are unknown", node.name_span, hint=hint)
+        if node.body is None:
+            return
+        with checker.within(result=result):
+            found = checker.infer(node.body, inner, result if result != UNIT else None, used=result != UNIT)
+        if result in (UNIT, ERROR) or found in (NEVER, ERROR):
+            return
+        if found == UNIT:
+            hint = "end the body with a value, or `return` one on every path"
+            checker.report("0209", f"`{node.name}` may end without its result `{shown(result)}`", node.name_span, hint=hint)
+            return
+        last = node.body.statements[-1] if node.body.statements else node.body
+        require(checker, found, result, last.span, "the result")
+
+
+def _with_parameters(checker: Checker, parameters: tuple[nodes.Parameter, ...], scope: Scope, body: bool) -> Scope:
+    inner = Scope(scope)
+    for parameter in parameters:
+        if parameter.annotation is None:
+            message = f"the parameter `{parameter.name}` has no type"
+            found = checker.report("0203", message, parameter.span, hint=f"write `{parameter.name}: f64`")
+        else:
+            found = resolve(checker, parameter.annotation, inner)
+        if parameter.default is not None:
+            require(
+                checker, checker.infer(parameter.default, scope, found), found, parameter.default.span, f"the parameter `{parameter.name}`"
+            )
+        kind = (
+            "const parameter" if isinstance(parameter.annotation, nodes.ConstantTypeSyntax) else "var" if parameter.mutable else "parameter"
+        )
+        if parameter.name in inner.variables:
+            checker.report("0210", f"the parameter `{parameter.name}` is declared twice", parameter.span, hint="rename one of them")
+        inner.add(Variable(parameter.name, found, kind, parameter.span))
+    return inner
+
+
+def _signal(checker: Checker, node: quant.Signal, top: Scope) -> None:
+    with checker.within(what="signal", parameters=_names(node.type_parameters)):
+        inner = _with_parameters(checker, node.parameters, top, True)
+        result = resolve(checker, node.result, inner)
+        with checker.within(result=result):
+            checker.infer(node.body, inner, used=False)
+        if not any(_emits(statement) for statement in node.body.statements):
+            checker.report("0209", f"the signal `{node.name}` may end without an `emit`", node.name_span, hint="end its body with `emit e`")
+
+
+def _emits(node: nodes.Node) -> bool:
+    """Whether a statement always emits."""
+    match node:
+        case quant.Emit():
+            return True
+        case nodes.ExpressionStatement(value=nodes.If(then=then, otherwise=otherwise)):
+            return otherwise is not None and _emits(then) and _emits(otherwise)
+        case nodes.ExpressionStatement(value=nodes.Match(arms=arms)):
+            return bool(arms) and all(_emits(arm.body) for arm in arms)
+        case nodes.Block(statements=statements):
+            return any(_emits(statement) for statement in statements)
+    return False
+
+
+# ---- strategies ------------------------------------------------------------------------------------------------------------------------
+
+
+def _strategy(checker: Checker, node: quant.Strategy, top: Scope) -> None:
+    instrument = check_strategy_rules(checker, node)
+    currency = checker.world.instruments[instrument].currency.name if instrument in checker.world.instruments else None
+    with checker.within(what="strategy", market=(instrument, currency), in_strategy=True):
+        scope = Scope(top)
+        for name, found in IN_STRATEGIES.items():
+            scope.add(Variable(name, found, "let"))
+        own = Scope(scope)
+        functions = [statement for statement in node.body.statements if isinstance(statement, nodes.Function)]
+        hidden = {f.name: checker.world.functions[f.name] for f in functions if f.name in checker.world.functions}
+        checker.world.functions.update({f.name: f for f in functions})
+        for statement in node.body.statements:
+            match statement:
+                case quant.State():
+                    declare_state(checker, statement, own)
+                case nodes.Constant() | nodes.Let():
+                    checker.statement(statement, own)
+                case nodes.Struct() | nodes.EnumDeclaration() | nodes.TypeAlias():
+                    checker.report("0109", "a type inside a strategy is valid, but not supported yet", statement.span, hint="move it out")
+        for statement in node.body.statements:
+            check_annotations(checker, statement)
+            if isinstance(statement, nodes.Function):
+                function(checker, statement, own, in_strategy=True)
+            elif isinstance(statement, quant.Handler):
+                _handler(checker, statement, own)
+        for f in functions:
+            del checker.world.functions[f.name]
+        checker.world.functions.update(hidden)
+
+
+def _handler(checker: Checker, node: quant.Handler, scope: Scope) -> None:
+    inner = Scope(scope)
+    for setting in node.settings:
+        found = checker.infer(setting.value, scope)
+        if found not in _SETTINGS and not isinstance(found, qt.TicksType | qt.QtyType) and found != ERROR:
+            hint = f"write it like `on {node.event}(100ms)`"
+            checker.report("0203", f"`on {node.event}` is set to a duration, and this is a `{shown(found)}`", setting.span, hint=hint)
+        elif node.event == "timer" and found not in (qt.DURATION, ERROR):
+            checker.report(
+                "0203", f"a timer is set to a duration, and this is a `{shown(found)}`", setting.span, hint="write `on timer(100ms)`"
+            )
+    if node.record is not None:
+        record: Type = qt.Container("book", (), qt.Size()) if node.event == "book" else qt.StructType(RECORDS[node.event])
+        inner.add(Variable(node.record, record, "let", node.record_span))
+    with checker.within(what="handler", result=UNIT):
+        checker.infer(node.body, inner, used=False)

@@ -1,0 +1,408 @@
+"""Names, fields, elements, conditions, blocks: what every expression but operators, literals and calls is."""
+
+from compiler.typed_ast import nodes
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import (
+    BOOL,
+    ERROR,
+    F64,
+    I64,
+    NEVER,
+    RANGE,
+    UNIT,
+    DType,
+    ListType,
+    OptionType,
+    ResultType,
+    Scalar,
+    TupleType,
+    Type,
+)
+from compiler.typed_ast.walk import walk
+from quantdsl import types as qt
+from quantdsl.check.checker import Checker, infers
+from quantdsl.check.constants import constant_int
+from quantdsl.check.fits import fits, report_optional, require, shown
+from quantdsl.check.literals import settled
+from quantdsl.check.patterns import Shape, bind, cases_of, fields_of, uncovered
+from quantdsl.check.resolve import resolve
+from quantdsl.check.scope import Scope
+
+_F64_FIELD = {"f64": F64}
+
+
+def _fields(checker: Checker, subject: Type) -> dict[str, Type]:
+    """The fields of a type."""
+    match subject:
+        case qt.PriceType() | qt.TicksType():
+            return {**_F64_FIELD, "ticks": I64}
+        case qt.QtyType():
+            return {**_F64_FIELD, "lots": I64}
+        case qt.MoneyType():
+            return {**_F64_FIELD, "units": I64}
+        case qt.Container(kind="ring" | "table" | "array"):
+            return {"len": I64}
+        case qt.StructType():
+            return dict(fields_of(checker, subject))
+        case TupleType(elements=elements):
+            return {str(number): element for number, element in enumerate(elements)}
+    if subject == qt.SIDE:
+        return {"sign": I64, "opposite": qt.SIDE}
+    if subject in (qt.DURATION, qt.TIMESTAMP):
+        return {"ns": I64}
+    return dict(_F64_FIELD) if subject == qt.RATIO else {}
+
+
+@infers(nodes.Name)
+def name(checker: Checker, node: nodes.Name, scope: Scope, expected: Type | None, used: bool) -> Type:
+    variable = scope.find(node.name)
+    if variable is not None:
+        return variable.type
+    if node.name == "none":
+        return expected if isinstance(expected, OptionType) else qt.NONE
+    found = checker.world.cases.get(node.name)
+    if found is not None:
+        return _bare_case(checker, node, expected)
+    if node.name in checker.world.functions:
+        return checker.report("0203", f"`{node.name}` is a function, not a value", node.span, hint=f"call it: `{node.name}(...)`")
+    return checker.report(
+        "0201", f"undefined name `{node.name}`", node.span, hint=did_you_mean(node.name, {*scope.names(), *checker.world.cases})
+    )
+
+
+def _bare_case(checker: Checker, node: nodes.Name, expected: Type | None) -> Type:
+    """`Buy`: a case without values; where several enums have it, the place decides."""
+    wanted = expected.value if isinstance(expected, OptionType) else expected
+    found = checker.world.cases[node.name]
+    enum, variant = next(((e, v) for e, v in found if isinstance(wanted, qt.EnumType) and e.name == wanted.name), found[0])
+    if variant.elements or variant.fields:
+        return checker.report("0204", f"the case `{node.name}` of `{enum.name}` has values", node.span, hint=f"write `{node.name}(...)`")
+    return qt.EnumType(enum.name)
+
+
+@infers(nodes.Path)
+def path(checker: Checker, node: nodes.Path, scope: Scope, expected: Type | None, used: bool) -> Type:
+    if len(node.segments) == 2 and node.segments[0] in checker.world.enums:
+        enum, case = node.segments
+        if case in {variant.name for variant in checker.world.enums[enum].variants}:
+            return qt.EnumType(enum)
+        known = [variant.name for variant in checker.world.enums[enum].variants]
+        return checker.report("0201", f"`{enum}` has no case `{case}`", node.span, hint=did_you_mean(case, known))
+    return checker.report("0201", f"there is no `{'::'.join(node.segments)}`", node.span)
+
+
+@infers(nodes.Field)
+def field(checker: Checker, node: nodes.Field, scope: Scope, expected: Type | None, used: bool) -> Type:
+    subject = checker.infer(node.value, scope)
+    if subject == ERROR:
+        return ERROR
+    fields = _fields(checker, subject)
+    if node.name in fields:
+        return fields[node.name]
+    if isinstance(subject, OptionType):
+        return report_optional(checker, subject, node.value.span)
+    known = f"it has {', '.join(f'`{known}`' for known in fields)}" if fields else None
+    return checker.report(
+        "0202", f"a `{shown(subject)}` has no field `{node.name}`", node.span, hint=did_you_mean(node.name, fields) or known
+    )
+
+
+@infers(nodes.Index)
+def index(checker: Checker, node: nodes.Index, scope: Scope, expected: Type | None, used: bool) -> Type:
+    subject = checker.infer(node.value, scope)
+    found = [checker.infer(place, scope) for place in node.indices]
+    if ERROR in (subject, *found):
+        return ERROR
+    if isinstance(subject, OptionType):
+        return report_optional(checker, subject, node.value.span)
+    if len(found) != 1 or not (isinstance(subject, ListType) or (isinstance(subject, qt.Container) and subject.kind in ("array", "ring"))):
+        return checker.report("0203", f"a `{shown(subject)}` has no elements `[...]`", node.span)
+    if not require(checker, found[0], I64, node.indices[0].span, "the index"):
+        return ERROR
+    if isinstance(subject, ListType):
+        return subject.element
+    value = constant_int(node.indices[0], scope)
+    size = subject.size.value if isinstance(subject.size, qt.Size) else None
+    if value is not None and (value < 0 or (size is not None and value >= size)):
+        hint = f"indices go from 0 to {size - 1}" if size is not None else "indices begin with 0"
+        return checker.report("0705", f"the index {value} is outside of `{shown(subject)}`", node.indices[0].span, hint=hint)
+    return subject.elements[0]
+
+
+@infers(nodes.TupleLiteral)
+def tuple_literal(checker: Checker, node: nodes.TupleLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+    if not node.elements:
+        return UNIT
+    wanted = (
+        expected.elements
+        if isinstance(expected, TupleType) and len(expected.elements) == len(node.elements)
+        else (None,) * len(node.elements)
+    )
+    found = [checker.infer(element, scope, want) for element, want in zip(node.elements, wanted, strict=True)]
+    return TupleType(tuple(one if want is not None and fits(one, want) else settled(one) for one, want in zip(found, wanted, strict=True)))
+
+
+@infers(nodes.ListLiteral)
+def list_literal(checker: Checker, node: nodes.ListLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+    """An array of as many elements as are written."""
+    element = expected.elements[0] if isinstance(expected, qt.Container) and expected.kind == "array" else None
+    found: Type | None = element
+    for value in node.elements:
+        one = checker.infer(value, scope, found)
+        if found is None:
+            found = settled(one)
+        else:
+            require(checker, one, found, value.span, "an element of this array")
+    if found is None:
+        return checker.report("0203", "an array without elements has no type", node.span)
+    return qt.Container("array", (found,), qt.Size(len(node.elements)))
+
+
+@infers(nodes.Repeat)
+def repeat(checker: Checker, node: nodes.Repeat, scope: Scope, expected: Type | None, used: bool) -> Type:
+    wanted = expected.elements[0] if isinstance(expected, qt.Container) and expected.kind == "array" else None
+    element = checker.infer(node.element, scope, wanted)
+    count = constant_int(node.count, scope)
+    checker.infer(node.count, scope)
+    inside = wanted if wanted is not None and fits(element, wanted) else settled(element)
+    if count is None:
+        if isinstance(node.count, nodes.Name) and node.count.name in checker.body.parameters:
+            return qt.Container("array", (inside,), qt.TypeVariable(node.count.name))
+        return checker.report("0301", "the number of elements is not constant", node.count.span, hint="write a number or a `const`")
+    if count < 1:
+        return checker.report("0301", f"an array has at least 1 element, and this has {count}", node.count.span)
+    return qt.Container("array", (inside,), qt.Size(count))
+
+
+@infers(nodes.Range)
+def range_(checker: Checker, node: nodes.Range, scope: Scope, expected: Type | None, used: bool) -> Type:
+    for part in (node.low, node.high, node.step):
+        if part is not None:
+            require(checker, checker.infer(part, scope), I64, part.span, "a bound of the range")
+    return RANGE
+
+
+@infers(nodes.RecordLiteral)
+def record(checker: Checker, node: nodes.RecordLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+    """`Quote { bid: b }` or a case with named values."""
+    written = (
+        node.struct.name if isinstance(node.struct, nodes.Name) else node.struct.segments[-1] if isinstance(node.struct, nodes.Path) else ""
+    )
+    case = checker.world.cases.get(written)
+    if written in checker.world.structs:
+        struct = checker.world.structs[written]
+        arguments = node.struct.arguments if isinstance(node.struct, nodes.Path) else ()
+        found: Type = qt.StructType(written, tuple(resolve(checker, a, scope) for a in arguments))
+        if len(arguments) != len(struct.type_parameters):
+            found = expected if isinstance(expected, qt.StructType) and expected.name == written else ERROR
+            if found == ERROR:
+                _values(checker, node, scope)
+                return checker.report("0204", f"`{written}` needs its type arguments", node.span, hint=f"write `{written}<...> {{ ... }}`")
+        assert isinstance(found, qt.StructType)
+        fields = dict(fields_of(checker, found))
+        optional = {f.name for f in struct.fields if f.default is not None}
+    elif case is not None:
+        found = qt.EnumType(case[0][0].name)
+        fields, optional = dict((cases_of(checker, found) or {})[written]), set()
+    else:
+        _values(checker, node, scope)
+        return checker.report("0201", f"there is no struct `{written}`", node.span, hint=did_you_mean(written, checker.world.structs))
+    for value in node.fields:
+        place = fields.get(value.name)
+        one = checker.infer(value.value, scope, place)
+        if place is None:
+            checker.report("0202", f"`{written}` has no field `{value.name}`", value.span, hint=did_you_mean(value.name, fields))
+        else:
+            require(checker, one, place, value.value.span, f"the field `{value.name}`")
+    missing = [name for name in fields if name not in optional and name not in {value.name for value in node.fields}]
+    if node.base is not None:
+        require(checker, checker.infer(node.base, scope, found), found, node.base.span, "the base")
+    elif missing:
+        checker.report("0204", f"`{written}` needs {', '.join(f'`{name}`' for name in missing)}", node.span)
+    return found
+
+
+def _values(checker: Checker, node: nodes.RecordLiteral, scope: Scope) -> None:
+    for value in node.fields:
+        checker.infer(value.value, scope)
+
+
+@infers(nodes.Cast)
+def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None, used: bool) -> Type:
+    target = resolve(checker, node.target, scope)
+    found = checker.infer(node.value, scope)
+    if ERROR in (target, found):
+        return target
+    if isinstance(found, OptionType):
+        return report_optional(checker, found, node.value.span)
+    if isinstance(found, Scalar) and isinstance(target, Scalar) and target.dtype is not DType.BOOL:
+        return target
+    hint = (
+        "exact numbers give theirs as `.f64`, and come from floats by `to_price`, `to_qty`, `to_money`"
+        if isinstance(found, qt.Exact)
+        else None
+    )
+    return checker.report("0203", f"`as` doesn't turn a `{shown(found)}` into a `{shown(target)}`", node.span, hint=hint)
+
+
+@infers(nodes.Propagate)
+def propagate(checker: Checker, node: nodes.Propagate, scope: Scope, expected: Type | None, used: bool) -> Type:
+    """`e?`: the value, or out of the function with its none or error; a handler that gives nothing ends."""
+    found = checker.infer(node.value, scope)
+    if found == ERROR:
+        return ERROR
+    if not isinstance(found, OptionType | ResultType):
+        return checker.report(
+            "0203", f"`?` takes a value that may be none, and this `{shown(found)}` may not", node.span, hint="remove the `?`"
+        )
+    body = checker.body
+    ends = body.what in ("handler", "test") or (body.result == UNIT and body.what == "function")
+    leaves = isinstance(body.result, OptionType) and isinstance(found, OptionType)
+    fails = isinstance(body.result, ResultType) and isinstance(found, ResultType) and fits(found.error, body.result.error)
+    if not (ends or leaves or fails or body.result == ERROR):
+        left = "none" if isinstance(found, OptionType) else "the error"
+        hint = "give a default with `e ?? d`, or make the result one that can be left with"
+        return checker.report("0203", f"`?` would leave with {left}, and the result is `{shown(body.result)}`", node.span, hint=hint)
+    return found.value
+
+
+@infers(nodes.Block)
+def block(checker: Checker, node: nodes.Block, scope: Scope, expected: Type | None, used: bool) -> Type:
+    inner = Scope(scope)
+    found: Type = UNIT
+    last = len(node.statements) - 1
+    for number, statement in enumerate(node.statements):
+        if number == last and isinstance(statement, nodes.ExpressionStatement) and used:
+            found = checker.infer(statement.value, inner, expected)
+        else:
+            ended = checker.statement(statement, inner)
+            found = NEVER if ended == NEVER else found if number < last or found == NEVER else UNIT
+    return found
+
+
+@infers(nodes.If)
+def if_(checker: Checker, node: nodes.If, scope: Scope, expected: Type | None, used: bool) -> Type:
+    inner = Scope(scope)
+    if isinstance(node.condition, nodes.LetCondition):
+        checker.infer(node.condition, inner)
+    else:
+        require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
+    then = checker.infer(node.then, inner, expected, used)
+    if node.otherwise is None:
+        return UNIT
+    otherwise = checker.infer(node.otherwise, scope, expected, used)
+    return joined(checker, then, otherwise, node, expected) if used else NEVER if then == otherwise == NEVER else UNIT
+
+
+def joined(checker: Checker, a: Type, b: Type, node: nodes.Node, expected: Type | None) -> Type:
+    """The type of a value that comes from one of two branches."""
+    if ERROR in (a, b):
+        return ERROR
+    if expected is not None and expected != ERROR and fits(a, expected) and fits(b, expected):
+        return NEVER if a == b == NEVER else expected
+    if a == NEVER or b == NEVER:
+        return b if a == NEVER else a
+    for one, other in ((a, b), (b, a)):
+        if fits(one, other):
+            return other
+        if one == qt.NONE:
+            return OptionType(settled(other))
+    return checker.report("0203", f"the branches give `{shown(a)}` and `{shown(b)}`", node.span, hint="all branches give one type")
+
+
+@infers(nodes.LetCondition)
+def let_condition(checker: Checker, node: nodes.LetCondition, scope: Scope, expected: Type | None, used: bool) -> Type:
+    found = checker.infer(node.value, scope)
+    plain = isinstance(node.pattern, nodes.BindingPattern | nodes.WildcardPattern | nodes.TuplePattern)
+    if plain and found != ERROR and not isinstance(found, OptionType):
+        message = f"`if let` takes out a value that may be none, and this `{shown(found)}` may not"
+        found = checker.report("0203", message, node.value.span, hint="a plain `let` is enough, or write a case: `if let Ok(v) = ...`")
+    bind(checker, node.pattern, found.value if plain and isinstance(found, OptionType) else found, scope)
+    return BOOL
+
+
+@infers(nodes.Conditional)
+def conditional(checker: Checker, node: nodes.Conditional, scope: Scope, expected: Type | None, used: bool) -> Type:
+    require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
+    then = checker.infer(node.then, scope, expected)
+    return joined(checker, then, checker.infer(node.otherwise, scope, expected or then), node, expected)
+
+
+@infers(nodes.Match)
+def match_(checker: Checker, node: nodes.Match, scope: Scope, expected: Type | None, used: bool) -> Type:
+    subject = checker.infer(node.subject, scope)
+    rows: list[tuple[Shape, ...]] = []
+    result: Type | None = None
+    for arm in node.arms:
+        inner = Scope(scope)
+        shapes = bind(checker, arm.pattern, subject, inner)
+        if arm.guard is not None:
+            require(checker, checker.infer(arm.guard, inner, BOOL), BOOL, arm.guard.span, "the condition")
+        else:
+            rows += [(shape,) for shape in shapes]
+        if isinstance(arm.body, nodes.Block) or used:
+            found = checker.infer(arm.body, inner, expected, used)
+        else:
+            found = checker.statement(nodes.ExpressionStatement(value=arm.body, span=arm.body.span), inner)
+        result = (
+            found
+            if result is None
+            else joined(checker, result, found, arm.body, expected)
+            if used
+            else NEVER
+            if result == found == NEVER
+            else UNIT
+        )
+    if subject != ERROR:
+        missing = uncovered(checker, rows, (subject,))
+        if missing is not None:
+            case = missing[0]
+            hint = f"add an arm `{case} => ...`"
+            checker.report(
+                "0206",
+                f"this `match` doesn't cover `{case}`" if case != "_" else "this `match` doesn't cover all values",
+                node.subject.span,
+                hint=hint,
+            )
+    return result if result is not None else UNIT
+
+
+@infers(nodes.Compute)
+def compute(checker: Checker, node: nodes.Compute, scope: Scope, expected: Type | None, used: bool) -> Type:
+    """The block itself is checked with ZynML's, where it is compiled; here it is looked through for what it must not do."""
+    for value in node.inputs:
+        checker.infer(value.value, scope)
+    for found in walk(node.body):
+        if isinstance(found, nodes.Call) and isinstance(found.function, nodes.Name):
+            callee = checker.world.functions.get(found.function.name)
+            effects = callee.effects or () if isinstance(callee, nodes.Function) else ("memory",) if callee is not None else ()
+            if effects:
+                hint = "compute what is needed before the block, and act on it behind"
+                checker.report("0410", f"`{found.function.name}` stands inside `compute`", found.span, hint=hint)
+    return ERROR
+
+
+@infers(
+    nodes.Lambda,
+    nodes.DictLiteral,
+    nodes.Comprehension,
+    nodes.Try,
+    nodes.Await,
+    nodes.Slice,
+    nodes.EllipsisIndex,
+    nodes.OperatorValue,
+    nodes.LaterExpression,
+)
+def refused(checker: Checker, node: nodes.Expression, scope: Scope, expected: Type | None, used: bool) -> Type:
+    what, instead = _REFUSED.get(type(node), ("this expression", None))
+    return checker.report("0109", f"{what} is valid, but not supported yet in QuantDSL", node.span, hint=instead)
+
+
+_REFUSED = {
+    nodes.Lambda: ("a function without a name", "write a `fn`"),
+    nodes.DictLiteral: ("a dict", "use `table<K, V, N>`"),
+    nodes.Comprehension: ("a comprehension", "write a `for`"),
+    nodes.Try: ("`try`", "`match` a `Result`"),
+    nodes.Await: ("`await`", "use the value where it is ready"),
+    nodes.Slice: ("a slice", "index one element after the other"),
+}

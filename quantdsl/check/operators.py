@@ -1,0 +1,227 @@
+"""Operators: what may be added to what, and what comes of it."""
+
+from compiler.diagnostics import Label
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import BOOL, ERROR, F32, F64, STRING, WEAK_FLOAT, DType, OptionType, ResultType, Scalar, Type
+from quantdsl import types as qt
+from quantdsl.check.checker import Checker, infers
+from quantdsl.check.constants import constant_int
+from quantdsl.check.fits import fits, report_float, report_optional, require, shown
+from quantdsl.check.literals import in_range, is_literal, negative
+from quantdsl.check.scope import Scope
+
+_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+_ADDING = ("+", "-", "+|", "-|", "+%", "-%")
+_MULTIPLYING = ("*", "*|", "*%")
+_BITS = ("<<", ">>", "&", "|", "^")
+_COUNTED = (qt.TicksType, qt.QtyType, qt.MoneyType)
+_LEGAL = "`price + ticks`, `price - price`, `price * qty`, `qty * int`, `money + money`"
+
+
+@infers(nodes.Unary)
+def unary(checker: Checker, node: nodes.Unary, scope: Scope, expected: Type | None, used: bool) -> Type:
+    if node.operator == "-" and is_literal(node):
+        return negative(checker, node, expected)
+    found = checker.infer(node.operand, scope, expected if node.operator == "-" else BOOL)
+    if found == ERROR:
+        return found
+    if isinstance(found, OptionType):
+        return report_optional(checker, found, node.operand.span)
+    if node.operator == "not":
+        return BOOL if require(checker, found, BOOL, node.operand.span, "the operand of `not`") else ERROR
+    if isinstance(found, _COUNTED) or found in (qt.DURATION, qt.RATIO) or (isinstance(found, Scalar) and found.dtype is not DType.BOOL):
+        return found
+    return checker.report("0208", f"a `{shown(found)}` has no negative", node.span)
+
+
+@infers(nodes.Binary)
+def binary(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | None, used: bool) -> Type:
+    if node.operator == "??":
+        return _default(checker, node, scope, expected)
+    left, right = _operands(checker, node, scope, expected)
+    for found, operand in ((left, node.left), (right, node.right)):
+        if isinstance(found, OptionType):
+            return report_optional(checker, found, operand.span)
+        if isinstance(found, ResultType):
+            return checker.report("0726", f"this is a `{found}`", operand.span, hint="`match` it with `Ok(v)` and `Err(e)`, or write `e?`")
+    if ERROR in (left, right):
+        return BOOL if node.operator in _COMPARISONS else ERROR
+    if node.operator in ("and", "or"):
+        ok = [require(checker, f, BOOL, o.span, f"the operand of `{node.operator}`") for f, o in ((left, node.left), (right, node.right))]
+        return BOOL if all(ok) else ERROR
+    if node.operator in _COMPARISONS:
+        return _comparison(checker, node, left, right)
+    found = _arithmetic(checker, node, left, right)
+    return _constant(checker, node, scope, found, expected)
+
+
+def _operands(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | None) -> tuple[Type, Type]:
+    """A literal beside an exact value that it is compared with is one of that type."""
+    comparing = node.operator in _COMPARISONS
+    inner = expected if isinstance(expected, Scalar) and not comparing else BOOL if node.operator in ("and", "or") else None
+    if is_literal(node.left) and not is_literal(node.right):
+        right = checker.infer(node.right, scope, inner)
+        return checker.infer(node.left, scope, right if comparing or isinstance(right, Scalar) else inner), right
+    left = checker.infer(node.left, scope, inner)
+    return left, checker.infer(node.right, scope, left if is_literal(node.right) and (comparing or isinstance(left, Scalar)) else inner)
+
+
+def _default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | None) -> Type:
+    left = checker.infer(node.left, scope)
+    if left == ERROR:
+        checker.infer(node.right, scope, expected)
+        return ERROR
+    if not isinstance(left, OptionType | ResultType):
+        checker.infer(node.right, scope, left)
+        return checker.report(
+            "0203", f"`??` gives a default for a value that may be none, and this `{shown(left)}` may not", node.left.span
+        )
+    right = checker.infer(node.right, scope, left.value)
+    if isinstance(right, OptionType) and fits(right, OptionType(left.value)):
+        return OptionType(left.value)
+    require(checker, right, left.value, node.right.span, "the value before `??`")
+    return left.value
+
+
+def _comparison(checker: Checker, node: nodes.Binary, left: Type, right: Type) -> Type:
+    order = node.operator not in ("==", "!=")
+    if isinstance(left, Scalar) and isinstance(right, Scalar):
+        if (left.dtype is DType.BOOL) != (right.dtype is DType.BOOL) or (order and left.dtype is DType.BOOL):
+            checker.report("0208", f"`{node.operator}` doesn't compare `{left}` and `{right}`", node.span)
+        elif not order and (left.dtype.is_float or right.dtype.is_float) and checker.body.what == "handler":
+            hint = "write `approx(a, b, rel)`, or compare with `<`"
+            checker.report("0725", f"`{node.operator}` on floats", node.span, hint=hint)
+        return BOOL
+    if isinstance(left, qt.Exact) and isinstance(right, qt.Exact) and type(left) is type(right):
+        if not (fits(left, right) or fits(right, left)):
+            _mixed(checker, node, left, right)
+        return BOOL
+    ordered = left in (qt.DURATION, qt.TIMESTAMP, qt.RATIO)
+    if left == right and (
+        ordered or (not order and (isinstance(left, qt.EnumType | qt.TypeVariable) or left in (*qt.OPAQUE.values(), STRING)))
+    ):
+        return BOOL
+    checker.report("0203", f"`{node.operator}` compares `{shown(left)}` with `{shown(right)}`", node.span, hint="both sides have one type")
+    return BOOL
+
+
+def _mixed(checker: Checker, node: nodes.Binary, left: qt.Exact, right: qt.Exact) -> Type:
+    what = "currencies" if isinstance(left, qt.MoneyType) else "instruments"
+    others = (Label(node.left.span, f"`{left}`"), Label(node.right.span, f"`{right}`"))
+    span = node.operator_span if node.operator_span.path else node.span
+    return checker.report("0701", f"values of two {what} are mixed", span, others=others)
+
+
+def _arithmetic(checker: Checker, node: nodes.Binary, left: Type, right: Type) -> Type:
+    operator = node.operator
+    if isinstance(left, Scalar) and isinstance(right, Scalar):
+        return _numbers(checker, node, left, right)
+    if isinstance(left, qt.Exact) and isinstance(right, qt.Exact):
+        found = _exact(checker, node, left, right)
+        if found is not None:
+            return found
+    elif isinstance(left, Scalar | qt.Exact) and isinstance(right, Scalar | qt.Exact):
+        exact, number = (left, right) if isinstance(left, qt.Exact) else (right, left)
+        assert isinstance(exact, qt.Exact) and isinstance(number, Scalar)
+        if isinstance(exact, _COUNTED) and (operator in _MULTIPLYING or (operator in "/%" and exact is left)):
+            if number.dtype.is_float:
+                return (
+                    report_float(checker, exact, node.span)
+                    if not isinstance(exact, qt.TicksType)
+                    else _undefined(checker, node, left, right)
+                )
+            if number.dtype is not DType.BOOL:
+                return exact
+    else:
+        found = _time_and_ratio(operator, left, right)
+        if found is not None:
+            return found
+    return _undefined(checker, node, left, right)
+
+
+def _exact(checker: Checker, node: nodes.Binary, left: qt.Exact, right: qt.Exact) -> Type | None:
+    """The type of an operation on two exact values; None where there is no such operation."""
+    operator = node.operator
+    of = left.of or right.of
+    both = None not in (left.of, right.of) and left.of != right.of
+    kinds = (type(left), type(right))
+    result: Type | None = None
+    if operator in _ADDING:
+        if kinds == (qt.PriceType, qt.PriceType) and operator.startswith("-"):
+            result = qt.TicksType(of)
+        elif kinds[0] is kinds[1] and kinds[0] in _COUNTED:
+            result = kinds[0](of)
+        elif kinds == (qt.PriceType, qt.TicksType) or (kinds == (qt.TicksType, qt.PriceType) and operator.startswith("+")):
+            result = qt.PriceType(of)
+    elif operator in _MULTIPLYING and set(kinds) in ({qt.PriceType, qt.QtyType}, {qt.TicksType, qt.QtyType}):
+        instrument = checker.world.instruments.get(of) if of else None
+        result = qt.MoneyType(instrument.currency.name if instrument else None)
+    elif operator in ("/", "%") and kinds[0] is kinds[1] and kinds[0] in _COUNTED:
+        result = Scalar(DType.I64) if operator == "/" else kinds[0](of)
+    return _mixed(checker, node, left, right) if both and result is not None else result
+
+
+def _time_and_ratio(operator: str, left: Type, right: Type) -> Type | None:
+    stamp, span, ratio = qt.TIMESTAMP, qt.DURATION, qt.RATIO
+    number = next((found for found in (left, right) if isinstance(found, Scalar) and found.dtype is not DType.BOOL), None)
+    whole = number is not None and number.dtype.is_int
+    match operator:
+        case "+" if {left, right} == {stamp, span}:
+            return stamp
+        case "-" if (left, right) == (stamp, span):
+            return stamp
+        case "-" if (left, right) == (stamp, stamp):
+            return span
+        case "+" | "-" if left == right and left in (span, ratio):
+            return left
+        case "*" if span in (left, right) and whole:
+            return span
+        case "/" | "%" if left == span and whole:
+            return span
+        case "/" if (left, right) == (span, span):
+            return Scalar(DType.I64)
+        case "%" if (left, right) == (span, span):
+            return span
+        case "*" | "/" if ratio in (left, right) and (number is not None or left == right):
+            return F64
+        case "+" | "-" if ratio in (left, right) and number is not None and number.dtype.is_float:
+            return F64
+    return None
+
+
+def _numbers(checker: Checker, node: nodes.Binary, left: Scalar, right: Scalar) -> Type:
+    if DType.BOOL in (left.dtype, right.dtype):
+        return _undefined(checker, node, left, right)
+    floats = left.dtype.is_float or right.dtype.is_float
+    if floats and (node.operator in _BITS or (len(node.operator) == 2 and node.operator[1] in "|%")):
+        return _undefined(checker, node, left, right)
+    if node.operator == "**":
+        return F64
+    if floats:
+        if left.weak and right.weak:
+            return WEAK_FLOAT
+        narrow = all(found.weak or found.dtype is DType.F32 for found in (left, right))
+        return F32 if narrow and DType.F32 in (left.dtype, right.dtype) else F64
+    if node.operator in ("<<", ">>"):
+        return left
+    if fits(left, right):
+        return right
+    if fits(right, left):
+        return left
+    hint = f"convert one: `... as {left}`"
+    return checker.report("0207", f"`{left}` and `{right}` have no common type", node.span, hint=hint)
+
+
+def _undefined(checker: Checker, node: nodes.Binary, left: Type, right: Type) -> Type:
+    message = f"`{node.operator}` is not defined for `{shown(left)}` and `{shown(right)}`"
+    hint = f"what is: {_LEGAL}" if isinstance(left, qt.Exact) or isinstance(right, qt.Exact) else None
+    return checker.report("0203", message, node.span, hint=hint)
+
+
+def _constant(checker: Checker, node: nodes.Binary, scope: Scope, found: Type, expected: Type | None) -> Type:
+    """Constants are computed exactly: what doesn't fit, or divides by zero, is an error now."""
+    if node.operator in ("/", "%") and constant_int(node.right, scope) == 0 and not (isinstance(found, Scalar) and found.dtype.is_float):
+        return checker.report("0705", "this divides by zero", node.span)
+    if isinstance(found, Scalar) and found.dtype.is_int and (value := constant_int(node, scope)) is not None:
+        return in_range(checker, value, found, node.span)
+    return found

@@ -1,0 +1,43 @@
+"""Names in sight: variables and how they may change. Scopes nest; an inner one hides an outer."""
+
+from attrs import Factory, define
+
+from compiler.source import NOWHERE, Span
+from compiler.typed_ast.types import Type
+
+
+@define(eq=False)
+class Variable:
+    """`kind` as a message calls it: "let", "var", "parameter", "state", "loop variable", "const", "param". `constant` is its value where
+    that is a whole number known to the compiler."""
+
+    name: str
+    type: Type
+    kind: str = "let"
+    span: Span = NOWHERE
+    constant: int | None = None
+
+    @property
+    def mutable(self) -> bool:
+        return self.kind in ("var", "state")
+
+
+@define(eq=False)
+class Scope:
+    outer: "Scope | None" = None
+    variables: dict[str, Variable] = Factory(dict)
+
+    def find(self, name: str) -> Variable | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.variables:
+                return scope.variables[name]
+            scope = scope.outer
+        return None
+
+    def add(self, variable: Variable) -> None:
+        if variable.name != "_":
+            self.variables[variable.name] = variable
+
+    def names(self) -> set[str]:
+        return set(self.variables) | (self.outer.names() if self.outer else set())

@@ -1,0 +1,142 @@
+"""A program's declarations by name, together with those of the prelude, and its markets with exact numbers."""
+
+from fractions import Fraction
+
+from attrs import Factory, define
+
+from compiler.diagnostics import Diagnostic, Diagnostics, Label
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.suggest import did_you_mean
+from quantdsl import nodes as quant
+from quantdsl.check.exact import MAX_SCALE, Currency, Instrument, decimal, shown
+from quantdsl.check.prelude import prelude
+
+Callable = nodes.Function | quant.Signal
+Case = tuple[nodes.EnumDeclaration, nodes.Variant]
+
+
+@define(eq=False)
+class World:
+    """What one program declares at its top."""
+
+    currencies: dict[str, Currency] = Factory(dict)
+    instruments: dict[str, Instrument] = Factory(dict)
+    risks: dict[str, quant.Risk] = Factory(dict)
+    strategies: list[quant.Strategy] = Factory(list)
+    functions: dict[str, Callable] = Factory(dict)
+    own: dict[str, nodes.Node] = Factory(dict)
+    structs: dict[str, nodes.Struct] = Factory(dict)
+    enums: dict[str, nodes.EnumDeclaration] = Factory(dict)
+    aliases: dict[str, nodes.TypeAlias] = Factory(dict)
+    cases: dict[str, list[Case]] = Factory(dict)
+
+    def declare(self, declaration: nodes.Statement, diagnostics: Diagnostics | None = None) -> None:
+        """Enter a declaration; without diagnostics one of the prelude, which a program may hide."""
+        name = getattr(declaration, "name", None)
+        if name is None or isinstance(declaration, nodes.Test):
+            return
+        if diagnostics is not None:
+            if name in self.own:
+                first = Label(self.own[name].span, "first defined here")
+                diagnostics.add(Diagnostic("0210", f"`{name}` is defined twice", declaration.span, "", (first,), hint="rename one of them"))
+                return
+            self.own[name] = declaration
+        match declaration:
+            case nodes.Function() | quant.Signal():
+                self.functions[name] = declaration
+            case nodes.Struct():
+                self.structs[name] = declaration
+            case nodes.EnumDeclaration(variants=variants):
+                self.enums[name] = declaration
+                for variant in variants:
+                    self.cases.setdefault(variant.name, []).append((declaration, variant))
+            case nodes.TypeAlias():
+                self.aliases[name] = declaration
+            case quant.Risk():
+                self.risks[name] = declaration
+            case quant.Strategy():
+                self.strategies.append(declaration)
+
+
+def world_of(program: nodes.Program, diagnostics: Diagnostics) -> World:
+    """The program's declarations; what is wrong with its markets is reported."""
+    world = World()
+    for statement in prelude().statements:
+        world.declare(statement)
+    for statement in program.statements:
+        world.declare(statement, diagnostics)
+    for statement in program.statements:
+        if isinstance(statement, quant.Currency) and (currency := _currency(statement, diagnostics)):
+            world.currencies.setdefault(statement.name, currency)
+    for statement in program.statements:
+        if isinstance(statement, quant.Instrument) and (instrument := _instrument(statement, world, diagnostics)):
+            world.instruments.setdefault(statement.name, instrument)
+    return world
+
+
+def clause(declaration: quant.Currency | quant.Instrument | quant.Risk, name: str) -> quant.Clause | None:
+    return next((found for found in declaration.clauses if found.name == name), None)
+
+
+def _currency(declaration: quant.Currency, diagnostics: Diagnostics) -> Currency | None:
+    found = clause(declaration, "scale")
+    value = found.value("digits") if found else None
+    digits = decimal(value) if value is not None else None
+    if found is None or digits is None or digits.denominator != 1 or not 0 <= digits <= MAX_SCALE:
+        diagnostics.add(
+            Diagnostic(
+                "0703",
+                f"the scale of `{declaration.name}` is no whole number from 0 to {MAX_SCALE}",
+                found.span if found else declaration.name_span,
+                hint="`scale 8` keeps money in units of 0.00000001",
+            )
+        )
+        return None
+    return Currency(declaration.name, int(digits))
+
+
+def _instrument(declaration: quant.Instrument, world: World, diagnostics: Diagnostics) -> Instrument | None:
+    currency = world.currencies.get(declaration.currency)
+    if currency is None:
+        if declaration.currency not in world.own:
+            hint = did_you_mean(declaration.currency, world.currencies) or f"declare it: `currency {declaration.currency} {{ scale 8 }}`"
+            diagnostics.add(Diagnostic("0201", f"there is no currency `{declaration.currency}`", declaration.currency_span, hint=hint))
+        elif not isinstance(world.own[declaration.currency], quant.Currency):
+            diagnostics.add(Diagnostic("0201", f"`{declaration.currency}` is no currency", declaration.currency_span))
+        return None
+    sizes: list[Fraction] = []
+    for name, slot in (("tick", "size"), ("lot", "size"), ("multiplier", "factor")):
+        found = clause(declaration, name)
+        if found is None:
+            sizes.append(Fraction(1))
+            continue
+        value = found.value(slot)
+        number = decimal(value) if value is not None and not isinstance(value, nodes.UnitNumber) else None
+        if number is None or number <= 0:
+            message = f"the {name} of `{declaration.name}` is no number above 0"
+            diagnostics.add(
+                Diagnostic("0702", message, value.span if value is not None else found.span, hint=f"write it like `{name} 0.25`")
+            )
+            return None
+        sizes.append(number)
+    instrument = Instrument(declaration.name, currency, *sizes)
+    if instrument.money_per_tick_and_lot.denominator != 1:
+        _report_scale(declaration, instrument, diagnostics)
+        return None
+    return instrument
+
+
+def _report_scale(declaration: quant.Instrument, instrument: Instrument, diagnostics: Diagnostics) -> None:
+    step = shown(instrument.tick * instrument.lot * instrument.multiplier)
+    scale = instrument.smallest_scale
+    span = next((found.span for found in declaration.clauses if found.name == "tick"), declaration.span)
+    diagnostics.add(
+        Diagnostic(
+            "0703",
+            f"the scale of `{instrument.currency.name}` can't hold a tick of `{instrument.name}`",
+            Span(span.path, span.start, span.end),
+            notes=(f"tick x lot x multiplier is {step}, and the scale ends at {shown(instrument.currency.unit)}",),
+            hint=f"the smallest scale that can is `scale {scale}`" if scale is not None else "no scale up to 18 can hold it",
+        )
+    )

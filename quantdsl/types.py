@@ -1,0 +1,122 @@
+"""QuantDSL's types beside the shared ones: exact numbers of a market, time, and containers that lie in place. How each is stored:
+Price, Ticks, Qty and Money are i64 counts of ticks, lots and money units, Timestamp and Duration i64 nanoseconds, Ratio is an f64."""
+
+from attrs import field, frozen
+
+from compiler.tuples import as_tuple
+from compiler.typed_ast.types import Type
+
+
+@frozen
+class Exact(Type):
+    """A whole number of something. `of` names the instrument or currency, None: of any, as in the literal `10lots`."""
+
+    of: str | None = None
+
+    def __str__(self) -> str:
+        name = type(self).__name__.removesuffix("Type")
+        return f"{name}<{self.of}>" if self.of else name
+
+
+@frozen
+class PriceType(Exact):
+    """A price of an instrument, as a count of its ticks."""
+
+
+@frozen
+class TicksType(Exact):
+    """A difference of two prices."""
+
+
+@frozen
+class QtyType(Exact):
+    """A signed count of an instrument's lots."""
+
+
+@frozen
+class MoneyType(Exact):
+    """A count of a currency's smallest units."""
+
+
+@frozen
+class Named(Type):
+    """A type without parts, known by its name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@frozen
+class EnumType(Type):
+    """An enum of the program or the prelude. Its cases stand in its declaration."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@frozen
+class StructType(Type):
+    name: str
+    arguments: tuple[Type, ...] = field(default=(), converter=as_tuple)
+
+    def __str__(self) -> str:
+        return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
+
+
+@frozen
+class TypeVariable(Type):
+    """A type parameter inside its declaration; one of a size stands for a number."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@frozen
+class Size(Type):
+    """A number among type arguments; None: known when the program is compiled, but not here."""
+
+    value: int | None = None
+
+    def __str__(self) -> str:
+        return "_" if self.value is None else str(self.value)
+
+
+@frozen
+class Container(Type):
+    """`[T; N]`, `ring<T, N>`, `table<K, V, N>`, `book<N>`: `kind` is "array", "ring", "table" or "book", `size` is Size or a
+    TypeVariable."""
+
+    kind: str
+    elements: tuple[Type, ...] = field(converter=as_tuple)
+    size: Type
+
+    def __str__(self) -> str:
+        if self.kind == "array":
+            return f"[{self.elements[0]}; {self.size}]"
+        return f"{self.kind}<{', '.join(map(str, (*self.elements, self.size)))}>"
+
+
+@frozen
+class NoneType(Type):
+    """The type of `none`, which every `T?` takes."""
+
+    def __str__(self) -> str:
+        return "none"
+
+
+RATIO = Named("Ratio")
+TIMESTAMP = Named("Timestamp")
+DURATION = Named("Duration")
+ORDER_ID = Named("OrderId")
+SYMBOL = Named("Symbol")
+REJECT_MASK = Named("RejectMask")
+SIDE = EnumType("Side")
+NONE = NoneType()
+OPAQUE = {found.name: found for found in (RATIO, TIMESTAMP, DURATION, ORDER_ID, SYMBOL, REJECT_MASK)}
+OF_INSTRUMENT = {"Price": PriceType, "Qty": QtyType, "Ticks": TicksType}
