@@ -1,4 +1,4 @@
-"""Functions of a critical path, all operations checked, against C++ without checks (`g++ -O3 -march=native`).
+"""Functions of a critical path, all operations checked, against C++ without checks (`g++ -O3 -march=native -ffp-contract=off`).
 
     python -m bench.native [--calls 10000000] [--rounds 7] [--level latency|3] [--json FILE]
 
@@ -76,7 +76,7 @@ def state(name: str) -> list[Any]:
 
 def library(folder: Path, *flags: str) -> ctypes.CDLL:
     out = folder / f"native{len(flags)}.so"
-    command = ["g++", "-O3", "-march=native", "-shared", "-fPIC", *flags, "-o", str(out), str(HERE / "native.cpp")]
+    command = ["g++", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC", *flags, "-o", str(out), str(HERE / "native.cpp")]
     subprocess.run(command, check=True)
     made = ctypes.CDLL(str(out))
     for name in ("time_c2", "time_z2", "time_c6", "time_z6"):

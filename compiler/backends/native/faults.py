@@ -12,6 +12,7 @@ from compiler.backends.llvm.arithmetic import is_unsigned
 from compiler.backends.llvm.types import I8, I64, PTR, LlvmType, vector
 from compiler.backends.llvm.writer import Value, constant
 from compiler.backends.native.frame import Frame
+from compiler.hir.numbers import wrap
 from compiler.hir.types import is_float, is_wide
 
 RECORD_VALUES = 4
@@ -21,12 +22,14 @@ I128 = vector("i128")
 
 @frozen
 class FaultPoint:
-    """An instruction that may fail: its function, its site there, and the dtypes of the values it records."""
+    """An instruction that may fail: its function, its site there, and the dtypes of the values it records. `undo`: the first of two values
+    is what came out of `add` or `sub`, by wrapping, and the operand follows from it; so the operand need not be kept until then."""
 
     function: str
     site: int
     dtypes: tuple[str, ...]
     code: str
+    undo: str = ""
 
 
 @frozen
@@ -39,7 +42,9 @@ class HostFault:
     values: tuple[int | float | bool, ...]
 
 
-def stop_if(frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Value]], code: str | None = None) -> None:
+def stop_if(
+    frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Value]], code: str | None = None, undo: str = ""
+) -> None:
     """Leave the function with a failure where `bad` holds; values come with their dtypes."""
     if bad.number == 0:
         return
@@ -48,7 +53,7 @@ def stop_if(frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Val
     values = values[:RECORD_VALUES]
     points = frame.module.points
     known = code or frame.function.sites[site].code
-    points.append(FaultPoint(frame.function.name, site, tuple(dtype for dtype, _ in values), known))
+    points.append(FaultPoint(frame.function.name, site, tuple(dtype for dtype, _ in values), known, undo))
     fault, good = w.label("fault"), w.label("good")
     w.branch_if(bad, fault, good, frame.module.unlikely)
     w.start(fault)
@@ -92,4 +97,7 @@ def read_record(record: bytes, points: Sequence[FaultPoint]) -> HostFault:
             held = slot if is_wide(dtype) else slot[:8]
             whole = int.from_bytes(held, "little", signed=not is_unsigned(dtype))
             values.append(bool(whole) if dtype == "i1" else whole)
+    if point.undo:
+        result, other = (int(value) for value in values)
+        values[0] = wrap(result - other if point.undo == "add" else result + other, point.dtypes[0])
     return HostFault(point.code, point.function, point.site, tuple(values))

@@ -21,7 +21,10 @@ def checked(frame: Frame, op: Checked) -> Value:
     match op.operation:
         case "add" | "sub" | "mul":
             result, bad = with_overflow(w, f"{sign}{op.operation}", a, b)
-            stop_if(frame, bad, op.site, values)
+            if op.operation == "mul":
+                stop_if(frame, bad, op.site, values)
+            else:
+                stop_if(frame, bad, op.site, [(dtype, result), (dtype, b)], undo=op.operation)
             return result
         case "div" | "rem":
             bad = w.compare("eq", b, constant(b.type, 0))
