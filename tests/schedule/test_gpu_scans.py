@@ -15,9 +15,8 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.schedule.gpu import look_back, scans
-from compiler.schedule.gpu.distribute import launches_of_blocks
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
-from compiler.schedule.gpu.scans import ScanDistributing, scan_plan
+from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.launches import Launches
 from tests.schedule.test_running import SOURCE
 
@@ -55,7 +54,7 @@ def launches(made: HirFunction, facts: Facts) -> Launches:
     known, _, about = specialised(made, facts)
     plan = scan_plan(known, about)
     assert plan is not None
-    return launches_of_blocks(ScanDistributing(known, plan).run())
+    return scan_launches(known, plan)
 
 
 def run(made: HirFunction, x: Array, seed: int | None = None, facts: Facts | None = None) -> tuple[Array, Array]:
@@ -115,11 +114,17 @@ def test_a_scan_of_a_scan() -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_look_back_along_each_of_a_few_rows() -> None:
-    x = numbers("i32", (5, 700))
-    made, facts = field("i32", axis=1, rank=2), facts_of({}, "XYZ", processors=1 << 20)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_look_back_along_each_of_a_few_scans(axis: int) -> None:
+    x = numbers("i32", (700, 5) if axis == 0 else (5, 700))
+    made, facts = field("i32", axis=axis, rank=2), facts_of({}, "XYZ", processors=1 << 20)
     assert len(launches(made, facts).launches) == 2
-    np.testing.assert_array_equal(run(made, x, facts=facts)[0], expected(x, 1))
+    np.testing.assert_array_equal(run(made, x, facts=facts)[0], expected(x, axis))
+
+
+def test_what_is_short_is_a_thread_s() -> None:
+    known, _, about = specialised(field("f32", axis=1, rank=2), facts_of({"M": 1 << 20, "N": 7}, "XYZ"))
+    assert scan_plan(known, about) is None
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
@@ -161,6 +166,7 @@ CASES = {
     "narrow": (dict[str, Any](dtype="i8"), {"M": 2**28}),
     "rows": (dict[str, Any](dtype="f32", axis=1, rank=2), {"M": 8192, "N": 8192}),
     "short rows": (dict[str, Any](dtype="f32", axis=1, rank=2), {"M": 2**20, "N": 100}),
+    "few columns": (dict[str, Any](dtype="f32", axis=0, rank=2), {"M": 2**20, "N": 8}),
     "columns": (dict[str, Any](dtype="f32", axis=0, rank=2), {"M": 8192, "N": 8192}),
 }
 

@@ -11,7 +11,7 @@ All of them join in an order that depends on sizes alone: floats are the same in
 from collections.abc import Iterable, Sequence
 from math import prod
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -24,9 +24,10 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of, is_float
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.block_scan import WARP, Joining
-from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.distribute import Distributing, launches_of_blocks
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.look_back import LookBack
+from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.place import Region, Target
 from compiler.schedule.running import refusal, scans_of
@@ -35,6 +36,12 @@ from compiler.schedule.table import SIMD, AxisPlan, Table
 WARPS = 8
 WORDS = 32
 """Registers of a thread, of 32 bits, for the elements of all running values of a field."""
+
+LATE_WORDS = 48
+"""The same from sm_90 on, where elements have no more than 32 bits: there two blocks of such threads fit a multiprocessor."""
+
+RESIDENT = 2
+"""Blocks that a multiprocessor must hold at once, from sm_90 on: while one waits another works."""
 
 ACCESS = 16
 """Bytes of the widest access."""
@@ -47,6 +54,12 @@ MANY_SCANS = 2
 ROWS = 8
 """Registers along a scan that isn't along contiguous memory."""
 
+FEW_COLUMNS = 4
+"""Lanes beside each other, for each multiprocessor, below which it is better to read memory in strides and look back."""
+
+SHORTEST = 16
+"""Elements that a thread scans by itself as fast as a warp does."""
+
 CLEARING = 256
 """Threads of a block that clears."""
 
@@ -58,6 +71,17 @@ class ScanPlan:
     axis: str
     table: Table
     look_back: bool
+    resident: int | None = None
+
+
+def scan_launches(field: HirFunction, plan: ScanPlan) -> Launches:
+    """The launches of the plan. Raises `NotPlaceable`."""
+    made = launches_of_blocks(ScanDistributing(field, plan).run())
+    for launch in made.launches:
+        info = launch.function.kernel_info
+        assert info is not None and info.launch_bounds is not None
+        launch.function.kernel_info = evolve(info, launch_bounds=evolve(info.launch_bounds, min_blocks_per_sm=plan.resident))
+    return evolve(made, words=tuple(str(plan.table).split("\n")))
 
 
 def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
@@ -71,31 +95,41 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
         return None
     contiguous = set(axes_contiguous(field))
     length = facts.about(field.axes[axis])
+    known = set(field.axes[axis].names) <= dict(facts.magnitudes).keys()
+    if known and length <= SHORTEST and others:
+        return None
     beside = prod(facts.about(field.axes[one]) for one in others)
     columns = [one for one in others if one in contiguous]
-    if columns and axis not in contiguous:
+    if columns and axis not in contiguous and (beside >= FEW_COLUMNS * facts.processors or length < WARP * WARPS * ROWS):
         return _down(axis, others, columns[-1], length)
-    lanes, registers = _shape(field, scans, length)
+    late = axis in contiguous and _number(facts.architecture) >= 90
+    lanes, registers = _shape(field, scans, length, late)
+    resident = RESIDENT if late else None
     run = WARP * lanes * registers
     warps = WARPS
     while warps > 1 and warps * run >= 2 * length:
         warps //= 2
-    known = set(field.axes[axis].names) <= dict(facts.magnitudes).keys()
     one_tile = known and length <= warps * run
     if not others or (beside < MANY_SCANS * facts.processors and not one_tile):
-        plans = [AxisPlan(one, "block") for one in others]
-        plans.append(AxisPlan(axis, "block", registers, lanes, threads=WARP, warps=warps))
+        # The tiles of all scans that begin alike begin together: the tile before has had the time of a row of them.
+        plans = [AxisPlan(axis, "block", registers, lanes, threads=WARP, warps=warps)]
+        plans += [AxisPlan(one, "block") for one in others]
         how = "one tile holds it" if one_tile else "tiles are blocks, and look back for what stands before them"
         reasons = [f"{axis} is scanned by {warps * WARP} threads, {registers * lanes} elements each: {how}"]
-        return ScanPlan(axis, Table(plans, reasons, (WARP, warps)), look_back=not one_tile)
+        return ScanPlan(axis, Table(plans, reasons, (WARP, warps)), not one_tile, resident)
     if length <= run:
         warps = 1
     plans = [AxisPlan(one, "block") for one in others[:-1]]
-    rows = WARPS // warps if warps == 1 else 1
+    rows = WARPS if warps == 1 else 1
     plans.append(AxisPlan(others[-1], "block", threads=rows, dim=1))
     plans.append(AxisPlan(axis, "time", registers, lanes, threads=WARP, warps=warps))
     who = "a warp" if warps == 1 else f"a block of {warps} warps"
-    return ScanPlan(axis, Table(plans, [f"{who} walks along each scan of {axis}"], (WARP, max(warps, rows))), look_back=False)
+    return ScanPlan(axis, Table(plans, [f"{who} walks along each scan of {axis}"], (WARP, max(warps, rows))), False, resident)
+
+
+def _number(architecture: str) -> int:
+    """90 of "sm_90a"; 0 where nothing is known."""
+    return int("".join(c for c in architecture if c.isdigit()) or 0)
 
 
 def _down(axis: str, others: Sequence[str], columns: str, length: int) -> ScanPlan:
@@ -115,12 +149,13 @@ def _is_ordered(scan: Scan) -> bool:
     return is_float(dtype_of(scan.value)) and scan.monoid in ("add", "mul") and "reassoc" not in scan.flags
 
 
-def _shape(field: HirFunction, scans: Sequence[Scan], length: int) -> tuple[int, int]:
+def _shape(field: HirFunction, scans: Sequence[Scan], length: int, late: bool) -> tuple[int, int]:
     """Neighbours of an access, and registers of a thread, for a scan of about this length."""
     widths = [bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load | Store)]
     lanes = min(MOST_LANES, max(1, ACCESS // max(widths, default=4)))
-    words = sum(max(1, bytes_of(dtype_of(scan.value)) // 4) for scan in scans)
-    registers = max(1, WORDS // (words * lanes))
+    sizes = [max(1, bytes_of(dtype_of(scan.value)) // 4) for scan in scans]
+    most = LATE_WORDS if late and max(sizes) == 1 else WORDS
+    registers = max(1, most // (sum(sizes) * lanes))
     while registers > 1 and WARP * lanes * registers >= 2 * length:
         registers //= 2
     return lanes, registers
