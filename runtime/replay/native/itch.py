@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
+from attrs import Factory, frozen
 from llvmlite import ir
 
 from runtime.replay.events import EVENT, Events, Flag, Kind, Side
@@ -24,7 +24,7 @@ class Message:
 
     length: int
     kind: Kind | None = None
-    fields: dict[str, tuple[int, int]] = {}
+    fields: dict[str, tuple[int, int]] = Factory(dict)
     symbol: int | None = None
     flags: Flag = Flag.LAST
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from runtime.replay.bad_rows import BadSource, Why
+from runtime.replay.bad_rows import BadSource
 from runtime.replay.batches import Batch, Source
 from runtime.replay.columns import Column, TextColumn
 from runtime.replay.content import Content, Lines, line_blocks
 from runtime.replay.native import text as native
+from runtime.replay.readers.fields import misshapen
 from runtime.replay.tables import Clock, Layout, clock, layout, table
 
 _SEPARATORS = ",;\t|"
@@ -59,10 +60,5 @@ class _Form:
         }
         batch = table(columns, rows[good], self.layout, self.time, source, instrument)
         batch.rows = rows.size
-        ends = np.append(cut.offsets[1:], cut.text.size)
-        for row in np.flatnonzero(~good).tolist():
-            shown = cut.text[cut.offsets[row] : ends[row]].tobytes().decode("utf-8", "replace").rstrip("\r\n")
-            broken = lines.last and not lines.whole and row == rows.size - 1
-            why, detail = (Why.TRUNCATED, f"at byte {lines.offset + len(lines.text)}") if broken else (Why.FIELDS, "")
-            batch.bad.append(source.bad(int(rows[row]), "", shown, why, detail))
+        batch.bad += misshapen(cut, lines, source, first)
         yield batch

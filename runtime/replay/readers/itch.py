@@ -1,36 +1,32 @@
 """NASDAQ TotalView-ITCH 5.0: all orders of a day. Times count from midnight in New York, the day stands in the file's name."""
 
-import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time
 from fractions import Fraction
-from zoneinfo import ZoneInfo
 
 import numpy as np
+import numpy.typing as npt
 
-from runtime.replay.bad_rows import BadSource, Why
+from runtime.replay.bad_rows import BadRow, BadSource, Why
 from runtime.replay.batches import Batch, Source
+from runtime.replay.binary import Pieces, broken_off
 from runtime.replay.content import Content
-from runtime.replay.events import Flag, Kind, empty
+from runtime.replay.days import NEW_YORK, midnight_of
 from runtime.replay.grids import I64
 from runtime.replay.native import itch as native
 
-_ZONE = "America/New_York"
-_DAY = re.compile(r"(?<!\d)\d{8}(?!\d)")
 _LETTERS = 8
 
 
 def read(content: Content, source: Source) -> Iterator[Batch]:
     """All messages about instruments of the program. Raises BadSource."""
-    midnight = midnight_of(source, _ZONE)
+    midnight = midnight_of(source, NEW_YORK)
     locates = np.full(1 << 16, native.UNKNOWN, np.int32)
     symbols, grids = _wanted(source)
-    rest, offset, latest = b"", 0, midnight
-    for block in content.blocks():
-        data = np.frombuffer(rest + block, np.uint8)
-        done = 0
-        while done < data.size:
-            found = native.decode(data[done:], offset + done, midnight, source.stream, locates, symbols, grids)
+    pieces, latest = Pieces(content), midnight
+    for piece in pieces:
+        data, done = np.frombuffer(piece, np.uint8), 0
+        while True:
+            found = native.decode(data[done:], pieces.offset + done, midnight, source.stream, locates, symbols, grids)
             if not found.consumed:
                 break
             done += found.consumed
@@ -39,22 +35,12 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
             if found.events.size:
                 latest = int(found.events["ts"][-1])
             yield batch
-        rest, offset = data[done:].tobytes(), offset + done
-    if rest or content.broken:
-        yield broken_off(source, offset, latest, content.broken or f"the last message lacks bytes, {len(rest)} of it are there", bool(rest))
+        pieces.take(done)
+    if pieces.broken:
+        yield broken_off(source, pieces, latest, pieces.broken)
 
 
-def broken_off(source: Source, offset: int, ts: int, detail: str, row: bool) -> Batch:
-    """The end of a binary file that breaks off: a gap, and a bad row where part of one is there."""
-    gap = empty(1)
-    gap["ts"], gap["stream"], gap["kind"], gap["id"], gap["row"] = ts, source.stream, Kind.GAP, offset, offset
-    gap["instrument"] = 0xFFFFFFFF
-    gap["flags"] = Flag.LAST | Flag.SUSPECT | Flag.TRUNCATED
-    bad = [source.bad(offset, "", "", Why.TRUNCATED, detail, binary=True)] if row else []
-    return Batch(gap, len(bad), bad, binary=True)
-
-
-def _bad(source: Source, offset: int, column: int, number: int):  # type: ignore[no-untyped-def]
+def _bad(source: Source, offset: int, column: int, number: int) -> BadRow:
     name = native.COLUMNS[column]
     if not name:
         return source.bad(offset, "", "", Why.DAMAGED, f"length or type {number} of no message", binary=True)
@@ -64,7 +50,7 @@ def _bad(source: Source, offset: int, column: int, number: int):  # type: ignore
     return source.bad(offset, name, text, Why.OFF_GRID, binary=True)
 
 
-def _wanted(source: Source) -> tuple[np.ndarray, I64]:  # type: ignore[type-arg]
+def _wanted(source: Source) -> tuple[npt.NDArray[np.uint64], I64]:
     """Symbols and grids of the program's instruments, or of the one that stands in front of the path."""
     names = [one.name for one in source.listings]
     if source.symbol is not None:
@@ -79,31 +65,3 @@ def _wanted(source: Source) -> tuple[np.ndarray, I64]:  # type: ignore[type-arg]
         if max(price.numerator, shares.numerator) >= 2**31:
             raise BadSource(f"{source.path}: the grid of {one.name} is too fine: prices of this format have {native.PRICE_PLACES} places")
     return symbols, grids
-
-
-def midnight_of(source: Source, zone: str) -> int:
-    """The start of the file's day in ns since 1970 UTC. Raises BadSource where no day is known."""
-    day = _day(source)
-    if day is None:
-        hint = "--map date=2024-08-08 says it"
-        raise BadSource(f"{source.path}: times in this format count from midnight, and the file's name doesn't say of which day", hint)
-    start = datetime.combine(day, time(), ZoneInfo(zone)).astimezone(UTC)
-    return int(start.timestamp()) * 10**9
-
-
-def _day(source: Source) -> date | None:
-    said = source.mapped.get("date")
-    if said is not None:
-        try:
-            return date.fromisoformat(said)
-        except ValueError:
-            raise BadSource(f"{source.path}: `{said}` is no date", "--map date=2024-08-08") from None
-    for digits in _DAY.findall(source.path.name):
-        for form in ("%Y%m%d", "%m%d%Y"):
-            try:
-                found = datetime.strptime(digits, form).date()
-            except ValueError:
-                continue
-            if 1970 < found.year < 2262:
-                return found
-    return None

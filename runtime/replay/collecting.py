@@ -1,0 +1,117 @@
+"""Records put together one by one, for formats whose rows are taken apart in Python: numbers stay text until a block is full, then they
+go onto their grids together."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from attrs import define, field
+
+from runtime.replay.bad_rows import Why
+from runtime.replay.batches import Batch, Source
+from runtime.replay.columns import TextColumn, settled
+from runtime.replay.events import Flag, Kind, Side, empty
+from runtime.replay.tables import flag_crossed
+
+_PLAIN = ("ts", "row", "instrument", "kind", "side", "flags", "id", "id2")
+_DECIMAL = {"price": "tick", "qty": "lot", "price2": "tick", "qty2": "lot"}
+_CALLED = {"price2": "price", "qty2": "qty"}
+LARGEST = 2**64
+
+
+class RowFault(Exception):
+    """A row that can't be used: the field, its text, and why."""
+
+    def __init__(self, column: str, text: str, why: Why) -> None:
+        super().__init__(column, text, why)
+        self.column, self.text, self.why = column, text, why
+
+
+@define
+class Collector:
+    """The records of a block."""
+
+    source: Source
+    rows: int = 0
+    left_out: int = 0
+    faults: list[tuple[int, RowFault]] = field(factory=list)
+    _plain: list[tuple[int, ...]] = field(factory=list)
+    _texts: list[tuple[str, str, str, str]] = field(factory=list)
+
+    def add(
+        self,
+        row: int,
+        ts: int,
+        instrument: int,
+        kind: Kind,
+        *,
+        side: Side = Side.NONE,
+        flags: int = int(Flag.LAST),
+        id: int = 0,
+        id2: int = 0,
+        price: str = "0",
+        qty: str = "0",
+        price2: str = "0",
+        qty2: str = "0",
+    ) -> None:
+        """One record. Raises RowFault for a number that no field holds."""
+        for name, number in (("id", id), ("id", id2)):
+            if not 0 <= number < LARGEST:
+                raise RowFault(name, str(number), Why.NEGATIVE if number < 0 else Why.OUT_OF_RANGE)
+        self._plain.append((ts, row, instrument, kind, side, flags, id, id2))
+        self._texts.append((price, qty, price2, qty2))
+
+    def levels(
+        self, row: int, ts: int, instrument: int, levels: Iterable[tuple[Side, str, str]], *, id: int = 0, flags: int = 0
+    ) -> None:
+        """Levels of one update, of which the last says so."""
+        some = list(levels)
+        for place, (side, price, qty) in enumerate(some):
+            last = int(Flag.LAST) if place == len(some) - 1 else 0
+            self.add(row, ts, instrument, Kind.BOOK_LEVEL, side=side, price=price, qty=qty, id=id, flags=flags | last)
+
+    def marked(self) -> tuple[int, int]:
+        """A place to come back to when a row turns out bad."""
+        return len(self._plain), self.left_out
+
+    def back(self, mark: tuple[int, int]) -> None:
+        self._plain, self._texts, self.left_out = self._plain[: mark[0]], self._texts[: mark[0]], mark[1]
+
+    def batch(self) -> Batch:
+        """Everything so far."""
+        events = empty(len(self._plain))
+        batch = Batch(events, self.rows, left_out=self.left_out, book=True)
+        batch.bad = [self.source.bad(row, fault.column, fault.text, fault.why) for row, fault in self.faults]
+        if not self._plain:
+            return batch
+        events["stream"] = self.source.stream
+        for name, numbers in zip(_PLAIN, zip(*self._plain, strict=True), strict=True):
+            events[name] = numbers
+        wrong: dict[int, tuple[str, str, Why]] = {}
+        for (name, grid), texts in zip(_DECIMAL.items(), zip(*self._texts, strict=True), strict=True):
+            column = _column(texts)
+            for instrument in np.unique(events["instrument"]).tolist():
+                here = np.flatnonzero(events["instrument"] == instrument)
+                part = TextColumn(column.bytes, column.starts[here], column.lengths[here])
+                values, faults = settled(part, getattr(self.source.listings[instrument], grid))
+                events[name][here] = values
+                faults |= dict.fromkeys(np.flatnonzero(values < 0).tolist(), Why.NEGATIVE) if grid == "lot" else {}
+                for place, why in faults.items():
+                    wrong.setdefault(int(here[place]), (_CALLED.get(name, name), texts[here[place]], why))
+        quotes = events["kind"] == Kind.QUOTE
+        if quotes.any():
+            some = events[quotes]
+            flag_crossed(some)
+            events[quotes] = some
+        if wrong:
+            first: dict[int, int] = {}
+            for place in sorted(wrong):
+                first.setdefault(int(events["row"][place]), place)
+            batch.bad += [self.source.bad(row, *wrong[place]) for row, place in first.items()]
+            batch.events = events[~np.isin(events["row"], list(first))]
+        return batch
+
+
+def _column(texts: tuple[str, ...]) -> TextColumn:
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    joined = "".join(texts).encode("ascii", "replace")
+    return TextColumn(np.frombuffer(joined, np.uint8), np.cumsum(lengths) - lengths, lengths)

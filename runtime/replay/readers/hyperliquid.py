@@ -1,0 +1,56 @@
+"""Hyperliquid's streams: whole books of some levels a side, and trades."""
+
+from typing import Any
+
+from runtime.replay.bad_rows import Why
+from runtime.replay.batches import Source
+from runtime.replay.collecting import Collector, RowFault
+from runtime.replay.events import Flag, Kind, Side
+from runtime.replay.readers.json_fields import Symbols, integer_of, moment_of, text_of
+
+
+class Hyperliquid:
+    def __init__(self, source: Source) -> None:
+        self.symbols = Symbols(source)
+
+    def take(self, message: dict[str, Any], row: int, received: int | None, into: Collector) -> bool:
+        """One message; False when nobody asked for it. Raises RowFault."""
+        channel, data = message.get("channel"), message.get("data")
+        if channel == "l2Book":
+            if not isinstance(data, dict):
+                raise RowFault("data", "", Why.UNREADABLE)
+            return self._book(data, row, received, into)
+        if channel == "trades":
+            if not isinstance(data, list) or not all(isinstance(one, dict) for one in data):
+                raise RowFault("data", "", Why.UNREADABLE)
+            return sum(self._trade(one, row, received, into) for one in data) > 0
+        return False
+
+    def _book(self, data: dict[str, Any], row: int, received: int | None, into: Collector) -> bool:
+        instrument = self.symbols.find(text_of(data, "coin"))
+        if instrument is None:
+            return False
+        ts = moment_of(data, ("time",), received)
+        sides = data.get("levels")
+        if not isinstance(sides, list) or len(sides) != 2 or not all(isinstance(one, list) for one in sides):
+            raise RowFault("levels", "", Why.UNREADABLE)
+        levels = []
+        for side, some in zip((Side.BUY, Side.SELL), sides, strict=True):
+            for one in some:
+                if not isinstance(one, dict):
+                    raise RowFault("levels", str(one), Why.UNREADABLE)
+                levels.append((side, text_of(one, "px"), text_of(one, "sz")))
+        into.add(row, ts, instrument, Kind.BOOK_CLEAR, flags=Flag.SNAPSHOT | (0 if levels else Flag.LAST))
+        into.levels(row, ts, instrument, levels, flags=Flag.SNAPSHOT)
+        return True
+
+    def _trade(self, data: dict[str, Any], row: int, received: int | None, into: Collector) -> bool:
+        instrument = self.symbols.find(text_of(data, "coin"))
+        if instrument is None:
+            return False
+        side = {"B": Side.BUY, "A": Side.SELL}.get(text_of(data, "side"))
+        if side is None:
+            raise RowFault("side", str(data["side"]), Why.UNREADABLE)
+        ts = moment_of(data, ("time",), received)
+        into.add(row, ts, instrument, Kind.TRADE, side=side, id=integer_of(data, "tid"), price=text_of(data, "px"), qty=text_of(data, "sz"))
+        return True

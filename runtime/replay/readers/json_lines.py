@@ -1,0 +1,67 @@
+"""JSON lines as exchanges send them, one message a line, with the local time of receipt in ns in front of it or without. Numbers keep
+their text, so that no decimal goes through a float."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from runtime.replay.bad_rows import Why
+from runtime.replay.batches import Batch, Source
+from runtime.replay.collecting import Collector, RowFault
+from runtime.replay.content import Content, line_blocks
+from runtime.replay.readers import binance, hyperliquid
+
+_DECODER = json.JSONDecoder(parse_float=str, parse_constant=str)
+
+
+class Messages(Protocol):
+    """The messages of one exchange: takes one, gives False when nobody asked for it. Raises RowFault."""
+
+    def take(self, message: dict[str, Any], row: int, received: int | None, into: Collector) -> bool: ...
+
+
+def read(content: Content, source: Source) -> Iterator[Batch]:
+    """Trades, quotes and books. Raises BadSource."""
+    exchange: Messages | None = None
+    for lines in line_blocks(content):
+        into = Collector(source)
+        texts = lines.text.split(b"\n")
+        for row, line in enumerate(texts, lines.first):
+            if not line.strip():
+                continue
+            into.rows += 1
+            mark = into.marked()
+            try:
+                received, message = _parsed(line)
+                exchange = exchange or _exchange(message, source)
+                if exchange is None or not exchange.take(message, row, received, into):
+                    into.left_out += 1
+            except RowFault as fault:
+                into.back(mark)
+                broken = lines.last and row == lines.first + len(texts) - 1
+                into.faults.append((row, RowFault(fault.column, fault.text, Why.TRUNCATED) if broken else fault))
+        yield into.batch()
+
+
+def _parsed(line: bytes) -> tuple[int | None, dict[str, Any]]:
+    try:
+        text = line.decode("utf-8").strip()
+        stamp, space, rest = text.partition(" ")
+        received = int(stamp) if space and stamp.isascii() and stamp.isdecimal() else None
+        message = _DECODER.decode(text if received is None else rest.strip())
+    except (ValueError, RecursionError):
+        raise RowFault("", line.decode("utf-8", "replace"), Why.UNREADABLE) from None
+    if not isinstance(message, dict):
+        raise RowFault("", line.decode("utf-8", "replace"), Why.UNREADABLE)
+    if received is not None and received >= 2**63:
+        raise RowFault("time of receipt", stamp, Why.OUT_OF_RANGE)
+    return received, message
+
+
+def _exchange(message: dict[str, Any], source: Source) -> Messages | None:
+    """Who sends such messages, None where this one doesn't tell."""
+    if "channel" in message:
+        return hyperliquid.Hyperliquid(source)
+    if "stream" in message or "lastUpdateId" in message or "e" in message or "u" in message:
+        return binance.Binance(source)
+    return None

@@ -1,0 +1,89 @@
+"""LOBSTER message files: the orders of a NASDAQ symbol, six fields a line, no header; times count from midnight in New York, the day stands
+in the file's name. The layout is that of the publisher's description."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from runtime.replay.bad_rows import Why
+from runtime.replay.batches import Batch, Source
+from runtime.replay.columns import TextColumn, settled, whole
+from runtime.replay.content import Content, Lines, line_blocks
+from runtime.replay.days import NEW_YORK, midnight_of
+from runtime.replay.events import Flag, Kind, Side, empty
+from runtime.replay.grids import Step
+from runtime.replay.native import text as native
+from runtime.replay.readers.fields import misshapen
+
+_FIELDS = ("time", "type", "order id", "size", "price", "direction")
+_NEW, _CANCEL, _DELETE, _EXECUTE, _HIDDEN, _CROSS, _HALT = range(1, 8)
+_KINDS = {
+    _NEW: Kind.ADD, _CANCEL: Kind.CANCEL, _DELETE: Kind.DELETE, _EXECUTE: Kind.EXECUTE, _HIDDEN: Kind.TRADE, _CROSS: Kind.TRADE,
+    _HALT: Kind.HALT,
+}  # fmt: skip
+_PLACES = 4
+_HALTED, _QUOTING, _TRADING = -1, 0, 1
+_LETTERS = {_HALTED: ord("H"), _QUOTING: ord("Q"), _TRADING: ord("T")}
+"""What the price of a halt says; the letters are those of the exchange."""
+
+
+def read(content: Content, source: Source) -> Iterator[Batch]:
+    """Orders, and trades against hidden ones. Raises BadSource."""
+    instrument, midnight = source.only, midnight_of(source, NEW_YORK)
+    for lines in line_blocks(content):
+        yield _batch(lines, source, instrument, midnight)
+
+
+def _batch(lines: Lines, source: Source, instrument: int, midnight: int) -> Batch:
+    cut = native.cut(np.frombuffer(lines.text, np.uint8), ",", np.arange(len(_FIELDS), dtype=np.int32), len(_FIELDS))
+    numbers, right = cut.lines + lines.first, cut.right
+    rows = numbers[right]
+    columns = {
+        name: TextColumn(cut.text, cut.starts[place][right], cut.lengths[place][right]) for place, name in enumerate(_FIELDS)
+    }
+    listing = source.listings[instrument]
+    events = empty(rows.size)
+    wrong: dict[int, tuple[str, Why]] = {}
+
+    def mark(name: str, places: list[int], why: Why) -> None:
+        for place in places:
+            wrong.setdefault(place, (name, why))
+
+    found = {}
+    for name, step in zip(_FIELDS, (Step(9, 1), *[Step(0, 1)] * 5), strict=True):
+        found[name], faults = settled(columns[name], step) if name == "time" else whole(columns[name])
+        for place, why in faults.items():
+            wrong.setdefault(place, (name, why))
+    kinds = found["type"]
+    mark("type", np.flatnonzero((kinds < _NEW) | (kinds > _HALT)).tolist(), Why.UNREADABLE)
+    halts = kinds == _HALT
+    mark("direction", np.flatnonzero(~halts & (np.abs(found["direction"]) != 1)).tolist(), Why.UNREADABLE)
+    mark("size", np.flatnonzero(found["size"] < 0).tolist(), Why.NEGATIVE)
+    ticks, on_tick = listing.tick.of_integers(np.where(halts, 0, found["price"]), _PLACES)
+    lots, on_lot = listing.lot.of_integers(np.where(halts, 0, found["size"]), 0)
+    mark("price", np.flatnonzero(~on_tick).tolist(), Why.OFF_GRID)
+    mark("size", np.flatnonzero(~on_lot).tolist(), Why.OFF_GRID)
+
+    events["ts"], events["stream"], events["instrument"] = found["time"] + midnight, source.stream, instrument
+    events["row"], events["price"], events["qty"], events["flags"] = rows, ticks, lots, Flag.LAST
+    for number, kind in _KINDS.items():
+        events["kind"][kinds == number] = kind
+    buys = found["direction"] == 1
+    resting = np.where(buys, int(Side.BUY), int(Side.SELL))
+    trades = (kinds == _HIDDEN) | (kinds == _CROSS)
+    events["side"] = np.select([kinds == _NEW, kinds == _HIDDEN], [resting, Side.BUY + Side.SELL - resting], int(Side.NONE))
+    events["id"] = np.where(trades | halts, 0, found["order id"])
+    events["flags"][kinds == _HIDDEN] |= int(Flag.HIDDEN)
+    events["flags"][kinds == _CROSS] |= int(Flag.AUCTION)
+    events["kind"][halts & (found["price"] == _TRADING)] = Kind.STATUS
+    for price, letter in _LETTERS.items():
+        events["level"][halts & (found["price"] == price)] = letter
+    mark("price", np.flatnonzero(halts & (events["level"] == 0)).tolist(), Why.UNREADABLE)
+
+    batch = Batch(events, numbers.size, time="time", book=True, instrument=instrument)
+    for place in sorted(wrong):
+        name, why = wrong[place]
+        batch.bad.append(source.bad(int(rows[place]), name, columns[name].text(place), why))
+    batch.events = np.delete(events, sorted(wrong))
+    batch.bad += misshapen(cut, lines, source)
+    return batch
