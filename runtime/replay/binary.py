@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import NOBODY, Batch, Source
+from runtime.replay.batches import Batch, Source
 from runtime.replay.content import Content
-from runtime.replay.events import Flag, Kind, empty
+from runtime.replay.events import empty
 
 
 class Pieces:
@@ -33,11 +33,7 @@ class Pieces:
         return f"of the last message only {len(self.rest)} bytes are there" if self.rest else None
 
 
-def broken_off(source: Source, pieces: Pieces, ts: int, why: str) -> Batch:
-    """The end of such a file: a gap, and a bad row where part of a message is there."""
-    gap = empty(1)
-    gap["ts"], gap["stream"], gap["instrument"], gap["kind"] = ts, source.stream, NOBODY, Kind.GAP
-    gap["id"], gap["row"] = pieces.offset, pieces.offset
-    gap["flags"] = Flag.LAST | Flag.SUSPECT | Flag.TRUNCATED
+def broken_off(source: Source, pieces: Pieces, why: str) -> Batch:
+    """The end of such a file: a bad row where part of a message is there."""
     bad = [source.bad(pieces.offset, "", "", Why.TRUNCATED, why, binary=True)] if pieces.rest else []
-    return Batch(gap, len(bad), bad, binary=True)
+    return Batch(empty(0), len(bad), bad, binary=True)

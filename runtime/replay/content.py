@@ -24,9 +24,16 @@ class Content:
 
     path: Path
     broken: str | None = None
+    unpacked: int = 0
+    """Bytes that were given so far."""
 
     def blocks(self, size: int = BLOCK) -> Iterator[bytes]:
         """Blocks of at most about `size` bytes, none empty. Raises BadSource."""
+        for block in self._blocks(size):
+            self.unpacked += len(block)
+            yield block
+
+    def _blocks(self, size: int) -> Iterator[bytes]:
         try:
             with self.path.open("rb") as file:
                 first = file.read(4)
@@ -89,6 +96,8 @@ class Lines:
     first: int
     last: bool = False
     whole: bool = True
+    torn: bool = False
+    """The packing broke off inside the last line: what it holds may lack letters."""
 
 
 def line_blocks(content: Content, size: int = BLOCK) -> Iterator[Lines]:
@@ -106,4 +115,4 @@ def line_blocks(content: Content, size: int = BLOCK) -> Iterator[Lines]:
         yield Lines(text, offset, first)
         offset, first, parts = offset + len(text), first + text.count(b"\n"), [block[end:]]
     rest = b"".join(parts)
-    yield Lines(rest, offset, first, last=True, whole=not rest)
+    yield Lines(rest, offset, first, last=True, whole=not rest, torn=bool(rest) and content.broken is not None)

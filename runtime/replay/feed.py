@@ -62,6 +62,7 @@ class Feed:
         return found
 
     def _one(self, read: Read, source: Source, tally: Tally) -> Iterator[Events]:
-        for batch in ruled(read(Content(source.path), source), source, self.rules, tally):
+        content = Content(source.path)
+        for batch in ruled(read(content, source), content, source, self.rules, tally):
             self._bad += batch.bad
             yield batch.events

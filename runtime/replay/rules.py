@@ -7,7 +7,8 @@ import numpy.typing as npt
 from attrs import define, field, frozen
 
 from runtime.replay.bad_rows import BadData, Why
-from runtime.replay.batches import Batch, Source, refuse
+from runtime.replay.batches import NOBODY, Batch, Source, refuse
+from runtime.replay.content import Content
 from runtime.replay.events import EVENT, Events, Flag, Kind, empty
 
 REMEMBERED = 1 << 16
@@ -41,14 +42,15 @@ class Tally:
         return self.rows - self.bad - self.left_out
 
 
-def ruled(batches: Iterator[Batch], source: Source, rules: Rules, tally: Tally) -> Iterator[Batch]:
+def ruled(batches: Iterator[Batch], content: Content, source: Source, rules: Rules, tally: Tally) -> Iterator[Batch]:
     """Batches whose rows keep to the rules. Raises BadData for the first row that doesn't, unless they are to be skipped."""
-    order, trades = Order(rules.reorder), Trades()
+    order, trades, torn = Order(rules.reorder), Trades(), False
     for batch in batches:
         trades.check(batch, source)
         order.check(batch, source)
         _count(batch, rules, tally)
-        if batch.book and batch.bad:
+        torn = torn or any(bad.why is Why.TRUNCATED for bad in batch.bad)
+        if batch.book:
             tell_gaps(batch, source)
         order.sort(batch)
         past = batch.events.size > 0 and bool((batch.events["ts"] >= rules.end).all())
@@ -57,8 +59,18 @@ def ruled(batches: Iterator[Batch], source: Source, rules: Rules, tally: Tally) 
         if past:
             return
     rest = order.rest()
+    if torn or content.broken:
+        rest.events = np.concatenate((rest.events, _end(content, source, order)))
     tally.left_out += window(rest, rules)
     yield rest
+
+
+def _end(content: Content, source: Source, order: "Order") -> Events:
+    """The gap behind a file that breaks off."""
+    gap = empty(1)
+    gap["ts"], gap["stream"], gap["instrument"], gap["kind"] = max(order.latest, 0), source.stream, NOBODY, Kind.GAP
+    gap["id"], gap["row"], gap["flags"] = content.unpacked, content.unpacked, Flag.LAST | Flag.SUSPECT | Flag.TRUNCATED
+    return gap
 
 
 def _count(batch: Batch, rules: Rules, tally: Tally) -> None:
@@ -138,11 +150,14 @@ class Trades:
 
 def tell_gaps(batch: Batch, source: Source) -> None:
     """Where a row of a book is lost, the book isn't known any more: a gap stands in the row's place."""
-    places = np.searchsorted(batch.events["row"], [bad.row for bad in batch.bad])
-    gaps = empty(len(batch.bad))
+    lost = [bad.row for bad in batch.bad if bad.why not in (Why.DUPLICATE, Why.TRUNCATED)]
+    if not lost:
+        return
+    places = np.searchsorted(batch.events["row"], lost)
+    gaps = empty(len(lost))
     gaps["kind"], gaps["flags"] = Kind.GAP, Flag.LAST | Flag.SUSPECT | Flag.DAMAGED
     gaps["stream"], gaps["instrument"] = source.stream, batch.instrument
-    gaps["row"] = [bad.row for bad in batch.bad]
+    gaps["row"] = lost
     if batch.events.size:
         gaps["ts"] = batch.events["ts"][np.maximum(places - 1, 0)]
         batch.events = np.insert(batch.events, places, gaps)

@@ -7,10 +7,9 @@ import numpy as np
 
 from runtime.replay.bad_rows import BadSource
 from runtime.replay.batches import Batch, Source
-from runtime.replay.columns import Column, TextColumn
+from runtime.replay.columns import Column
 from runtime.replay.content import Content, Lines, line_blocks
-from runtime.replay.native import text as native
-from runtime.replay.readers.fields import misshapen
+from runtime.replay.readers.fields import fields, without_first_line
 from runtime.replay.tables import Clock, Layout, clock, layout, table
 
 _SEPARATORS = ",;\t|"
@@ -20,13 +19,10 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
     """Trades or quotes. Raises BadSource."""
     instrument, form = source.only, None
     for lines in line_blocks(content):
-        text, first = lines.text, lines.first
         if form is None:
-            head, _, text = text.partition(b"\n")
-            form, first = _Form.of(head, source), first + 1
-        yield from form.batches(lines, text, first, source, instrument, content)
-    if form is None:
-        raise BadSource(f"{source.path}: the file is empty")
+            head, lines = without_first_line(lines)
+            form = _Form.of(head, source)
+        yield form.batch(lines, source, instrument)
 
 
 class _Form:
@@ -48,17 +44,11 @@ class _Form:
         of = layout(names, source)
         return cls(separator, of, clock(of, source), len(names))
 
-    def batches(self, lines: Lines, text: bytes, first: int, source: Source, instrument: int, content: Content) -> Iterator[Batch]:
-        cut = native.cut(np.frombuffer(text, np.uint8), self.separator, self.slots, len(self.layout.fields))
-        rows = cut.lines + first
-        good = cut.right
-        starts, lengths = cut.starts, cut.lengths
-        if not good.all():
-            starts, lengths = starts[:, good], lengths[:, good]
-        columns: dict[str, Column] = {
-            field: TextColumn(cut.text, starts[slot], lengths[slot]) for slot, field in enumerate(self.layout.fields)
-        }
-        batch = table(columns, rows[good], self.layout, self.time, source, instrument)
-        batch.rows = rows.size
-        batch.bad += misshapen(cut, lines, source, first)
-        yield batch
+    def batch(self, lines: Lines, source: Source, instrument: int) -> Batch:
+        names = self.layout.fields
+        cut = fields(lines, source, self.separator, self.slots, len(names))
+        columns: dict[str, Column] = dict(zip(names, cut.columns, strict=True))
+        batch = table(columns, cut.rows, self.layout, self.time, source, instrument)
+        batch.rows += len(cut.misshapen)
+        batch.bad += cut.misshapen
+        return batch

@@ -36,6 +36,7 @@ LAYOUTS = {
 """Records by their type."""
 
 _TYPES = {"mbo": 0xA0, "mbp-1": 0x01, "tbbo": 0x01, "mbp-10": 0x0A, "trades": 0x00}
+_SHORTEST = np.dtype(_HEADER).itemsize
 _PLACES = 9
 _NO_PRICE, _NO_TIME = 2**63 - 1, 2**64 - 1
 _LAST, _SNAPSHOT, _MAYBE_BAD = 0x80, 0x20, 0x04
@@ -45,7 +46,7 @@ _ORDERS = {"A": Kind.ADD, "C": Kind.CANCEL, "M": Kind.REPLACE, "R": Kind.BOOK_CL
 
 def read(content: Content, source: Source) -> Iterator[Batch]:
     """Records about instruments of the program, by the time of receipt or, with `--map ts=ts_event`, of the event. Raises BadSource."""
-    pieces, metadata, latest = Pieces(content), None, 0
+    pieces = Pieces(content)
     reader: _Records | None = None
     for piece in pieces:
         if reader is None:
@@ -57,30 +58,24 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
         data = pieces.rest
         starts, done = _starts(data)
         if starts.size:
-            batch = reader.batch(data, starts, pieces.offset)
-            if batch.events.size:
-                latest = int(batch.events["ts"][-1])
-            yield batch
+            yield reader.batch(data, starts, pieces.offset)
         pieces.take(done)
-        if len(pieces.rest) >= 1 and pieces.rest[0] * 4 < LAYOUTS_HEADER:
-            yield broken_off(source, pieces, latest, f"a record of {pieces.rest[0] * 4} bytes")
+        if pieces.rest and pieces.rest[0] * 4 < _SHORTEST:
+            yield broken_off(source, pieces, f"a record of {pieces.rest[0] * 4} bytes")
             return
     if reader is None:
         raise BadSource(f"{source.path}: this is no DBN file")
     if pieces.broken:
-        yield broken_off(source, pieces, latest, pieces.broken)
-
-
-LAYOUTS_HEADER = np.dtype(_HEADER).itemsize
+        yield broken_off(source, pieces, pieces.broken)
 
 
 def _starts(data: bytes) -> tuple[I64, int]:
     """Where whole records start, and where the last of them ends."""
-    if len(data) < LAYOUTS_HEADER:
+    if len(data) < _SHORTEST:
         return np.empty(0, np.int64), 0
     letters = np.frombuffer(data, np.uint8)
     length = data[0] * 4
-    if length >= LAYOUTS_HEADER:
+    if length >= _SHORTEST:
         starts = np.arange(0, len(data) - length + 1, length)
         other = np.flatnonzero(letters[starts] != data[0])
         if not other.size:
@@ -89,7 +84,7 @@ def _starts(data: bytes) -> tuple[I64, int]:
     found, at = [], 0
     while at < len(data):
         length = data[at] * 4
-        if length < LAYOUTS_HEADER or at + length > len(data):
+        if length < _SHORTEST or at + length > len(data):
             break
         found.append(at)
         at += length
@@ -120,9 +115,8 @@ class _Records:
         ts = np.where(known, records[self.time], 0).astype(np.int64)
         instruments = self.metadata.instruments(records["instrument_id"], ts)
         wanted = instruments >= 0
-        batch = Batch(empty(0), starts.size, left_out=int(starts.size - wanted.sum()), binary=True, time=self.time, book=True)
-        if self.type == LAYOUT_TRADES:
-            batch.book = False
+        book = self.type != _TYPES["trades"]
+        batch = Batch(empty(0), starts.size, left_out=int(starts.size - wanted.sum()), binary=True, time=self.time, book=book)
         records, rows, ts, instruments, known = (some[wanted] for some in (records, rows, ts, instruments, known))
         form = self._orders if self.type == 0xA0 else self._prices
         for row in rows[~known].tolist():
@@ -211,17 +205,15 @@ class _Records:
             refuse(batch, none[kept], self.source, column, lambda place: "", Why.EMPTY)
 
 
-LAYOUT_TRADES = _TYPES["trades"]
-
-
-def _gathered(letters: npt.NDArray[np.uint8], starts: I64, layout: np.dtype) -> Events:  # type: ignore[type-arg]
+def _gathered(letters: npt.NDArray[np.uint8], starts: I64, layout: np.dtype[np.void]) -> Events:
     """The records at these places."""
     if starts.size == 0:
         return np.empty(0, layout)
     stride = int(starts[1] - starts[0]) if starts.size > 1 else layout.itemsize
     if (np.diff(starts) == stride).all():
         return np.ndarray(starts.shape, layout, letters.data, int(starts[0]), (stride,))
-    return letters[starts[:, None] + np.arange(layout.itemsize)].copy().view(layout)[:, 0]
+    found: Events = letters[starts[:, None] + np.arange(layout.itemsize)].copy().view(layout)[:, 0]
+    return found
 
 
 def _quotes(events: Events, trades: npt.NDArray[np.bool_], bid: I64, bid_lots: I64, ask: I64, ask_lots: I64) -> Events:

@@ -27,10 +27,10 @@ class Books:
             known = self._last.get(instrument)
             first[here[0]] = known is None
             for side, (prices, lots) in enumerate((bids, asks)):
-                for place, now in enumerate((prices, lots)):
-                    before[side][place][here[1:]] = now[here[:-1]]
+                for part, now in enumerate((prices, lots)):
+                    before[side][part][here[1:]] = now[here[:-1]]
                     if known is not None:
-                        before[side][place][here[0]] = known[side][place][0]
+                        before[side][part][here[0]] = known[side][part][0]
             last = here[-1:]
             self._last[instrument] = ((bids[0][last], bids[1][last]), (asks[0][last], asks[1][last]))
         went = [_went(old, new) for old, new in zip(before, (bids, asks), strict=True)]
@@ -58,4 +58,5 @@ def _went(old: Half, new: Half, same: bool = False) -> npt.NDArray[np.bool_]:
     matches = (old[0][:, :, None] == new[0][:, None, :]) & (new[1][:, None, :] > 0)
     if same:
         matches &= old[1][:, :, None] == new[1][:, None, :]
-    return (old[1] > 0) & ~matches.any(axis=2)
+    gone: npt.NDArray[np.bool_] = (old[1] > 0) & ~matches.any(axis=2)
+    return gone

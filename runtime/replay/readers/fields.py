@@ -1,22 +1,45 @@
-"""What formats of separated fields share: rows that haven't got theirs."""
+"""What formats of separated fields share: lines cut into fields, and the rows that haven't got theirs."""
 
 import numpy as np
+import numpy.typing as npt
+from attrs import evolve, frozen
 
 from runtime.replay.bad_rows import BadRow, Why
 from runtime.replay.batches import Source
+from runtime.replay.columns import TextColumn
 from runtime.replay.content import Lines
-from runtime.replay.native.text import Cut
+from runtime.replay.grids import I64
+from runtime.replay.native import text as native
 
 
-def misshapen(cut: Cut, lines: Lines, source: Source, first: int | None = None) -> list[BadRow]:
-    """Rows with too few or too many fields; the last row of a file that has no line end breaks off. `first`: the line that the cut starts
-    with, where it isn't that of `lines`."""
-    found = []
+@frozen
+class Fields:
+    """Lines cut into fields. `rows`: the numbers of those that have them all; `misshapen`: the others."""
+
+    columns: tuple[TextColumn, ...]
+    rows: I64
+    misshapen: list[BadRow]
+
+
+def fields(lines: Lines, source: Source, separator: str, slots: npt.NDArray[np.int32], wanted: int) -> Fields:
+    """`slots` gives each column its place among the `wanted` ones, or -1. The last row of a file breaks off where it has too few fields
+    and no line end, or where the packing ends inside of it."""
+    cut = native.cut(np.frombuffer(lines.text, np.uint8), separator, slots, wanted)
+    right = cut.right.copy()
+    if lines.torn and right.size:
+        right[-1] = False
     ends = np.append(cut.offsets[1:], cut.text.size)
-    for place in np.flatnonzero(~cut.right).tolist():
+    numbers, bad = cut.lines + lines.first, []
+    for place in np.flatnonzero(~right).tolist():
         text = cut.text[cut.offsets[place] : ends[place]].tobytes().decode("utf-8", "replace").rstrip("\r\n")
-        broken = lines.last and not lines.whole and place == cut.right.size - 1
+        broken = lines.last and not lines.whole and place == right.size - 1
         why, detail = (Why.TRUNCATED, f"the file ends at byte {lines.offset + len(lines.text)}") if broken else (Why.FIELDS, "")
-        row = int(cut.lines[place]) + (lines.first if first is None else first)
-        found.append(source.bad(row, "", text, why, detail))
-    return found
+        bad.append(source.bad(int(numbers[place]), "", text, why, detail))
+    columns = tuple(TextColumn(cut.text, cut.starts[slot][right], cut.lengths[slot][right]) for slot in range(wanted))
+    return Fields(columns, numbers[right], bad)
+
+
+def without_first_line(lines: Lines) -> tuple[bytes, Lines]:
+    """The first line, and those behind it."""
+    head, end, rest = lines.text.partition(b"\n")
+    return head, evolve(lines, text=rest, offset=lines.offset + len(head) + len(end), first=lines.first + 1)

@@ -22,7 +22,7 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
     midnight = midnight_of(source, NEW_YORK)
     locates = np.full(1 << 16, native.UNKNOWN, np.int32)
     symbols, grids = _wanted(source)
-    pieces, latest = Pieces(content), midnight
+    pieces = Pieces(content)
     for piece in pieces:
         data, done = np.frombuffer(piece, np.uint8), 0
         while True:
@@ -32,12 +32,10 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
             done += found.consumed
             batch = Batch(found.events, found.messages, left_out=found.left_out, binary=True, book=True)
             batch.bad = [_bad(source, *row) for row in found.bad.tolist()]
-            if found.events.size:
-                latest = int(found.events["ts"][-1])
             yield batch
         pieces.take(done)
     if pieces.broken:
-        yield broken_off(source, pieces, latest, pieces.broken)
+        yield broken_off(source, pieces, pieces.broken)
 
 
 def _bad(source: Source, offset: int, column: int, number: int) -> BadRow:

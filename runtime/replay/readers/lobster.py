@@ -7,13 +7,12 @@ import numpy as np
 
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Batch, Source
-from runtime.replay.columns import TextColumn, settled, whole
+from runtime.replay.columns import settled, whole
 from runtime.replay.content import Content, Lines, line_blocks
 from runtime.replay.days import NEW_YORK, midnight_of
 from runtime.replay.events import Flag, Kind, Side, empty
 from runtime.replay.grids import Step
-from runtime.replay.native import text as native
-from runtime.replay.readers.fields import misshapen
+from runtime.replay.readers.fields import fields
 
 _FIELDS = ("time", "type", "order id", "size", "price", "direction")
 _NEW, _CANCEL, _DELETE, _EXECUTE, _HIDDEN, _CROSS, _HALT = range(1, 8)
@@ -35,12 +34,8 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
 
 
 def _batch(lines: Lines, source: Source, instrument: int, midnight: int) -> Batch:
-    cut = native.cut(np.frombuffer(lines.text, np.uint8), ",", np.arange(len(_FIELDS), dtype=np.int32), len(_FIELDS))
-    numbers, right = cut.lines + lines.first, cut.right
-    rows = numbers[right]
-    columns = {
-        name: TextColumn(cut.text, cut.starts[place][right], cut.lengths[place][right]) for place, name in enumerate(_FIELDS)
-    }
+    cut = fields(lines, source, ",", np.arange(len(_FIELDS), dtype=np.int32), len(_FIELDS))
+    rows, columns = cut.rows, dict(zip(_FIELDS, cut.columns, strict=True))
     listing = source.listings[instrument]
     events = empty(rows.size)
     wrong: dict[int, tuple[str, Why]] = {}
@@ -80,10 +75,10 @@ def _batch(lines: Lines, source: Source, instrument: int, midnight: int) -> Batc
         events["level"][halts & (found["price"] == price)] = letter
     mark("price", np.flatnonzero(halts & (events["level"] == 0)).tolist(), Why.UNREADABLE)
 
-    batch = Batch(events, numbers.size, time="time", book=True, instrument=instrument)
+    batch = Batch(events, rows.size + len(cut.misshapen), time="time", book=True, instrument=instrument)
     for place in sorted(wrong):
         name, why = wrong[place]
         batch.bad.append(source.bad(int(rows[place]), name, columns[name].text(place), why))
     batch.events = np.delete(events, sorted(wrong))
-    batch.bad += misshapen(cut, lines, source)
+    batch.bad += cut.misshapen
     return batch
