@@ -21,19 +21,15 @@ import numpy as np
 from bench.native_functions import BOOK, ORDER, ORDERS, POSITION, RISK, SIGNAL, hot_functions
 from compiler.backends.native.compile import compile_module
 from compiler.backends.native.faults import RECORD_BYTES
-from compiler.hir.layout import numpy_dtype
+from compiler.hir.layout import new_memory
 from compiler.hir.module import OptimizationLevel
 
 HERE = Path(__file__).parent
 MANY_ORDERS, MANY_BOOKS = 1 << 14, 1 << 10
 
 
-def zeros(type: Any, count: int = 1) -> Any:
-    return np.zeros(count, numpy_dtype(type))
-
-
 def orders(rng: np.random.Generator) -> Any:
-    made, n = zeros(ORDER, MANY_ORDERS), MANY_ORDERS
+    made, n = new_memory(ORDER, MANY_ORDERS), MANY_ORDERS
     made["price"] = 1_000_000 + rng.integers(-120, 121, n)
     made["qty"] = rng.integers(1, 1060, n)
     made["side"] = rng.choice([-1, 1], n)
@@ -43,7 +39,7 @@ def orders(rng: np.random.Generator) -> Any:
 
 
 def books(rng: np.random.Generator) -> Any:
-    made, n = zeros(BOOK, MANY_BOOKS), MANY_BOOKS
+    made, n = new_memory(BOOK, MANY_BOOKS), MANY_BOOKS
     mid, half = 1_000_000 + np.cumsum(rng.integers(-3, 4, n)), rng.integers(1, 4, n)
     steps = np.arange(10)
     made["bid"], made["ask"] = (mid - half)[:, None] - steps, (mid + half)[:, None] + steps
@@ -53,25 +49,25 @@ def books(rng: np.random.Generator) -> Any:
 
 def state(name: str) -> list[Any]:
     """Fresh memory of a function, in the order of its parameters."""
-    risk = zeros(RISK)
+    risk = new_memory(RISK)
     for field, value in (("max_qty", 1000), ("max_notional", 990_000_000), ("collar", 110), ("reference", 1_000_000)):
         risk[field] = value
     risk["max_position"], risk["window"], risk["times"], risk["ids"] = 985, 40_000, -(10**12), -1
-    signal = zeros(SIGNAL)
+    signal = new_memory(SIGNAL)
     signal["fast"] = signal["slow"] = 1e6
     signal["a_fast"], signal["a_slow"], signal["threshold"] = 2 / 13, 2 / 27, 0.05
     match name:
         case "risk":
             return [risk]
         case "fill":
-            return [zeros(POSITION)]
+            return [new_memory(POSITION)]
         case "signal":
             return [signal]
         case _:
             risk["max_position"], risk["max_notional"] = 100_000, 10**12
-            queue = zeros(ORDERS)
+            queue = new_memory(ORDERS)
             queue["clip"] = 10
-            return [risk, zeros(POSITION), signal, queue]
+            return [risk, new_memory(POSITION), signal, queue]
 
 
 def library(folder: Path, *flags: str) -> ctypes.CDLL:

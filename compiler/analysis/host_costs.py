@@ -1,6 +1,6 @@
 """The longest way through a host function: machine instructions and cycles, guessed from its HIR before LLVM has improved it.
 
-An estimate to warn by, not a measurement: instructions are counted as a compiler of no great wit would make them, a cycle runs three of them,
+An estimate to warn by, not a measurement: instructions are counted as a compiler of no great wit would make them, three to a cycle,
 and what takes long (divisions, functions of floats) costs what tables of current x86-64 processors say. Memory is taken to be in the
 first cache."""
 
@@ -60,6 +60,24 @@ NOTHING = Cost(0, 0.0, {})
 def worst_case(module: HirModule, name: str) -> Cost | None:
     """The cost of the longest way; None where a loop has no bound or a function comes back to itself."""
     return _Costs(module).function(name)
+
+
+def stack_bytes(module: HirModule, name: str) -> int | None:
+    """Bytes of the locals alive at once on the deepest way down, without what LLVM adds for registers; None when a function comes back to
+    itself."""
+    known: dict[str, int | None] = {}
+
+    def deepest(name: str) -> int | None:
+        if name not in known:
+            known[name] = None  # as seen from inside itself
+            ops = [op for top in module.functions[name].body.body for op in top.walk()]
+            below = [deepest(op.function) if op.function in module.functions else 0 for op in ops if isinstance(op, Call)]
+            if None not in below:
+                own = sum(size_of(op.type.pointee) for op in ops if isinstance(op, Local) and isinstance(op.type, Pointer))
+                known[name] = own + max((size for size in below if size is not None), default=0)
+        return known[name]
+
+    return deepest(name)
 
 
 class _Costs:

@@ -98,3 +98,11 @@ def numpy_dtype(type_: HirType) -> np.dtype[Any]:
             )
         case _:
             raise AssertionError(f"{type_} doesn't live in memory")
+
+
+def new_memory(type_: HirType, count: int = 1) -> np.ndarray:
+    """`count` values of a type, all zero, at an address that is a multiple of 64."""
+    dtype = numpy_dtype(type_)
+    whole = np.zeros(count * dtype.itemsize + 64, np.uint8)
+    start = -whole.ctypes.data % 64
+    return whole[start : start + count * dtype.itemsize].view(dtype)

@@ -225,7 +225,7 @@ class Pointer(HirType):
         return f"ptr<{self.pointee}{'' if self.space is Space.GENERIC else ', ' + self.space.name.lower()}>"
 
 
-@frozen
+@frozen(cache_hash=True)
 class Struct(HirType):
     """Host code: fields side by side."""
 
@@ -236,7 +236,7 @@ class Struct(HirType):
         return f"struct<{self.name}; {', '.join(f'{n}: {t}' for n, t in self.fields)}>"
 
 
-@frozen
+@frozen(cache_hash=True)
 class Array(HirType):
     """Host code: `count` elements one behind the other."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.control import Break, Call, Condition, Continue, For, If, Return, While, Yield
+from compiler.hir.host import Element, Member
 from compiler.hir.instruction import Family, Instruction, Region, Scope, Value
 from compiler.hir.memory import GetSlot, GlobalRef, MakeSlot, SetSlot
 from compiler.hir.module import Form, HirFunction, HirModule
@@ -205,6 +206,12 @@ class _Verifier:
             yield op, f"calls @{op.function} with {_types(op.arguments)}, which takes {_types(target.parameters)}"
         if not same_types(list(op.types), list(target.results)):
             yield op, f"@{op.function} doesn't give {', '.join(map(str, op.types)) or 'nothing'}"
+        if "noalias" in target.attributes:
+            pointers = [v for v in op.arguments if isinstance(v.type, Pointer)]
+            for number, first in enumerate(pointers):
+                for second in pointers[number + 1 :]:
+                    if not apart(first, second, "noalias" in self.function.attributes):
+                        yield op, f"{first} and {second} may share memory, which @{op.function} rules out"
 
     # ---- types and forms ----
 
@@ -257,6 +264,28 @@ class _Verifier:
             yield op, "`yield` of values outside a loop or `if`"
         if isinstance(op, Return) and inside is not None and not host and form is not Form.NEST and form is not Form.THREAD:
             yield op, f"`return` inside a region, in form {form.value}"
+
+
+def apart(a: Value, b: Value, parameters_apart: bool) -> bool:
+    """Whether two pointers surely lead to different memory: by different origins, or into different fields of one. Any two elements of
+    an array may be the same."""
+    (origin, path), (other, way) = _path(a), _path(b)
+    if origin is not other:
+        return parameters_apart or not (origin.source is None and other.source is None)
+    return any(here != there for here, there in zip(path, way, strict=False))
+
+
+def _path(pointer: Value) -> tuple[Value, tuple[str, ...]]:
+    """Where a pointer comes from, a parameter or a `local`, and the steps from there; an element is an empty name."""
+    match pointer.source:
+        case Member(pointer=base, field_=field):
+            origin, path = _path(base)
+            return origin, (*path, field)
+        case Element(pointer=base):
+            origin, path = _path(base)
+            return origin, (*path, "")
+        case _:
+            return pointer, ()
 
 
 def _module_faults(module: HirModule) -> Iterator[str]:

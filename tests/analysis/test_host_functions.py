@@ -2,14 +2,14 @@
 
 import pytest
 
-from compiler.analysis.host_costs import worst_case
+from compiler.analysis.host_costs import stack_bytes, worst_case
 from compiler.analysis.host_effects import Finding, Kind, findings
 from compiler.analysis.ranges import MOST_TURNS, Ranges
 from compiler.hir.control import For
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function, parse_module
-from compiler.hir.types import Pointer
+from compiler.hir.types import Array, Pointer
 from compiler.native.book import ASKS, BIDS, Book
 from compiler.native.build import Program
 from compiler.native.table import Table
@@ -222,3 +222,20 @@ def test_more_turns_cost_more_and_calls_count() -> None:
     one = worst_case(p.module, "one")
     assert one is not None and one.instructions > 0
     assert costs[2] - costs[0] == 10 * (costs[1] - costs[0]) and costs[1] - costs[0] > one.instructions
+
+
+def test_locals_of_the_deepest_way_are_added_up() -> None:
+    p, cells = Program("p"), Array(I64, 10)
+    with p.function("leaf", {}) as b:
+        b.local(cells)
+    with p.function("middle", {}) as b:
+        b.local(I64)
+        b.call("leaf")
+        b.call("leaf")
+    with p.function("top", {}) as b:
+        b.call("middle")
+        b.local(F64)
+    p.declare("circle", {})
+    with p.define("circle") as b:
+        b.call("circle")
+    assert [stack_bytes(p.module, name) for name in ("leaf", "middle", "top", "circle")] == [80, 88, 96, None]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.hir.layout import numpy_dtype
+from compiler.hir.layout import new_memory
 from compiler.hir.types import Pointer, Struct, Tile
 from compiler.native.book import ADDED, ASKS, BEYOND, BIDS, CHANGED, REMOVED, UNKNOWN, Book
 from compiler.native.build import Program
@@ -18,14 +18,6 @@ from compiler.native.types import F64, I1, I8, I64, struct
 from tests.native.both import Both
 
 EXAMPLES = settings(max_examples=25, deadline=None)
-
-
-def memory(type_: Struct) -> np.ndarray:
-    """One zero struct, at an address that suits it."""
-    size = numpy_dtype(type_).itemsize
-    whole = np.zeros(size + 64, np.uint8)
-    start = -whole.ctypes.data % 64
-    return whole[start : start + size].view(numpy_dtype(type_))
 
 
 # ---- rings -------------------------------------------------------------------------------------------------------
@@ -44,7 +36,7 @@ def ring_of(capacity: int) -> Both:
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 16, 31])
 def test_a_ring_holds_the_newest(capacity: int) -> None:
-    run, held = ring_of(capacity), memory(Ring(F64, capacity).type)
+    run, held = ring_of(capacity), new_memory(Ring(F64, capacity).type)
     model: deque[float] = deque(maxlen=capacity)
     for number in range(3 * capacity + 2):
         for age in (-(2**63), -1, 0, len(model) - 1, len(model), capacity, 2**63 - 1):
@@ -95,7 +87,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["insert", "insert", "find", "remove"
 @given(steps=STEPS)
 def test_a_table_is_a_dictionary_that_can_be_full(key: str, capacity: int, steps: list[tuple[str, int, int]]) -> None:
     run, type_ = table_of(key, capacity)
-    held, model = memory(type_), {}
+    held, model = new_memory(type_), {}
     # far keys and near ones; multiples of 2**61 / 2**29 share their last bits
     keys = {
         "u64": [*range(4), *(n << 61 for n in range(8))],
@@ -123,7 +115,7 @@ def test_a_table_is_a_dictionary_that_can_be_full(key: str, capacity: int, steps
 
 def test_a_full_table_of_a_thousand() -> None:
     run, type_ = table_of("u64", 1000)
-    held = memory(type_)
+    held = new_memory(type_)
     chosen = np.random.default_rng(1).integers(0, 2**63, 1001).tolist()
     native = run.native[0]
     assert [native["insert"].run([held, own, 1]).results[1] for own in chosen] == [INSERTED] * 1000 + [FULL]
@@ -175,7 +167,7 @@ UPDATES = st.lists(st.tuples(st.sampled_from([BIDS, ASKS]), st.integers(-6, 6), 
 @EXAMPLES
 @given(updates=UPDATES)
 def test_a_book_keeps_the_best_levels_sorted(levels: int, updates: list[tuple[str, int, int]]) -> None:
-    run, held = book_of(levels), memory(Book(levels).type)
+    run, held = book_of(levels), new_memory(Book(levels).type)
     model: dict[str, dict[int, int]] = {BIDS: {}, ASKS: {}}
     signs = {BIDS: 1, ASKS: -1}
     for side, price, quantity in updates:
@@ -193,7 +185,7 @@ def test_a_book_keeps_the_best_levels_sorted(levels: int, updates: list[tuple[st
 
 
 def test_a_ladder_that_lost_levels_says_so() -> None:
-    run, held = book_of(2), memory(Book(2).type)
+    run, held = book_of(2), new_memory(Book(2).type)
     assert [run("update_bids", held, price, 1) for price in (10, 12)] == [(ADDED,)] * 2
     assert not held["bids"]["lost"][0]
     assert run("update_bids", held, 9, 1) == (BEYOND,)
@@ -203,7 +195,7 @@ def test_a_ladder_that_lost_levels_says_so() -> None:
 
 
 def test_a_depth_that_does_not_fit_stops() -> None:
-    run, held = book_of(2), memory(Book(2).type)
+    run, held = book_of(2), new_memory(Book(2).type)
     for price in (1, 2):
         run("update_asks", held, price, 2**62 + 1)
     assert run("depth_asks", held, 2)[:3] == ("0806", "book2.asks.depth", 0)
@@ -212,7 +204,7 @@ def test_a_depth_that_does_not_fit_stops() -> None:
 
 def test_keys_may_be_any_number() -> None:
     run, type_ = table_of("u64", 7)
-    held = memory(type_)
+    held = new_memory(type_)
     assert run("insert", held, 2**64 - 1, 5)[1] == INSERTED
     assert run("find", held, 2**64 - 1) == (True, 5, 5)
     assert run("find", held, 0) == (False, 0, 0)

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.hir.layout import numpy_dtype, size_of
+from compiler.diagnostics import ZyntaxError
+from compiler.hir.layout import new_memory, numpy_dtype, size_of
 from compiler.hir.module import OptimizationLevel
 from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer, Tile
+from compiler.hir.verify import verify
 from compiler.native.build import Program
 from compiler.native.types import F32, F64, I1, I8, I16, I32, I64, I128, U8, U64, enum, optional, struct
 from compiler.native.values import match, none, otherwise, read_optional, some, write_optional
@@ -22,12 +24,6 @@ from tests.native.both import Both
 
 LEVELS = (OptimizationLevel.O0, OptimizationLevel.O1, OptimizationLevel.O3, OptimizationLevel.OLATENCY)
 INTS64 = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1), st.sampled_from([-(2**63), 2**63 - 1, 2**32, -(2**31)]))
-
-
-def memory(type_) -> np.ndarray:
-    whole = np.zeros(size_of(type_) + 64, np.uint8)
-    start = -whole.ctypes.data % 64
-    return whole[start : start + size_of(type_)].view(numpy_dtype(type_))
 
 
 def write_all(program: Program) -> None:
@@ -148,7 +144,7 @@ def test_each_type_goes_to_memory_and_back() -> None:
         b.put(p, "single", b.mul(b.get(p, "single"), 0.5))
         b.give(b.get(row, "flag"), b.get(row, "small"), b.get(p, "single"), b.get(p, "double"), b.get(p, "last"))
     run = Both(program.module, LEVELS)
-    held = memory(OUTER)
+    held = new_memory(OUTER)
     held["a"], held["single"], held["double"], held["last"] = -5, 3.25, math.pi, 200
     held["rows"]["flag"], held["rows"]["small"] = [1, 0, 1], [7, -8, -128]
     held["rows"]["half"] = [1.5, -0.0, np.inf]
@@ -190,7 +186,7 @@ def test_optionals_in_memory_and_as_values() -> None:
         write_optional(b, b.parameters[0], "last", value=none(b, "f64"))
     with program.function("last", {"s": Pointer(state)}, [F64]) as b:
         b.give(otherwise(b, read_optional(b, b.parameters[0], "last"), -1.0))
-    run, held = Both(program.module, LEVELS), memory(state)
+    run, held = Both(program.module, LEVELS), new_memory(state)
     assert run("last", held) == (-1.0,)
     value = None
     for x in (3.0, 5.0, -1.5, 1e300):
@@ -214,7 +210,7 @@ def test_enums_with_fields_are_matched() -> None:
         }
         match(b, b.get(e, "tag"), cases, rest=lambda: b.set(found, -2))
         b.give(b.now(found))
-    run, held = Both(program.module, LEVELS), memory(event)
+    run, held = Both(program.module, LEVELS), new_memory(event)
     held["trade.price"], held["trade.qty"], held["quote.bid"], held["quote.ask"] = 7, 6, 10, 13
     found = []
     for tag in range(4):
@@ -234,7 +230,7 @@ def test_sums_of_128_bits_are_kept_in_memory() -> None:
         b.put(s, "notional", b.add(b.get(s, "notional"), product))
         b.put(s, "quantity", b.add(b.get(s, "quantity"), qty))
         b.give(b.div(b.cast(b.get(s, "notional"), "f64"), b.cast(b.get(s, "quantity"), "f64")))
-    run, held = Both(program.module, LEVELS), memory(sums)
+    run, held = Both(program.module, LEVELS), new_memory(sums)
     exact, total = 0, 0
     for price, qty in ((2**62, 2**60), (2**61 + 12345, 2**60), (3, 2**61), (-(2**62), 7)):
         exact, total = exact + price * qty, total + qty
@@ -284,3 +280,31 @@ def test_structs_lie_as_in_c() -> None:
         assert fields is not None and size_of(ours) == ctypes.sizeof(theirs)
         assert {name: fields[name][1] for name, _ in ours.fields} == {name: getattr(theirs, name).offset for name, _ in ours.fields}
     assert size_of(INNER) == 32 and size_of(OUTER) == 144, "128 bits lie at multiples of 16 bytes"
+
+
+def test_pointers_that_may_share_memory_are_refused() -> None:
+    inner = struct("inner", x=I64)
+    outer = struct("outer", a=inner, b=inner, many=Array(inner, 4))
+    program = Program("alias")
+    with program.function("swap", {"p": Pointer(inner), "q": Pointer(inner)}) as b:
+        p, q = b.parameters
+        held = b.get(p, "x")
+        b.put(p, "x", b.get(q, "x"))
+        b.put(q, "x", held)
+    with program.function("fields", {"o": Pointer(outer)}) as b:
+        (o,) = b.parameters
+        b.call("swap", b.at(o, "a"), b.at(o, "b"))
+        b.call("swap", b.at(o, "a"), b.at(o, "many", 2))
+        b.call("swap", b.local(inner), b.local(inner))
+    run, held = Both(program.module, LEVELS), new_memory(outer)
+    held["a"]["x"], held["b"]["x"], held["many"]["x"] = 1, 2, [3, 4, 5, 6]
+    assert run("fields", held) == ()
+    assert (held["a"]["x"], held["b"]["x"], held["many"]["x"][0, 2]) == (5, 1, 2)
+
+    with program.function("elements", {"o": Pointer(outer)}) as b:
+        b.call("swap", b.at(b.parameters[0], "many", 1), b.at(b.parameters[0], "many", 2))
+    with program.function("loose", {"p": Pointer(inner), "q": Pointer(inner)}, attributes=()) as b:
+        b.call("swap", *b.parameters)
+    with pytest.raises(ZyntaxError) as error:
+        verify(program.module)
+    assert [d.message.split(" may ")[1] for d in error.value.diagnostics] == ["share memory, which @swap rules out"] * 2

@@ -2,13 +2,12 @@
 
 import random
 
-import numpy as np
 import pytest
 
 from compiler.hir.core import dtype_of
 from compiler.hir.host import CHECKED, ROUNDINGS, SATURATING
 from compiler.hir.instruction import Value
-from compiler.hir.layout import numpy_dtype
+from compiler.hir.layout import new_memory
 from compiler.hir.module import OptimizationLevel
 from compiler.hir.numbers import limits
 from compiler.hir.parse import parse_module
@@ -162,7 +161,7 @@ def test_native_code_does_what_the_interpreter_does(seed: int) -> None:
     module = parse_module(print_module(program.module))
     run, chooser = Both(module, LEVELS), random.Random(seed)
     for _ in range(12):
-        state = np.zeros(1, numpy_dtype(STATE))
+        state = new_memory(STATE)
         state["cells"] = [chooser.choice([0, 1, -1, 5, 2**63 - 1, -(2**63), 1000]) for _ in range(5)]
         state["rows"]["x"] = [chooser.choice([0.0, 2.5, -1e30, 7.0]) for _ in range(3)]
         state["rows"]["small"] = chooser.choice([0, 20000, 32767])
@@ -176,6 +175,6 @@ def test_enough_of_them_run_to_their_end() -> None:
     for seed in range(6):
         run = Both(random_program(seed).module)
         for a in (0, 1, 2, 3, 100):
-            found = run("f1", np.zeros(1, numpy_dtype(STATE)), a, 1, 1.0)
+            found = run("f1", new_memory(STATE), a, 1, 1.0)
             ended, failed = ended + (len(found) == 3), failed + (len(found) == 4)
     assert ended >= 5 and failed >= 5
