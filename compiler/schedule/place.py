@@ -12,6 +12,7 @@ This is section "place" of the HIR's design; the recursion over axes replaces it
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
+from typing import Any
 
 from attrs import Factory, define
 
@@ -271,7 +272,7 @@ class Placing:
                     inner.masks[plan.axis] = extent
             self.produce(group, inner, {})
 
-    def marks(self, plan: AxisPlan) -> dict[str, object]:
+    def marks(self, plan: AxisPlan) -> dict[str, Any]:
         """What is noted at the loop of an axis."""
         return {}
 

@@ -96,6 +96,8 @@ class Table:
     """Threads of a block along x, y, z."""
     tensor_cores: bool = False
     """Whether sums of products go to the tensor cores."""
+    resident: int | None = None
+    """Blocks that a multiprocessor of a GPU shall have at a time: registers are kept to that."""
 
     def __getitem__(self, axis: str) -> AxisPlan:
         return next(plan for plan in self.plans if plan.axis == axis)

@@ -12,14 +12,27 @@ from compiler.backends.llvm.frame import Memory
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I64, PTR, LlvmType, memory_type, pointer
 from compiler.backends.llvm.writer import ModuleWriter, constant
-from compiler.backends.nvptx import access, approximate, atomics, copies, faults, fragments, hopper, shared, threads, warpgroups, warps
+from compiler.backends.nvptx import (
+    access,
+    approximate,
+    atomics,
+    copies,
+    division,
+    faults,
+    fragments,
+    hopper,
+    shared,
+    threads,
+    warpgroups,
+    warps,
+)
 from compiler.backends.nvptx.debug import Debug
 from compiler.backends.nvptx.frame import Frame, Kernel, TensorMap
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.control import For
-from compiler.hir.core import Const, Unary
+from compiler.hir.core import Binary, Const, Unary
 from compiler.hir.gpu import (
     Atomic,
     ClusterSync,
@@ -121,6 +134,8 @@ def emit(frame: Frame, op: Instruction) -> None:
             fragments.fill(frame, op)
         case Unary() if "afn" in op.flags and approximate.has(op):
             approximate.unary(frame, op)
+        case Binary() if division.shares_divisor(frame, op):
+            division.divide(frame, op)
         case _:
             emitter = EMITTERS.get(type(op))
             if emitter is not None:

@@ -9,6 +9,9 @@ the thread's digit is a scalar of the function, the registers stay an axis of th
 Each loop of place "block" at the top becomes a launch."""
 
 from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+from attrs import evolve
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
@@ -18,7 +21,7 @@ from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.gpu import GridIndex, SharedAlloc
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
-from compiler.hir.module import HirFunction
+from compiler.hir.module import HirFunction, LaunchBounds
 from compiler.hir.types import Mem, Space, Tile, is_float
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.rescaling import rescaling_of
@@ -122,7 +125,7 @@ class Distributing(Placing):
             end.masks.update({axis: self.field.axes[axis] for axis in axes})
             self.produce(group, end, {})
 
-    def marks(self, plan: AxisPlan) -> dict[str, object]:
+    def marks(self, plan: AxisPlan) -> dict[str, Any]:
         """Wide accesses of several registers are enough in flight: unrolling would only cost blocks their registers."""
         return {"unroll": 1} if plan.registers > 1 and any(one.lanes > 1 for one in self.table.plans) else {}
 
@@ -401,7 +404,11 @@ def _launch(around: Around, group: Group, number: int) -> Launch:
         start.values[loop.variable] = b.index(Affine.of(start.number.name), loop.variable.name)
         start.copy.all(loop.body.body, b)
     start.give(group, b)
-    return start.finish((Affine((), 1) if loop is None else loop.high,), 1)
+    launch = start.finish((Affine((), 1) if loop is None else loop.high,), 1)
+    info, resident = launch.function.kernel_info, loop.mark("resident") if loop is not None else None
+    if info is not None and isinstance(resident, int):
+        launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(threads, resident))
+    return launch
 
 
 class _Blocks:
@@ -409,7 +416,9 @@ class _Blocks:
 
     def __init__(self, placing: Distributing, count: Value, region: Region, axes: Iterable[str]) -> None:
         self.placing, self.region, self.axes = placing, region, axes
-        self.context = region.builder.loop("block", 0, count.name, place="block", threads=placing.table.threads)
+        table = placing.table
+        marks: dict[str, Any] = {} if table.resident is None else {"resident": table.resident}
+        self.context = region.builder.loop("block", 0, count.name, place="block", threads=table.threads, **marks)
 
     def __enter__(self) -> tuple[Region, Value]:
         body, loop = self.context.__enter__()

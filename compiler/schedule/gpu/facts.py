@@ -43,6 +43,11 @@ class Facts:
         """The number of the architecture: 90 of sm_90a."""
         return int(self.architecture.removeprefix("sm_").rstrip("a") or OLDEST)
 
+    @property
+    def number(self) -> int:
+        """Of the architecture: 90 for "sm_90a"; 0 where it isn't known."""
+        return int("".join(filter(str.isdigit, self.architecture)) or 0)
+
     def about(self, form: Affine) -> int:
         """About how large an extent is; one that nothing is known of counts as large."""
         known = dict(self.magnitudes)

@@ -26,8 +26,14 @@ THREAD_BYTES = 4 * 255
 REGISTER_BYTES = 4 * 65536
 """Registers of a multiprocessor."""
 
-OTHER_BYTES = 4 * 24
+OTHER_BYTES = 4 * 40
 """What a thread needs beside the row."""
+
+NARROW_FLOATS = 80
+"""The first architecture that rounds to them by itself."""
+
+ROUNDING_BYTES = 4 * 16
+"""What a thread needs besides where it rounds by integer arithmetic."""
 
 
 def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Facts) -> Table | None:
@@ -39,7 +45,8 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     values = KEPT_BYTES // width
     values = max(lanes, values if length <= values * THREADS else 2 * values)
     threads = power_of_two(max(min(WARP, -(-length // lanes)), -(-length // values)))
-    needed = max(1, len(read)) * values * width + OTHER_BYTES
+    rounding = facts.number < NARROW_FLOATS and any(dtype_of(op.result) in ("f16", "bf16") for op in read)
+    needed = max(1, len(read)) * values * width + OTHER_BYTES + (ROUNDING_BYTES if rounding else 0)
     if threads > (MOST_THREADS if is_chain(field, along) else THREADS) or needed > THREAD_BYTES or threads * needed > REGISTER_BYTES:
         return None
     registers = max(1, -(-length // (threads * lanes)))
@@ -47,7 +54,8 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     plans = [AxisPlan(axis, "block") for axis in common[:-1]]
     plans.append(AxisPlan(common[-1], "block", threads=beside, dim=1))
     plans.append(AxisPlan(along, "once", registers, lanes, threads=threads))
-    return Table(plans, [f"rows along {along} stay in registers of {threads} threads: they are read once"], (threads, beside))
+    reason = f"rows along {along} stay in registers of {threads} threads: they are read once"
+    return Table(plans, [reason], (threads, beside), resident=max(1, REGISTER_BYTES // (threads * beside * needed)))
 
 
 def _read(field: HirFunction, common: tuple[str, ...], along: str) -> list[Load]:

@@ -125,7 +125,7 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     inside = [axis for axis in field.axes if axis not in facts.common]
     free = [axis for axis in inside if axis not in facts.ordered]
     along = next((axis for axis in reversed(free) if axis in facts.contiguous), None)
-    kept = row_table(field, facts.common, along, launch) if inside == [along] else None
+    kept = row_table(field, facts.common, along, launch) if along is not None and inside == [along] else None
     if kept is not None:
         return kept
     if along is not None:

@@ -77,7 +77,7 @@ def lines_of(text: str, pattern: str) -> set[int]:
         (PRODUCT, r"\bfma\.rn\.f32", {6}),
         (PRODUCT, r"\bld\.global", {6}),
         (PRODUCT, r"\bst\.global", {7}),
-        (CHAIN, r"\babs\.f32", {6}),
+        (CHAIN, r"\babs\.f32", {6, 8}),
         (CHAIN, r"\bmax\.(NaN\.)?f32", {6}),
         (CHAIN, r"\bsqrt\.rn\.f32", {8}),
         (CHAIN, r"\bdiv\.rn\.f32", {8}),

@@ -1,0 +1,84 @@
+"""Many numbers divided by one: by its reciprocal and two corrections, rounded as a division is, without the branch that ptxas puts
+around each `div.rn`.
+
+With r the rounded reciprocal of s, q = x*r is off by less than two units in the last place, one correction q + (x - q*s)*r by less than
+one, and a second one is the rounded quotient (Markstein, Computation of elementary functions on the IBM RISC System/6000, 1990). No step
+may overflow or lose bits to subnormals: where numbers are not in the middle of the range, four at a time are divided the long way.
+Remainders are taken with the other sign, which keeps the sign of zeros."""
+
+from math import frexp
+
+from compiler.backends.llvm.arithmetic import rounded
+from compiler.backends.llvm.bundle import Bundle
+from compiler.backends.llvm.maths import Maths
+from compiler.backends.llvm.types import F32
+from compiler.backends.llvm.writer import FunctionWriter, Value
+from compiler.backends.nvptx.frame import Frame
+from compiler.hir.core import Binary, Const
+from compiler.hir.types import is_float
+
+NUMERATORS = 2.0**-100, 2.0**100
+DIVISORS = 2.0**-24, 2.0**24
+TOGETHER = 4
+
+
+def shares_divisor(frame: Frame, op: Binary) -> bool:
+    """Whether many floats are divided by one that isn't a power of two."""
+    left, right = frame.values[op.left.name], frame.values[op.right.name]
+    if op.operator != "div" or not is_float(left.dtype) or left.dtype == "f64":
+        return False
+    if isinstance(op.right.source, Const) and abs(frexp(float(op.right.source.value))[0]) in (0.0, 0.5):
+        return False
+    return not right.axes and not right.lanes and len(left.items) * max(1, left.lanes) >= TOGETHER
+
+
+def divide(frame: Frame, op: Binary) -> None:
+    w, left = frame.w, frame.values[op.left.name]
+    divisor = frame.values[op.right.name].scalar
+    one = Maths(w, F32)
+    reciprocal = one.div(one.number(1.0), divisor)
+    usual = one.both(one.is_("oge", divisor, DIVISORS[0]), one.is_("ole", divisor, DIVISORS[1]))
+    made: list[Value] = []
+    together = max(1, TOGETHER // max(1, left.lanes))
+    for start in range(0, len(left.items), together):
+        made += _quotients(frame, left.items[start : start + together], divisor, reciprocal, usual)
+    frame.define(op, Bundle(left.dtype, left.axes, left.simd, left.lanes, tuple(rounded(w, item, left.dtype) for item in made)))
+
+
+def _quotients(frame: Frame, numbers: tuple[Value, ...], divisor: Value, reciprocal: Value, usual: Value) -> list[Value]:
+    w = frame.w
+    found, fine = [], usual
+    for x in numbers:
+        m = Maths(w, x.type)
+        s, r, size = w.splat(divisor, x.type.lanes), w.splat(reciprocal, x.type.lanes), m.abs(x)
+        inside = m.both(m.either(m.is_("oge", size, NUMERATORS[0]), m.is_("oeq", x, 0.0)), m.is_("ole", size, NUMERATORS[1]))
+        for one in [w.extract(inside, lane) for lane in range(x.type.lanes)] or [inside]:
+            fine = m.both(fine, one)
+        q = m.mul(x, r)
+        for _ in range(2):
+            q = m.fma(m.neg(m.fma(q, s, m.neg(x))), r, q)
+        found.append(q)
+    slow, after = w.label("divide"), w.label("after")
+    quick = w.label("quotient")
+    w.branch(quick)
+    w.start(quick)
+    w.branch_if(fine, after, slow)
+    w.start(slow)
+    exact = [_exact(w, x, divisor) for x in numbers]
+    w.branch(after)
+    w.start(after)
+    return [w.phi(q.type, [(q, quick), (e, slow)]) for q, e in zip(found, exact, strict=True)]
+
+
+def _exact(w: FunctionWriter, x: Value, divisor: Value) -> Value:
+    """The division itself; as assembly, or LLVM would take it out of its branch."""
+
+    def one(number: Value) -> Value:
+        return w.assembly("div.rn.f32 $0, $1, $2;", [F32], "f,f", [number, divisor])[0]
+
+    if not x.type.lanes:
+        return one(x)
+    made = x
+    for lane in range(x.type.lanes):
+        made = w.insert(made, one(w.extract(x, lane)), lane)
+    return made
