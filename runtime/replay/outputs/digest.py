@@ -1,5 +1,5 @@
-"""One hash of all that a run decides: the same for the same program, data and seed, on any machine and with any version of what writes files.
-Times that were measured, names of files and facts about the machine don't count."""
+"""One hash of all that a run decides: the same for the same program, data and seed, on any machine and with any version of what writes
+files. Times that were measured, names of files and facts about the machine don't count."""
 
 import hashlib
 from collections.abc import Iterable

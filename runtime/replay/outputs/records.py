@@ -146,10 +146,10 @@ class Run:
     `target_ns`: what the critical path promised. `remark`: stands first in the report."""
 
     program: str
-    instruments: Sequence[Traded] = field(converter=tuple)
-    data: Sequence[str] = field(default=(), converter=tuple)
+    instruments: Sequence[Traded]
+    data: Sequence[str] = ()
     settings: dict[str, Any] = field(factory=dict)
-    handlers: Sequence[str] = field(default=(), converter=tuple)
+    handlers: Sequence[str] = ()
     target_ns: float | None = None
     remark: str = ""
 

@@ -1,0 +1,199 @@
+"""The charts of a report, as data: what the page and the pictures both draw."""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from enum import Enum
+from functools import partial
+
+import numpy as np
+from attrs import frozen
+
+from runtime.replay.outputs.gathered import PERCENTILES, Gathered, Position, is_buy
+from runtime.replay.outputs.statistics import Counts
+from runtime.replay.outputs.summary import iso
+from runtime.replay.outputs.tables import Tables
+
+SHOWN = 8
+"""Instruments that get charts of their own."""
+
+
+class Tone(Enum):
+    """A colour by what it means; page and pictures each have theirs."""
+
+    MAIN = "main"
+    LOSS = "loss"
+    BUY = "buy"
+    SELL = "sell"
+    QUIET = "quiet"
+
+
+class Form(Enum):
+    LINE = "line"
+    STEPS = "steps"
+    AREA = "area"
+
+
+@frozen
+class Line:
+    """A value over time. `form` STEPS: it holds until the next point; AREA: filled down to zero, too."""
+
+    name: str
+    points: Sequence[tuple[int, Decimal]]
+    form: Form = Form.LINE
+    tone: Tone = Tone.MAIN
+
+
+@frozen
+class Marks:
+    """Single moments: time, value, what there is to say. They point up, or down."""
+
+    name: str
+    points: Sequence[tuple[int, Decimal, str]]
+    up: bool = True
+    tone: Tone = Tone.BUY
+
+
+@frozen
+class Bar:
+    """`low` and `high` are the ends of a bin; a bar with a name of its own has none."""
+
+    name: str
+    count: int
+    low: float = 0.0
+    high: float = 0.0
+
+
+@frozen
+class Rule:
+    """A line across a chart of bins."""
+
+    at: float
+    name: str
+    tone: Tone = Tone.QUIET
+
+
+@frozen
+class OverTime:
+    """`unit` is what the values are in."""
+
+    key: str
+    title: str
+    unit: str
+    lines: Sequence[Line]
+    marks: Sequence[Marks] = ()
+    note: str = ""
+
+    @property
+    def empty(self) -> bool:
+        return not any(line.points for line in self.lines)
+
+
+@frozen
+class Named:
+    """A bar a name."""
+
+    key: str
+    title: str
+    unit: str
+    bars: Sequence[Bar]
+    note: str = ""
+
+    @property
+    def empty(self) -> bool:
+        return not self.bars
+
+
+@frozen
+class Bins:
+    """Counts of values, over a logarithmic axis."""
+
+    key: str
+    title: str
+    unit: str
+    bars: Sequence[Bar]
+    rules: Sequence[Rule]
+    note: str = ""
+
+    @property
+    def empty(self) -> bool:
+        return not self.bars
+
+
+Chart = OverTime | Named | Bins
+
+
+def charts(gathered: Gathered) -> list[Chart]:
+    """All charts of a run, in the order that one reads them."""
+    tables, run = Tables(gathered.run), gathered.run
+    found: list[Chart] = []
+    for name, currency in gathered.currencies.items():
+        member = next(number for number, one in enumerate(run.instruments) if one.currency == name)
+        ending = f" in {name}" if len(gathered.currencies) > 1 else ""
+        suffix = f"-{name}" if len(gathered.currencies) > 1 else ""
+        equity = _exact(currency.line.points(), partial(tables.money.value, instrument=member))
+        falls = _exact(currency.falls.points(), partial(tables.money.value, instrument=member))
+        found.append(OverTime(f"equity{suffix}", f"Equity{ending}", name, [Line("equity", equity)]))
+        found.append(OverTime(f"drawdown{suffix}", f"Drawdown{ending}", name, [Line("drawdown", falls, Form.AREA, Tone.LOSS)]))
+    busiest = sorted(range(len(run.instruments)), key=lambda number: (-gathered.positions[number].fill_count, number))[:SHOWN]
+    for number in sorted(busiest):
+        found += _instrument(gathered.positions[number], tables, number, several=len(run.instruments) > 1)
+    found.append(_rejects(gathered))
+    found.append(_latency(gathered.latency, run.target_ns))
+    return found
+
+
+def _instrument(one: Position, tables: Tables, number: int, several: bool) -> list[Chart]:
+    name = tables.names[number]
+    ending, suffix = (f" of {name}", f"-{name}") if several else ("", "")
+    held = _exact(one.positions.points(), partial(tables.qty.value, instrument=number))
+    marks = _exact(one.marks.points(), partial(tables.mark.value, instrument=number))
+    note = f"One fill in {one.fills.every} is shown." if one.fills.every > 1 else ""
+    fills = [
+        Marks("bought", _moments(one, tables, number, buy=True)),
+        Marks("sold", _moments(one, tables, number, buy=False), up=False, tone=Tone.SELL),
+    ]
+    return [
+        OverTime(f"position{suffix}", f"Position{ending}", "units", [Line("position", held, Form.STEPS)]),
+        OverTime(f"price{suffix}", f"Price and fills{ending}", "price", [Line("mark", marks, tone=Tone.QUIET)], fills, note),
+    ]
+
+
+def _moments(one: Position, tables: Tables, number: int, *, buy: bool) -> list[tuple[int, Decimal, str]]:
+    found = []
+    for fill in one.fills.kept:
+        if is_buy(fill) is buy:
+            price, qty = tables.price.value(int(fill["price"]), number), tables.qty.value(int(fill["qty"]), number)
+            found.append((int(fill["ts"]), price, f"{'bought' if buy else 'sold'} {qty:f} at {price:f}"))
+    return found
+
+
+def _exact(points: Sequence[tuple[int, int]], value: Callable[[int], Decimal]) -> list[tuple[int, Decimal]]:
+    return [(ts, value(units)) for ts, units in points]
+
+
+def _rejects(gathered: Gathered) -> Named:
+    bars = [Bar(name, count) for name, count in gathered.rejects_by_rule().items()]
+    bars.sort(key=lambda bar: (-bar.count, bar.name))
+    note = "An order that breaks several rules counts for each." if gathered.refused else ""
+    return Named("rejects", "Rejects by rule", "orders", bars, note)
+
+
+def _latency(counts: Counts, target: float | None) -> Bins:
+    """Bins of a twentieth of a decade, empty ones among them."""
+    rules = [Rule(found, name) for name, share in PERCENTILES.items() if name != "max" and (found := counts.percentile(share)) is not None]
+    if target is not None:
+        rules.append(Rule(target, "target", Tone.LOSS))
+    if not counts.total:
+        return Bins("latency", "Latency of handlers", "ns", [], rules)
+    values = np.maximum(counts.values, 0.1)
+    places = np.floor(np.log10(values) * 20).astype(np.int64)
+    bars = []
+    for place in range(int(places.min()), int(places.max()) + 1):
+        low, high = 10 ** (place / 20), 10 ** ((place + 1) / 20)
+        bars.append(Bar(f"{low:.3g} to {high:.3g} ns", int(counts.counts[places == place].sum()), low, high))
+    return Bins("latency", "Latency of handlers", "ns", bars, rules, f"{counts.total:,} samples.")
+
+
+def moment(ts: int) -> str:
+    """A time for people."""
+    return (iso(ts) or "").replace("T", " ").removesuffix("Z").rstrip("0").rstrip(".")

@@ -1,0 +1,122 @@
+"""The folder of a run's outputs, from its first event to its end, whatever end that is.
+
+From the beginning `summary.json` says that the run isn't complete, and only the last step of a good end replaces it. A run that is
+stopped, by a fault or by hand, leaves tables marked partial; one that is killed leaves the parts of its last checkpoint."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from runtime.replay.bad_rows import BadRow
+from runtime.replay.outputs.charts import charts
+from runtime.replay.outputs.digest import Digest
+from runtime.replay.outputs.files import TEMPORARY, OutputFault, write_text
+from runtime.replay.outputs.gathered import Gathered
+from runtime.replay.outputs.parts import TableFile
+from runtime.replay.outputs.pictures import write_picture
+from runtime.replay.outputs.records import LAYOUTS, Records, Run
+from runtime.replay.outputs.report import report
+from runtime.replay.outputs.summary import Summary, Totals, facts, summarise, to_json
+from runtime.replay.outputs.tables import NAMES, Tables
+
+SUMMARY, REPORT = "summary.json", "report.html"
+_OURS = tuple(f"{name}{ending}" for name in NAMES for ending in (".parquet", ".partial-*.parquet"))
+
+
+class Outputs:
+    """To be used with `with`: leaving it without `finish` marks what there is as partial. Every method raises OutputFault where something
+    can't be written; what was written before stays valid."""
+
+    def __init__(self, folder: Path, run: Run) -> None:
+        self.folder, self.run = folder, run
+        self.gathered, self._digest = Gathered(run), Digest()
+        tables = Tables(run)
+        self._files = {name: TableFile(folder, name, _records_maker(tables, name), len) for name in LAYOUTS}
+        self._files["bad_rows"] = TableFile(folder, "bad_rows", lambda chunks: tables.of_bad_rows(chain.from_iterable(chunks)), len)
+        self._ended = False
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._clear()
+        except OSError as error:
+            raise OutputFault(folder, error.strerror or str(error)) from error
+        self._mark("the run has not ended")
+
+    def add(self, table: str, records: Records) -> None:
+        """Records of one of the layouts, in the order of time."""
+        if records.dtype != LAYOUTS[table]:
+            raise ValueError(f"records of {table} have the layout {LAYOUTS[table]}, not {records.dtype}")
+        own = records.copy()
+        self._digest.add(table, own)
+        self.gathered.add(table, own)
+        self._files[table].add(own)
+
+    def add_bad_rows(self, rows: Iterable[BadRow]) -> None:
+        found = list(rows)
+        self._digest.add_bad_rows(found)
+        self._files["bad_rows"].add(found)
+
+    def checkpoint(self) -> None:
+        """What was added so far survives a kill."""
+        for file in self._files.values():
+            file.checkpoint()
+
+    def finish(self, totals: Totals) -> Summary:
+        """Writes the tables, the pictures, the report and, last of all, the summary, which it gives."""
+        summary = summarise(self.gathered, totals)
+        if totals.rows_bad != self._files["bad_rows"].rows:
+            raise ValueError(f"{totals.rows_bad} bad rows were counted, {self._files['bad_rows'].rows} were added")
+        summary = {"complete": True, "hash": self._digest.hex(facts(summary)), **summary}
+        for file in self._files.values():
+            file.finish(partial=False)
+        drawn = charts(self.gathered)
+        for chart in drawn:
+            write_picture(chart, self.folder / f"{chart.key}.png")
+        write_text(self.folder / REPORT, report(self.run, summary, drawn))
+        write_text(self.folder / SUMMARY, to_json(summary))
+        self._ended = True
+        return summary
+
+    def stop(self, reason: str) -> None:
+        """Ends a run that didn't come to its end: one valid file a table, marked partial, and a summary that says why. Where even that
+        can't be written, what was there before stands."""
+        self._ended = True
+        self._mark(reason)
+        for file in self._files.values():
+            file.finish(partial=True)
+
+    def __enter__(self) -> "Outputs":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._ended:
+            return
+        if error is None:
+            raise RuntimeError("a run's outputs were neither finished nor stopped")
+        with suppress(OutputFault):
+            self.stop("stopped by hand" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__)
+
+    def _mark(self, reason: str) -> None:
+        counts: dict[str, Any] = {name: file.rows for name, file in self._files.items()}
+        text = to_json({"complete": False, "partial": reason, "program": self.run.program, "data": list(self.run.data), "rows": counts})
+        write_text(self.folder / SUMMARY, text)
+
+    def _clear(self) -> None:
+        """Takes away the outputs of an earlier run, the summary first."""
+        for pattern in (SUMMARY, REPORT, *_OURS, *(f"{name}{TEMPORARY}" for name in (SUMMARY, REPORT, *_OURS))):
+            for path in self.folder.glob(pattern):
+                path.unlink()
+        for picture in self.folder.glob("*.png"):
+            if picture.stem.split("-")[0] in ("equity", "drawdown", "position", "price", "rejects", "latency"):
+                picture.unlink()
+
+
+def _records_maker(tables: Tables, name: str) -> Any:
+    def make(chunks: list[Records]) -> Any:
+        return tables.of_records(name, np.concatenate(chunks) if chunks else np.empty(0, LAYOUTS[name]))
+
+    return make

@@ -1,0 +1,53 @@
+"""A run to write down: an average-cost strategy that buys and sells on seeded prices, by the reference engine."""
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from runtime.replay.bad_rows import BadRow, Why
+from runtime.replay.grids import Step
+from runtime.replay.outputs.records import LATENCY, Records, Run, Traded
+from runtime.replay.outputs.summary import Totals
+from tests.quantdsl.reference.as_records import as_records
+from tests.quantdsl.reference.engine import Engine, Strategy
+from tests.quantdsl.reference.market import Fee, Instrument, Side, Trade
+from tests.quantdsl.reference.risk import Collar, Limits
+
+ES = Traded("ES", Step.of(Decimal("0.25")), Step.of(Decimal(1)), "USD", 8)
+POINT = 1_250_000_000  # 0.25 * 50 USD at scale 8
+BEGIN = 1_700_000_000 * 10**9
+
+
+class Swing(Strategy):
+    """Buys after a fall, sells after a rise."""
+
+    def on_trade(self, engine: Engine, trade: Trade) -> None:
+        before, self.before = getattr(self, "before", trade.price), trade.price
+        if trade.price != before:
+            engine.order(Side.BUY if trade.price < before else Side.SELL, 1 + trade.price % 3, trade.price + (before - trade.price) * 2)
+
+
+def run() -> tuple[Run, dict[str, Records], list[BadRow], Totals]:
+    random = np.random.default_rng(7)
+    prices = 18_000 + np.cumsum(random.integers(-3, 4, 500))
+    events = [Trade(BEGIN + 200_000_000 * n, int(price), 1) for n, price in enumerate(prices)]
+    limits = Limits(max_position=10, price_collar=Collar(ticks=4, of="last"), max_order_qty=2)
+    instrument = Instrument(POINT, maker=Fee("-0.5"), taker=Fee("0.2"))
+    engine = Engine(Swing(), limits, instrument, fills="next").run(events)
+    records = as_records(engine)
+    latency = np.zeros(2000, LATENCY)
+    latency["ts"], latency["calls"] = BEGIN + np.arange(2000), 1
+    latency["ns"] = np.round(np.exp(random.normal(4.5, 0.6, 2000))) * 10
+    records["latency"] = latency
+    bad = [
+        BadRow("ticks.csv", 0, 17, "price", "nan", Why.NOT_FINITE),
+        BadRow("ticks.csv", 0, 40, "", "<b>&,", Why.FIELDS, "3, not 5"),
+        BadRow("feed.itch", 1, 4096, "", "", Why.DAMAGED, binary=True),
+    ]
+    about = Run("swing.qdsl", [ES], ["ticks.csv", "feed.itch"], {"fast": 12, "seed": 0}, ["on trade"], 5000.0)
+    return about, records, bad, Totals(503, 500, 3, engine.submitted, machine={"cpu": "a test"})
+
+
+def pieces(records: Records, size: int) -> list[Any]:
+    return [records[start : start + size] for start in range(0, len(records), size)]
