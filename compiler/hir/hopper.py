@@ -286,8 +286,8 @@ class WarpgroupFence(Instruction):
 @instruction("wgmma.mma", Family.HOPPER, Effect.READ | Effect.SYNC)
 class WarpgroupMma(Instruction):
     """`%n = wgmma.mma %acc, %a[0, 0], %b[0, 0], %go shape=[64, 256, 16] : tile<...>`: acc + a * b begun by four warps, or a * b
-    where `keep` (i1) is false. `a` is a view of shared memory, or a tile of registers (then without indices). The result is there
-    after `wgmma.wait`."""
+    where `keep` (i1) is false. `a` is a view of shared memory, or a tile of registers: four of them, or as many more as the index, the
+    number of the first group of 8 columns, says are before them. The result is there after `wgmma.wait`."""
 
     accumulator: Value = operand()
     a: Value = operand()
@@ -309,6 +309,8 @@ class WarpgroupMma(Instruction):
             yield f"a product of bytes with {self.shape[1]} columns: 8, 16, 24, or by 16"
         if self.keep.type != I1:
             yield f"`keep` of type {self.keep.type}: i1 is wanted"
+        if not isinstance(self.a.type, Mem) and any(form.value is None for form in self.a_index[:1]) | (len(self.a_index) > 1):
+            yield f"registers of {self.a} from a place that isn't one constant"
         for value, index in ((self.a, self.a_index), (self.b, self.b_index)):
             if isinstance(value.type, Mem) and len(index) != value.type.rank:
                 yield f"{len(index)} indices for {value} of rank {value.type.rank}"

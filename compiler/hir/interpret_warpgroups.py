@@ -88,8 +88,8 @@ def _places(op: WarpgroupMma, value: Value, memory: Array, index: Index, rows: i
     return found
 
 
-def _from_registers(op: WarpgroupMma, held: list[Array], dtype: str) -> Array:
-    words = np.array([np.ascontiguousarray(registers).reshape(-1) for registers in held])
+def _from_registers(op: WarpgroupMma, held: list[Array], first: int, dtype: str) -> Array:
+    words = np.array([np.ascontiguousarray(registers).reshape(-1)[first : first + 4] for registers in held])
     if words.shape != (WARPGROUP, 4) or dtype_of(op.a) not in ("u32", "i32"):
         raise unsupported("a warpgroup's operand in registers of this type: give four u32, packed")
     size = bytes_of(dtype)
@@ -131,7 +131,7 @@ def begin_product(op: WarpgroupMma, group: Warpgroup, values: list[tuple[Any, ..
         if a_places is not None:
             a = _numbers(first[1].reshape(-1)[a_places], dtype)
         else:
-            a = _from_registers(op, [value[1] for value in values], dtype)
+            a = _from_registers(op, [value[1] for value in values], 2 * sum(first[2]), dtype)
         total = a @ _numbers(first[3].reshape(-1)[b_places], dtype).T
         if first[5]:
             held = np.zeros((64, columns))

@@ -21,7 +21,7 @@ from compiler.hir.hopper import (
 )
 from compiler.hir.instruction import Instruction
 from compiler.hir.interpret_hopper import arrive, barrier_at, bulk_load, bulk_store
-from compiler.hir.types import Barrier, Mem
+from compiler.hir.types import Barrier
 
 if TYPE_CHECKING:
     from compiler.hir.translate_threads import ThreadTranslator
@@ -65,7 +65,7 @@ def hopper_statement(to: "ThreadTranslator", op: Instruction, indent: int) -> bo
         case BulkWait():
             to.write(indent, f"thread.stores.wait({op.count}, {op.read})")
         case WarpgroupMma():
-            a = (to.of(op.a), forms(op.a_index) if isinstance(op.a.type, Mem) else "()")
+            a = (to.of(op.a), forms(op.a_index))
             to.result(op, to.meet(op, to.of(op.accumulator), *a, to.of(op.b), forms(op.b_index), to.of(op.keep)), indent)
         case WarpgroupWait():
             names = "".join(to.bind(result) + ", " for result in op.results)

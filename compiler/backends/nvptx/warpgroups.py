@@ -118,9 +118,11 @@ def _operand_a(frame: Frame, op: WarpgroupMma, first: int) -> tuple[list[Value],
     if isinstance(op.a.type, Mem):
         return [_descriptor(frame, op.a, op.a_index, op.transpose_a)], f"${first}", ["l"]
     bundle = frame.values[op.a.name]
-    if bundle.dtype not in ("u32", "i32") or len(bundle.items) != 4 or op.transpose_a:
+    before = 2 * sum(form.value or 0 for form in op.a_index)
+    items = bundle.items[before : before + 4]
+    if bundle.dtype not in ("u32", "i32") or len(items) != 4 or op.transpose_a:
         raise unsupported("a warpgroup's operand in registers of this type", "give four u32, packed", "NVPTX")
-    return list(bundle.items), "{" + ", ".join(f"${first + n}" for n in range(4)) + "}", ["r"] * 4
+    return list(items), "{" + ", ".join(f"${first + n}" for n in range(4)) + "}", ["r"] * 4
 
 
 def _tied(frame: Frame, text: str, type: LlvmType, count: int, kinds: list[str], arguments: list[Value]) -> list[Value]:

@@ -9,8 +9,9 @@ from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.maps import map_launches
-from compiler.schedule.gpu.scans import ScanDistributing, scan_plan
+from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.tables import block_table
+from compiler.schedule.gpu.warpgroup_attention import AttentionDistributing, warpgroup_attention
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing, warpgroup_product
 from compiler.schedule.launches import Launches
 from compiler.schedule.nest import marked
@@ -22,6 +23,12 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
     """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`."""
     if field is not None:
         known, units, about = specialised(field, facts)
+        attention = warpgroup_attention(known, about)
+        if attention is not None:
+            try:
+                return evolve(launches_of_blocks(AttentionDistributing(known, attention).run()), units=units)
+            except NotPlaceable:
+                pass
         product = warpgroup_product(known, about)
         if product is not None:
             try:
@@ -31,7 +38,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
         scan = scan_plan(known, about)
         if scan is not None:
             try:
-                return evolve(launches_of_blocks(ScanDistributing(known, scan).run()), words=scan.table.reasons, units=units)
+                return evolve(scan_launches(known, scan), units=units)
             except NotPlaceable:
                 pass
         try:

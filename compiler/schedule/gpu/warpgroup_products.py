@@ -125,7 +125,7 @@ def warpgroup_product(field: HirFunction, facts: Facts) -> WarpgroupProduct | No
     kind = WARPGROUP_KINDS.get(dtype_of(target.a))
     if kind is None or dtype_of(target.a) != dtype_of(target.b) or kind.sums != target.to or kind.word == "tf32":
         return None
-    sides = _side(target.a, product), _side(target.b, product)
+    sides = side_of(target.a, product), side_of(target.b, product)
     if sides[0] is None or sides[1] is None:
         return None
     a, b = sides if _is_first(field, facts, sides[0], sides[1]) else sides[::-1]
@@ -147,7 +147,8 @@ def _is_first(field: HirFunction, facts: Facts, one: Side, other: Side) -> bool:
     return one.axis not in {axis for op in field.body.body if isinstance(op, Store) for axis in op.index[-1].names}
 
 
-def _side(operand: Value, product: ProductSum) -> Side | None:
+def side_of(operand: Value, product: ProductSum) -> Side | None:
+    """The operand as what boxes can copy: read where it lies, contiguous along its own axis or the sum's."""
     op = operand.source
     if not isinstance(op, Load) or op.where is not None or op.pad is not None or op.mem.source is not None:
         return None
@@ -233,7 +234,7 @@ class WarpgroupDistributing(Distributing):
         with b.when(first) as once:
             ring.begin(once)
         b.emit(SyncThreads())
-        rounds = _small(b, "div", b.add(b.sub(total, block), b.index(product.processors - 1)), b.index(product.processors))
+        rounds = small(b, "div", b.add(b.sub(total, block), b.index(product.processors - 1)), b.index(product.processors))
         steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             copying.emit(SetMaxRegisters(direction="dec", registers=COPYING_REGISTERS))
@@ -257,18 +258,18 @@ class WarpgroupDistributing(Distributing):
             inner = region.inside(body, (product.a.axis, product.b.axis, *self.batch))
             number = body.index(Affine.of(loop.variable.name) * product.processors + block.name)
             down, across = counts[-2:]
-            matrix = _small(body, "rem", number, body.mul(down, across))
-            rest = _small(body, "div", number, body.mul(down, across))
+            matrix = small(body, "rem", number, body.mul(down, across))
+            rest = small(body, "div", number, body.mul(down, across))
             for axis, count in reversed(list(zip(self.batch, counts[:-2], strict=True))):
-                place = _small(body, "rem", rest, count)
+                place = small(body, "rem", rest, count)
                 inner.forms[axis] = inner.starts[axis] = Affine.of(place.name)
-                rest = _small(body, "div", rest, count)
+                rest = small(body, "div", rest, count)
             band = body.mul(across, body.const(BAND, "index"))
-            above = body.mul(_small(body, "div", matrix, band), body.const(BAND, "index"))
-            within = _small(body, "rem", matrix, band)
+            above = body.mul(small(body, "div", matrix, band), body.const(BAND, "index"))
+            within = small(body, "rem", matrix, band)
             height = body.op("min", body.sub(down, above), body.const(BAND, "index"))
-            row = body.add(above, _small(body, "rem", within, height))
-            column = _small(body, "div", within, height)
+            row = body.add(above, small(body, "rem", within, height))
+            column = small(body, "div", within, height)
             inner.starts[product.a.axis] = Affine.of(row.name) * product.rows
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
             work(inner, loop.variable)
@@ -450,7 +451,7 @@ class WarpgroupDistributing(Distributing):
             other.emit(SyncThreads(id=2, count=WARPGROUP))
 
 
-def _small(b: Builder, operator: str, left: Value, right: Value) -> Value:
+def small(b: Builder, operator: str, left: Value, right: Value) -> Value:
     """A quotient or remainder of numbers below 2^32. Divisions of 64 bits are calls, and a function with calls has its products one
     after the other."""
     return b.cast(b.op(operator, b.cast(left, "u32"), b.cast(right, "u32")), "index")

@@ -1,0 +1,114 @@
+"""Attention on warpgroups means the field: the scores once, masks and scales as written, ragged ends."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from attrs import evolve
+
+from compiler.backends.nvptx.assemble import assemble
+from compiler.backends.nvptx.compile import compile_kernels
+from compiler.backends.nvptx.target import gpu_target
+from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.interpret import interpret
+from compiler.hir.module import HirFunction
+from compiler.hir.parse import parse_function
+from compiler.hir.verify import verify
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import Facts, facts_of, specialised
+from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
+from compiler.schedule.launches import Launches
+
+NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+
+ATTENTION = """func @attend(%Q: mem<HxMxDxTYPE, readonly>, %K: mem<HxNxDxTYPE, readonly>, %V: mem<HxNxCxTYPE, readonly>, %out: mem<HxMxCxTYPE>,
+  %H: index, %M: index, %D: index, %N: index, %C: index) form=F axes=[h:H, i:M, d:C, e:D, j:N] kernel=[entry=true, kind=attention] {
+    %scale = const 0.125 : f32
+    %q = load %Q[h, i, e] : tile<e:D, h:H, i:M, TYPE>
+    %k = load %K[h, j, e] : tile<e:D, h:H, j:N, TYPE>
+    %s = contract %q, %k over=[e] : tile<h:H, i:M, j:N, f32>
+    %x = mul %s, %scale contract : tile<h:H, i:M, j:N, f32>
+    MASK
+    %m = reduce max %y over=[j] : tile<h:H, i:M, f32>
+    %z = sub %y, %m contract : tile<h:H, i:M, j:N, f32>
+    %p = exp %z : tile<h:H, i:M, j:N, f32>
+    %v = load %V[h, j, d] : tile<d:C, h:H, j:N, TYPE>
+    %w = cast %v to=f32 : tile<d:C, h:H, j:N, f32>
+    %l = reduce add %p over=[j] reassoc contract : tile<h:H, i:M, f32>
+    %o = contract %p, %w over=[j] : tile<d:C, h:H, i:M, f32>
+    %r = div %o, %l contract : tile<d:C, h:H, i:M, f32>
+    %t = cast %r to=TYPE : tile<d:C, h:H, i:M, TYPE>
+    store %out[h, i, d], %t }"""
+FULL = "%y = add %x, %x : tile<h:H, i:M, j:N, f32>"
+CAUSAL = """%hidden = const -inf : f32
+    %row = index of=i : tile<i:M, index>
+    %column = index of=j : tile<j:N, index>
+    %seen = le %column, %row : tile<i:M, j:N, i1>
+    %y = select %seen, %x, %hidden : tile<h:H, i:M, j:N, f32>"""
+
+
+def attention(dtype: str, mask: str) -> HirFunction:
+    return parse_function(ATTENTION.replace("MASK", mask).replace("TYPE", dtype))
+
+
+def facts(h: int, m: int, n: int, d: int, c: int) -> Facts:
+    return facts_of({"H": h, "M": m, "D": d, "N": n, "C": c}, ["Q", "K", "V", "out"], "sm_90a", 132)
+
+
+def launches(field: HirFunction, known: Facts) -> Launches:
+    made = launches_for(field, field, known)
+    (launch,) = made.launches
+    verify(launch.function)
+    products = [op for top in launch.function.body.body for op in top.walk() if isinstance(op, WarpgroupMma)]
+    assert any(op.a_index and not op.transpose_b for op in products) and any(op.transpose_b for op in products)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mask", "sizes"),
+    [("f16", FULL, (1, 128, 128, 64, 64)), ("bf16", CAUSAL, (2, 100, 100, 64, 64)), ("f16", CAUSAL, (1, 70, 200, 40, 128))],
+    ids=str,
+)
+def test_warpgroups_mean_attention(dtype: str, mask: str, sizes: tuple[int, int, int, int, int]) -> None:
+    h, m, n, d, c = sizes
+    random = np.random.default_rng(m)
+    q, k, v = (random.standard_normal(shape).astype(NUMPY[dtype]) for shape in ((h, m, d), (h, n, d), (h, n, c)))
+    out = np.full((h, m, c), -7, NUMPY[dtype])
+    made = launches(attention(dtype, mask), facts(h, m, n, d, c))
+    arguments, known = made.counted([q, k, v, out, h, m, d, n, c], {"H": h, "M": m, "D": d, "N": n, "C": c})
+    (launch,) = made.launches
+    interpret(launch.function, arguments, grid=(launch.blocks(known), 1, 1))
+    scores = np.einsum("hie,hje->hij", q.astype(np.float64), k.astype(np.float64)) * 0.125
+    if mask is CAUSAL:
+        scores = np.where(np.arange(n)[None, :] <= np.arange(m)[:, None], scores, -np.inf)
+    else:
+        scores = 2 * scores
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights @ v.astype(np.float64) / weights.sum(-1, keepdims=True)
+    unit = {"f16": 2.0**-11, "bf16": 2.0**-8}[dtype]
+    magnitude = weights @ np.abs(v.astype(np.float64)) / weights.sum(-1, keepdims=True)
+    assert np.all(np.abs(out.astype(np.float64) - expected) <= 2 * unit * magnitude + 1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(64, 4096, 4096, 128, 128), (64, 4096, 4096, 64, 64), (3, 1000, 1000, 80, 80)], ids=str)
+@pytest.mark.parametrize("mask", [FULL, CAUSAL], ids=["full", "causal"])
+def test_the_assembler_keeps_products_side_by_side(sizes: tuple[int, int, int, int, int], mask: str) -> None:
+    made = launches(attention("bf16", mask), facts(*sizes))
+    module = compile_kernels([one.function for one in made.launches], gpu_target("sm_90a"))
+    assert module.hands_registers
+    log = assemble(module).log
+    assert "C7510" not in log and "C7519" not in log, log
+
+
+def test_what_warpgroups_do_not_take_is_left_to_others() -> None:
+    field = attention("f16", FULL)
+    good = facts(8, 1024, 1024, 64, 64)
+
+    def taken(known: Facts) -> bool:
+        made, _, about = specialised(field, known)
+        return warpgroup_attention(made, about) is not None
+
+    assert taken(good)
+    assert not taken(evolve(good, architecture="sm_90"))
+    assert not taken(facts(8, 1024, 1024, 60, 64))  # rows that don't begin at multiples of 16 bytes
+    assert not taken(facts(8, 1024, 1024, 256, 64))
+    assert not taken(facts(8, 16, 1024, 64, 64))
