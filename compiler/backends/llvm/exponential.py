@@ -140,7 +140,7 @@ def tanh(m: Maths, x: Value) -> Value:
     size = m.abs(x)
     doubled = m.clamp(m.add(size, size), 0.0, 44.0 if m.double else 22.0)
     e = expm1_positive(m, doubled)
-    return m.sign_of(m.div(e, m.add(e, m.number(2.0))), x)
+    return m.sign_of(m.quotient(e, m.add(e, m.number(2.0))), x)
 
 
 def pow(m: Maths, x: Value, y: Value) -> Value:

@@ -57,6 +57,26 @@ class Maths:
     def div(self, a: Value, b: Value) -> Value:
         return self.w.binary("fdiv", a, b)
 
+    def quotient(self, a: Value, b: Value) -> Value:
+        """a / b where b and the quotient are far from overflow and from subnormals. On a GPU by the hardware's reciprocal, corrected
+        twice: it rounds as a division does, without its branch."""
+        if self.double or not self.device:
+            return self.div(a, b)
+        guess = self.reciprocal(b)
+        r = self.fma(guess, self.fma(self.neg(b), guess, self.number(1.0)), guess)
+        q = self.mul(a, r)
+        return self.fma(self.fma(self.neg(q), b, a), r, q)
+
+    def reciprocal(self, b: Value) -> Value:
+        """A GPU's approximation of 1/b, right to an ulp."""
+        one, name = self.type.with_lanes(0), "llvm.nvvm.rcp.approx.ftz.f"
+        if not b.type.lanes:
+            return self.w.call(name, one, b)
+        made = b
+        for lane in range(b.type.lanes):
+            made = self.w.insert(made, self.w.call(name, one, self.w.extract(b, lane)), lane)
+        return made
+
     def neg(self, a: Value) -> Value:
         return self.w.value(a.type, f"fneg {a}")
 
