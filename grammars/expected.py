@@ -1,7 +1,7 @@
 """Syntax errors in words: what could stand where the parser stopped, and hints for the slips that people make."""
 
 from grammars.faults import Fault, Token
-from grammars.words import HARD, kinds
+from grammars.words import HARD, Words, kinds
 
 _EXPRESSION = kinds(
     "NUMBER STRING FSTRING TRUE FALSE LPAR LSQB LITBRACE MINUS BANG NOT AWAIT IF MATCH TRY DEF COMPUTE EXTERN"
@@ -10,11 +10,13 @@ _EXPRESSION = kinds(
 _STATEMENT = _EXPRESSION | kinds(
     "LET MUT VAR WHILE FOR RETURN BREAK CONTINUE THROW AT FN ASYNC STRUCT ENUM TRAIT IMPL TYPE FROM PARAM CONFIG"
     " TEST PIPELINE MODULE EFFECT HANDLER ABSTRACT YIELD SHARED RENDER"
+    " USE CONST CURRENCY INSTRUMENT RISK STRATEGY ACCOUNTING SIGNAL STATE EMIT WARMUP ON_EVENT"
 )
 _TYPE = frozenset(["NAME", "LPAR", "QPRE", "LITBRACE"])
 _OPERATORS = kinds(
     "PLUS MINUS STAR SLASH PERCENT AT CARET STARSTAR SHL SHR EQ NE LT LE GT GE IN AND OR ANDAND OROR COALESCE PIPE"
     " AMP RANGE RANGE_TO QTERN IFX AS DOT DOUBLECOLON QPOST STRUCTBRACE GEN_LT LPAR LSQB STEP TIMEOUT FATARROW FORX"
+    " SUM_OP PRODUCT_OP MONEY"
 )
 _SINGLE = {
     "NAME": "a name",
@@ -60,35 +62,16 @@ _SINGLE = {
     "TYPE": "`type`",
     "WITH": "`with`",
     "RANGE": "`..`",
+    "TRADED_ON": "`on`",
+    "MAX": "`max`",
+    "EFFECTS": "`effects`",
+    "CLAUSE": "a clause",
 }
 _END = frozenset(["NL", "SEMICOLON", "DEDENT", "$END"])
-_FOREIGN = {
-    "func": "def",
-    "function": "def",
-    "fun": "def",
-    "proc": "def",
-    "const": "let",
-    "val": "let",
-    "auto": "let",
-    "elseif": "elif",
-    "elsif": "elif",
-    "switch": "match",
-    "class": "struct",
-    "interface": "trait",
-    "unless": "if not",
-    "foreach": "for",
-    "loop": "while true",
-    "repeat": "while",
-    "del": "remove",
-    "use": "import",
-    "include": "import",
-    "using": "import",
-    "raise": "throw",
-}
 _OPERAND_ENDS = frozenset(["NAME", "NUMBER", "INT", "STRING", "FSTRING", "RPAR", "RSQB", "RBRACE", "TRUE", "FALSE", "QPOST", "GEN_GT"])
 
 
-def describe_error(found: Token, previous: Token, acceptable: frozenset[str], text: str, headers: list[str]) -> Fault:
+def describe_error(found: Token, previous: Token, acceptable: frozenset[str], text: str, headers: list[str], language: Words) -> Fault:
     """The fault for a token that can't stand where it does. `acceptable` are the kinds that could."""
     start, end, label = found.start, found.end, ""
     match found.kind:
@@ -110,7 +93,7 @@ def describe_error(found: Token, previous: Token, acceptable: frozenset[str], te
         after = f" after `{text[previous.start : previous.end]}`"
     words = _words(acceptable)
     message = f"expected {_join(words)}{after}" if words else f"`{found.text}` can't stand here"
-    return Fault("0101", message, start, max(end, start + 1), label, (), _hint(found, previous, acceptable, headers))
+    return Fault("0101", message, start, max(end, start + 1), label, (), _hint(found, previous, acceptable, headers, language))
 
 
 def _words(acceptable: frozenset[str]) -> list[str]:
@@ -131,6 +114,9 @@ def _words(acceptable: frozenset[str]) -> list[str]:
     elif {"NUMBER", "TRUE", "LPAR"} <= kinds:
         words.append("a pattern")
         kinds -= {"NUMBER", "TRUE", "FALSE", "NAME", "LPAR", "STRING", "MINUS"}
+    elif {"QPRE", "LSQB", "CONST"} <= kinds:
+        words.append("a type")
+        kinds -= _TYPE | {"NUMBER", "LSQB", "CONST"}
     elif {"QPRE", "NUMBER"} <= kinds:
         words += ["a size", "a type"]
         kinds -= _TYPE | {"NUMBER", "MINUS"}
@@ -147,11 +133,14 @@ def _words(acceptable: frozenset[str]) -> list[str]:
         words.append("a block (`{`)")
         kinds -= {"LBRACE"}
     ends = kinds & _END
+    if ends == {"SEMICOLON"}:
+        words.append("`;`")
+        ends = set()
     if operator and ends:
         kinds -= {"COLON"}  # `name: type = value` is not what is likely meant.
     kinds -= _END
     if "EQUAL" in kinds and "ASSIGN_OP" in kinds:
-        kinds -= {"EQUAL", "ASSIGN_OP"}
+        kinds -= {"EQUAL", "ASSIGN_OP", "UNCHECKED_ASSIGN"}
     if len(kinds) > 6:
         kinds &= {"RPAR", "RSQB", "RBRACE", "COMMA", "COLON", "NAME", "EQUAL", "IN"}
     words += [_SINGLE[kind] for kind in _SINGLE if kind in kinds]
@@ -166,11 +155,14 @@ def _join(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _hint(found: Token, previous: Token, acceptable: frozenset[str], headers: list[str]) -> str | None:
-    if previous.text in _FOREIGN and previous.kind == "NAME":
-        return f"write `{_FOREIGN[previous.text]}` instead of `{previous.text}`"
-    if found.text in _FOREIGN and found.kind == "NAME":
-        return f"write `{_FOREIGN[found.text]}` instead of `{found.text}`"
+def _hint(found: Token, previous: Token, acceptable: frozenset[str], headers: list[str], language: Words) -> str | None:
+    for token in (previous, found):
+        if token.text in language.foreign and token.kind in ("NAME", token.text.upper()):
+            return f"write `{language.foreign[token.text]}` instead of `{token.text}`"
+    if language.money and previous.kind == "NUMBER" and found.kind == "NAME" and found.text not in language.soft:
+        return "a unit stands right behind its number, as in `5ms`, and a currency in capitals, as in `5 USD`"
+    if found.kind == "RSQB" and "SEMICOLON" in acceptable and "NL" not in acceptable:
+        return "write how many: `[T; 8]`"
     if found.kind == "COMMA" and previous.kind == "NAME" and {"EQUAL", "COLON"} <= acceptable:
         return "unpack a tuple with parentheses: `let (a, b) = ...`"
     if previous.kind == "RBRACE" and "SEMICOLON" in acceptable and found.kind not in ("RPAR", "RSQB"):

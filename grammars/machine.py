@@ -261,7 +261,11 @@ class Machine:
             found = Token("NL", "", token.start, token.end) if token.kind in _BEGINS_ONLY and self._on_new_line(token) else token
             if self.start == "expression_only" and token.kind in ("NL", "$END"):
                 found = Token("$EXPRESSION_END", "", token.start, token.end)
-            self.faults.append(describe_error(found, self.previous, acceptable, self.text, self.layout.frames[-1].headers))
+            self.faults.append(self._described(found, acceptable))
+
+    def _described(self, found: Token, acceptable: frozenset[str]) -> Fault:
+        headers = self.layout.frames[-1].headers
+        return describe_error(found, self.previous, acceptable, self.text, headers, self.layout.words)
 
     def _accepts(self, kind: str) -> bool:
         """Whether a token of this kind could stand here, tried on the states alone."""

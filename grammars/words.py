@@ -112,6 +112,33 @@ _QUANTDSL_SOFT: dict[str, Soft | tuple[Soft, ...]] = {
     "effects": Soft("EFFECTS", "operand", r"[ \t]*\("),
 }
 
+# Words of other languages, with what is written instead.
+_FOREIGN = {
+    "func": "def",
+    "function": "def",
+    "fun": "def",
+    "proc": "def",
+    "const": "let",
+    "val": "let",
+    "auto": "let",
+    "elseif": "elif",
+    "elsif": "elif",
+    "switch": "match",
+    "class": "struct",
+    "interface": "trait",
+    "unless": "if not",
+    "foreach": "for",
+    "loop": "while true",
+    "repeat": "while",
+    "del": "remove",
+    "use": "import",
+    "include": "import",
+    "using": "import",
+    "raise": "throw",
+}
+_FOREIGN_TO_QUANTDSL = {word: ours for word, ours in _FOREIGN.items() if ours not in ("import", "trait", "throw") and word != "const"}
+_FOREIGN_TO_QUANTDSL |= {"import": "use", "from": "use", "include": "use", "using": "use", "trait": "struct", "impl": "fn"}
+
 _HEADERS = kinds("IF ELIF WHILE FOR MATCH CASE CATCH COMPUTE")
 _DECLARATIONS = kinds("STRUCT ENUM TEST")
 
@@ -122,7 +149,8 @@ class Words:
 
     `headers` are words whose line the first `{` at its depth ends, `declarations` those of them that declare. In the blocks of the
     declarations named in `clauses` lines consist of clauses, which begin with the words listed there (at a line's start with any) and
-    need no separator; `links` are words inside them. With `money` a word in capitals behind a number is its currency."""
+    need no separator; `links` are words inside them. With `money` a word in capitals behind a number is its currency. `foreign` has words
+    that people take from elsewhere, with what this language writes instead."""
 
     soft: Mapping[str, Soft | tuple[Soft, ...]]
     headers: frozenset[str]
@@ -130,6 +158,7 @@ class Words:
     clauses: Mapping[str, frozenset[str]] = {}
     links: frozenset[str] = frozenset()
     money: bool = False
+    foreign: Mapping[str, str] = {}
 
     def softs(self, word: str) -> tuple[Soft, ...]:
         """The ways in which a word is one."""
@@ -141,6 +170,7 @@ ZYNML = Words(
     COMMON_SOFT | _ZYNML_SOFT,
     _HEADERS | {"RENDER"},
     _DECLARATIONS | kinds("TRAIT IMPL EFFECT HANDLER ABSTRACT PIPELINE CONFIG"),
+    foreign=_FOREIGN,
 )
 QUANTDSL = Words(
     {**COMMON_SOFT, **_QUANTDSL_SOFT},
@@ -149,5 +179,6 @@ QUANTDSL = Words(
     {declaration.upper(): frozenset(forms) for declaration, forms in CLAUSES.items()},
     LINKS,
     money=True,
+    foreign=_FOREIGN_TO_QUANTDSL,
 )
 BY_LANGUAGE = {"zynml": ZYNML, "quantdsl": QUANTDSL}

@@ -1,6 +1,6 @@
 """Every error code once: title, explanation, a wrong and a right program. `zyntax explain` and docs/errors.md are made from it."""
 
-from compiler.codes import devices, kernels, names, runtime, shapes, syntax, warnings
+from compiler.codes import devices, kernels, names, runtime, shapes, syntax, trading, warnings
 from compiler.codes.entry import Code
 
 FAMILIES: dict[str, tuple[Code, ...]] = {
@@ -10,6 +10,7 @@ FAMILIES: dict[str, tuple[Code, ...]] = {
     "Kernels": kernels.CODES,
     "Devices and limits": devices.CODES,
     "Warnings and notes": warnings.CODES,
+    "Exact numbers, orders and risk (QuantDSL)": trading.CODES,
     "Run time": runtime.CODES,
 }
 """Families in the order of their numbers."""

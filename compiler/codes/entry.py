@@ -8,7 +8,7 @@ class Code:
     """One code: four digits, a title, what it means in a few sentences, a program that has the fault, and one that hasn't.
 
     `absent` says why this version never raises the code; such a code has no wrong program. `runs`: the fault shows only when the
-    program runs; `sanitize`: only when it runs with `--sanitize`."""
+    program runs; `sanitize`: only when it runs with `--sanitize`. `language` is that of the two programs."""
 
     number: str
     title: str
@@ -18,6 +18,7 @@ class Code:
     runs: bool = False
     absent: str = ""
     sanitize: bool = False
+    language: str = "zynml"
 
     @property
     def full(self) -> str:
@@ -34,9 +35,10 @@ def code(
     runs: bool = False,
     absent: str = "",
     sanitize: bool = False,
+    language: str = "zynml",
 ) -> Code:
     """A code written with triple quotes: the explanation becomes one paragraph, programs lose their outer line ends."""
-    return Code(number, title, " ".join(explanation.split()), _program(wrong), _program(right), runs, absent, sanitize)
+    return Code(number, title, " ".join(explanation.split()), _program(wrong), _program(right), runs, absent, sanitize, language)
 
 
 def _program(text: str) -> str:

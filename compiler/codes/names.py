@@ -44,8 +44,10 @@ CODES = (
     code(
         "0206",
         "match not exhaustive",
-        """The cases of a `match` leave some value uncovered, or a case can never be reached.""",
-        absent="`match` is parsed, but not executed by this version: it gives ZYN0109",
+        """The arms of a `match` leave some value uncovered; the message names one. In ZynML `match` is not supported yet (ZYN0109).""",
+        "fn sign(s: Side) -> int {\n  match s { Buy => 1 }\n}\n",
+        "fn sign(s: Side) -> int {\n  match s { Buy => 1, Sell => -1 }\n}\n",
+        language="quantdsl",
     ),
     code(
         "0207",

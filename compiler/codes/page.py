@@ -44,7 +44,7 @@ def markdown() -> str:
                 out += ["", f"*This version never gives it*: {code.absent}."]
             for heading, program in (("Wrong", code.wrong), ("Right", code.right)):
                 if program:
-                    out += ["", f"{heading}:", "", "```zynml", program.rstrip("\n"), "```"]
+                    out += ["", f"{heading}:", "", f"```{code.language}", program.rstrip("\n"), "```"]
     never = [code for code in CODES.values() if code.absent]
     out += ["", "## Codes that this version never gives", ""]
     out += [f"* {code.full} ({code.title}): {code.absent}." for code in never]

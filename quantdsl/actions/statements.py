@@ -62,13 +62,14 @@ class QuantStatements(QuantExpressions):
             )
             event = Event()
         settings, record = (first, second) if event.setting is not None else (None, first)
+        faults = len(self.faults)
         if event.setting is not None and (first is None or len(first) != 1):
             self._misused(name, f"`on {name.text}` takes {event.setting}", event)
         elif event.setting is None and second is not None:
             self._misused(name, f"`on {name.text}` is set to nothing", event)
         elif record is not None and not event.record:
             self._misused(name, f"`on {name.text}` has no record", event)
-        named = self._record(record or (), event, name)
+        named = self._record(record or (), event, name) if len(self.faults) == faults else None
         return quant.Handler(
             event=name.text,
             event_span=self.token_span(name),

@@ -4,7 +4,7 @@ from attrs import frozen
 
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
-from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.suggest import nearest
 from compiler.typed_ast.types import I64, STRING, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
@@ -51,7 +51,8 @@ def check_annotations(checker: Checker, node: nodes.Statement) -> None:
         known = ANNOTATIONS.get(annotation.name)
         if known is None:
             legal = f"annotations are {', '.join(f'`@{name}`' for name in ANNOTATIONS)}"
-            hint = did_you_mean(annotation.name, ANNOTATIONS) or legal
+            near = nearest(annotation.name, ANNOTATIONS, 1)
+            hint = f"did you mean `@{near[0]}`?" if near else legal
             checker.report("0401", f"unknown annotation `@{annotation.name}`", annotation.span, hint=hint)
             continue
         if annotation.name in seen:
@@ -61,11 +62,11 @@ def check_annotations(checker: Checker, node: nodes.Statement) -> None:
         word = _WORDS.get(type(node), "type")
         if word not in known.before:
             places = " or a ".join(known.before)
-            checker.report("0402", f"`@{annotation.name}` stands before a {word}", annotation.span, hint=f"it belongs before a {places}")
+            checker.report("0402", f"`@{annotation.name}` can't stand before a {word}", annotation.span, hint=f"it belongs before a {places}")
         _argument(checker, annotation, known)
     for one, other in _CONTRADICTIONS:
         if one in seen and other in seen:
-            others = (Label(seen[one].span, ""),)
+            others = (Label(seen[one].span, "written here"),)
             checker.report("0402", f"`@{other}` contradicts `@{one}`", seen[other].span, others=others, hint="keep one of the two")
 
 

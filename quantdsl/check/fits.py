@@ -53,32 +53,31 @@ def require(checker: Checker, found: Type, place: Type, span: Span, what: str) -
     """Reports a value that doesn't fit; `what` names the place, as in "the parameter `qty`"."""
     if fits(found, place):
         return True
+    wanted = shown(place)
+    if isinstance(place, OptionType) and not isinstance(found, OptionType):
+        place = place.value
     if isinstance(found, OptionType) and fits(found.value, place):
         report_optional(checker, found, span)
     elif isinstance(found, ResultType) and fits(found.value, place):
         hint = "`match` it with `Ok(v)` and `Err(e)`, or write `e?` to leave with the error"
         checker.report("0726", f"this is a `{found}`, used as a `{place}`", span, hint=hint)
     elif isinstance(found, qt.Exact) and isinstance(place, qt.Exact) and type(found) is type(place):
-        report_mixed(checker, found, place, span)
+        market = "currency" if isinstance(found, qt.MoneyType) else "instrument"
+        checker.report("0701", f"{what} is `{wanted}`, and this is `{found}`, of another {market}", span)
     elif isinstance(found, Scalar) and found.dtype.is_float and type(place).__name__ in _CONVERSIONS:
         report_float(checker, place, span)
     elif isinstance(found, Scalar) and isinstance(place, Scalar) and DType.BOOL not in (found.dtype, place.dtype):
         hint = f"write `... as {place}` if losing that is meant"
-        checker.report("0207", f"{what} is `{place}`, and a `{found}` may not fit it", span, hint=hint)
+        checker.report("0207", f"{what} is `{wanted}`, and a `{found}` may not fit it", span, hint=hint)
     else:
-        shown = "nothing" if found == UNIT else f"`{found}`"
-        checker.report("0203", f"{what} is `{place}`, and this is {shown}", span)
+        given = "nothing" if found == UNIT else f"`{shown(found)}`"
+        checker.report("0203", f"{what} is `{wanted}`, and this is {given}", span)
     return False
 
 
 def report_optional(checker: Checker, found: OptionType, span: Span) -> Type:
     hint = "take it out with `if let v = e { }`, give a default with `e ?? d`, or leave with `e?`"
     return checker.report("0726", f"this is a `{shown(found)}`, which may be none", span, hint=hint)
-
-
-def report_mixed(checker: Checker, found: qt.Exact, place: qt.Exact, span: Span) -> Type:
-    what = "currencies" if isinstance(found, qt.MoneyType) else "instruments"
-    return checker.report("0701", f"values of two {what} are mixed: `{found}` and `{place}`", span)
 
 
 def report_float(checker: Checker, place: Type, span: Span) -> Type:
@@ -89,4 +88,11 @@ def report_float(checker: Checker, place: Type, span: Span) -> Type:
 
 def shown(found: Type) -> str:
     """A type as programs write it."""
-    return f"{shown(found.value)}?" if isinstance(found, OptionType) else str(found)
+    match found:
+        case OptionType(value=value):
+            return f"{shown(value)}?"
+        case ResultType(value=value, error=error):
+            return f"Result<{shown(value)}, {shown(error)}>"
+        case TupleType(elements=elements):
+            return f"({', '.join(map(shown, elements))})"
+    return str(found)

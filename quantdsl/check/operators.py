@@ -214,7 +214,7 @@ def _numbers(checker: Checker, node: nodes.Binary, left: Scalar, right: Scalar) 
 
 def _undefined(checker: Checker, node: nodes.Binary, left: Type, right: Type) -> Type:
     message = f"`{node.operator}` is not defined for `{shown(left)}` and `{shown(right)}`"
-    hint = f"what is: {_LEGAL}" if isinstance(left, qt.Exact) or isinstance(right, qt.Exact) else None
+    hint = f"defined are {_LEGAL}" if isinstance(left, qt.Exact) or isinstance(right, qt.Exact) else None
     return checker.report("0203", message, node.span, hint=hint)
 
 

@@ -102,7 +102,11 @@ def _risk(checker: Checker, named: quant.RiskNamed, instrument: str) -> quant.Ri
     elif risk.instrument != instrument:
         others = (Label(risk.instrument_span, f"`{risk.name}` is for `{risk.instrument}`"),)
         checker.report(
-            "0701", f"the strategy is on `{instrument}`", named.span, others=others, hint="each instrument has risk blocks of its own"
+            "0701",
+            f"`{risk.name}` is for another instrument than the strategy's `{instrument}`",
+            named.span,
+            others=others,
+            hint="each instrument has risk blocks of its own",
         )
     return risk
 

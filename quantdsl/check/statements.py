@@ -14,6 +14,8 @@ from quantdsl.check.patterns import bind
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope, Variable
 
+_KINDS = {"parameter": "a parameter", "const parameter": "a parameter", "loop variable": "a loop variable", "let": "a `let` variable"}
+
 
 @checks(nodes.ExpressionStatement)
 def expression_statement(checker: Checker, node: nodes.ExpressionStatement, scope: Scope) -> Type:
@@ -92,7 +94,13 @@ def _target(checker: Checker, target: nodes.Expression, scope: Scope) -> Type:
         if not variable.mutable:
             others = (Label(variable.span, "declared here"),) if variable.span.path not in ("", "<prelude>") else ()
             hint = f"declare it with `var {root.name}`" if variable.kind == "let" else "assign to a `var` or a `state`"
-            return checker.report("0205", f"`{root.name}` can't change: it is a {variable.kind}", target.span, hint=hint, others=others)
+            return checker.report(
+                "0205",
+                f"`{root.name}` can't change: it is {_KINDS.get(variable.kind, f'a `{variable.kind}`')}",
+                target.span,
+                hint=hint,
+                others=others,
+            )
     return checker.infer(target, scope)
 
 

@@ -6,13 +6,17 @@ import io
 from compiler.diagnostics import ZyntaxError, render
 from compiler.driver import DriverOptions
 from compiler.source import Source, Sources
+from quantdsl.check import check_program
+from quantdsl.parse import parse_source
 from zynml.api import open_source
 
 
-def diagnose(text: str, run: bool = False, sanitize: bool = False) -> str:
-    """The messages for a ZynML program, parsed and checked, kernels included; by position, with an empty line between two; empty
-    when there are none. With `run` it is run on the CPU when it checks, as by `zyntax run`, and warnings are left out; with `sanitize` as by
+def diagnose(text: str, run: bool = False, sanitize: bool = False, language: str = "zynml") -> str:
+    """The messages for a program, parsed and checked, kernels included; by position, with an empty line between two; empty when there are
+    none. With `run` one in ZynML is run on the CPU when it checks, as by `zyntax run`, and warnings are left out; with `sanitize` as by
     `zyntax run --sanitize`."""
+    if language == "quantdsl":
+        return _of_quantdsl(text)
     run = run or sanitize
     source = Source("program.zynml", text)
     sources = Sources(source)
@@ -25,3 +29,12 @@ def diagnose(text: str, run: bool = False, sanitize: bool = False) -> str:
     except ZyntaxError as error:
         found = error.diagnostics
     return "\n\n".join(render(diagnostic, sources) for diagnostic in found)
+
+
+def _of_quantdsl(text: str) -> str:
+    source = Source("program.qdsl", text)
+    try:
+        found = check_program(parse_source(source)).sorted
+    except ZyntaxError as error:
+        found = error.diagnostics
+    return "\n\n".join(render(diagnostic, Sources(source)) for diagnostic in found)

@@ -1,0 +1,111 @@
+"""Codes 07xx: QuantDSL's exact numbers, orders and risk."""
+
+from functools import partial
+
+from compiler.codes.entry import code as _code
+
+code = partial(_code, language="quantdsl")
+
+_MARKET = """currency USD { scale 8 }
+instrument ES : USD { tick 0.25  lot 1  multiplier 50 }
+"""
+_RISK = """risk Desk for ES { max_order_qty 10lots  max_position 20lots }
+"""
+
+CODES = (
+    code(
+        "0701",
+        "two instruments or currencies mixed",
+        """Prices, quantities and ticks belong to one instrument, money to one currency. A price of one instrument can't be compared with,
+        added to or passed as one of another, and a strategy's risk block is one for its own instrument.""",
+        _MARKET + "instrument NQ : USD { tick 0.25  lot 1  multiplier 20 }\nfn dearer(a: Price<ES>, b: Price<NQ>) -> bool { a > b }\n",
+        _MARKET
+        + "instrument NQ : USD { tick 0.25  lot 1  multiplier 20 }\nfn dearer(a: Price<ES>, b: Price<NQ>) -> bool { a.f64 > b.f64 }\n",
+    ),
+    code(
+        "0702",
+        "literal off the grid",
+        """Decimals are exact: a literal where a price, quantity or amount of money stands is a whole number of ticks, lots or units of
+        the currency's scale. The message names the two nearest values that are.""",
+        _MARKET + "const LIMIT: Price<ES> = 4500.30\n",
+        _MARKET + "const LIMIT: Price<ES> = 4500.25\n",
+    ),
+    code(
+        "0703",
+        "money scale too small",
+        """Every product of a price and a quantity is kept exactly, so tick x lot x multiplier must be a whole number of the currency's
+        smallest unit. The scale is the number of its decimal digits, from 0 to 18.""",
+        "currency USD { scale 2 }\ninstrument BTC : USD { tick 0.01  lot 0.00001  multiplier 1 }\n",
+        "currency USD { scale 8 }\ninstrument BTC : USD { tick 0.01  lot 0.00001  multiplier 1 }\n",
+    ),
+    code(
+        "0704",
+        "float where an exact number stands",
+        """A float becomes a price, quantity or amount of money only by name, with the way in which it is rounded; the result may be none
+        (NaN, infinite, out of range).""",
+        _MARKET + "fn half(q: Qty<ES>) -> Qty<ES> { q * 0.5 }\n",
+        _MARKET + "fn half(q: Qty<ES>) -> Qty<ES>? { to_qty(q.f64 * 0.5, round = down) }\n",
+    ),
+    code(
+        "0705",
+        "constant out of range",
+        """A constant doesn't fit its type, divides by zero, or is an index outside of an array; or a limit or default is outside of what
+        is allowed there. Where the values aren't known, the same is checked when the program runs.""",
+        "const SMALL: u8 = 256\n",
+        "const SMALL: u8 = 255\n",
+    ),
+    code(
+        "0715",
+        "unknown effects",
+        """What a function from outside does can't be seen, so it is declared: `effects(none)`, or `alloc` (it allocates memory) and `io`
+        (it calls the system). Critical paths may only call what has none.""",
+        "extern fn model(x: f64) -> f64\n",
+        "extern fn model(x: f64) -> f64 effects(none)\n",
+    ),
+    code(
+        "0721",
+        "orders without risk",
+        """Every order passes the strategy's risk block, and that block limits the position. A strategy for replay only may say
+        `@no_risk("reason")`.""",
+        _MARKET + "strategy S on ES {\n  on trade(t) { _ = buy(1lots) }\n}\n",
+        _MARKET + _RISK + "strategy S on ES {\n  risk Desk\n  on trade(t) { _ = buy(1lots) }\n}\n",
+    ),
+    code(
+        "0722",
+        "order outside of a handler",
+        """Orders are sent, changed and cancelled when an event is handled: in a strategy's handlers and in the functions that stand in
+        the strategy.""",
+        _MARKET + "fn enter() { _ = buy(1lots) }\n",
+        _MARKET + _RISK + "strategy S on ES {\n  risk Desk\n  fn enter() { _ = buy(1lots) }\n  on trade(t) { enter() }\n}\n",
+    ),
+    code(
+        "0723",
+        "result neither used nor dropped",
+        """An order that is refused says so in its result. It is matched, or dropped where that is meant: `_ = buy(1lots)`.""",
+        _MARKET + _RISK + "strategy S on ES {\n  risk Desk\n  on trade(t) { buy(1lots) }\n}\n",
+        _MARKET + _RISK + "strategy S on ES {\n  risk Desk\n  on trade(t) { _ = buy(1lots) }\n}\n",
+    ),
+    code(
+        "0724",
+        "look-ahead",
+        """A value is used before it is known. `delay(x, n)` gives the value of n calls before, and n is at least 1.""",
+        "signal change(x: f64) -> f64 {\n  emit (delay(x, -1) ?? x) - x\n}\n",
+        "signal change(x: f64) -> f64 {\n  emit x - (delay(x, 1) ?? x)\n}\n",
+    ),
+    code(
+        "0725",
+        "floats compared for equality",
+        """Two floats that should be equal rarely are to the last bit, and a handler that waits for it waits forever. `approx(a, b, rel)`
+        compares them within a relative distance.""",
+        _MARKET + "strategy S on ES {\n  state hits = 0\n  on trade(t) { if t.price.f64 == 4500.25 { hits += 1 } }\n}\n",
+        _MARKET + "strategy S on ES {\n  state hits = 0\n  on trade(t) { if t.price == 4500.25 { hits += 1 } }\n}\n",
+    ),
+    code(
+        "0726",
+        "value that may be none",
+        """A `T?` or `Result` is no `T`: a signal that warms up, one side of an empty book. It is taken out with `if let`, with a default
+        (`??`), or left with (`?`).""",
+        "signal slope(x: f64) -> f64 {\n  emit x - delay(x, 1)\n}\n",
+        "signal slope(x: f64) -> f64 {\n  emit x - (delay(x, 1) ?? x)\n}\n",
+    ),
+)
