@@ -41,6 +41,8 @@ class Diagnostic:
     severity: Severity = Severity.ERROR
     running: bool = False
     """Found while the program ran, though its code is one that the compiler gives too."""
+    data: bool = False
+    """About data that was given to the program, not about the program."""
 
     @property
     def full_code(self) -> str:

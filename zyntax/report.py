@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from compiler.source import Span
 
 INTERRUPTED = 130
+BAD_DATA = 3
 
 
 class Reporter:
@@ -90,6 +91,8 @@ def exit_code(diagnostics: "Iterable[Diagnostic]") -> int:
     found = list(diagnostics)
     if any(d.code == "0809" for d in found):
         return INTERRUPTED
+    if found and all(d.data for d in found):
+        return BAD_DATA
     return 1 if found and all(d.at_run_time for d in found) else 2
 
 

@@ -49,6 +49,11 @@ class Source:
         known = ", ".join(one.name for one in self.listings)
         raise BadSource(f"{self.path}: the program has no instrument `{name}`", f"it has {known}")
 
+    def grid(self, instrument: int, of: str) -> str:
+        """What a price (`tick`) or a quantity (`lot`) must be a multiple of, in words."""
+        listing = self.listings[instrument]
+        return f"the {of} of {listing.name} is {(listing.tick if of == 'tick' else listing.lot).text(1)}"
+
     def bad(self, row: int, column: str, text: str, why: Why, detail: str = "", binary: bool = False) -> BadRow:
         return BadRow(self.name, self.stream, row, column, shortened(text), why, detail, binary)
 
@@ -72,13 +77,15 @@ class Batch:
     """The one that all rows are about."""
 
 
-def refuse(batch: Batch, which: npt.NDArray[np.bool_], source: Source, column: str, texts: Any, why: Why) -> None:
-    """Takes the rows with a marked event out and lists each of them once. `texts` gives the text of an event's place."""
+def refuse(batch: Batch, which: npt.NDArray[np.bool_], source: Source, column: str, texts: Any, why: Why, grid: str = "") -> None:
+    """Takes the rows with a marked event out and lists each of them once. `texts` gives the text of an event's place; `grid`: tick or lot,
+    where they are off it."""
     if not which.any():
         return
     rows = batch.events["row"]
     places = np.flatnonzero(which)
     _, first = np.unique(rows[places], return_index=True)
     for place in places[first].tolist():
-        batch.bad.append(source.bad(int(rows[place]), column, texts(place), why, binary=batch.binary))
+        detail = source.grid(int(batch.events["instrument"][place]), grid) if grid else ""
+        batch.bad.append(source.bad(int(rows[place]), column, texts(place), why, detail, batch.binary))
     batch.events = batch.events[~np.isin(rows, rows[places])]

@@ -86,7 +86,7 @@ class Collector:
         events["stream"] = self.source.stream
         for name, numbers in zip(_PLAIN, zip(*self._plain, strict=True), strict=True):
             events[name] = numbers
-        wrong: dict[int, tuple[str, str, Why]] = {}
+        wrong: dict[int, tuple[str, str, Why, str]] = {}
         for (name, grid), texts in zip(_DECIMAL.items(), zip(*self._texts, strict=True), strict=True):
             column = _column(texts)
             for instrument in np.unique(events["instrument"]).tolist():
@@ -96,7 +96,8 @@ class Collector:
                 events[name][here] = values
                 faults |= dict.fromkeys(np.flatnonzero(values < 0).tolist(), Why.NEGATIVE) if grid == "lot" else {}
                 for place, why in faults.items():
-                    wrong.setdefault(int(here[place]), (_CALLED.get(name, name), texts[here[place]], why))
+                    detail = self.source.grid(instrument, grid) if why is Why.OFF_GRID else ""
+                    wrong.setdefault(int(here[place]), (_CALLED.get(name, name), texts[here[place]], why, detail))
         quotes = events["kind"] == Kind.QUOTE
         if quotes.any():
             some = events[quotes]

@@ -168,7 +168,8 @@ def table(columns: dict[str, Column], rows: I64, of: Layout, time: Clock, source
     if wrong:
         for place in sorted(wrong):
             field, why = wrong[place]
-            batch.bad.append(source.bad(int(rows[place]), of.called(field), columns[field].text(place), why))
+            detail = source.grid(instrument, "lot" if "qty" in field else "tick") if why is Why.OFF_GRID else ""
+            batch.bad.append(source.bad(int(rows[place]), of.called(field), columns[field].text(place), why, detail))
         batch.events = np.delete(events, sorted(wrong))
     return batch
 

@@ -75,7 +75,7 @@ _LOCATE, _TIME = 1, 5
 
 @frozen
 class Decoded:
-    """Records of some messages. `bad`: (offset, place in COLUMNS, the number that stands there) [bad, 3]."""
+    """Records of some messages. `bad`: (offset, place in COLUMNS, the number that stands there, the instrument) [bad, 4]."""
 
     events: Events
     consumed: int
@@ -98,7 +98,7 @@ def decode(
     # no message that becomes a record is shorter
     shortest = 2 + min(one.length for one in MESSAGES.values())
     most = data.size // shortest + 1
-    events, state, bad = np.empty(most, EVENT), np.zeros(4, np.int64), np.empty((most, 3), np.int64)
+    events, state, bad = np.empty(most, EVENT), np.zeros(4, np.int64), np.empty((most, 4), np.int64)
     count = _compiled()(
         data, data.size, offset, midnight, stream, events, most, locates, symbols, symbols.size, grids, bad, state
     )  # fmt: skip
@@ -211,7 +211,7 @@ class _Decoder:
         def expect(holds: Any, column: str) -> None:
             with code.when(code.all(good.value, b.not_(holds)), likely=False):
                 good.set(0)
-                self._refuse(column, found[column])
+                self._refuse(column, found[column], instrument)
 
         side = zero
         if "side" in found:
@@ -277,9 +277,11 @@ class _Decoder:
         word = b.or_(word, b.shl(flags, ir.Constant(I64, 16)))
         return b.or_(word, b.shl(level, ir.Constant(I64, 32)))
 
-    def _refuse(self, column: str, number: Any) -> None:
+    def _refuse(self, column: str, number: Any, instrument: Any = None) -> None:
         code = self.code
-        first = code.mul(self.wrong.value, 3)
-        for place, value in enumerate((code.add(code["offset"], self.at.value), ir.Constant(I64, COLUMNS.index(column)), number)):
-            code.put(code["bad"], code.add(first, place), value)
+        first = code.mul(self.wrong.value, 4)
+        place = ir.Constant(I64, COLUMNS.index(column))
+        facts = (code.add(code["offset"], self.at.value), place, number, ir.Constant(I64, 0) if instrument is None else instrument)
+        for at, value in enumerate(facts):
+            code.put(code["bad"], code.add(first, at), value)
         self.wrong.add(1)

@@ -179,7 +179,7 @@ class _Records:
             sides.append((ticks, lots))
         text = [" ".join(map(str, levels[["bid_px", "ask_px"]][place].tolist())) for place in np.flatnonzero(~fine)]
         texts = dict(zip(np.flatnonzero(~fine).tolist(), text, strict=True))
-        refuse(batch, ~fine, self.source, "levels", texts.__getitem__, Why.OFF_GRID)
+        refuse(batch, ~fine, self.source, "levels", texts.__getitem__, Why.OFF_GRID, "tick")
         (bids, bid_lots), (asks, ask_lots) = ((ticks[fine], lots[fine]) for ticks, lots in sides)
         events, trades = events[fine], trades[fine]
         if levels.shape[1] == 1:
@@ -199,7 +199,8 @@ class _Records:
             off[here] = ~good
         none = which & (values == _NO_PRICE) if field == "price" else np.zeros_like(off)
         shown = values.tolist() if off.any() or none.any() else []
-        refuse(batch, off & ~none, self.source, column, lambda place: _decimal(shown[place], power), Why.OFF_GRID)
+        grid = "lot" if field == "qty" else "tick"
+        refuse(batch, off & ~none, self.source, column, lambda place: _decimal(shown[place], power), Why.OFF_GRID, grid)
         if none.any():
             kept = ~(off & ~none)
             refuse(batch, none[kept], self.source, column, lambda place: "", Why.EMPTY)

@@ -38,14 +38,15 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
         yield broken_off(source, pieces, pieces.broken)
 
 
-def _bad(source: Source, offset: int, column: int, number: int) -> BadRow:
+def _bad(source: Source, offset: int, column: int, number: int, instrument: int) -> BadRow:
     name = native.COLUMNS[column]
     if not name:
         return source.bad(offset, "", "", Why.DAMAGED, f"length or type {number} of no message", binary=True)
     if name == "side":
         return source.bad(offset, name, chr(number), Why.UNREADABLE, binary=True)
     text = f"{number / 10**native.PRICE_PLACES:.4f}" if name == "price" else str(number)
-    return source.bad(offset, name, text, Why.OFF_GRID, binary=True)
+    detail = source.grid(instrument, "tick" if name == "price" else "lot")
+    return source.bad(offset, name, text, Why.OFF_GRID, detail, binary=True)
 
 
 def _wanted(source: Source) -> tuple[npt.NDArray[np.uint64], I64]:

@@ -78,7 +78,8 @@ def _batch(lines: Lines, source: Source, instrument: int, midnight: int) -> Batc
     batch = Batch(events, rows.size + len(cut.misshapen), time="time", book=True, instrument=instrument)
     for place in sorted(wrong):
         name, why = wrong[place]
-        batch.bad.append(source.bad(int(rows[place]), name, columns[name].text(place), why))
+        detail = source.grid(instrument, "tick" if name == "price" else "lot") if why is Why.OFF_GRID else ""
+        batch.bad.append(source.bad(int(rows[place]), name, columns[name].text(place), why, detail))
     batch.events = np.delete(events, sorted(wrong))
     batch.bad += cut.misshapen
     return batch
