@@ -182,9 +182,16 @@ class PlannedCall:
     checked: bool
     direct: bool
     """Whether a call only reads and makes tensors: nothing is updated, copied, cleared, watched or fetched."""
+    _single: Callable[..., None] | None = field(init=False)
+    """The launch, where it is but one that takes the arguments as they are."""
     _no_records: tuple[int, ...] = field(init=False)
     _graphs: "OrderedDict[tuple[Any, ...], Graph | None]" = Factory(OrderedDict)
     _lock: threading.Lock = Factory(threading.Lock)
+
+    @_single.default
+    def _(self) -> Callable[..., None] | None:
+        step = self.steps[0] if len(self.steps) == 1 else None
+        return step.plan.launch if step is not None and not (step.after or step.maps.maps) else None
 
     @_no_records.default
     def _(self) -> tuple[int, ...]:
@@ -224,18 +231,22 @@ class PlannedCall:
 
     def _directly(self, arguments: list[Any], given: Mapping[str, Any], stream: Stream) -> Any:
         """Takes memory, launches, and gives the results as they will be."""
-        gpu, filled = self.loaded.gpu, self.filled
-        made = [memory.take(gpu, stream) for memory in self.results if memory is not None]
-        for place, index in filled.results:
-            arguments[place] = made[index].pointer
+        gpu, filled, results = self.loaded.gpu, self.filled, []
+        for memory, (place, _) in zip(self.results, filled.results, strict=True):
+            assert memory is not None
+            elements = memory.take(gpu, stream)
+            arguments[place] = elements.pointer
+            results.append(Tensor(None, OnGpu(elements, gpu)))
         if filled.workspaces:
             scratch = [memory.take(gpu, stream) for memory in self.workspaces]
             for place, index in filled.workspaces:
                 arguments[place] = scratch[index].pointer
         for place, name in filled.scalars:
             arguments[place] = given[name]
-        self.launch(arguments, self._no_records, stream)
-        results = [Tensor(None, OnGpu(elements, gpu)) for elements in made]
+        if self._single is not None:
+            self._single(stream, *arguments, 0)
+        else:
+            self.launch(arguments, self._no_records, stream)
         return results[0] if len(results) == 1 and self.plans[0].group == 0 else grouped(self.plans, results)
 
     def launch(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
@@ -353,6 +364,7 @@ def planned(
         frozenset(one.input for one in plan.results if one.input is not None),
         loaded.checked,
         direct=not (loaded.recording or filled["packed"])
+        and [index for _, index in filled["results"]] == [*range(len(plan.results))]
         and not any(one.input is not None or one.copy_of is not None or one.zeroed or one.scalar for one in plan.results),
     )
 

@@ -74,7 +74,7 @@ class CudaBlock:
         """The values as a call wants them, what of them decides on the call, and the stream for it: that of the first array that another
         library lent, as its work goes on there, else the GPU's own."""
         gpu, lasting = self.gpu, self.gpu.device.lasting_streams
-        given, stream = values, gpu.stream
+        given, stream, constants = values, gpu.stream, self.block.constants
         key: list[Any] = []
         for name, value in values.items():
             if value.__class__ is Tensor and (remote := value.remote).__class__ is OnGpu and remote.gpu is gpu:
@@ -84,11 +84,13 @@ class CudaBlock:
                     stream = elements.stream
             elif value.__class__ is int:
                 key += (int, value)
+            elif value.__class__ is np.float32 and name not in constants:
+                key += (np.float32, None)
             else:
                 ready = self.prepared(value)
                 if ready is not value:
                     given = {**given, name: ready}
-                key += _layout(name, ready, self.block.constants)
+                key += _layout(name, ready, constants)
         return given, tuple(key), stream
 
     def prepared(self, value: Any) -> Any:

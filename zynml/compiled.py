@@ -142,7 +142,7 @@ def _callable(name: str, function: Callable[..., Any], sources: Sources) -> Call
     errors = _errors(sources)
 
     def call(*values: Any, **named: Any) -> Any:
-        with errors, Crossing(errors) as crossing:
+        with Crossing(errors) as crossing:
             into = crossing.into
             given = [into(value) for value in values]
             value = function(*given, **{key: into(value) for key, value in named.items()}) if named else function(*given)

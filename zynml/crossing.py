@@ -4,12 +4,13 @@ On the host these are NumPy arrays and whatever speaks DLPack. An array on a CUD
 worked on where it lies, after what its library has under way there; when the call returns, the caller's stream waits for our work in
 turn. A call that was given such arrays gives tensors on the device back, which speak both protocols; else arrays of NumPy's."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
-from attrs import frozen
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaUnavailable
@@ -22,22 +23,27 @@ if TYPE_CHECKING:
     from runtime.cuda.remote import OnGpu
 
 
-@frozen(slots=True)
-class Borrowed:
-    """Another library's array on a device, for the time of a call. `host_wrote`: the program asked for the elements on the host to
-    write to them; then they belong back."""
+class Borrowed(NamedTuple):
+    """Another library's array on a device, for the time of a call."""
 
     tensor: Tensor
     remote: "OnGpu"
     source: Any
 
-    @property
-    def host_wrote(self) -> bool:
-        return self.tensor.remote is not self.remote
+    def give_back(self) -> None:
+        """The end of our work on it. Where the program asked for the elements on the host to write to them, they belong back."""
+        tensor, remote = self.tensor, self.remote
+        host_wrote = tensor.remote is not remote
+        if host_wrote or remote.elements.owner.users:
+            from runtime.cuda.interop import give_back
+
+            give_back(remote, self.source, tensor.array if host_wrote else None)
+        tensor.remote = remote
+        tensor.changed_there()
 
 
 class Crossing:
-    """One call of a function: `into` for what it is given, `out` for what it gives, in a `with`. `errors`: around what goes on later."""
+    """One call of a function: `into` for what it is given, `out` for what it gives, in a `with`. What goes wrong leaves by `errors`."""
 
     __slots__ = ("borrowed", "errors", "on_device")
 
@@ -50,32 +56,32 @@ class Crossing:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None and not self.borrowed:
+            return
+        with self.errors:
+            self.end(error)
+        self.errors.__exit__(kind, error, traceback)
+
+    def end(self, error: BaseException | None) -> None:
+        """The end of the work on other libraries' arrays. Raises ZyntaxError where the device failed, now or as `error` says."""
         try:
             if isinstance(error, CudaError):
                 raise error
-            if self.borrowed:
-                self.give_back()
+            before_device_write()
+            for one in self.borrowed:
+                one.give_back()
         except CudaError as failure:
             if error is None or error is failure:
                 code = "0804" if isinstance(failure, CudaOutOfMemory) else "0805"
                 raise ZyntaxError(Diagnostic(code, f"the device failed: {failure}")) from None
-
-    def give_back(self) -> None:
-        """The end of the work on other libraries' arrays."""
-        from runtime.cuda.interop import give_back
-
-        before_device_write()
-        for one in self.borrowed:
-            give_back(one.remote, one.source, one.tensor.array if one.host_wrote else None)
-            one.tensor.remote = one.remote
-            one.tensor.changed_there()
 
     # ---- in ----
 
     def into(self, value: Any) -> Any:
         """The program's value for one of Python's. Raises ZyntaxError for what programs don't have."""
         if value.__class__ is Tensor:
-            self.on_device = self.on_device or value.remote is not None
+            if value.remote is not None:
+                self.on_device = True
             return value
         if value.__class__ in _ARRAYS:
             return self.array_of(value)
@@ -129,10 +135,8 @@ class Crossing:
 
     def lent(self, value: Any) -> Tensor | None:
         """A tensor over a peer's array that can be read without a protocol."""
-        from runtime.cuda.peers import lent
-
         try:
-            remote = lent(value)
+            remote = _lent()(value)
         except CudaUnavailable as refusal:
             raise _unusable(value, refusal) from None
         return None if remote is None else self.over(remote, value)
@@ -175,6 +179,14 @@ class Crossing:
             case Future():
                 return pending.Future(value, self.out, self.errors)
         return value
+
+
+@cache
+def _lent() -> Callable[[Any], "OnGpu | None"]:
+    """`peers.lent`, loaded when there is a device to lend from."""
+    from runtime.cuda.peers import lent
+
+    return lent
 
 
 _ARRAYS: "WeakSet[type]" = WeakSet()

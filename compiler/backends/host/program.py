@@ -11,7 +11,7 @@ from compiler.backends.host.emit import place_all
 from compiler.backends.host.faults import POSITIONS, translated_faults
 from compiler.backends.host.generate import Generator
 from compiler.backends.host.naming import MARK
-from compiler.backends.host.numbers import dtype_of
+from compiler.backends.host.numbers import dtype_of, scalar_class
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.support import helpers
 from compiler.backends.host.values import Bounds, weak_to
@@ -139,7 +139,7 @@ def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: 
     names = {p.name for p in function.parameters} if function is not None else set()
     required = {p.name for p in function.parameters if p.default is None} if function is not None else set()
     kinds = tuple(types.values())
-    weak = tuple(place for place, type in enumerate(kinds) if isinstance(type, Scalar))
+    weak = tuple((place, _taken_as(type)) for place, type in enumerate(kinds) if isinstance(type, Scalar))
     program = host.namespace
 
     def call(*values: Any, **named: Any) -> Any:
@@ -152,9 +152,9 @@ def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: 
                 host.start()
             if weak:
                 given = [*values]
-                for place in weak:
+                for place, taken in weak:
                     if place < len(given):
-                        given[place] = _from_python(given[place], kinds[place])
+                        given[place] = taken(given[place])
                 values = tuple(given)
             if named:
                 value = program[python](*values, **{name: _from_python(v, types.get(name)) for name, v in named.items()})
@@ -177,6 +177,12 @@ def _wrong_arguments(function: nodes.Function, positional: int, named: tuple[str
     found = match_arguments(slots, call, Callee(function.name, ""))
     assert isinstance(found, Diagnostic)
     return Diagnostic("0204", found.message, name_place(function), "declared here", hint=found.hint)
+
+
+def _taken_as(to: Scalar) -> Callable[[Any], Any]:
+    """`_from_python` for a type that is known before: the plain case at once."""
+    make, takes_floats = scalar_class(to.dtype), to.dtype.is_float
+    return lambda value: make(value) if takes_floats and type(value) is float else _from_python(value, to)
 
 
 def _from_python(value: Any, to: Type | None) -> Any:
