@@ -126,7 +126,7 @@ def _encoded(device: CudaDevice, pointer: int, boxes: Boxes) -> bytes:
         rank,
         pointer,
         [api.cuuint64_t(extent) for extent in reversed(boxes.shape)],
-        [api.cuuint64_t(pitch) for pitch in reversed(boxes.pitches)] or [api.cuuint64_t(_ALIGN)],  # the driver wants some, if only to ignore
+        [api.cuuint64_t(pitch) for pitch in reversed(boxes.pitches)] or [api.cuuint64_t(_ALIGN)],  # the driver wants one
     )
     tail = (
         [api.cuuint32_t(1)] * rank,
