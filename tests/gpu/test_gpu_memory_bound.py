@@ -1,0 +1,133 @@
+"""Maps, turned matrices, reductions and chains of rows on a GPU: sizes that divide and sizes that don't, memory that begins anywhere, NaN,
+divisions at the ends of the range. Expected values from NumPy, in float64 where sums are rounded."""
+
+import numpy as np
+import pytest
+
+import zynml
+
+RNG = np.random.default_rng(20)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 1000, 1024, 4097, 1 << 20, 1_000_003])
+def test_maps(count: int) -> None:
+    p = zynml.compile("def f(x: tensor[N], y: tensor[N]) { compute(x, y) { for i in 0..N: out[i] = x[i] * 3.0 - y[i] } }", device="cuda:0")
+    x, y = normal(count + 1), normal(count + 1)
+    np.testing.assert_allclose(p.f(x[:-1], y[:-1]), x[:-1] * np.float32(3) - y[:-1], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(p.f(x[1:], y[:-1]), x[1:] * np.float32(3) - y[:-1], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 7), (64, 64), (4096, 1024), (1000, 1016), (1023, 517), (3, 5000), (0, 4)])
+def test_turned_matrices(dtype: type, shape: tuple[int, int]) -> None:
+    name = {np.int8: "i8", np.float16: "f16", np.float32: "f32", np.float64: "f64"}[dtype]
+    p = zynml.compile(
+        f"def f(x: tensor[M, N, {name}]) {{ compute(x) {{ for i in 0..M, j in 0..N: out[j, i] = x[i, j] }} }}", device="cuda:0"
+    )
+    x = RNG.integers(-100, 100, shape).astype(dtype)
+    np.testing.assert_array_equal(p.f(x), x.T)
+
+
+@pytest.mark.parametrize("shape", [(8, 12, 16, 32), (5, 7, 33, 9), (2, 64, 3, 128)])
+def test_permuted_axes(shape: tuple[int, ...]) -> None:
+    text = "for a in 0..A, b in 0..B, c in 0..C, d in 0..D: out[d, a, c, b] = x[a, b, c, d]"
+    p = zynml.compile(f"def f(x: tensor[A, B, C, D]) {{ compute(x) {{ {text} }} }}", device="cuda:0")
+    x = normal(*shape)
+    np.testing.assert_array_equal(p.f(x), x.transpose(3, 0, 2, 1))
+
+
+SOFTMAX = """def f(x: tensor[M, N]) {
+    compute(x) { for i in 0..M {
+        var m = -inf
+        for j in 0..N: m = max(m, x[i, j])
+        var s = 0.0
+        for j in 0..N: s += exp(x[i, j] - m)
+        for j in 0..N: out[i, j] = exp(x[i, j] - m) / s
+    } }
+}"""
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1),
+        (1000, 3),
+        (77, 33),
+        (300, 64),
+        (64, 1000),
+        (40, 4096),
+        (9, 8191),
+        (5, 8192),
+        (7, 16384),
+        (3, 30001),
+        (4, 65536),
+        (2, 100_000),
+    ],
+)
+def test_softmax(shape: tuple[int, int]) -> None:
+    p = zynml.compile(SOFTMAX, device="cuda:0")
+    x = normal(*shape)
+    weight = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(p.f(x), weight / weight.sum(1, keepdims=True), rtol=3e-6)
+    x[0, -1] = np.nan
+    found = np.asarray(p.f(x))
+    assert np.isnan(found[0]).all() and not np.isnan(found[1:]).any()
+
+
+@pytest.mark.parametrize("shape", [(100, 48), (64, 4096), (33, 5000), (3, 20000)])
+def test_norms(shape: tuple[int, int]) -> None:
+    p = zynml.compile(
+        """def f(x: tensor[M, N], y: tensor[M, N], w: tensor[N]) {
+            compute(x, y, w) { for i in 0..M {
+                var t = 0.0
+                for j in 0..N: t += x[i, j] + y[i, j]
+                let mean = t / (N as f32)
+                var s = 0.0
+                for j in 0..N: s += (x[i, j] + y[i, j] - mean) * (x[i, j] + y[i, j] - mean)
+                let r = rsqrt(s / (N as f32) + 0.00001)
+                for j in 0..N: out[i, j] = (x[i, j] + y[i, j] - mean) * r * w[j]
+            } }
+        }""",
+        device="cuda:0",
+    )
+    x, y, w = normal(*shape), normal(*shape), normal(shape[1])
+    z = x.astype(np.float64) + y
+    z = (z - z.mean(1, keepdims=True)) / np.sqrt(z.var(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(p.f(x, y, w), z * w, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1 << 16), (4096, 33), (1000, 1000), (3, 1_000_003), (100_000, 8)])
+def test_sums(shape: tuple[int, int]) -> None:
+    x = normal(*shape)
+    wide = x.astype(np.float64)
+    body = "{ for i in 0..M, j in 0..N: yield x[i, j] }"
+    for kind, expected in (("reduce(+)", wide.sum()), ("reduce(+, axis=1)", wide.sum(1)), ("reduce(+, axis=0)", wide.sum(0))):
+        result = ": f32" if kind == "reduce(+)" else ""
+        p = zynml.compile(f"def f(x: tensor[M, N]){result} {{ compute(x) @kernel {kind} {body} }}", device="cuda:0")
+        first = np.asarray(p.f(x))
+        np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-6 * np.abs(wide).sum())
+        np.testing.assert_array_equal(np.asarray(p.f(x)), first)
+
+
+def test_many_numbers_divided_by_one_are_rounded_as_divisions_are() -> None:
+    """Numbers of every size, zeros of both signs, subnormals, infinities and NaN, by divisors of every size."""
+    p = zynml.compile(
+        "def f(x: tensor[M, N], y: tensor[M]) { compute(x, y) { for i in 0..M, j in 0..N: out[i, j] = x[i, j] / y[i] } }", device="cuda:0"
+    )
+    bits = RNG.integers(0, 1 << 32, (257, 4096), dtype=np.uint64).astype(np.uint32)
+    bits[:, ::2] = (bits[:, ::2] & 0x807FFFFF) | (RNG.integers(90, 165, bits[:, ::2].shape).astype(np.uint32) << 23)
+    x = bits.view(np.float32)
+    x[:, :6] = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45], np.float32)
+    y = RNG.integers(0, 1 << 32, 257, dtype=np.uint64).astype(np.uint32).view(np.float32).copy()
+    y[:128] = np.abs(RNG.standard_normal(128)) * 10.0 ** RNG.integers(-6, 7, 128) + 1e-6
+    y[-5:] = [0.0, -0.0, np.inf, np.nan, 3.0]
+    with np.errstate(all="ignore"):
+        expected = x / y[:, None]
+    found = np.asarray(p.f(x, y))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    fine = ~np.isnan(expected)
+    np.testing.assert_array_equal(found.view(np.uint32)[fine], expected.view(np.uint32)[fine])
