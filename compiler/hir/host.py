@@ -7,7 +7,7 @@ is reported as, and the operands are its values."""
 from collections.abc import Iterator
 
 from compiler.hir.core import dtype_of
-from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand
+from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand, optional_operand
 from compiler.hir.layout import field_type, in_memory
 from compiler.hir.types import DTYPES, Array, HirType, Pointer, Struct, Tile, is_float, is_wide
 
@@ -57,10 +57,11 @@ class Member(Instruction):
 @instruction("element", Family.HOST, Effect.FAULT)
 class Element(Instruction):
     """`%r = element %p, %i site=2 : ptr<i64>`: the address of element `%i`, from 0, of the array at `%p`. An index outside stops; with
-    `site=-1` it is known to be inside."""
+    `site=-1` it is known to be inside. An open array has as many elements as `count`, an i64, says."""
 
     pointer: Value = operand()
     at: Value = operand()
+    count: Value | None = optional_operand()
     site: int = attribute()
 
     def result_types(self, scope: Scope) -> list[HirType]:
@@ -71,6 +72,11 @@ class Element(Instruction):
     def check(self, scope: Scope) -> Iterator[str]:
         if not _is_int(dtype_of(self.at)) or is_wide(dtype_of(self.at)):
             yield f"an index of type {self.at.type}"
+        array = pointee(self.pointer)
+        if isinstance(array, Array) and (array.count is None) != (self.count is not None):
+            yield f"{'no' if self.count is None else 'a'} count for {array}"
+        if self.count is not None and dtype_of(self.count) != "i64":
+            yield f"a count of type {self.count.type}"
 
 
 @instruction("read", Family.HOST, Effect.READ)

@@ -25,6 +25,7 @@ from compiler.hir.gpu import (
     WarpSync,
 )
 from compiler.hir.interpret_hopper import WARPGROUP, BulkStores, Engines, RegisterPool, Warpgroup, registers_at_start
+from compiler.hir.interpret_in_step import run_in_step
 from compiler.hir.interpret_stuck import let_go, lost_barrier
 from compiler.hir.interpret_waits import WAITS, Turns, deadlock, go_on
 from compiler.hir.interpret_warps import MEET, touched, watch_lanes
@@ -200,6 +201,10 @@ def interpret_threads(
         grid = [form.evaluate(sizes_of(function, arguments).__getitem__) for form in info.grid]
     blocks = _dims(grid if grid is not None else (1, 1, 1))
     prepared = prepare(function, arguments)
+    if watch is None and seed is None and info.cluster is None:
+        shared = shared_bytes or info.shared_memory_bytes
+        if run_in_step(function, prepared, module, list(_places(blocks)), dims, blocks, shared):
+            return
     launch = Run(Findings()) if watch is None else Run(watch.findings, True, watch.memories(function, prepared, arguments))
     run = finish((ThreadTranslator if watch is None else watch.translator)(function, module, generator=True), {}, ENVIRONMENT)
     kinds = {type(op) for each in _functions(function, module) for top in each.body.body for op in top.walk()}

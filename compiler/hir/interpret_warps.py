@@ -69,7 +69,7 @@ def _redux(op: Redux, lanes: list[int], values: Values) -> list[Any]:
     return [total] * len(lanes)
 
 
-def _matrix(op: MmaLoad | MmaStore, fragment: Fragment, memory: Array, index: tuple[int, ...]) -> Array:
+def matrix_of(op: MmaLoad | MmaStore, fragment: Fragment, memory: Array, index: tuple[int, ...]) -> Array:
     """The fragment's matrix in memory, as a view: rows and columns as the fragment has them."""
     rows, columns = fragment.shape
     plane: Array = memory[index[:-2]]
@@ -84,13 +84,13 @@ def _matrix(op: MmaLoad | MmaStore, fragment: Fragment, memory: Array, index: tu
 def _mma_load(op: MmaLoad, lanes: list[int], values: Values) -> list[Any]:
     assert isinstance(op.type, Fragment)
     memory, index = values[0]
-    matrix = _matrix(op, op.type, memory, index).view(arrays.NUMPY[op.type.dtype])
+    matrix = matrix_of(op, op.type, memory, index).view(arrays.NUMPY[op.type.dtype])
     if op.type.dtype == "f32" and op.type.role is not FragmentRole.ACCUMULATOR:
-        matrix = _as_tf32(matrix)
+        matrix = tf32(matrix)
     return [matrix.astype(np.float64)] * len(lanes)
 
 
-def _as_tf32(matrix: Array) -> Array:
+def tf32(matrix: Array) -> Array:
     """Rounded to ten bits behind the point, halves away from zero."""
     bits = np.ascontiguousarray(matrix).view(np.uint32)
     rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
@@ -106,7 +106,7 @@ def _mma(op: Mma, lanes: list[int], values: Values) -> list[Any]:
 def _mma_store(op: MmaStore, lanes: list[int], values: Values) -> list[Any]:
     assert isinstance(op.fragment.type, Fragment)
     memory, index, matrix = values[0]
-    view = _matrix(op, op.fragment.type, memory, index)
+    view = matrix_of(op, op.fragment.type, memory, index)
     view[...] = arrays.round_array(matrix, op.fragment.type.dtype).view(view.dtype)
     return [None] * len(lanes)
 
@@ -203,7 +203,7 @@ def _elements(op: Instruction, values: Values) -> Iterator[tuple[Array, tuple[in
         memory, index = values[0][:2]
         fragment = op.type if isinstance(op, MmaLoad) else op.fragment.type
         assert isinstance(fragment, Fragment)
-        view = _matrix(op, fragment, memory, index)
+        view = matrix_of(op, fragment, memory, index)
         rows, columns = view.shape if op.layout == "row" else view.shape[::-1]
         for row in range(rows):
             for column in range(columns):

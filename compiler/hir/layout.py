@@ -27,8 +27,8 @@ def size_of(type_: HirType) -> int:
     match type_:
         case Tile(axes=()):
             return bytes_of(type_.dtype)
-        case Array():
-            return type_.count * size_of(type_.element)
+        case Array(count=int(count)):
+            return count * size_of(type_.element)
         case Struct():
             end = max((offset + size_of(field) for offset, (_, field) in zip(_offsets(type_), type_.fields, strict=True)), default=0)
             return _rounded_up(end, align_of(type_))
@@ -66,7 +66,7 @@ def in_memory(type_: HirType) -> bool:
         case Tile(axes=()):
             return type_.dtype != "index"
         case Array():
-            return type_.count >= 0 and in_memory(type_.element)
+            return type_.count is not None and type_.count >= 0 and in_memory(type_.element)
         case Struct():
             return all(in_memory(field) for _, field in type_.fields)
         case _:
@@ -85,8 +85,8 @@ def numpy_dtype(type_: HirType) -> np.dtype[Any]:
                 return np.dtype([("low", "<u8"), ("high", "<i8" if dtype == "i128" else "<u8")])
             size = bytes_of(dtype)
             return np.dtype(_NUMPY.get(dtype) or f"<{dtype[0] if dtype[0] in 'iu' else 'u'}{size}")
-        case Array():
-            return np.dtype((numpy_dtype(type_.element), (type_.count,)))
+        case Array(count=int(count)):
+            return np.dtype((numpy_dtype(type_.element), (count,)))
         case Struct():
             return np.dtype(
                 {

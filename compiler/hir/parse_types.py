@@ -216,7 +216,7 @@ class Reader:
                 return self._struct()
             case "array":
                 self.expect("<")
-                count = self.integer()
+                count = None if self.accept("open") else self.integer()
                 self.expect("x")
                 element = self.type()
                 self.expect(">")

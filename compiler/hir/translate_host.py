@@ -33,7 +33,8 @@ def host_statement(to: "Translator", op: Instruction, indent: int) -> None:
         case Element():
             array = pointee(op.pointer)
             assert isinstance(array, Array)
-            give(f"host_element({inputs[0]}, {inputs[1]}, {array.count}, {size_of(array.element)}, {site(op.site)})")
+            count = array.count if op.count is None else inputs[2]
+            give(f"host_element({inputs[0]}, {inputs[1]}, {count}, {size_of(array.element)}, {site(op.site)})")
         case Read():
             give(f"host_read_{dtype_of(op.result)}({inputs[0]})")
         case Write():

@@ -238,10 +238,10 @@ class Struct(HirType):
 
 @frozen(cache_hash=True)
 class Array(HirType):
-    """Host code: `count` elements one behind the other."""
+    """Host code: `count` elements one behind the other; None: as many as whoever has the address says, `array<open x f32>`."""
 
     element: HirType
-    count: int
+    count: int | None
 
     def __str__(self) -> str:
-        return f"array<{self.count} x {self.element}>"
+        return f"array<{'open' if self.count is None else self.count} x {self.element}>"

@@ -303,6 +303,12 @@ class Body:
             base = self.here.emit(Element(pointer=base, at=self.number(part, "i64"), site=site)).result
         return base
 
+    def row(self, base: Value, index: Number, count: Number, proved: bool = False) -> Value:
+        """The address of an element of an open array that has `count` of them."""
+        site = -1 if proved else self.site("0801", "index {0} in an array of {1}")
+        held = {"pointer": base, "at": self.number(index, "i64"), "count": self.number(count, "i64")}
+        return self.here.emit(Element(**held, site=site)).result
+
     def get(self, base: Value, *path: Part, proved: bool = False) -> Value:
         """The number there."""
         return self.here.emit(Read(pointer=self.at(base, *path, proved=proved))).result

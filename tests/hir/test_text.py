@@ -80,6 +80,7 @@ FORM_HOST = """
 %r = local : ptr<struct<S; a: i64, b: array<3 x i32>>> ; %f = member b %r : ptr<array<3 x i32>> ; %e = element %f, %x site=0 : ptr<i32> \
 ; %w = read %e : i32 ; write %e, %y ; copy %r, %r ; clear %f
 %r = local : ptr<array<3 x i32>> ; %e = element %r, %x site=-1 : ptr<i32>
+%e = element %o, %x, %n site=0 : ptr<i32>
 """
 FORM_B = """
 %r = reduce add %t over=[j] reassoc : tile<i:8, f32>
@@ -171,7 +172,7 @@ def in_form_c(line: str) -> str:
 
 
 def in_host(line: str) -> str:
-    return f'func @f({PARAMETERS}) form=A {{ site 0805 "does not fit" {line.replace(" ; ", " ")} }}'
+    return f'func @f({PARAMETERS}, %o: ptr<array<open x i32>>, %n: i64) form=A {{ site 0805 "does not fit" {line.replace(" ; ", " ")} }}'
 
 
 SAMPLES = [
@@ -240,6 +241,7 @@ TYPES = [
     Struct("S", (("a", F32), ("b", Pointer(INDEX)))),
     Struct("Empty", ()),
     Array(Struct("S", (("a", Array(Tile("i128"), 0)), ("b", Tile("u128")))), 4096),
+    Pointer(Array(F32, None)),
 ]
 
 

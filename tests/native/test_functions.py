@@ -308,3 +308,30 @@ def test_pointers_that_may_share_memory_are_refused() -> None:
     with pytest.raises(ZyntaxError) as error:
         verify(program.module)
     assert [d.message.split(" may ")[1] for d in error.value.diagnostics] == ["share memory, which @swap rules out"] * 2
+
+
+def test_rows_of_an_open_array_are_counted() -> None:
+    event = struct("event", price=I64, qty=I32)
+    totals = struct("totals", notional=I64)
+    program = Program("rows")
+    with program.function("total", {"rows": Pointer(Array(event, None)), "count": I64, "t": Pointer(totals)}, [I64]) as b:
+        rows, count, t = b.parameters
+        with b.loop(0, count) as i:
+            row = b.row(rows, i, count)
+            product = b.mul(b.get(row, "price"), b.cast(b.get(row, "qty"), "i64"))
+            b.put(t, "notional", b.add(b.get(t, "notional"), product))
+        b.give(b.get(t, "notional"))
+    with program.function("one", {"rows": Pointer(Array(event, None)), "count": I64, "i": I64}, [I64]) as b:
+        rows, count, i = b.parameters
+        b.give(b.get(b.row(rows, i, count), "price"))
+    run, rows = Both(parse_module(print_module(program.module)), LEVELS), new_memory(event, 7)
+    rows["price"], rows["qty"] = np.arange(7) * 10**12, [3, -1, 0, 5, 2, 1, 1]
+    for count in (0, 1, 7):
+        assert run("total", rows, count, new_memory(totals)) == (int((rows["price"] * rows["qty"])[:count].sum()),)
+    for count, i in ((7, 6), (1, 0)):
+        assert run("one", rows, count, i) == (i * 10**12,)
+    for count, i in ((7, 7), (7, -1), (0, 0), (-1, 0), (-1, 5)):
+        assert run("one", rows, count, i) == ("0801", "one", 0, (i, count))
+    rows["price"][3] = 2**62
+    late = new_memory(totals)
+    assert run("total", rows, 7, late)[0] == "0806" and late["notional"] == -(10**12), "what was written before it stopped stays"

@@ -14,7 +14,7 @@ from attrs import frozen
 from compiler.backends.native.emit import emit_module, entry_name, results_struct
 from compiler.backends.native.faults import RECORD_BYTES, FaultPoint, HostFault, read_record
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.hir.layout import align_of, numpy_dtype, size_of
+from compiler.hir.layout import align_of, in_memory, numpy_dtype, size_of
 from compiler.hir.module import HirFunction, HirModule, Linkage, OptimizationLevel
 from compiler.hir.types import FLOATS, Pointer, Tile
 from runtime.cpu import detect, load
@@ -184,6 +184,7 @@ def _passed(type: object, name: str, argument: Any) -> Any:
         return argument
     assert argument.flags.c_contiguous, f"{name}: an array with gaps"
     address = argument.ctypes.data
-    assert argument.nbytes >= size_of(type.pointee), f"{name}: {argument.nbytes} bytes of {size_of(type.pointee)}"
+    if in_memory(type.pointee):
+        assert argument.nbytes >= size_of(type.pointee), f"{name}: {argument.nbytes} bytes of {size_of(type.pointee)}"
     assert address % align_of(type.pointee) == 0, f"{name}: an address that isn't a multiple of {align_of(type.pointee)}"
     return address

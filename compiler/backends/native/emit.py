@@ -15,7 +15,7 @@ from compiler.hir.control import Call, For, Return
 from compiler.hir.core import Cast, dtype_of
 from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write
 from compiler.hir.instruction import Effect, Instruction
-from compiler.hir.layout import align_of, offset_of, size_of
+from compiler.hir.layout import align_of, in_memory, offset_of, size_of
 from compiler.hir.memory import Check
 from compiler.hir.module import HirFunction, HirModule, Linkage
 from compiler.hir.types import HirType, Pointer, Struct, Tile, is_float, is_wide
@@ -104,8 +104,10 @@ def _parameter_type(type: HirType) -> LlvmType:
 
 
 def _pointer_notes(type: Pointer, noalias: bool) -> str:
-    size, align = size_of(type.pointee), align_of(type.pointee)
-    return f"{'noalias ' if noalias else ''}noundef nonnull align {align} dereferenceable({max(size, 1)})"
+    known = f"align {align_of(type.pointee)}"
+    if in_memory(type.pointee) and size_of(type.pointee):
+        known = f"nonnull {known} dereferenceable({size_of(type.pointee)})"
+    return f"{'noalias ' if noalias else ''}noundef {known}"
 
 
 def _attributes(function: HirFunction) -> str:

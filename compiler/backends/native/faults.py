@@ -42,9 +42,7 @@ class HostFault:
     values: tuple[int | float | bool, ...]
 
 
-def stop_if(
-    frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Value]], code: str | None = None, undo: str = ""
-) -> None:
+def stop_if(frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Value]], code: str | None = None, undo: str = "") -> None:
     """Leave the function with a failure where `bad` holds; values come with their dtypes."""
     if bad.number == 0:
         return

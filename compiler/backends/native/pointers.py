@@ -57,7 +57,11 @@ def _element(frame: Frame, op: Element) -> Value:
     assert isinstance(array, Array)
     dtype, at = dtype_of(op.at), frame.scalar(op.at.name)
     index = arithmetic.cast(w, at, dtype, "index")
-    if op.site >= 0 and not (at.number is not None and 0 <= at.number < array.count):
+    count = frame.scalar(op.count.name) if op.count is not None else constant(I64, array.count or 0)
+    if op.site >= 0 and not (at.number is not None and 0 <= at.number < (count.number or 0)):
         # an index below 0 is a great one when read without its sign
-        stop_if(frame, w.compare("uge", index, constant(I64, array.count)), op.site, [(dtype, at), ("i64", constant(I64, array.count))])
+        outside = w.compare("uge", index, count)
+        if count.number is None:
+            outside = w.binary("or", outside, w.compare("slt", count, constant(I64, 0)))
+        stop_if(frame, outside, op.site, [(dtype, at), ("i64", count)])
     return w.offset(frame.pointers[op.pointer.name], w.mul(index, constant(I64, size_of(array.element))), I8)
