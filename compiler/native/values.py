@@ -1,4 +1,4 @@
-"""Optionals and enums while a function is written: a truth and a number that travel as two values, and tags in memory."""
+"""Optionals, results and enums while a function is written: a truth and numbers that travel side by side, and tags in memory."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,6 +6,7 @@ from attrs import frozen
 
 from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Value
+from compiler.hir.types import is_float
 from compiler.native.build import Body, Number, Part
 
 
@@ -22,12 +23,37 @@ class Optional:
         return self.present, self.value
 
 
+@frozen
+class Result:
+    """`Result<T, E>` of numbers. `value` means something where `ok` holds, `error` where it doesn't; the other is 0 when it comes from
+    `good` or `bad`."""
+
+    ok: Value
+    value: Value
+    error: Value
+
+    @property
+    def parts(self) -> tuple[Value, Value, Value]:
+        """As a function returns or takes it."""
+        return self.ok, self.value, self.error
+
+
+def good(b: Body, value: Value, error: str) -> Result:
+    """`Ok(value)`; `error` is the dtype of the errors that it hasn't."""
+    return Result(b.const(True, "i1"), value, b.const(0, error))
+
+
+def bad(b: Body, error: Value, value: str) -> Result:
+    """`Err(error)`; `value` is the dtype of the values that it hasn't."""
+    return Result(b.const(False, "i1"), b.const(0.0 if is_float(value) else 0, value), error)
+
+
 def some(b: Body, value: Value) -> Optional:
     return Optional(b.const(True, "i1"), value)
 
 
 def none(b: Body, dtype: str) -> Optional:
-    return Optional(b.const(False, "i1"), b.const(0.0 if dtype.startswith(("f", "b")) else 0, dtype))
+    return Optional(b.const(False, "i1"), b.const(0.0 if is_float(dtype) else 0, dtype))
 
 
 def read_optional(b: Body, base: Value, *path: Part) -> Optional:

@@ -13,6 +13,7 @@ from compiler.hir.types import Pointer, Struct, Tile
 from compiler.native.book import ADDED, ASKS, BEYOND, BIDS, CHANGED, REMOVED, UNKNOWN, Book
 from compiler.native.build import Program
 from compiler.native.ring import Ring
+from compiler.native.slab import Slab
 from compiler.native.table import FULL, INSERTED, PRESENT, Table
 from compiler.native.types import F64, I1, I8, I64, struct
 from tests.native.both import Both
@@ -121,6 +122,52 @@ def test_a_full_table_of_a_thousand() -> None:
     assert [native["insert"].run([held, own, 1]).results[1] for own in chosen] == [INSERTED] * 1000 + [FULL]
     assert all(native["remove"].run([held, own]).results == (True,) for own in chosen[:1000])
     assert held.tobytes() == bytes(held.nbytes), "an emptied table is a new one"
+
+
+# ---- slabs -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def slab_of(capacity: int) -> tuple[Both, Struct]:
+    program, slab = Program("slabs"), Slab(ORDER, capacity)
+    pointer = Pointer(slab.type)
+    with program.function("take", {"slab": pointer, "x": I64}, [I64, I64]) as b:
+        held, x = b.parameters
+        number = slab.take(b, held)
+        with b.when(b.lt(number, 0)):
+            b.give(number, 0)
+        place = slab.item(b, held, number)
+        before = b.get(place, "quantity")
+        b.put(place, "quantity", x)
+        b.give(number, before)
+    with program.function("look", {"slab": pointer, "number": I64}, [I64]) as b:
+        b.give(b.get(slab.item(b, *b.parameters), "quantity"))
+    with program.function("give_back", {"slab": pointer, "number": I64}) as b:
+        slab.give_back(b, *b.parameters)
+    return Both(program.module), slab.type
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 5])
+@EXAMPLES
+@given(steps=st.lists(st.tuples(st.sampled_from(["take", "take", "look", "give_back"]), st.integers(-1, 5)), max_size=40))
+def test_a_slab_gives_out_places_and_takes_them_back(capacity: int, steps: list[tuple[str, int]]) -> None:
+    run, type_ = slab_of(capacity)
+    held, taken, free, fresh = new_memory(type_), {}, [], 0
+    for turn, (step, number) in enumerate(steps):
+        match step:
+            case "take":
+                wanted = free.pop() if free else fresh if fresh < capacity else -1
+                fresh = max(fresh, wanted + 1)
+                assert run("take", held, turn + 1) == (wanted, 0)
+                if wanted >= 0:
+                    taken[wanted] = turn + 1
+            case "look":
+                assert run("look", held, number) == ((taken[number],) if number in taken else ("0801", "look", 0, (number,)))
+            case _:
+                assert run("give_back", held, number) == (() if number in taken else ("0801", "give_back", 0, (number,)))
+                if taken.pop(number, None) is not None:
+                    free.append(number)
+        assert held["count"][0] == len(taken)
 
 
 # ---- books -------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from compiler.hir.types import Array, Pointer, Tile
 from compiler.hir.verify import verify
 from compiler.native.build import Program
 from compiler.native.types import F32, F64, I1, I8, I16, I32, I64, I128, U8, U64, enum, optional, struct
-from compiler.native.values import match, none, otherwise, read_optional, some, write_optional
+from compiler.native.values import Result, bad, good, match, none, otherwise, read_optional, some, write_optional
 from compiler.source import Span
 from tests.native.both import Both
 
@@ -194,6 +194,23 @@ def test_optionals_in_memory_and_as_values() -> None:
         assert run("ema", held, x, 0.25) == (value,)
     assert run("last", held) == (value,)
     assert run("forget", held) == () and run("last", held) == (-1.0,)
+
+
+def test_results_come_from_functions() -> None:
+    program = Program("results")
+    with program.function("send", {"qty": I64}, [I1, U64, I32], internal=True) as b:
+        (qty,) = b.parameters
+        with b.when(b.le(qty, 0)):
+            b.give(*bad(b, b.const(2, "i32"), "u64").parts)
+        b.give(*good(b, b.narrow(b.add(qty, 1000), "u64"), "i32").parts)
+    with program.function("f", {"qty": I64}, [I64]) as b:
+        sent = Result(*b.call("send", b.parameters[0]))
+        with b.when(sent.ok):
+            b.give(b.narrow(sent.value, "i64"))
+        b.give(b.neg(b.cast(sent.error, "i64")))
+    run = Both(program.module, LEVELS)
+    assert [run("f", qty) for qty in (-1, 0, 1, 50)] == [(-2,), (-2,), (1001,), (1050,)]
+    assert run("f", 2**63 - 1)[:2] == ("0806", "send")
 
 
 def test_enums_with_fields_are_matched() -> None:
