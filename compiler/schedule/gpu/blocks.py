@@ -25,6 +25,7 @@ from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of, product
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.sort_launches import counted_sort
+from compiler.schedule.gpu.sorting import FEWEST
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
 from compiler.schedule.place import NotPlaceable
@@ -64,6 +65,7 @@ class _Scheduling:
         for number, group in enumerate(around.groups):
             if group.sort is not None:
                 stages.append(counted_sort(around, group, number))
+                self.words.append(f"lines of {FEWEST} elements or more are sorted by digits, shorter ones merged")
             elif group.loop is None:
                 stages.append(self.rest(around, group, number))
             elif self.is_reduction(group.loop):

@@ -66,10 +66,10 @@ def shifts(dtype: str) -> tuple[int, ...]:
 
 
 def counts_memory(sort: Sort) -> Mem:
-    """The counts of all lines; no memory at all where lines are too short."""
+    """The counts of all lines; no memory at all where there may be many, too short for counts."""
     dims = list(mem_of(sort.keys).dims)
     extent = dims.pop(sort.axis)
-    worth = (extent + (ALWAYS - FEWEST)).floordiv(ALWAYS)
+    worth = (extent + (ALWAYS - FEWEST)).floordiv(ALWAYS) if dims else Affine((), 1)
     rows = extent.floordiv(THREADS * items_of(sort)) + worth * (len(shifts(mem_of(sort.keys).dtype)) + 2)
     return Mem("u64", (*dims, rows, Affine((), DIGITS)), align=64)
 
