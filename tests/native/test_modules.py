@@ -1,0 +1,111 @@
+"""Compiled modules as a whole: what they call, what they are told, how they are written."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from compiler.backends.native.compile import ALLOWED, compile_module
+from compiler.diagnostics import ZyntaxError
+from compiler.hir.interpret import interpret
+from compiler.hir.layout import new_memory
+from compiler.hir.module import HirExecutionConstraints, OptimizationLevel
+from compiler.hir.types import Array, Pointer
+from compiler.native.build import Program
+from compiler.native.types import F32, F64, I1, I8, I64, U64, struct
+
+BIG = struct("big", cells=Array(I64, 1000))
+
+
+def calling() -> Program:
+    program = Program("calling")
+    program.external("cbrt", {"x": F64}, [F64], effects="none")
+    with program.function("root", {"x": F64}, [F64]) as b:
+        b.give(*b.call("cbrt", b.parameters[0]))
+    return program
+
+
+def test_outside_functions_are_called_and_counted() -> None:
+    made = compile_module(calling().module)
+    assert made.calls == {"cbrt"}
+    assert made["root"].run([27.0]).results == (math.cbrt(27.0),)
+    assert compile_module(calling().module, allowed=ALLOWED).calls == {"cbrt"}
+
+
+def test_a_call_that_is_not_allowed_is_refused() -> None:
+    with pytest.raises(ZyntaxError) as error:
+        compile_module(calling().module, allowed=frozenset({"memset"}))
+    assert error.value.diagnostics[0].message == "the code of calling calls cbrt"
+
+
+def test_the_interpreter_has_no_outside_functions() -> None:
+    module = calling().module
+    with pytest.raises(ZyntaxError) as error:
+        interpret(module.functions["root"], [1.0], module)
+    assert error.value.diagnostics[0].code == "0109"
+
+
+def test_clearing_much_is_a_call_of_memset() -> None:
+    program = Program("m")
+    with program.function("clear", {"p": Pointer(BIG)}) as b:
+        b.clear(b.parameters[0])
+    made, held = compile_module(program.module, allowed=ALLOWED), new_memory(BIG)
+    held["cells"] = 7
+    assert made.calls == {"memset"} and made["clear"].run([held]).results == ()
+    assert not held["cells"].any()
+
+
+@pytest.mark.parametrize("level", list(OptimizationLevel))
+def test_every_level_gives_the_same(level: OptimizationLevel) -> None:
+    program = Program("m")
+    with program.function("f", {"p": Pointer(BIG), "n": I64}, [I64, F32, I1, U64, I8]) as b:
+        p, n = b.parameters
+        total = b.variable(b.const(0, "i64"))
+        with b.loop(0, n) as i:
+            b.set(total, b.add(b.now(total), b.get(p, "cells", i)))
+        found = b.now(total)
+        b.give(found, b.cast(found, "f32"), b.gt(found, 3), b.cast(found, "u64"), b.narrow(found, "i8"))
+    made, held = compile_module(program.module, level), new_memory(BIG)
+    held["cells"] = np.arange(1000) - 20
+    assert made["f"].run([held, 3]).results == (-57, -57.0, False, 2**64 - 57, -57)
+    assert made["f"].run([held, 60]).fault is not None, "570 doesn't fit i8"
+    fault = made["f"].run([held, 1001]).fault
+    assert fault is not None and (fault.code, fault.values) == ("0801", (1000, 1000))
+    assert made.asm and made.object and "define" in made.llvm_unoptimised
+
+
+def test_parameters_of_every_type_arrive() -> None:
+    program = Program("m")
+    with program.function("f", {"a": I8, "b": U64, "c": I1, "d": F32, "e": F64}, [I8, U64, I1, F32, F64]) as b:
+        b.give(*b.parameters)
+    made = compile_module(program.module)
+    for values in ((-128, 2**64 - 1, True, 0.5, math.pi), (127, 0, False, -1e30, -0.0)):
+        assert repr(made["f"].run(values).results) == repr((*values[:3], float(np.float32(values[3])), values[4]))
+
+
+def test_what_the_critical_path_is_told() -> None:
+    program = Program("m")
+    told = HirExecutionConstraints(critical_path=True, inline_always=True)
+    with program.function("hot", {"x": I64}, [I64], constraints=told) as b:
+        b.give(b.add(b.parameters[0], 1))
+    with program.function("rare", {"x": I64}, [I64], attributes=("cold", "noinline")) as b:
+        b.give(*b.call("hot", b.parameters[0]))
+    with program.function("calls", {"x": I64}, [I64]) as b:
+        b.give(*b.call("rare", *b.call("hot", b.parameters[0])))
+    made = compile_module(program.module)
+    text = made.llvm
+    assert re.search(r"define [^\n]*@hot\([^\n]*align 64", text), "the entry is aligned"
+    body = text[text.index("@calls(") :].split("\n}")[0]
+    assert "@zyn.rare" in body and "@zyn.hot" not in body, "cold code stays away, hot code is taken in"
+    assert made["calls"].run([5]).results == (7,)
+
+
+def test_memory_that_does_not_fit_is_refused() -> None:
+    program = Program("m")
+    with program.function("f", {"p": Pointer(BIG)}) as b:
+        b.clear(b.parameters[0])
+    made = compile_module(program.module)
+    for wrong in (np.zeros(999, np.int64), np.zeros(2000, np.int64)[::2], np.zeros(8001, np.uint8)[1:]):
+        with pytest.raises(AssertionError):
+            made["f"].run([wrong])
