@@ -1,12 +1,15 @@
 """A run to write down: an average-cost strategy that buys and sells on seeded prices, by the reference engine."""
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from runtime.replay.bad_rows import BadRow, Why
 from runtime.replay.grids import Step
+from runtime.replay.outputs.folder import Outputs
 from runtime.replay.outputs.records import LATENCY, Records, Run, Traded
 from runtime.replay.outputs.summary import Totals
 from tests.quantdsl.reference.as_records import as_records
@@ -28,7 +31,15 @@ class Swing(Strategy):
             engine.order(Side.BUY if trade.price < before else Side.SELL, 1 + trade.price % 3, trade.price + (before - trade.price) * 2)
 
 
-def run() -> tuple[Run, dict[str, Records], list[BadRow], Totals]:
+@frozen
+class Sample:
+    run: Run
+    records: dict[str, Records]
+    bad: list[BadRow]
+    totals: Totals
+
+
+def sample() -> Sample:
     random = np.random.default_rng(7)
     prices = 18_000 + np.cumsum(random.integers(-3, 4, 500))
     events = [Trade(BEGIN + 200_000_000 * n, int(price), 1) for n, price in enumerate(prices)]
@@ -46,8 +57,20 @@ def run() -> tuple[Run, dict[str, Records], list[BadRow], Totals]:
         BadRow("feed.itch", 1, 4096, "", "", Why.DAMAGED, binary=True),
     ]
     about = Run("swing.qdsl", [ES], ["ticks.csv", "feed.itch"], {"fast": 12, "seed": 0}, ["on trade"], 5000.0)
-    return about, records, bad, Totals(503, 500, 3, engine.submitted, machine={"cpu": "a test"})
+    return Sample(about, records, bad, Totals(503, 500, 3, engine.submitted, machine={"cpu": "a test"}))
 
 
-def pieces(records: Records, size: int) -> list[Any]:
+def pieces(records: Records, size: int) -> list[Records]:
     return [records[start : start + size] for start in range(0, len(records), size)]
+
+
+def write(folder: Path, swing: Sample, size: int = 10**9, checkpoints: bool = False) -> dict[str, Any]:
+    """All of the sample's outputs, its records handed over in pieces of some size."""
+    with Outputs(folder, swing.run) as out:
+        for name, records in swing.records.items():
+            for piece in pieces(records, size):
+                out.add(name, piece)
+                if checkpoints:
+                    out.checkpoint()
+        out.add_bad_rows(swing.bad)
+        return out.finish(swing.totals)

@@ -4,7 +4,7 @@ From the beginning `summary.json` says that the run isn't complete, and only the
 stopped, by a fault or by hand, leaves tables marked partial; one that is killed leaves the parts of its last checkpoint."""
 
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ import numpy as np
 from runtime.replay.bad_rows import BadRow
 from runtime.replay.outputs.charts import charts
 from runtime.replay.outputs.digest import Digest
-from runtime.replay.outputs.files import TEMPORARY, OutputFault, write_text
+from runtime.replay.outputs.files import TEMPORARY, OutputFault, whole_file, write_text
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.parts import TableFile
 from runtime.replay.outputs.pictures import write_picture
@@ -71,23 +71,38 @@ class Outputs:
         if totals.rows_bad != self._files["bad_rows"].rows:
             raise ValueError(f"{totals.rows_bad} bad rows were counted, {self._files['bad_rows'].rows} were added")
         summary = {"complete": True, "hash": self._digest.hex(facts(summary)), **summary}
-        for file in self._files.values():
-            file.finish(partial=False)
         drawn = charts(self.gathered)
-        for chart in drawn:
-            write_picture(chart, self.folder / f"{chart.key}.png")
-        write_text(self.folder / REPORT, report(self.run, summary, drawn))
+        with ExitStack() as together:
+            for file in self._files.values():
+                together.enter_context(file.whole(partial=False))
+            for chart in drawn:
+                write_picture(chart, together.enter_context(whole_file(self.folder / f"{chart.key}.png")))
+            page = together.enter_context(whole_file(self.folder / REPORT))
+            page.write_text(report(self.run, summary, drawn), encoding="utf-8")
         write_text(self.folder / SUMMARY, to_json(summary))
         self._ended = True
+        for file in self._files.values():
+            file.remove_parts()
         return summary
 
     def stop(self, reason: str) -> None:
-        """Ends a run that didn't come to its end: one valid file a table, marked partial, and a summary that says why. Where even that
-        can't be written, what was there before stands."""
+        """Ends a run that didn't come to its end: one valid file a table, marked partial, and a summary that says why. Where something
+        can't be written, what was there before stays."""
         self._ended = True
-        self._mark(reason)
+        faults: list[OutputFault] = []
+        try:
+            self._mark(reason)
+        except OutputFault as fault:
+            faults.append(fault)
         for file in self._files.values():
-            file.finish(partial=True)
+            try:
+                with file.whole(partial=True):
+                    pass
+                file.remove_parts()
+            except OutputFault as fault:
+                faults.append(fault)
+        if faults:
+            raise faults[0]
 
     def __enter__(self) -> "Outputs":
         return self

@@ -1,7 +1,8 @@
 """One table on its way to disk. While the run lasts it grows as valid Parquet files, `fills.partial-0001.parquet` and so on, which are all
 that a killed run leaves; a run that ends makes one `fills.parquet` of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +52,24 @@ class TableFile:
         if self._waiting > self._written:
             self._write_part()
 
-    def finish(self, *, partial: bool) -> None:
-        """The one file, and no parts any more. Marked `partial` where the run didn't come to its end."""
+    @contextmanager
+    def whole(self, *, partial: bool) -> Iterator[None]:
+        """Writes the one file; it stands in its place once the context is left. `partial`: the run didn't come to its end."""
         table = self._make(self._chunks)
         schema = _marked(table.schema, partial)
-        parts = [self.part(number + 1) for number in range(self._sealed)]
-        try:
-            with whole_file(self.path) as temporary, parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
-                for part in parts:
-                    writer.write_table(parquet.read_table(part, use_threads=False).cast(schema), row_group_size=ROWS)
-                writer.write_table(table.cast(schema), row_group_size=ROWS)
-        except pa.ArrowException as error:
-            raise OutputFault(self.path, str(error)) from error
+        with whole_file(self.path) as temporary:
+            try:
+                with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+                    for number in range(self._sealed):
+                        part = parquet.read_table(self.part(number + 1), use_threads=False)
+                        writer.write_table(part.cast(schema), row_group_size=ROWS)
+                    writer.write_table(table.cast(schema), row_group_size=ROWS)
+            except pa.ArrowException as error:
+                raise OutputFault(self.path, str(error)) from error
+            yield
+
+    def remove_parts(self) -> None:
+        """Once the one file is there."""
         for part in self.folder.glob(f"{self.name}.partial-*.parquet"):
             part.unlink()
 

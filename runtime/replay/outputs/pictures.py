@@ -6,14 +6,12 @@ from typing import Any
 
 from runtime.replay.outputs.axes import nanoseconds
 from runtime.replay.outputs.charts import Bins, Chart, Form, Named, OverTime, Tone
-from runtime.replay.outputs.files import whole_file
 
 COLOURS = {Tone.MAIN: "#2f6fd0", Tone.LOSS: "#c8443a", Tone.BUY: "#16855b", Tone.SELL: "#b3431f", Tone.QUIET: "#7b8089"}
 _DOTS = 110
 
 
 def write_picture(chart: Chart, path: Path) -> None:
-    """Raises OutputFault."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -33,8 +31,7 @@ def write_picture(chart: Chart, path: Path) -> None:
             case Bins():
                 _bins(axes, chart)
     FigureCanvasAgg(figure)
-    with whole_file(path) as temporary:
-        figure.savefig(temporary, format="png", metadata={"Software": None})
+    figure.savefig(path, format="png", metadata={"Software": None})
 
 
 def _over_time(axes: Any, chart: OverTime) -> None:

@@ -26,7 +26,7 @@ def report(run: Run, summary: Summary, charts: Iterable[Chart]) -> str:
         remarks.append(f"Partial: {summary['partial']}")
     if summary["halted"]:
         remarks.append(f"Halted: {summary['halted']}")
-    times = f"{summary['from']} to {summary['to']}" if summary["from"] else "no profit or loss was noted"
+    times = f"{_short(summary['from'])} to {_short(summary['to'])} UTC" if summary["from"] else "no profit or loss was noted"
     settings = ", ".join(f"{name} = {value}" for name, value in summary["settings"].items())
     subtitle = " · ".join(escape(text) for text in (", ".join(run.data), times, settings) if text)
     return _page().substitute(
@@ -53,9 +53,7 @@ def _tiles(summary: Summary) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for name, pnl in summary["pnl"].items():
         found += [
-            ("net", f"{_plain(pnl['net'])} {name}"),
-            ("max drawdown", f"{_plain(pnl['max_drawdown'])} {name}"),
-            ("fees", f"{_plain(pnl['fees'])} {name}"),
+            *((label, f"{_plain(pnl[key])} {name}") for label, key in (("net", "net"), ("max drawdown", "max_drawdown"), ("fees", "fees"))),
             (f"Sharpe ({pnl['sharpe_interval']}, a year)", _maybe(pnl["sharpe"], ".2f")),
         ]
     found += [(name, f"{summary[name]:,}") for name in ("submitted", "filled", "cancelled", "rejected", "open")]
@@ -79,13 +77,13 @@ def _section(chart: Chart) -> str:
 
 
 def _points(chart: OverTime) -> str:
-    """For the cursor: share of the way, time, value."""
+    """For the cursor: share of the way, time and value as texts, value."""
     points = chart.lines[0].points if chart.lines else ()
     stamps = [ts for line in chart.lines for ts, _ in line.points] + [ts for marks in chart.marks for ts, _, _ in marks.points]
     if not stamps:
         return "[]"
     begin, length = min(stamps), max(max(stamps) - min(stamps), 1)
-    rows = [[round((ts - begin) / length, 6), moment(ts), _plain(value)] for ts, value in points]
+    rows = [[round((ts - begin) / length, 6), moment(ts), _plain(value), float(value)] for ts, value in points]
     return json.dumps(rows, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
@@ -115,9 +113,14 @@ def _thinned(rows: list[Any]) -> list[Any]:
     return rows[::every] + (rows[-1:] if (len(rows) - 1) % every else [])
 
 
+def _short(iso: str) -> str:
+    """A time to the second."""
+    return iso.replace("T", " ").partition(".")[0]
+
+
 def _plain(value: Decimal) -> str:
-    """Without zeros at its end."""
-    text = f"{value:f}"
+    """With commas between thousands, without zeros at its end."""
+    text = f"{value:,f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
 
 
