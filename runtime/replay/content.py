@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from attrs import define, frozen
 
@@ -11,6 +12,7 @@ from runtime.replay.bad_rows import BadSource
 BLOCK = 1 << 20
 """Unpacked bytes that a reader looks at together."""
 
+_BITE = 1 << 12
 _PACKED = 1 << 17
 _LONGEST = 1 << 26
 """Bytes of a line; what is longer is no text."""
@@ -48,14 +50,14 @@ class Content:
         except OSError as error:
             raise BadSource(f"{self.path}: {error.strerror or error}") from None
 
-    def _gzip(self, file, size: int) -> Iterator[bytes]:  # type: ignore[no-untyped-def]
-        unpacker, packed = zlib.decompressobj(wbits=31), b""
+    def _gzip(self, file: BinaryIO, size: int) -> Iterator[bytes]:
+        """Small bites, since a bite that is damaged gives nothing."""
+        unpacker, packed, found, count = zlib.decompressobj(wbits=31), b"", list[bytes](), 0
         while True:
-            packed = packed or file.read(_PACKED)
+            packed = packed or file.read(_BITE)
             if not packed:
-                if not unpacker.eof:
-                    self.broken = "the gzip data ends too early"
-                return
+                self.broken = None if unpacker.eof else "the gzip data ends too early"
+                break
             if unpacker.eof:
                 # the next member; zeros that fill up a tape are none
                 packed = packed.lstrip(b"\0")
@@ -63,15 +65,19 @@ class Content:
                     continue
                 unpacker = zlib.decompressobj(wbits=31)
             try:
-                block = unpacker.decompress(packed, size)
+                found.append(unpacker.decompress(packed))
             except zlib.error:
                 self.broken = "the gzip data is damaged"
-                return
-            packed = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
-            if block:
-                yield block
+                break
+            packed = unpacker.unused_data
+            count += len(found[-1])
+            if count >= size:
+                yield b"".join(found)
+                found, count = [], 0
+        if count:
+            yield b"".join(found)
 
-    def _zstd(self, file, size: int) -> Iterator[bytes]:  # type: ignore[no-untyped-def]
+    def _zstd(self, file: BinaryIO, size: int) -> Iterator[bytes]:
         import pyarrow
 
         unpacked = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")

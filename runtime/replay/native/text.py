@@ -56,8 +56,8 @@ def _regular(text: Bytes, separator: str, slots: npt.NDArray[np.int32], wanted: 
     if not rows or _compiled()["marks"](text, text.size, ord(separator), marks, rows * columns) != rows * columns:
         return None
     ends = marks[:-1].reshape(rows, columns)
-    is_end = text[ends] == _NEWLINE
-    if not is_end[:, -1].all() or is_end[:, :-1].any():
+    found = text[ends]
+    if not (found[:, -1] == _NEWLINE).all() or not (found[:, :-1] == ord(separator)).all():
         return None
     offsets = np.empty(rows, np.int64)
     offsets[0] = 0
@@ -212,7 +212,7 @@ def _cut(module: ir.Module) -> None:
             column.add(1)
             more.set(b.not_(ends_line.value))
             at.add(1)
-        length = code.sub(b.select(inside(), at.value, code.add(size, 1)), begin)
+        length = code.sub(at.value, begin)
         blank = code.variable(I1, code.compare(length, "<=", 1))
         with code.when(code.compare(length, "==", 2)):
             blank.set(code.compare(code.load(text, begin, I8), "==", _RETURN))

@@ -22,11 +22,11 @@ class Fields:
 
 
 def fields(lines: Lines, source: Source, separator: str, slots: npt.NDArray[np.int32], wanted: int) -> Fields:
-    """`slots` gives each column its place among the `wanted` ones, or -1. The last row of a file breaks off where it has too few fields
-    and no line end, or where the packing ends inside of it."""
+    """`slots` gives each column its place among the `wanted` ones, or -1. The last row of a file breaks off where it has no line end and too
+    few fields or an empty last one, or where the packing ends inside of it."""
     cut = native.cut(np.frombuffer(lines.text, np.uint8), separator, slots, wanted)
     right = cut.right.copy()
-    if lines.torn and right.size:
+    if right.size and (lines.torn or (not lines.whole and lines.text.endswith(separator.encode()))):
         right[-1] = False
     ends = np.append(cut.offsets[1:], cut.text.size)
     numbers, bad = cut.lines + lines.first, []

@@ -1,0 +1,31 @@
+"""What tests of data share: a feed of some files, its events at once, and the real files."""
+
+from pathlib import Path
+
+import numpy as np
+
+from runtime.replay.bad_rows import BadRow
+from runtime.replay.batches import Source
+from runtime.replay.events import EVENT, Events
+from runtime.replay.feed import Feed
+from runtime.replay.grids import Listing
+from runtime.replay.rules import Rules, Tally
+
+DATA = Path(__file__).parents[2] / "programs" / "data"
+BTC = Listing("BTCUSDT", "0.01", "0.00001")
+FINE = Listing("BTCUSDT", "0.01", "0.00000001")
+
+
+def read(
+    path: Path, *listings: Listing, symbol: str | None = None, rules: Rules | None = None, **mapped: str
+) -> tuple[Events, Tally, list[BadRow]]:
+    """All events of a file, its tally and its bad rows. Rows in are always rows used, bad and left out."""
+    feed = Feed([Source(path, 0, listings or (BTC,), symbol, mapped)], rules or Rules())
+    blocks = list(feed.events())
+    events = np.concatenate([np.empty(0, EVENT), *blocks])
+    bad = feed.found_bad()
+    tally = feed.tallies[0]
+    assert tally.bad == len(bad)
+    assert tally.rows == tally.used + tally.bad + tally.left_out
+    assert (np.diff(events["ts"]) >= 0).all()
+    return events, tally, bad
