@@ -144,8 +144,8 @@ def _box_fault(shared: Value, tensor: Value, tensor_index: tuple[Affine, ...], b
         yield f"rows of {row} bytes: a multiple of 16"
     if swizzle is not None and swizzle not in SWIZZLES:
         yield f"the swizzle {swizzle}: not one of {', '.join(SWIZZLES)}"
-    elif swizzle is not None and row > SWIZZLES[swizzle]:
-        yield f"rows of {row} bytes, of which the swizzle {swizzle} takes {SWIZZLES[swizzle]}"
+    elif swizzle is not None and row != SWIZZLES[swizzle]:
+        yield f"rows of {row} bytes: the swizzle {swizzle} takes {SWIZZLES[swizzle]}"
 
 
 def _window_fault(op: "BulkLoad") -> Iterator[str]:

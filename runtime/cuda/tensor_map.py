@@ -38,7 +38,7 @@ _TYPES = {
 """The driver's type of elements; where it has none of the kind, one of the same width, since copies don't compute."""
 
 _SWIZZLES = {"128B": 128, "64B": 64, "32B": 32}
-"""Bytes of a row of a box that is swizzled so, at most."""
+"""Bytes of a row of a box that is swizzled so. Devices fault on narrower ones."""
 
 _MOST_DIMS, _MOST_BOX, _MOST_PIXELS, _MOST_EXTENT, _MOST_STRIDE = 5, 256, 1024, 1 << 32, 1 << 40
 _ALIGN = 16
@@ -92,8 +92,8 @@ class Boxes:
             yield f"the rows of {what} are {self.pitches} bytes apart; boxes are copied where that is a multiple of {_ALIGN}"
         if self.row % _ALIGN:
             yield f"a box's rows of {self.row} bytes are no multiple of {_ALIGN}"
-        if self.swizzle is not None and self.row > _SWIZZLES[self.swizzle]:
-            yield f"a box's rows of {self.row} bytes are more than the swizzle {self.swizzle} takes"
+        if self.swizzle is not None and self.row != _SWIZZLES[self.swizzle]:
+            yield f"a box's rows are {self.row} bytes, where the swizzle {self.swizzle} takes {_SWIZZLES[self.swizzle]}"
         if self.window is not None:
             yield from self.window_faults(self.window)
 

@@ -161,7 +161,7 @@ def test_more_registers_than_the_block_has_are_waited_for_in_vain() -> None:
         ("box=[8, 16, 8]", "2 coordinates and a box of 3 for a tensor of rank 2"),
         ("box=[257, 8]", "a box of (257, 8): 1 to 256 elements along each dim"),
         ("box=[8, 4]", "rows of 8 bytes: a multiple of 16"),
-        ("box=[8, 128]", "rows of 256 bytes, of which the swizzle 128B takes 128"),
+        ("box=[8, 128]", "rows of 256 bytes: the swizzle 128B takes 128"),
         ("box=[8, 8] offsets=[1]", "a window over a tensor of rank 2: 3 to 5"),
     ],
 )

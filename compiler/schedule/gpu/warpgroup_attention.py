@@ -12,7 +12,7 @@ from attrs import frozen
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Cast, Contract, Pack2, Reduce, Scan, dtype_of
+from compiler.hir.core import Cast, Contract, Pack2, Reduce, Scan, Unary, dtype_of
 from compiler.hir.gpu import GridIndex, SharedAlloc, SyncThreads, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
@@ -28,7 +28,7 @@ from compiler.hir.hopper import (
     WarpgroupMma,
     WarpgroupWait,
 )
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
@@ -184,6 +184,13 @@ class AttentionDistributing(Distributing):
             leader = multiplying.op("eq", multiplying.index(place - place.floordiv(WARPGROUP) * WARPGROUP), multiplying.index(0))
             self.multiplied(multiplying, region, memory, turns, leader, group)
 
+    def make(self, op: Instruction, value: Value, region: Region) -> Value:
+        """As everywhere; exponentials by the approximation that the hardware has, whose error is far below that of the 16 bits which the
+        weights are rounded to."""
+        if isinstance(op, Unary) and op.operator in ("exp", "exp2") and dtype_of(op.value) == "f32":
+            return region.builder.op(op.operator, self.value(op.value, region), flags=(*op.flags, "afn"))
+        return super().make(op, value, region)
+
     # ---- copying ----
 
     def copied(self, b: Builder, region: Region, memory: "_Memory", turns: Value) -> None:
@@ -307,13 +314,14 @@ class AttentionDistributing(Distributing):
     def grown(self, region: Region, before: Value, over: Sequence[str]) -> tuple[Value, Value]:
         """The maximum with this tile's scores, and what sums are multiplied by for that."""
         b, rule = region.builder, self.attention.rule
+        maximum = dtype_of(before)
         value = self.masked(self.value(rule.maximum.values[0], region), float("-inf"), [rule.axis], region)
         after = b.op("max", before, _over_lanes(b, "max", b.reduce("max", value, over=over)[0]))
         region.made[rule.maximum.results[0]] = after
         difference = b.sub(before, after)
         if rule.scale is not None:
             difference = b.mul(difference, self.value(rule.scale, region))
-        return after, b.op(rule.exponential, difference)
+        return after, b.op(rule.exponential, difference, flags=("afn",) if maximum == "f32" else ())
 
     def added(self, region: Region, op: Reduce, total: Value, growth: Value, over: Sequence[str]) -> Value:
         b = region.builder

@@ -92,7 +92,7 @@ def test_a_kernel_gets_its_map_by_value_at_a_multiple_of_64_bytes(gpu, fake, arr
         (("f32", 1, 1, 1, 1, 1, 8), (1,) * 5 + (4,), {}, "a box of 6 dims from f32[1, 1, 1, 1, 1, 8]: 1 to 5 dims, as many as the array has"),
         (("f32", 0, 8), (1, 4), {}, "boxes are copied from arrays of 1 to 2^32 elements along each dim, not from f32[0, 8]"),
         (("f32", 8, 8), (1, 3), {}, "a box's rows of 12 bytes are no multiple of 16"),
-        (("f32", 8, 64), (1, 64), {"swizzle": "128B"}, "a box's rows of 256 bytes are more than the swizzle 128B takes"),
+        (("f32", 8, 64), (1, 64), {"swizzle": "128B"}, "a box's rows are 256 bytes, where the swizzle 128B takes 128"),
         (("f32", 8, 8), (1, 4), {"window": ((), ())}, "a window of corners () and (): one number for each dim between the first and the last, of 3 to 5"),
         (("f16", 1, 8, 8, 8), (1, 1, 8, 8), {"window": ((0, -200), (0, 0))}, "a window of corners (0, -200) and (0, 0): -128 to 127 for 2 dims"),
     ],
