@@ -52,6 +52,17 @@ def f(A: tensor[{left}, {types}], B: tensor[{right}, {types}]) {{
 }}"""
 
 
+FUSED = """
+def f(A: tensor[M, K, bf16], B: tensor[K, N, bf16], bias: tensor[N, bf16]) {
+    compute(A, B, bias) @kernel(matmul) {
+        for i in 0..M, j in 0..N:
+            var s = 0.0
+            for k in 0..K: s += A[i, k] * B[k, j]
+            let x = s + bias[j]
+            out[i, j] = 0.5 * x * (1.0 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+    }
+}"""
+
 BATCHED = """
 def f(A: tensor[B, M, K, bf16], C: tensor[B, K, N, bf16]) {
     compute(A, C) @kernel(batched_matmul) {
@@ -68,8 +79,9 @@ def f(X: tensor[N, H, W, C, bf16], F: tensor[K, R, S, C, bf16]) {
         for n in 0..N, y in 0..H, x in 0..W, k in 0..K:
             var s = 0.0
             for r in 0..R, q in 0..S:
-                if y + r >= 1 and y + r < H + 1 and x + q >= 1 and x + q < W + 1:
-                    for c in 0..C: s += X[n, y + r - 1, x + q - 1, c] * F[k, r, q, c]
+                for c in 0..C:
+                    if y + r >= 1 and y + r < H + 1 and x + q >= 1 and x + q < W + 1:
+                        s += X[n, y + r - 1, x + q - 1, c] * F[k, r, q, c]
             out[n, y, x, k] = s
     }
 }"""
@@ -161,7 +173,18 @@ def rows(scale: int) -> list[Row]:
     product(f"matmul bf16 {big // 2}^3", big // 2, big // 2, big // 2, bf16, "bf16", 8e-3)
     product("matmul bf16 1024^3", 1024, 1024, 1024, bf16, "bf16", 8e-3)
     product(f"matmul f32 {big // 2}^3", big // 2, big // 2, big // 2, f32, "f32", 5e-6)
-    product(f"matmul bf16 16x{big // 2}x{big // 2}", 16, big // 2, big // 2, bf16, "bf16", 8e-3)
+    for m in (1, 8, 16, 64):
+        product(f"matmul bf16 {m}x{big // 2}x{big // 2}", m, big // 2, big // 2, bf16, "bf16", 8e-3)
+    product("matmul bf16 4000x4104x4040", 4000, 4104, 4040, bf16, "bf16", 8e-3)
+    for hidden, inner in ((2048, 5632), (4096, 11008), (8192, 28672)):
+        product(f"matmul bf16 4096 tokens, {hidden} to {inner}", 4096, inner, hidden, bf16, "bf16", 8e-3)
+    a, b = (torch.randint(-8, 8, (big, big), device=gpu, generator=generator, dtype=torch.int8) for _ in range(2))
+    bytes_source = matmul(b="B[j, k]", types="i8", zero="0", shapes="M, K|N, K")
+    found.append(Row(f"matmul i8 {big}^3, B as [N, K]", bytes_source, [a, b], lambda a, b: torch._int_mm(a, b.t()), 2 * big**3, "TOP/s", 0.0))
+    a, b, row = normal(big, big, dtype=bf16), normal(big, big, dtype=bf16), normal(big, dtype=bf16)
+    plain = lambda a, b, row: torch.matmul(a, b)  # noqa: E731
+    exact = lambda a, b, row: torch.nn.functional.gelu((a.float() @ b.float()) + row.float(), approximate="tanh")  # noqa: E731
+    found.append(Row(f"bias and gelu in matmul bf16 {big}^3, against matmul", FUSED, [a, b, row], plain, 2 * big**3, "TFLOP/s", 8e-3, exact))
     a, b = normal(512, 128, 128, dtype=bf16), normal(512, 128, 128, dtype=bf16)
     found.append(Row("batched 512x128^3 bf16", BATCHED, [a, b], torch.matmul, 2 * 512 * 128**3, "TFLOP/s", 8e-3))
     x, w = normal(32, 56, 56, 256, dtype=bf16), normal(256, 3, 3, 256, dtype=bf16)

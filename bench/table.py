@@ -1,4 +1,4 @@
-"""The figures of bench/cpu.py as the table of docs/performance.md: `python -m bench.table bench/results/cpu-znver4.json`."""
+"""The figures of bench/cpu.py or bench/gpu.py as a table of docs/performance.md: `python -m bench.table bench/results/cpu-znver5.json`."""
 
 import json
 import sys
@@ -19,6 +19,20 @@ def table(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def gpu_table(figures: dict[str, Any]) -> str:
+    """One line a workload: the median times of both sides in ms, our rate, the median ratio and its spread."""
+    lines = ["| workload | ours, ms | peer, ms | rate | ratio | least to most |", "|---|---:|---:|---:|---:|---:|"]
+    for row in figures["rows"]:
+        if "failed" in row:
+            lines.append(f"| {row['workload']} | failed | | | | |")
+            continue
+        low, high = row["ratio_spread"]
+        rate = f"{row['rate']:.3g} {row['unit']}"
+        times = f"{_time(row['ours_ms'])} | {_time(row['peer_ms'])}"
+        lines.append(f"| {row['workload']} | {times} | {rate} | {row['ratio']:.2f} | {low:.2f} to {high:.2f} |")
+    return "\n".join(lines)
+
+
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     least = _time(row["ours_least_ms"]), _time(row["naive_c_least_ms"])
     return *least, _ratio(row["ratio_of_least"]), _ratio(row["ratio"])
@@ -33,4 +47,5 @@ def _ratio(ratio: float) -> str:
 
 
 if __name__ == "__main__":
-    print(table(json.loads(Path(sys.argv[1]).read_text())))
+    read = json.loads(Path(sys.argv[1]).read_text())
+    print(table(read) if "runs" in read else gpu_table(read))
