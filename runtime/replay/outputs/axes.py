@@ -15,7 +15,10 @@ def span(values: list[float], with_zero: bool = False) -> tuple[float, float]:
     low, high = min(values), max(values)
     if with_zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    air = (high - low) * 0.06 or abs(high) * 0.01 or 1.0
+    if low == high:
+        air = abs(high) * 0.01 or 1.0
+        return low - air, high + air
+    air = (high - low) * 0.06
     return (low - air if not (with_zero and low == 0.0) else low), (high + air if not (with_zero and high == 0.0) else high)
 
 
