@@ -134,7 +134,8 @@ def warpgroup_product(field: HirFunction, facts: Facts) -> WarpgroupProduct | No
         return None
     if any(facts.about(field.axes[axis]) < LEAST for axis in (a.axis, *product.k)):
         return None
-    columns = _columns(facts.about(field.axes[a.axis]), facts.about(field.axes[b.axis]), facts.processors)
+    matrices = prod(facts.about(field.axes[axis]) for axis in product.batch)
+    columns = _columns(matrices, facts.about(field.axes[a.axis]), facts.about(field.axes[b.axis]), facts.processors)
     stage = (ROWS * GROUPS + max(columns, SWIZZLED // 2)) * SWIZZLED
     return WarpgroupProduct(target, a, b, product.k[0], columns, min(STAGES, (SHARED_BYTES - RESULT_BYTES) // stage), facts.processors)
 
@@ -182,12 +183,12 @@ def _divides(unit: int, form: Affine) -> bool:
     return all(number % unit == 0 for number in (form.constant, *(coefficient for _, coefficient in form.terms)))
 
 
-def _columns(rows: int, columns: int, processors: int) -> int:
+def _columns(matrices: int, rows: int, columns: int, processors: int) -> int:
     """The width of tiles with which the last round of blocks leaves least to wait for: a tile takes as long as it is wide, and a
     little."""
 
     def cost(width: int) -> int:
-        tiles = -(-rows // (ROWS * GROUPS)) * -(-columns // width)
+        tiles = matrices * -(-rows // (ROWS * GROUPS)) * -(-columns // width)
         return -(-tiles // processors) * (width + 48)
 
     return min(WIDTHS, key=cost)
