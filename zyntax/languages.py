@@ -39,7 +39,7 @@ def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
     options.doing("reading")
     program = parse_source(reporter.sources.add(read_source(path)))
     options.doing("checking")
-    found = check_program(program)
+    found = check_program(program).diagnostics
     found.raise_errors(options.strict)
     reporter.show(found.warnings)
 

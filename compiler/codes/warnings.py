@@ -33,4 +33,13 @@ CODES = (
         "let x = zeros(8)\nlet f = compute(x) @async {\n    for i in 0..N:\n        out[i] = x[i]\n}\n",
         "let x = zeros(8)\nlet f = compute(x) @async {\n    for i in 0..N:\n        out[i] = x[i]\n}\nlet y = await f\n",
     ),
+    code(
+        "0606",
+        "a signal that isn't always reached",
+        """A signal remembers the values of its calls. Inside an `if`, a `match` or a loop it only sees those for which it is reached, which
+        is rarely meant.""",
+        "fn turn(x: f64, busy: bool) -> f64 {\n  if busy { ema(x, 12) } else { 0.0 }\n}\n",
+        "fn turn(x: f64, busy: bool) -> f64 {\n  let mean = ema(x, 12)\n  if busy { mean } else { 0.0 }\n}\n",
+        language="quantdsl",
+    ),
 )

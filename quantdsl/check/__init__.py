@@ -1,16 +1,29 @@
 """What a QuantDSL program means: names, types, exact numbers, and the rules of risk and handlers."""
 
+from attrs import frozen
+
 from compiler.diagnostics import Diagnostics
 from compiler.typed_ast import nodes
+from compiler.typed_ast.rebuild import rebuild
 from quantdsl.check import calls, expressions, literals, operators, statements  # noqa: F401  They register their rules.
 from quantdsl.check.checker import Checker
 from quantdsl.check.declarations import check_declarations
-from quantdsl.check.world import world_of
+from quantdsl.check.world import World, world_of
 
 
-def check_program(program: nodes.Program) -> Diagnostics:
-    """All that is wrong with a program."""
+@frozen
+class CheckedProgram:
+    """The program with the type of each expression (`quantdsl.types`), what it declares, and all that is wrong with it; errors make the
+    types of what they touch ErrorType. The insides of compute blocks keep no types."""
+
+    program: nodes.Program
+    world: World
+    diagnostics: Diagnostics
+
+
+def check_program(program: nodes.Program) -> CheckedProgram:
+    """Checks one file. Never raises for what is wrong with the program."""
     diagnostics = Diagnostics()
     checker = Checker(world_of(program, diagnostics), diagnostics)
     check_declarations(checker, program)
-    return diagnostics
+    return CheckedProgram(rebuild(program, checker.types, {}), checker.world, diagnostics)

@@ -62,7 +62,9 @@ def check_annotations(checker: Checker, node: nodes.Statement) -> None:
         word = _WORDS.get(type(node), "type")
         if word not in known.before:
             places = " or a ".join(known.before)
-            checker.report("0402", f"`@{annotation.name}` can't stand before a {word}", annotation.span, hint=f"it belongs before a {places}")
+            checker.report(
+                "0402", f"`@{annotation.name}` can't stand before a {word}", annotation.span, hint=f"it belongs before a {places}"
+            )
         _argument(checker, annotation, known)
     for one, other in _CONTRADICTIONS:
         if one in seen and other in seen:

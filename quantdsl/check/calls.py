@@ -12,7 +12,7 @@ from quantdsl import types as qt
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import report_optional, require, shown
-from quantdsl.check.literals import settled
+from quantdsl.check.literals import place_of, settled
 from quantdsl.check.patterns import cases_of
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope
@@ -104,6 +104,10 @@ def _called(
     if not _may_call(checker, callee, node):
         _arguments_alone(checker, node, scope)
         return ERROR
+    remembers = isinstance(callee, quant.Signal) or "memory" in (callee.effects or ())
+    if remembers and checker.body.sometimes:
+        hint = "its memory only sees the values of those times: call it before, and use its value here"
+        checker.warn("0606", f"the signal `{callee.name}` isn't reached exactly once each time", node.span, hint)
     bound: dict[str, Type] = {}
     names = {parameter.name for parameter in callee.type_parameters}
     placed = _placed(checker, callee, node, subject)
@@ -119,22 +123,19 @@ def _called(
             found, span = subject
         else:
             found, span = checker.infer(argument.value, scope, substituted(place, bound, names)), argument.span
+        if remembers and isinstance(place, qt.TypeVariable) and isinstance(found, OptionType):
+            report_optional(checker, found, span)
+            failed = True
+            continue
         unify(place, found, bound, names)
-        failed |= not _fitted(checker, found, substituted(place, bound, names), span, parameter)
+        wanted = substituted(place, bound, names)
+        if not (isinstance(wanted, qt.TypeVariable) and wanted.name in names - set(bound)):
+            failed |= not require(checker, found, wanted, span, f"the parameter `{parameter.name}`")
         if argument is not None and isinstance(parameter.annotation, nodes.ConstantTypeSyntax):
             failed |= not _is_constant(checker, callee, parameter, argument, scope)
     if failed:
         return ERROR
-    return _result(checker, callee, scope, bound, names)
-
-
-def _fitted(checker: Checker, found: Type, place: Type, span: Span, parameter: nodes.Parameter) -> bool:
-    if place == qt.TypeVariable("T") or isinstance(place, qt.TypeVariable):
-        if isinstance(found, OptionType) and parameter.name != "self":
-            report_optional(checker, found, span)
-            return False
-        return True
-    return require(checker, found, place, span, f"the parameter `{parameter.name}`")
+    return _result(checker, node, callee, scope, bound, names, expected)
 
 
 def _may_call(checker: Checker, callee: Callable, node: nodes.Call) -> bool:
@@ -217,11 +218,21 @@ def _names(node: nodes.Expression) -> list[nodes.Name]:
     return []
 
 
-def _result(checker: Checker, callee: Callable, scope: Scope, bound: dict[str, Type], names: set[str]) -> Type:
+def _result(
+    checker: Checker, node: nodes.Call, callee: Callable, scope: Scope, bound: dict[str, Type], names: set[str], expected: Type | None
+) -> Type:
     if callee.result is None:
         return UNIT
     with checker.within(parameters=checker.body.parameters | names):
         found = substituted(resolve(checker, callee.result, scope), bound, names)
+    inner = place_of(found)
+    if isinstance(inner, qt.Exact) and inner.of is None:
+        wanted = place_of(expected)
+        if not isinstance(wanted, qt.Exact) or type(wanted) is not type(inner):
+            what = "currency" if isinstance(inner, qt.MoneyType) else "instrument"
+            hint = f"write the type where the value goes: `let x: {inner}<...>? = ...`"
+            return checker.report("0203", f"nothing says of which {what} the result of `{callee.name}` is", node.span, hint=hint)
+        found = OptionType(wanted) if isinstance(found, OptionType) else wanted
     warms = isinstance(callee, quant.Signal) and any(isinstance(statement, quant.Warmup) for statement in callee.body.statements)
     return OptionType(found) if warms else found
 

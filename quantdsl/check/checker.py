@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import Factory, define, evolve, frozen
 
-from compiler.diagnostics import Diagnostic, Diagnostics, Label
+from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import ERROR, UNIT, Type
@@ -18,13 +18,14 @@ from quantdsl.check.world import World
 class Body:
     """What the statements being checked belong to. `what` is "handler", "function", "signal", "test" or "constant"; `result` the type that
     `return` or `emit` gives; `market` the names of the instrument and currency that `I` and `C` stand for, `in_strategy` whether they are
-    a strategy's; `parameters` the type parameters in sight."""
+    a strategy's; `parameters` the type parameters in sight. `sometimes`: what is being checked isn't reached exactly once each time."""
 
     what: str
     result: Type = UNIT
     market: tuple[str | None, str | None] = (None, None)
     in_strategy: bool = False
     parameters: frozenset[str] = frozenset()
+    sometimes: bool = False
 
 
 @define(eq=False)
@@ -42,6 +43,9 @@ class Checker:
         """Notes an error and gives the type of what is wrong."""
         self.diagnostics.add(Diagnostic(code, message, span, label, others, hint=hint))
         return ERROR
+
+    def warn(self, code: str, message: str, span: Span, hint: str) -> None:
+        self.diagnostics.add(Diagnostic(code, message, span, hint=hint, severity=Severity.WARNING))
 
     @contextmanager
     def within(self, **changes: Any) -> Iterator[None]:

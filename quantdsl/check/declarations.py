@@ -1,6 +1,7 @@
 """Declarations: the bodies of functions, signals, strategies and tests, each with the names that it sees."""
 
 from compiler.typed_ast import nodes
+from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, I64, NEVER, UNIT, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
@@ -16,6 +17,7 @@ from quantdsl.check.statements import declare_state
 
 RECORDS = {name: name.capitalize() for name in ("trade", "quote", "bar", "ack", "fill", "cancelled", "reject", "gap", "halt")}
 IN_STRATEGIES: dict[str, Type] = {"position": qt.StructType("Position"), "rejects": qt.Named("RejectCounts")}
+STANDARD_MODULES = ("std.signals",)
 _SETTINGS = (qt.DURATION, qt.TicksType(), qt.QtyType())
 
 
@@ -40,6 +42,8 @@ def _only_market(checker: Checker) -> tuple[str | None, str | None]:
 def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
     check_annotations(checker, node)
     match node:
+        case nodes.Import():
+            _use(checker, node)
         case nodes.Function():
             function(checker, node, top, in_strategy=False)
         case quant.Signal():
@@ -62,6 +66,20 @@ def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
                     resolve(checker, written, top)
         case nodes.TypeAlias(target=target):
             resolve(checker, target, top)
+
+
+def _use(checker: Checker, node: nodes.Import) -> None:
+    """Modules of `std` are known without a `use`; others aren't read yet."""
+    name = ".".join(node.module)
+    if node.module[0] != "std":
+        hint = "write its declarations into this file"
+        checker.report("0109", f"`use {name}`: modules beside `std` are valid, but not supported yet", node.span, hint=hint)
+    elif name not in STANDARD_MODULES:
+        hint = did_you_mean(name, STANDARD_MODULES) or f"modules are {', '.join(f'`{known}`' for known in STANDARD_MODULES)}"
+        checker.report("0202", f"there is no module `{name}`", node.span, hint=hint)
+    elif node.alias is not None:
+        hint = f"`use {name}` is enough: its names are known without a prefix"
+        checker.report("0109", "a module under another name is valid, but not supported yet", node.span, hint=hint)
 
 
 def _names(parameters: tuple[nodes.TypeParameter, ...]) -> frozenset[str]:

@@ -287,10 +287,11 @@ def if_(checker: Checker, node: nodes.If, scope: Scope, expected: Type | None, u
         checker.infer(node.condition, inner)
     else:
         require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
-    then = checker.infer(node.then, inner, expected, used)
-    if node.otherwise is None:
-        return UNIT
-    otherwise = checker.infer(node.otherwise, scope, expected, used)
+    with checker.within(sometimes=True):
+        then = checker.infer(node.then, inner, expected, used)
+        if node.otherwise is None:
+            return UNIT
+        otherwise = checker.infer(node.otherwise, scope, expected, used)
     return joined(checker, then, otherwise, node, expected) if used else NEVER if then == otherwise == NEVER else UNIT
 
 
@@ -324,8 +325,10 @@ def let_condition(checker: Checker, node: nodes.LetCondition, scope: Scope, expe
 @infers(nodes.Conditional)
 def conditional(checker: Checker, node: nodes.Conditional, scope: Scope, expected: Type | None, used: bool) -> Type:
     require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
-    then = checker.infer(node.then, scope, expected)
-    return joined(checker, then, checker.infer(node.otherwise, scope, expected or then), node, expected)
+    with checker.within(sometimes=True):
+        then = checker.infer(node.then, scope, expected)
+        otherwise = checker.infer(node.otherwise, scope, expected or then)
+    return joined(checker, then, otherwise, node, expected)
 
 
 @infers(nodes.Match)
@@ -334,37 +337,30 @@ def match_(checker: Checker, node: nodes.Match, scope: Scope, expected: Type | N
     rows: list[tuple[Shape, ...]] = []
     result: Type | None = None
     for arm in node.arms:
-        inner = Scope(scope)
-        shapes = bind(checker, arm.pattern, subject, inner)
+        shapes, found = _arm(checker, arm, subject, scope, expected, used)
+        rows += [(shape,) for shape in shapes]
+        if result is None:
+            result = found
+        else:
+            result = joined(checker, result, found, arm.body, expected) if used else NEVER if result == found == NEVER else UNIT
+    missing = uncovered(checker, rows, (subject,)) if subject != ERROR else None
+    if missing is not None:
+        message = "this `match` doesn't cover " + ("all values" if missing[0] == "_" else f"`{missing[0]}`")
+        checker.report("0206", message, node.subject.span, hint=f"add an arm `{missing[0]} => ...`")
+    return result if result is not None else UNIT
+
+
+def _arm(checker: Checker, arm: nodes.Arm, subject: Type, scope: Scope, expected: Type | None, used: bool) -> tuple[list[Shape], Type]:
+    """What an arm covers for certain, and the type of its value."""
+    inner = Scope(scope)
+    shapes = bind(checker, arm.pattern, subject, inner)
+    with checker.within(sometimes=True):
         if arm.guard is not None:
             require(checker, checker.infer(arm.guard, inner, BOOL), BOOL, arm.guard.span, "the condition")
-        else:
-            rows += [(shape,) for shape in shapes]
+            shapes = []
         if isinstance(arm.body, nodes.Block) or used:
-            found = checker.infer(arm.body, inner, expected, used)
-        else:
-            found = checker.statement(nodes.ExpressionStatement(value=arm.body, span=arm.body.span), inner)
-        result = (
-            found
-            if result is None
-            else joined(checker, result, found, arm.body, expected)
-            if used
-            else NEVER
-            if result == found == NEVER
-            else UNIT
-        )
-    if subject != ERROR:
-        missing = uncovered(checker, rows, (subject,))
-        if missing is not None:
-            case = missing[0]
-            hint = f"add an arm `{case} => ...`"
-            checker.report(
-                "0206",
-                f"this `match` doesn't cover `{case}`" if case != "_" else "this `match` doesn't cover all values",
-                node.subject.span,
-                hint=hint,
-            )
-    return result if result is not None else UNIT
+            return shapes, checker.infer(arm.body, inner, expected, used)
+        return shapes, checker.statement(nodes.ExpressionStatement(value=arm.body, span=arm.body.span), inner)
 
 
 @infers(nodes.Compute)

@@ -109,7 +109,8 @@ def while_(checker: Checker, node: nodes.While, scope: Scope) -> Type:
     require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
     if node.bound is not None:
         require(checker, checker.infer(node.bound, scope, I64), I64, node.bound.span, "the bound")
-    checker.infer(node.body, scope, used=False)
+    with checker.within(sometimes=True):
+        checker.infer(node.body, scope, used=False)
     return UNIT
 
 
@@ -125,7 +126,8 @@ def for_(checker: Checker, node: nodes.For, scope: Scope) -> Type:
         for number, name in enumerate(clause.names):
             span = clause.name_spans[number]
             inner.add(Variable(name, parts[number] if number < len(parts) else ERROR, "loop variable", span))
-    checker.infer(node.body, inner, used=False)
+    with checker.within(sometimes=True):
+        checker.infer(node.body, inner, used=False)
     return UNIT
 
 

@@ -34,7 +34,7 @@ def diagnose(text: str, run: bool = False, sanitize: bool = False, language: str
 def _of_quantdsl(text: str) -> str:
     source = Source("program.qdsl", text)
     try:
-        found = check_program(parse_source(source)).sorted
+        found = check_program(parse_source(source)).diagnostics.sorted
     except ZyntaxError as error:
         found = error.diagnostics
     return "\n\n".join(render(diagnostic, Sources(source)) for diagnostic in found)

@@ -20,7 +20,7 @@ def test_the_example_of_a_clause_fits_its_form(declaration: str, word: str) -> N
 
 def test_the_words_of_clauses_are_those_of_the_layout_filter() -> None:
     assert QUANTDSL.clauses == {name.upper(): frozenset(forms) for name, forms in CLAUSES.items()}
-    assert LINKS == {"all", "among", "maker", "notional", "of", "per", "taker"}
+    assert {"all", "among", "maker", "notional", "of", "per", "taker"} == LINKS
 
 
 @pytest.mark.parametrize("event", EVENTS)

@@ -71,7 +71,9 @@ def test_three_hundred_broken_programs_give_trees_or_coded_messages() -> None:
         try:
             program = parse_source(source)
             assert from_json(to_json(program)) == program
-            found = check_program(program).sorted
+            checked = check_program(program)
+            assert from_json(to_json(checked.program)) == checked.program
+            found = checked.diagnostics.sorted
         except ZyntaxError as error:
             found = error.diagnostics
         for diagnostic in found:
