@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.backends.native.compile import compile_module
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.layout import new_memory, numpy_dtype, size_of
 from compiler.hir.module import OptimizationLevel
@@ -352,3 +353,21 @@ def test_rows_of_an_open_array_are_counted() -> None:
     rows["price"][3] = 2**62
     late = new_memory(totals)
     assert run("total", rows, 7, late)[0] == "0806" and late["notional"] == -(10**12), "what was written before it stopped stays"
+
+
+def test_calls_without_end_stop_before_the_stack_does() -> None:
+    program = Program("deep")
+    for name in ("even", "odd"):
+        program.declare(name, {"n": I64}, [I64])
+    for name, other, end in (("even", "odd", 1), ("odd", "even", 0)):
+        with program.define(name) as b:
+            with b.when(b.eq(b.parameters[0], 0)):
+                b.give(end)
+            (below,) = b.call(other, b.wrapping("sub", b.parameters[0], 1))
+            b.give(b.wrapping("xor", below, 0))
+    for level in LEVELS:
+        native = compile_module(program.module, level)
+        assert native["even"].run([1000]).results == (1,) and native["odd"].run([1000]).results == (0,)
+        fault = native["even"].run([-1]).fault
+        assert fault is not None and (fault.code, fault.site, fault.values) == ("0808", -1, ())
+        assert native["even"].run([3]).results == (0,)

@@ -3,6 +3,8 @@
 Each function is internal; each exported one has an entry besides, `i64 name(ptr record, ..., ptr results)`: pointers as they are, ints as
 i64, floats in their own width; the results are written one behind the other as a C struct. It gives 0, or 1 after a failure."""
 
+from collections.abc import Iterable
+
 from compiler.backends.llvm import arithmetic, structured
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.plain import emit_plain
@@ -10,7 +12,7 @@ from compiler.backends.llvm.types import I1, I8, I64, PTR, LlvmType, register_ty
 from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant
 from compiler.backends.native import faults, integers, pointers, wide
 from compiler.backends.native.frame import Frame, Module, body_name, plain
-from compiler.backends.native.inlining import taken_in
+from compiler.backends.native.inlining import recursive, taken_in
 from compiler.hir.control import Call, For, Return
 from compiler.hir.core import Cast, dtype_of
 from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write
@@ -27,8 +29,17 @@ OUR_ATTRIBUTES = {"cold": "cold", "noinline": "noinline", "hot": "hot"}
 def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = True) -> tuple[ModuleWriter, list[faults.FaultPoint]]:
     """The LLVM module, and its points of failure by the numbers that records use. `inline`: calls are replaced by what they call."""
     writer = ModuleWriter(module.name, attributes, backend="native")
+    circular = recursive(module)
     weights = writer.metadata('!{!"branch_weights", i32 1, i32 1048575}')
-    made = Module(module, writer, emit, may_fail(module), taken_in(module) if inline else frozenset(), unlikely=f", !prof {weights}")
+    made = Module(
+        module,
+        writer,
+        emit,
+        may_fail(module) | _callers(module, circular),
+        circular,
+        taken_in(module) if inline else frozenset(),
+        unlikely=f", !prof {weights}",
+    )
     for function in module.functions.values():
         if function.linkage is Linkage.EXTERNAL:
             _declare(writer, function)
@@ -41,7 +52,12 @@ def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = T
 
 def may_fail(module: HirModule) -> frozenset[str]:
     """Functions that may fail, by themselves or by what they call."""
-    found = {name for name, f in module.functions.items() if any(_fails(op) for top in f.body.body for op in top.walk())}
+    return _callers(module, {name for name, f in module.functions.items() if any(_fails(op) for top in f.body.body for op in top.walk())})
+
+
+def _callers(module: HirModule, names: Iterable[str]) -> frozenset[str]:
+    """These functions and those that call them, by however many steps."""
+    found = set(names)
     calls = {
         name: {op.function for top in f.body.body for op in top.walk() if isinstance(op, Call)} for name, f in module.functions.items()
     }
@@ -87,6 +103,8 @@ def _function(module: Module, function: HirFunction) -> None:
             frame.values[parameter.name] = scalar_bundle(dtype_of(parameter), value)
     for number, type in enumerate(types):
         w.parameter_notes[last + number] = f"noalias noundef nonnull align {type.bytes} dereferenceable({type.bytes})"
+    if function.name in module.recursive:
+        faults.check_stack(frame)
     frame.region(function.body)
     w.branch(frame.finish)
     w.start(frame.finish)
@@ -157,6 +175,8 @@ def _entry(module: Module, function: HirFunction) -> None:
     for p, value in zip(function.parameters, own, strict=True):
         narrow = isinstance(p.type, Tile) and not is_float(p.type.dtype)
         arguments.append(arithmetic.cast(w, value, "i64", dtype_of(p)) if narrow else value)
+    if module.recursive:
+        faults.mark_stack(w, record)
     failed, values = _called(w, module, function, arguments)
     struct = results_struct(function)
     good, after = w.label("good"), w.label("after")

@@ -1,7 +1,7 @@
 """Failures: the way to each is a cold block that writes the record and leaves.
 
-The record is the number of the point of failure in 8 bytes, then from byte 16 on up to four values of 16 bytes. Ints of at most 64 bits
-stand in the first 8, extended as their type says; floats as f64."""
+The record is the number of the point of failure in 8 bytes, the lowest address that the stack may reach in 8, then up to four values of
+16. Ints of at most 64 bits stand in the first 8, extended as their type says; floats as f64."""
 
 import struct
 from collections.abc import Sequence
@@ -10,13 +10,16 @@ from attrs import frozen
 
 from compiler.backends.llvm.arithmetic import is_unsigned
 from compiler.backends.llvm.types import I8, I64, PTR, LlvmType, vector
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.backends.native.frame import Frame
 from compiler.hir.numbers import wrap
 from compiler.hir.types import is_float, is_wide
 
 RECORD_VALUES = 4
 RECORD_BYTES = 16 * (1 + RECORD_VALUES)
+STACK = 1 << 20
+"""Bytes of the stack that functions which call themselves may take; threads have 8 MiB as a rule."""
+
 I128 = vector("i128")
 
 
@@ -59,6 +62,24 @@ def stop_if(frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Val
     w.call_void(_recorder(frame, [slot.type for slot in slots]), frame.record, constant(I64, len(points) - 1), *slots)
     w.branch(frame.failed)
     w.start(good)
+
+
+def mark_stack(w: FunctionWriter, record: Value) -> None:
+    """From here on, recursive functions may take STACK bytes."""
+    lowest = w.binary("sub", _frame_address(w), constant(I64, STACK))
+    w.store(lowest, w.offset(record, constant(I64, 8), I8), 8)
+
+
+def check_stack(frame: Frame) -> None:
+    """Stop, with code 0808 and no site, when the calls are too deep."""
+    w = frame.w
+    assert frame.record is not None
+    lowest = w.load(I64, w.offset(frame.record, constant(I64, 8), I8), 8)
+    stop_if(frame, w.compare("ult", _frame_address(w), lowest), -1, [], "0808")
+
+
+def _frame_address(w: FunctionWriter) -> Value:
+    return w.value(I64, f"ptrtoint ptr {w.value(PTR, 'call ptr @llvm.frameaddress.p0(i32 0)').text} to i64")
 
 
 def _as_slot(frame: Frame, dtype: str, value: Value) -> Value:

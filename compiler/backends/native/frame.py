@@ -28,6 +28,8 @@ class Module:
     emit: "Callable[[Frame, Instruction], None]"
     may_fail: frozenset[str]
     """Names of the functions that may fail."""
+    recursive: frozenset[str]
+    """Names of the functions that come back to themselves, and so look how much of the stack is left."""
     taken_in: frozenset[str]
     """Names of the functions to inline at every call."""
     points: "list[FaultPoint]" = Factory(list)

@@ -11,9 +11,15 @@ LONGEST = 2000
 """Instructions, its own and those taken in, of a function that is still taken in by others."""
 
 
+def recursive(module: HirModule) -> frozenset[str]:
+    """Names of the functions that come back to themselves."""
+    return frozenset(name for name in module.functions if name in _reached(module, name))
+
+
 def taken_in(module: HirModule) -> frozenset[str]:
     """Names of the functions to inline wherever they are called: short ones that don't come back to themselves."""
     lengths: dict[str, int | None] = {}
+    circular = recursive(module)
 
     def length(name: str) -> int | None:
         """With all that is taken in; None for what isn't: it is long, recursive, outside, or said to be cold."""
@@ -24,7 +30,7 @@ def taken_in(module: HirModule) -> frozenset[str]:
                 total = 0
                 for op in _instructions(function):
                     total += 1 + ((length(op.function) or 0) if isinstance(op, Call) else 0)
-                lengths[name] = total if total <= LONGEST and name not in _reached(module, name) else None
+                lengths[name] = total if total <= LONGEST and name not in circular else None
         return lengths[name]
 
     return frozenset(name for name in module.functions if length(name) is not None)
