@@ -2,11 +2,11 @@
 what is in registers.
 
 * Sums of products with rows and columns: tiles of both, threads in a square, the sum in steps through shared memory.
-* Reductions: threads along the summed axis where memory is contiguous along it, a few rows a block; else along the contiguous axis,
-  with rows of threads that share the sum.
+* Reductions: threads along the summed axis where memory is contiguous along it, a few rows a block, in registers where they fit
+  (`rows.py`); else along the contiguous axis, with rows of threads that share the sum.
 * Reductions of everything: all threads of all blocks along the sum.
 
-Maps have no table here: one thread an element is the fastest they can be."""
+Maps have tables of their own (`maps.py`)."""
 
 from math import prod
 
