@@ -17,10 +17,10 @@ FINE = Listing("BTCUSDT", "0.01", "0.00000001")
 
 
 def read(
-    path: Path, *listings: Listing, symbol: str | None = None, rules: Rules | None = None, **mapped: str
+    path: Path, *listings: Listing, bound: str | None = None, rules: Rules | None = None, **mapped: str
 ) -> tuple[Events, Tally, list[BadRow]]:
-    """All events of a file, its tally and its bad rows. Rows in are always rows used, bad and left out."""
-    feed = Feed([Source(path, 0, listings or (BTC,), symbol, mapped)], rules or Rules())
+    """All events of a file, its tally and its bad rows. `bound`: the symbol in front of its path. Rows in are always rows used, bad and left out."""
+    feed = Feed([Source(path, 0, listings or (BTC,), bound, mapped)], rules or Rules())
     blocks = list(feed.events())
     events = np.concatenate([np.empty(0, EVENT), *blocks])
     bad = feed.found_bad()

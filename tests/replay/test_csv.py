@@ -152,9 +152,9 @@ def test_files_of_several_instruments_must_say_which(tmp_path: Path) -> None:
     path, other = write(tmp_path, "ts_ns,price,qty\n1,1,1\n"), Listing("Y", "0.5", "1")
     with pytest.raises(BadSource, match="doesn't say which of X, Y"):
         read(path, PLAIN, other)
-    assert read(path, PLAIN, other, symbol="Y")[0][["instrument", "price"]].tolist() == [(1, 2)]
+    assert read(path, PLAIN, other, bound="Y")[0][["instrument", "price"]].tolist() == [(1, 2)]
     with pytest.raises(BadSource, match="no instrument `Z`"):
-        read(path, PLAIN, other, symbol="Z")
+        read(path, PLAIN, other, bound="Z")
 
 
 def test_rows_are_numbered_as_an_editor_does(tmp_path: Path) -> None:
