@@ -38,10 +38,17 @@ def test_a_program_runs_from_another_folder(environment: Path, tmp_path: Path) -
 
 def test_the_wheel_carries_the_parser_tables(environment: Path, tmp_path: Path) -> None:
     done = subprocess.run(
-        [str(environment / "python"), "-c", "import grammars, pathlib; print((pathlib.Path(grammars.__file__).parent / 'tables/zynml.json').exists())"],
+        [str(environment / "python"), "-c", "import grammars, pathlib; print(sorted(p.stem for p in (pathlib.Path(grammars.__file__).parent / 'tables').iterdir()))"],
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout == "True\n"
+    assert done.stdout == "['quantdsl', 'zynml']\n"
+
+
+def test_a_quantdsl_program_is_checked_from_another_folder(environment: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.qdsl").write_text("fn f(x: f64) -> f64 { emma(x, 3) }\n", encoding="utf-8")
+    done = run(environment, tmp_path, "check", "p.qdsl")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "undefined name `emma`" in done.stderr and "did you mean `ema`?" in done.stderr
 
 
 def test_modules_are_installed_under_the_known_names_only(environment: Path, tmp_path: Path) -> None:
