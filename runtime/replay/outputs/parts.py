@@ -76,7 +76,7 @@ class TableFile:
     def _write_part(self) -> None:
         table = self._make(self._chunks)
         with whole_file(self.part(self._sealed + 1)) as temporary:
-            parquet.write_table(table.cast(_marked(table.schema, True)), temporary, compression="zstd")
+            parquet.write_table(table.cast(_marked(table.schema, True)), temporary, compression="snappy")
         self._written = self._waiting
 
 
