@@ -93,7 +93,7 @@ class Ranges:
             case Checked(operation=operation, left=left, right=right) | Binary(operator=operation, left=left, right=right) if not is_float(
                 dtype_of(left)
             ):
-                return _combined(operation, self.of(left), self.of(right))
+                return combined(operation, self.of(left), self.of(right))
             case GetSlot(slot=slot):
                 return _union([self.of(given) for given in self._set[slot.name]])
             case _:
@@ -104,7 +104,8 @@ class Ranges:
         return (low[0], max(low[0], high[1] - 1)) if loop.step > 0 else (min(low[1], high[0] + 1), low[1])
 
 
-def _combined(operation: str, a: Range, b: Range) -> Range | None:
+def combined(operation: str, a: Range, b: Range) -> Range | None:
+    """What the exact operation can give for operands in these ranges; None where no rule says."""
     match operation:
         case "add":
             return a[0] + b[0], a[1] + b[1]
