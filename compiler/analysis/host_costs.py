@@ -28,6 +28,9 @@ EXTERNAL = 50
 DIVISION = {"float": 13.0, "int": 14.0, "wide": 45.0}
 """Cycles of a division until its result is there."""
 
+BY_CONSTANT = 3.0
+"""Cycles of an int division by a constant, which is a product."""
+
 FUNCTION = 40.0
 """Cycles of `exp`, `log` and their like."""
 
@@ -165,10 +168,10 @@ def _extra(op: Instruction) -> float:
     match op:
         case Quotient():
             return DIVISION["wide" if is_wide(dtype_of(op.left)) else "int"]
-        case Binary(operator="div" | "rem", left=left):
-            return DIVISION["float" if is_float(dtype_of(left)) else "int"]
-        case Checked(operation="div" | "rem", right=right):
-            return 3.0 if isinstance(right.source, Const) else DIVISION["int"]
+        case Binary(operator="div" | "rem", left=left) if is_float(dtype_of(left)):
+            return DIVISION["float"]
+        case Binary(operator="div" | "rem", right=right) | Checked(operation="div" | "rem", right=right):
+            return BY_CONSTANT if isinstance(right.source, Const) else DIVISION["int"]
         case Unary(operator="sqrt" | "rsqrt"):
             return DIVISION["float"]
         case Unary(operator=operator) if operator in FLOAT_FUNCTIONS:

@@ -3,7 +3,7 @@
 for i in 0..8 { %x = cast %i to=i64   %e = element %cells, %x site=0   ... }      // cells: array<8 x i64>
 =>  %e = element %cells, %x site=-1"""
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from compiler.analysis.ranges import Range, Ranges, combined
 from compiler.hir.core import Binary, Cast, dtype_of
@@ -26,8 +26,8 @@ class Proof:
 
 def prove_checks(function: HirFunction) -> list[Proof]:
     """Change the function in place; every check that it had, in order."""
-    ranges, found = Ranges(function), []
-    _region(function.body, ranges, found)
+    found: list[Proof] = []
+    _region(function.body, Ranges(function), found)
     return found
 
 
@@ -52,13 +52,14 @@ def _without_check(op: Instruction, ranges: Ranges) -> Instruction | None:
             holds = _defined(operation, ranges.of(left), ranges.of(right), dtype_of(left))
             return Binary(operator=operation, left=left, right=right) if holds else None
         case Quotient(left=left, right=right):
-            return evolve(op, site=-1) if _defined("div", ranges.of(left), ranges.of(right), dtype_of(left)) else None
+            holds = _defined("div", ranges.of(left), ranges.of(right), dtype_of(left))
+            return Quotient(left=left, right=right, rounding=op.rounding, site=-1) if holds else None
         case Narrow(value=value, to=to) if not is_float(dtype_of(value)):
             return Cast(value=value, to=to) if _within(ranges.of(value), limits(to)) else None
         case Element(pointer=pointer, at=at, count=None):
             array = pointee(pointer)
             assert isinstance(array, Array) and array.count is not None
-            return evolve(op, site=-1) if _within(ranges.of(at), (0, array.count - 1)) else None
+            return Element(pointer=pointer, at=at, site=-1) if _within(ranges.of(at), (0, array.count - 1)) else None
         case _:
             return None
 
