@@ -12,7 +12,7 @@ from compiler.analysis.accesses import reorders
 from compiler.analysis.field_values import FieldValues, Refused
 from compiler.hir.affine import Affine
 from compiler.hir.clone import rebuilt
-from compiler.hir.core import Binary, Cast, Contract, Reduce, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, dtype_of, union_axes
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
@@ -121,11 +121,30 @@ def reduction(made: FieldValues, monoid: str, values: Sequence[Value], over: Seq
         a, b = (_widened(made, side, op.to) for side in (op.a, op.b))
         product = made.emit(Binary(operator="mul", left=a, right=b, flags=("contract",)))[0]
         return reduction(made, monoid, [product], (*over, *op.over), flags)
+    if monoid == "add" and free and isinstance(op, Select):
+        guarded = _guarded_sum(made, op)
+        if guarded is not None:
+            return reduction(made, monoid, [guarded[0]], (*over, *guarded[1]), flags)
     if monoid == "add" and free and isinstance(op, Binary):
         found = _outside(made, op, over, flags) or _contraction(made, op, over, flags)
         if found is not None:
             return [found]
     return made.reduce(monoid, values, over, flags)
+
+
+def _guarded_sum(made: FieldValues, op: Select) -> tuple[Value, tuple[str, ...]] | None:
+    """p ? sum x : 0 as what is summed, and over which axes: a guard around a sum is a guard of each of its terms."""
+    inner = op.then.source
+    if not isinstance(op.otherwise.source, Const) or op.otherwise.source.value != 0:
+        return None
+    if isinstance(inner, Reduce) and inner.monoid == "add" and len(inner.values) == 1 and reorders("add", dtype_of(op.then), inner.flags):
+        term = inner.values[0]
+    elif isinstance(inner, Contract) and inner.accumulator is None:
+        a, b = (_widened(made, side, inner.to) for side in (inner.a, inner.b))
+        term = made.emit(Binary(operator="mul", left=a, right=b, flags=("contract",)))[0]
+    else:
+        return None
+    return made.emit(Select(condition=op.condition, then=term, otherwise=op.otherwise))[0], inner.over
 
 
 def _pairs(made: FieldValues, monoid: str, values: Sequence[Value], over: Sequence[str], flags: Sequence[str]) -> list[Value]:

@@ -229,3 +229,26 @@ def test_one_dimensional_windows_and_pools(layout: str) -> None:
         holds(launched(window, laid_out(x, layout), w), np.correlate(u, v, "valid"), np.correlate(np.abs(u), np.abs(v), "valid"), 5)
         count = (size - 3) // 2 + 1
         exactly(launched(pool, laid_out(x, layout)), np.array([x[2 * o : 2 * o + 3].max() for o in range(count)]))
+
+
+def test_a_border_test_around_the_sum_over_channels() -> None:
+    """The guard stands outside the innermost sum: still a convolution, and a weight that isn't finite touches only what it meets."""
+    text = """def f(p: tensor[N, H, W, C], t: tensor[K, R, S, C]) {
+    compute(p, t) -> tensor[N, H, W, K] @kernel(conv2d, padding=1) {
+        for n in 0..N, y in 0..H, x in 0..W, k in 0..K:
+            var s = 0.0
+            for r in 0..R, q in 0..S:
+                if y + r >= 1 and y + r < H + 1 and x + q >= 1 and x + q < W + 1:
+                    for c in 0..C: s += p[n, y + r - 1, x + q - 1, c] * t[k, r, q, c]
+            out[n, y, x, k] = s
+    }
+}
+"""
+    for shape in ((1, 1, 1, 1), (2, 5, 7, 3), (1, 31, 33, 17)):
+        p, t = numbers("f32", shape, 1), numbers("f32", (4, 3, 3, shape[3]), 2)
+        u, v = p.astype(float).transpose(0, 3, 1, 2), t.astype(float).transpose(0, 3, 1, 2)
+        expected, magnitude = (convolved(*pair, padding=1).transpose(0, 2, 3, 1) for pair in ((u, v), (np.abs(u), np.abs(v))))
+        holds(launched(text, p, t), expected, magnitude, 9 * shape[3])
+        t[0, 0, 0, 0] = np.inf
+        got = launched(text, p, t)
+        assert np.isfinite(got[:, 0, :, 0]).all() and np.isfinite(got[:, :, 0, 0]).all()
