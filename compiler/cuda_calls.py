@@ -200,8 +200,8 @@ class PlannedCall:
     def __call__(self, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> Any:
         """The block's value. `given` are the values with tensors as the plan wants them, `values` those of the program, which are
         updated."""
-        if self.direct and (arguments := self._in_place(given, stream)) is not None:
-            return self._directly(arguments, given, stream)
+        if self.direct and (value := self._directly(given, stream)) is not None:
+            return value
         run = Run(self, given, values, stream)
         loaded, arguments = self.loaded, run.arguments()
         if not loaded.recording:
@@ -215,10 +215,10 @@ class PlannedCall:
         loaded.keep(record)
         return run.value()
 
-    def _in_place(self, given: Mapping[str, Any], stream: Stream) -> list[Any] | None:
-        """The arguments with the addresses of tensors, if all of them lie on this GPU."""
-        gpu, arguments = self.loaded.gpu, [*self.arguments]
-        for place, name in self.filled.tensors:
+    def _directly(self, given: Mapping[str, Any], stream: Stream) -> Any:
+        """The value where all tensors lie on this GPU, else None: takes memory, launches, and gives the results as they will be."""
+        gpu, filled, arguments = self.loaded.gpu, self.filled, [*self.arguments]
+        for place, name in filled.tensors:
             remote = given[name].remote
             if remote.__class__ is not OnGpu or remote.gpu is not gpu:
                 return None
@@ -227,11 +227,7 @@ class PlannedCall:
                 elements.used_on(stream)
                 stream.follow(elements.stream)
             arguments[place] = elements.pointer
-        return arguments
-
-    def _directly(self, arguments: list[Any], given: Mapping[str, Any], stream: Stream) -> Any:
-        """Takes memory, launches, and gives the results as they will be."""
-        gpu, filled, results = self.loaded.gpu, self.filled, []
+        results = []
         for memory, (place, _) in zip(self.results, filled.results, strict=True):
             assert memory is not None
             elements = memory.take(gpu, stream)

@@ -50,7 +50,7 @@ class CudaBlock:
     def __call__(self, values: Mapping[str, Any], stream: Stream | None = None) -> Any:
         try:
             given, key, theirs = self.arranged(values)
-            call = self.call_for(given, key)
+            call = self._calls.get(key) or self.call_for(given, key)
             if call is None:
                 return self.block(values)
             return call(given, values, stream or theirs)

@@ -49,10 +49,11 @@ class SessionRuntime:
         return future
 
     def settle(self, program_ends: bool) -> None:
+        unawaited = self.session.unawaited
         if program_ends:
-            self.session.unawaited.settle()
-        else:
-            self.session.unawaited.settle_dropped()
+            unawaited.settle()
+        elif unawaited:
+            unawaited.settle_dropped()
 
     def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
         with _at(span):

@@ -3,6 +3,7 @@ arrays on the host come in here, those of types that NumPy doesn't know (bf16) t
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -127,23 +128,39 @@ def make_capsule(described: Description, owner: Any, versioned: bool) -> Any:
     the memory is read-only."""
     if described.read_only and not versioned:
         raise BufferError("the array is read-only, which DLPack before 1.0 can't say: copy it first")
-    count = len(described.shape)
-    shape = (ctypes.c_int64 * max(1, count))(*described.shape)
-    strides = (ctypes.c_int64 * max(1, count))(*(described.strides or ()))
+    form = _form(described.kind, described.ordinal, described.shape, described.strides, described.dtype, described.read_only, versioned)
+    managed = form.structure.from_buffer_copy(form.filled)
+    managed.tensor.data = described.pointer
+    address = ctypes.addressof(managed)
+    _EXPORTED[address] = (managed, form, owner)
+    return _new(address, _VERSIONED_NAME if versioned else _PLAIN_NAME, _DESTROY)
+
+
+@frozen(eq=False)
+class _Form:
+    """A structure filled in but for the address, and the arrays that it points to: consumers only read those."""
+
+    structure: "type[_Managed] | type[_Versioned]"
+    filled: bytes
+    extents: tuple[Any, Any]
+
+
+@lru_cache(1024)
+def _form(
+    kind: int, ordinal: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: str, read_only: bool, versioned: bool
+) -> _Form:
+    count = len(shape)
+    extents = (ctypes.c_int64 * max(1, count))(*shape), (ctypes.c_int64 * max(1, count))(*(strides or ()))
     managed = _Versioned(major=1, minor=0) if versioned else _Managed()
     managed.deleter = _DELETE
-    if isinstance(managed, _Versioned) and described.read_only:
+    if isinstance(managed, _Versioned) and read_only:
         managed.flags = READ_ONLY
     tensor = managed.tensor
-    tensor.data = described.pointer
-    tensor.device = _Device(described.kind, described.ordinal)
+    tensor.device = _Device(kind, ordinal)
     tensor.dimensions = count
-    tensor.type = _Type(*type_code(described.dtype), 1)
-    tensor.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
-    tensor.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
-    address = ctypes.addressof(managed)
-    _EXPORTED[address] = (managed, shape, strides, owner)
-    return _new(address, _VERSIONED_NAME if versioned else _PLAIN_NAME, _DESTROY)
+    tensor.type = _Type(*type_code(dtype), 1)
+    tensor.shape, tensor.strides = (ctypes.cast(each, ctypes.POINTER(ctypes.c_int64)) for each in extents)
+    return _Form(type(managed), bytes(managed), extents)
 
 
 def exported() -> int:

@@ -117,6 +117,10 @@ class Unawaited:
     def __init__(self) -> None:
         self._futures: dict[Outcome, weakref.ref[Future]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._futures)
+
     def note(self, future: Future) -> None:
         self._futures[future.source] = weakref.ref(future)
         future.source.add_done_callback(self._forget_if_well)

@@ -45,11 +45,12 @@ class CompiledProgram:
             self.functions: dict[str, Callable[..., Any]] = {
                 name: _callable(name, function, session.sources) for name, function in session.host.functions.items()
             }
+        # found at once, unless the name is one of this class
+        taken = dir(self)
+        self.__dict__.update({name: function for name, function in self.functions.items() if name not in taken})
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         functions = self.__dict__.get("functions", {})
-        if name in functions:
-            return functions[name]  # type: ignore[no-any-return]
         raise AttributeError(f"the program has no function `{name}`; it has {', '.join(functions) or 'none'}")
 
     def run(self) -> None:

@@ -97,6 +97,23 @@ def calls(found: Gpu) -> dict[str, float]:
     }
 
 
+def calls_of_pytorch(found: Gpu) -> dict[str, float]:
+    """The same on PyTorch's tensors, and a call of its own beside it."""
+    try:
+        import torch
+    except ImportError:
+        return {}
+    program = zynml.compile(PROGRAM)
+    x = torch.ones(1024, device=device_of(found))
+    result, out, wait = program.copied(x), torch.empty_like(x), torch.cuda.synchronize
+    return {
+        "call of a function with one block, on PyTorch's tensor": microseconds(lambda: program.copied(x), 500, wait),
+        "the same, and its result to PyTorch": microseconds(lambda: torch.from_dlpack(program.copied(x)), 500, wait),
+        "a result's capsule for PyTorch's stream": microseconds(lambda: result.__dlpack__(stream=1, max_version=(1, 0)), 500, wait),
+        "PyTorch's own copy into a tensor": microseconds(lambda: out.copy_(x), 500, wait),
+    }
+
+
 def grid_sync(found: Gpu) -> dict[str, float]:
     """A barrier over a full grid: what 200 of them in a kernel take more than one."""
     module = compile_kernels(parse_function(GRID_SYNC), target_of_device(found.device.properties.capability))
@@ -227,6 +244,7 @@ def main() -> None:
         ("microseconds", "launches", launches),
         ("microseconds", "allocations", allocations),
         ("microseconds", "calls", calls),
+        ("microseconds", "calls on PyTorch's tensors", calls_of_pytorch),
         ("microseconds", "grid sync", grid_sync),
         ("gigabytes a second", "copies", copies),
         ("gigabytes a second", "PyTorch", beside_pytorch),

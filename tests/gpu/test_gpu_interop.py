@@ -11,7 +11,8 @@ from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.interop import import_array, import_cuda_array, import_dlpack
 from runtime.cuda.launch import LaunchPlan
-from runtime.tensor import DTYPES
+from runtime.cuda.remote import upload
+from runtime.tensor import DTYPES, Tensor
 
 AXPB = ("pointer", "pointer", "f32", "f32", "i64")
 BOTH_KNOW = [name for name in DTYPES if name not in ("u16", "u32", "u64")]
@@ -28,6 +29,10 @@ def torch():
 @pytest.fixture
 def cupy():
     return pytest.importorskip("cupy", exc_type=ImportError)
+
+
+def on_device_tensor(gpu, array):
+    return Tensor(None, upload(array, gpu, named=True))
 
 
 def on_device(gpu, array):
@@ -211,6 +216,61 @@ def test_work_is_ordered_on_pytorchs_current_stream(gpu, torch, program, own_str
             y = torch.from_dlpack(program.scale(x, 3.0))
             x.fill_(-1.0)
             assert bool((y == 3.0 * value).all())
+
+
+def test_blocks_run_on_pytorchs_own_streams(gpu, torch, program, monkeypatch):
+    def refuse(self, **options):
+        raise AssertionError("read without a protocol")
+
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", refuse)
+    for stream, number in ((torch.cuda.default_stream(), 1), (side := torch.cuda.Stream(), side.cuda_stream)):
+        with torch.cuda.stream(stream):
+            x = torch.arange(1000, device="cuda", dtype=torch.float32)
+            result = program.scale(x, 2.0)
+            assert result.__cuda_array_interface__["stream"] == number
+            assert bool((torch.from_dlpack(result) == 2 * x).all())
+
+
+def test_an_external_stream_is_waited_for_both_ways(gpu, torch, program):
+    ours = gpu.new_stream()
+    with torch.cuda.stream(torch.cuda.ExternalStream(ours.number)):
+        for value in range(1, 6):
+            x = torch.full((1 << 22,), float(value), device="cuda")
+            result = program.scale(x, 2.0)
+            assert result.__cuda_array_interface__["stream"] == gpu.stream.number
+            x.fill_(-1.0)
+            assert bool((torch.from_dlpack(result) == 2.0 * value).all())
+    torch.cuda.synchronize()
+
+
+def test_resident_tensors_and_pytorchs_together(gpu, torch, program):
+    add = zynml.compile("def add(mut w: tensor[N], x: tensor[N]) { compute(mut w, x) { for i in 0..N: w[i] = w[i] + x[i] } }").add
+    n = 1 << 22
+    w = program.scale(on_device_tensor(gpu, np.ones(n, np.float32)), 1.0)
+    for value in range(1, 21):
+        add(w, torch.full((n,), float(value), device="cuda"))
+        w = program.scale(w, 1.0)
+    assert bool((torch.from_dlpack(w) == 211.0).all())
+
+
+def test_memory_that_pytorch_gives_on_is_read_before(gpu, torch, program):
+    n, results = 1 << 22, []
+    for value in range(20):
+        # freed at once: PyTorch gives the same memory to the next
+        results.append(program.scale(torch.full((n,), float(value), device="cuda"), 2.0))
+    assert all(bool((torch.from_dlpack(result) == 2.0 * value).all()) for value, result in enumerate(results))
+
+
+def test_a_stream_that_pytorch_records_is_refused(gpu, torch, program):
+    x = torch.ones(1000, device="cuda")
+    program.scale(x, 2.0)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        with pytest.raises(zynml.ZynMLError, match="PyTorch is recording its current stream into a graph"):
+            program.scale(x, 2.0)
+        y = x * 3.0
+    graph.replay()
+    assert bool((y == 3.0).all())
 
 
 @pytest.mark.parametrize("function", ["copied", "flat", "total"])

@@ -4,9 +4,11 @@ traceback tells the instruction, the instruction its columns, and those the span
 import re
 import sys
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 import numpy as np
@@ -28,26 +30,28 @@ _reserve = bytearray(1 << 22)
 """Given up when memory has run out, so that the message about it finds room."""
 
 
-class translated_faults:
-    """`with` this, whatever a program raises leaves as a ZyntaxError. Floats follow IEEE 754 silently."""
+@contextmanager
+def translated_faults() -> Iterator[None]:
+    """Whatever a program raises leaves as a ZyntaxError. Floats follow IEEE 754 silently."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (Exception, KeyboardInterrupt) as error:
+        raise_translated(error)
 
-    __slots__ = ("_floats",)
 
-    def __enter__(self) -> None:
-        self._floats = np.errstate(all="ignore")
-        self._floats.__enter__()
+silent_floats = np.errstate(all="ignore")
+"""Makes a function one in which floats follow IEEE 754 silently."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._floats.__exit__(kind, error, trace)
-        match error:
-            case None | BrokenPipeError():
-                # Whoever read the program's output went away: no fault of the program, and the command's business.
-                return
-            case MemoryError():
-                _reserve.clear()
-                raise translated(error) from error
-            case Exception() | KeyboardInterrupt():
-                raise translated(error) from error
+
+def raise_translated(error: BaseException) -> NoReturn:
+    """Whatever a program raised, as a ZyntaxError."""
+    if isinstance(error, BrokenPipeError):
+        # Whoever read the program's output went away: no fault of the program, and the command's business.
+        raise error
+    if isinstance(error, MemoryError):
+        _reserve.clear()
+    raise translated(error) from error
 
 
 def translated(error: BaseException) -> ZyntaxError:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from attrs import define, field
 
 from compiler.backends.host.emit import place_all
-from compiler.backends.host.faults import POSITIONS, translated_faults
+from compiler.backends.host.faults import POSITIONS, raise_translated, silent_floats, translated_faults
 from compiler.backends.host.generate import Generator
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.numbers import dtype_of, scalar_class
@@ -142,26 +142,32 @@ def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: 
     weak = tuple((place, _taken_as(type)) for place, type in enumerate(kinds) if isinstance(type, Scalar))
     program = host.namespace
 
+    @silent_floats
+    def run(values: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        if not host._started:
+            host.start()
+        if weak:
+            given = [*values]
+            for place, taken in weak:
+                if place < len(given):
+                    given[place] = taken(given[place])
+            values = tuple(given)
+        if named:
+            value = program[python](*values, **{name: _from_python(v, types.get(name)) for name, v in named.items()})
+        else:
+            value = program[python](*values)
+        host.settle(False)
+        return value
+
     def call(*values: Any, **named: Any) -> Any:
         if named or len(values) != len(kinds):
             given_names = {*order[: len(values)], *named}
             if function is not None and (not required <= given_names <= names or len(values) + len(named) != len(given_names)):
                 raise ZyntaxError(_wrong_arguments(function, len(values), tuple(named)))
-        with translated_faults():
-            if not host._started:
-                host.start()
-            if weak:
-                given = [*values]
-                for place, taken in weak:
-                    if place < len(given):
-                        given[place] = taken(given[place])
-                values = tuple(given)
-            if named:
-                value = program[python](*values, **{name: _from_python(v, types.get(name)) for name, v in named.items()})
-            else:
-                value = program[python](*values)
-            host.settle(False)
-            return value
+        try:
+            return run(values, named)
+        except (Exception, KeyboardInterrupt) as error:
+            raise_translated(error)
 
     call.__name__ = call.__qualname__ = python
     return call
