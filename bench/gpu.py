@@ -124,7 +124,7 @@ SORT = "def f(x: tensor[N, i32]) { compute(x) @kernel(sort) { for i in 0..N: yie
 
 
 def chain(types: str) -> dict[str, str]:
-    head = f"def f(x: tensor[M, N, {types}]) {{ compute(x) {{ for i in 0..M {{\n"
+    head = f"def f(x: tensor[M, N, {types}]) {{ compute(x) -> tensor[M, N, {types}] {{ for i in 0..M {{\n"
     tail = "\n} } }"
     return {
         "softmax": head
