@@ -1,7 +1,7 @@
 """Records put together one by one, for formats whose rows are taken apart in Python: numbers stay text until a block is full, then they
 go onto their grids together."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 from attrs import define, field
@@ -15,7 +15,11 @@ from runtime.replay.tables import flag_crossed
 _PLAIN = ("ts", "row", "instrument", "kind", "side", "flags", "id", "id2")
 _DECIMAL = {"price": "tick", "qty": "lot", "price2": "tick", "qty2": "lot"}
 _CALLED = {"price2": "price", "qty2": "qty"}
-LARGEST = 2**64
+# an enumeration's members are slower than the numbers that they are
+_LEVEL, _LAST, _NONE = int(Kind.BOOK_LEVEL), int(Flag.LAST), int(Side.NONE)
+
+Level = tuple[int, str, str]
+"""Side, price and quantity of a level."""
 
 
 class RowFault(Exception):
@@ -42,10 +46,10 @@ class Collector:
         row: int,
         ts: int,
         instrument: int,
-        kind: Kind,
+        kind: int,
         *,
-        side: Side = Side.NONE,
-        flags: int = int(Flag.LAST),
+        side: int = _NONE,
+        flags: int = _LAST,
         id: int = 0,
         id2: int = 0,
         price: str = "0",
@@ -54,20 +58,18 @@ class Collector:
         qty2: str = "0",
     ) -> None:
         """One record. Raises RowFault for a number that no field holds."""
-        for name, number in (("id", id), ("id", id2)):
-            if not 0 <= number < LARGEST:
-                raise RowFault(name, str(number), Why.NEGATIVE if number < 0 else Why.OUT_OF_RANGE)
+        _check(id)
+        _check(id2)
         self._plain.append((ts, row, instrument, kind, side, flags, id, id2))
         self._texts.append((price, qty, price2, qty2))
 
-    def levels(
-        self, row: int, ts: int, instrument: int, levels: Iterable[tuple[Side, str, str]], *, id: int = 0, flags: int = 0
-    ) -> None:
-        """Levels of one update, of which the last says so."""
-        some = list(levels)
-        for place, (side, price, qty) in enumerate(some):
-            last = int(Flag.LAST) if place == len(some) - 1 else 0
-            self.add(row, ts, instrument, Kind.BOOK_LEVEL, side=side, price=price, qty=qty, id=id, flags=flags | last)
+    def levels(self, row: int, ts: int, instrument: int, levels: Sequence[Level], *, id: int = 0, flags: int = 0) -> None:
+        """Levels of one update, of which the last says so. Raises RowFault."""
+        _check(id)
+        if levels:
+            self._plain += [(ts, row, instrument, _LEVEL, side, flags, id, 0) for side, _, _ in levels]
+            self._plain[-1] = (ts, row, instrument, _LEVEL, levels[-1][0], flags | _LAST, id, 0)
+            self._texts += [(price, qty, "0", "0") for _, price, qty in levels]
 
     def marked(self) -> tuple[int, int]:
         """A place to come back to when a row turns out bad."""
@@ -116,3 +118,9 @@ def _column(texts: tuple[str, ...]) -> TextColumn:
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     joined = "".join(texts).encode("ascii", "replace")
     return TextColumn(np.frombuffer(joined, np.uint8), np.cumsum(lengths) - lengths, lengths)
+
+
+def _check(number: int) -> None:
+    """Ids are 64 bits without a sign."""
+    if not 0 <= number < 2**64:
+        raise RowFault("id", str(number), Why.NEGATIVE if number < 0 else Why.OUT_OF_RANGE)

@@ -164,7 +164,7 @@ def table(columns: dict[str, Column], rows: I64, of: Layout, time: Clock, source
     events["flags"] = Flag.LAST
     if of.kind is Kind.QUOTE:
         flag_crossed(events)
-    batch = Batch(events, rows.size, time=of.called("ts"))
+    batch = Batch(events, rows.size, time=of.called("ts"), book=of.kind is Kind.QUOTE, instrument=instrument)
     if wrong:
         for place in sorted(wrong):
             field, why = wrong[place]

@@ -86,7 +86,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_row_with_too_many_fields(tmp_path: Path) -> None:
     path = spoilt(tmp_path, 500, "$", ",more")
-    with pytest.raises(BadData, match="row 500: .* has another number of fields than the header"):
+    with pytest.raises(BadData, match=r"row 500: .* has another number of fields than the header"):
         read(path, BTC)
     assert [(one.row, one.why) for one in read(path, BTC, rules=SKIP)[2]] == [(500, Why.FIELDS)]
 

@@ -7,13 +7,17 @@ from attrs import define, field
 
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Source
-from runtime.replay.collecting import Collector, RowFault
+from runtime.replay.collecting import Collector, Level, RowFault
 from runtime.replay.events import Flag, Kind, Side
 from runtime.replay.readers.json_fields import Symbols, integer_of, levels_of, moment_of, text_of
 
-Level = tuple[Side, str, str]
 KEPT = 256
 """Differences that are kept for a snapshot that comes later than they do."""
+
+_TRADE, _QUOTE, _GAP, _CLEAR = (int(kind) for kind in (Kind.TRADE, Kind.QUOTE, Kind.GAP, Kind.BOOK_CLEAR))
+_BUY, _SELL = int(Side.BUY), int(Side.SELL)
+_LAST, _SNAPSHOT, _LOST = int(Flag.LAST), int(Flag.SNAPSHOT), int(Flag.LAST | Flag.SUSPECT)
+_KINDS = frozenset(("trade", "aggTrade", "bookTicker", "depthUpdate"))
 
 
 @define
@@ -40,8 +44,9 @@ class Binance:
             raise RowFault("data", "", Why.UNREADABLE)
         if "lastUpdateId" in data:
             return self._snapshot(data, row, received, into)
-        kind = data.get("e", "bookTicker" if {"u", "b", "B", "a", "A"} <= set(data) else None)
-        if kind not in ("trade", "aggTrade", "bookTicker", "depthUpdate"):
+        # spot quotes don't say what they are
+        kind = data.get("e", "bookTicker" if "B" in data and "A" in data else None)
+        if kind not in _KINDS:
             return False
         instrument = self.symbols.find(text_of(data, "s"))
         if instrument is None:
@@ -49,7 +54,7 @@ class Binance:
         ts = moment_of(data, ("E", "T"), received)
         if kind == "bookTicker":
             into.add(
-                row, ts, instrument, Kind.QUOTE, id=integer_of(data, "u"),
+                row, ts, instrument, _QUOTE, id=integer_of(data, "u"),
                 price=text_of(data, "b"), qty=text_of(data, "B"), price2=text_of(data, "a"), qty2=text_of(data, "A"),
             )  # fmt: skip
             return True
@@ -63,24 +68,24 @@ class Binance:
         if not isinstance(maker, bool):
             raise RowFault("m", "" if maker is None else str(maker), Why.EMPTY if maker is None else Why.UNREADABLE)
         into.add(
-            row, ts, instrument, Kind.TRADE, side=Side.SELL if maker else Side.BUY,
+            row, ts, instrument, _TRADE, side=_SELL if maker else _BUY,
             id=integer_of(data, "t" if kind == "trade" else "a"), price=text_of(data, "p"), qty=text_of(data, "q"),
         )  # fmt: skip
         return True
 
     def _difference(self, data: dict[str, Any], row: int, ts: int, instrument: int, into: Collector) -> bool:
         first, last = integer_of(data, "U"), integer_of(data, "u")
-        levels = [*levels_of(data, "b", Side.BUY), *levels_of(data, "a", Side.SELL)]
+        levels = [*levels_of(data, "b", _BUY), *levels_of(data, "a", _SELL)]
         chain = self.chains.setdefault(instrument, Chain())
         if chain.last is None and not self.whole:
-            into.add(row, ts, instrument, Kind.GAP, id2=first, flags=Flag.LAST | Flag.SUSPECT)
+            into.add(row, ts, instrument, _GAP, id2=first, flags=_LOST)
         elif chain.last is not None:
             if last <= chain.last:
                 return False
             # futures name the difference before; spot counts on
             follows = integer_of(data, "pu") == chain.last if "pu" in data else first <= chain.last + 1
             if not follows:
-                into.add(row, ts, instrument, Kind.GAP, id=chain.last + 1, id2=first, flags=Flag.LAST | Flag.SUSPECT)
+                into.add(row, ts, instrument, _GAP, id=chain.last + 1, id2=first, flags=_LOST)
         chain.last = last
         chain.recent.append((first, last, levels))
         into.levels(row, ts, instrument, levels, id=last)
@@ -93,15 +98,15 @@ class Binance:
             raise RowFault("s", "", Why.EMPTY)
         ts = moment_of(data, ("E", "T"), received)
         number = integer_of(data, "lastUpdateId")
-        levels = [*levels_of(data, "bids", Side.BUY), *levels_of(data, "asks", Side.SELL)]
+        levels = [*levels_of(data, "bids", _BUY), *levels_of(data, "asks", _SELL)]
         chain = self.chains.setdefault(instrument, Chain())
         newer = [one for one in chain.recent if one[1] > number]
-        into.add(row, ts, instrument, Kind.BOOK_CLEAR, id=number, flags=Flag.SNAPSHOT | (0 if levels else Flag.LAST))
-        into.levels(row, ts, instrument, levels, id=number, flags=Flag.SNAPSHOT)
+        into.add(row, ts, instrument, _CLEAR, id=number, flags=_SNAPSHOT if levels else _SNAPSHOT | _LAST)
+        into.levels(row, ts, instrument, levels, id=number, flags=_SNAPSHOT)
         at = number
         for first, last, some in newer:
             if first > at + 1:
-                into.add(row, ts, instrument, Kind.GAP, id=at + 1, id2=first, flags=Flag.LAST | Flag.SUSPECT)
+                into.add(row, ts, instrument, _GAP, id=at + 1, id2=first, flags=_LOST)
             into.levels(row, ts, instrument, some, id=last)
             at = last
         chain.last = at

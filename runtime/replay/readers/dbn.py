@@ -112,7 +112,7 @@ class _Records:
         records = _gathered(letters, fits, layout)
         rows = fits + offset
         known = records[self.time] != _NO_TIME
-        ts = np.where(known, records[self.time], 0).astype(np.int64)
+        ts = np.where(known, records[self.time], records["ts_event"]).astype(np.int64)
         instruments = self.metadata.instruments(records["instrument_id"], ts)
         wanted = instruments >= 0
         book = self.type != _TYPES["trades"]

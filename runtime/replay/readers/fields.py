@@ -22,8 +22,8 @@ class Fields:
 
 
 def fields(lines: Lines, source: Source, separator: str, slots: npt.NDArray[np.int32], wanted: int) -> Fields:
-    """`slots` gives each column its place among the `wanted` ones, or -1. The last row of a file breaks off where it has no line end and too
-    few fields or an empty last one, or where the packing ends inside of it."""
+    """`slots` gives each column its place among the `wanted` ones, or -1. The last row of a file breaks off where it has no line end and
+    too few fields or an empty last one, or where the packing ends inside of it."""
     cut = native.cut(np.frombuffer(lines.text, np.uint8), separator, slots, wanted)
     right = cut.right.copy()
     if right.size and (lines.torn or (not lines.whole and lines.text.endswith(separator.encode()))):

@@ -4,7 +4,7 @@ from typing import Any
 
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Source
-from runtime.replay.collecting import Collector, RowFault
+from runtime.replay.collecting import Collector, Level, RowFault
 from runtime.replay.events import Flag, Kind, Side
 from runtime.replay.readers.json_fields import Symbols, integer_of, moment_of, text_of
 
@@ -34,14 +34,14 @@ class Hyperliquid:
         sides = data.get("levels")
         if not isinstance(sides, list) or len(sides) != 2 or not all(isinstance(one, list) for one in sides):
             raise RowFault("levels", "", Why.UNREADABLE)
-        levels = []
+        levels: list[Level] = []
         for side, some in zip((Side.BUY, Side.SELL), sides, strict=True):
             for one in some:
                 if not isinstance(one, dict):
                     raise RowFault("levels", str(one), Why.UNREADABLE)
-                levels.append((side, text_of(one, "px"), text_of(one, "sz")))
-        into.add(row, ts, instrument, Kind.BOOK_CLEAR, flags=Flag.SNAPSHOT | (0 if levels else Flag.LAST))
-        into.levels(row, ts, instrument, levels, flags=Flag.SNAPSHOT)
+                levels.append((int(side), text_of(one, "px"), text_of(one, "sz")))
+        into.add(row, ts, instrument, int(Kind.BOOK_CLEAR), flags=int(Flag.SNAPSHOT if levels else Flag.SNAPSHOT | Flag.LAST))
+        into.levels(row, ts, instrument, levels, flags=int(Flag.SNAPSHOT))
         return True
 
     def _trade(self, data: dict[str, Any], row: int, received: int | None, into: Collector) -> bool:
@@ -52,5 +52,6 @@ class Hyperliquid:
         if side is None:
             raise RowFault("side", str(data["side"]), Why.UNREADABLE)
         ts = moment_of(data, ("time",), received)
-        into.add(row, ts, instrument, Kind.TRADE, side=side, id=integer_of(data, "tid"), price=text_of(data, "px"), qty=text_of(data, "sz"))
+        price, qty = text_of(data, "px"), text_of(data, "sz")
+        into.add(row, ts, instrument, int(Kind.TRADE), side=int(side), id=integer_of(data, "tid"), price=price, qty=qty)
         return True

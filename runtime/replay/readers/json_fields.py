@@ -5,8 +5,7 @@ from typing import Any
 
 from runtime.replay.bad_rows import BadSource, Why
 from runtime.replay.batches import Source
-from runtime.replay.collecting import RowFault
-from runtime.replay.events import Side
+from runtime.replay.collecting import Level, RowFault
 
 
 class Symbols:
@@ -77,7 +76,7 @@ def moment_of(message: dict[str, Any], keys: tuple[str, ...], received: int | No
     return ns
 
 
-def levels_of(message: dict[str, Any], key: str, side: Side) -> list[tuple[Side, str, str]]:
+def levels_of(message: dict[str, Any], key: str, side: int) -> list[Level]:
     """Pairs of price and quantity. Raises RowFault."""
     pairs = message.get(key)
     if pairs is None:
