@@ -12,7 +12,8 @@ from attrs import Factory, define
 from compiler.backends.nvptx.assemble import assemble, can_assemble
 from compiler.backends.nvptx.compile import KernelParameter, compile_kernels
 from compiler.backends.nvptx.target import target_of_device
-from compiler.cuda_calls import LoadedKernel, LoadedLaunch, PlannedCall, planned
+from compiler.cuda_calls import PlannedCall, planned
+from compiler.cuda_loaded import LoadedKernel, LoadedLaunch
 from compiler.device_faults import DeviceTrouble, diagnostic
 from compiler.device_kernels import ThreadKernel, thread_kernel
 from compiler.diagnostics import ZyntaxError
