@@ -1,11 +1,11 @@
 """A book of displayed quantities, from quotes, levels or single orders. An update after which bids meet asks is refused."""
 
-import copy
+from collections.abc import Callable
 from typing import Any
 
 from attrs import define
 
-from tests.quantdsl.reference.market import Add, Clear, Event, Execute, Gap, Level, Quote, Reduce, Side
+from tests.quantdsl.reference.market import Add, Clear, Event, Execute, Gap, Level, Quote, Reduce, Side, Swap
 
 
 @define
@@ -28,12 +28,13 @@ class Book:
         assert on_cross in ("refuse", "trim")
         self.on_cross = on_cross
         self.sides: dict[Side, dict[int, Shown]] = {Side.BUY: {}, Side.SELL: {}}
-        self.orders: dict[int, list[Any]] = {}
+        self.orders: dict[int, tuple[Side, int, int]] = {}
         self.updated: int | None = None
         self.suspect = False
         self.crossed = 0
         """Refused or trimmed updates."""
-        self._before: tuple[Any, Any] | None = None
+        self._undo: list[Callable[[], Any]] = []
+        self._known = True
         self._number = 0
 
     def best(self, side: Side) -> int | None:
@@ -63,65 +64,93 @@ class Book:
     def apply(self, event: Event) -> bool:
         """Takes an event of the data. False: it is the last of its message and the whole message was refused."""
         if isinstance(event, Gap):
-            self.suspect = True
+            self.suspect |= event.lost
             return True
-        if self._before is None:
-            sides = {side: {price: copy.copy(level) for price, level in levels.items()} for side, levels in self.sides.items()}
-            self._before = sides, {id: list(order) for id, order in self.orders.items()}
-        known = self._change(event)
-        if getattr(event, "more", False):
+        self._known &= self._change(event)
+        if event.more:
             return True
-        before, self._before = self._before, None
+        undo, self._undo = self._undo, []
+        known, self._known = self._known, True
         bid, ask = self.best(Side.BUY), self.best(Side.SELL)
         if known and bid is not None and ask is not None and bid >= ask:
             self.crossed += 1
             if self.on_cross == "refuse":
-                self.sides, self.orders = before
+                for restore in reversed(undo):
+                    restore()
                 self.suspect = True
                 return False
             self._trim()
-        self.suspect = not known
-        if known:
+        self.suspect = not known or event.suspect
+        if not self.suspect:
             self.updated = event.ts
         return True
 
     def _change(self, event: Event) -> bool:
+        """False: it speaks of an order that isn't there."""
         match event:
             case Quote():
                 for side, price, qty in ((Side.BUY, event.bid, event.bid_qty), (Side.SELL, event.ask, event.ask_qty)):
-                    kept = self.sides[side].get(price)
-                    self.sides[side] = {price: kept} if kept and qty else {}
+                    for other in [p for p in self.sides[side] if p != price]:
+                        self._set(side, other, 0)
                     self._set(side, price, qty)
             case Level():
                 self._set(event.side, event.price, event.qty)
             case Clear():
-                self.sides = {Side.BUY: {}, Side.SELL: {}}
-                self.orders = {}
+                for side in [event.side] if event.side else list(self.sides):
+                    for price in list(self.sides[side]):
+                        self._set(side, price, 0)
+                    for id in [id for id, (of, _, _) in self.orders.items() if of is side]:
+                        self._order(id, None)
             case Add():
-                self.orders[event.id] = [event.side, event.price, event.qty]
-                self._set(event.side, event.price, self.shown(event.side, event.price) + event.qty)
+                self._enter(event.id, event.side, event.price, event.qty)
             case Execute() | Reduce():
-                order = self.orders.get(event.id)
-                if order is None:
+                return self._leave(event.id, event.qty) is not None
+            case Swap():
+                side = self._leave(event.id, None)
+                if side is None:
                     return False
-                side, price, resting = order
-                lost = resting if event.qty is None else min(event.qty, resting)
-                order[2] -= lost
-                if order[2] == 0:
-                    del self.orders[event.id]
-                self._set(side, price, self.shown(side, price) - lost)
+                self._enter(event.new_id, side, event.price, event.qty)
         return True
+
+    def _enter(self, id: int, side: Side, price: int, qty: int) -> None:
+        self._order(id, (side, price, qty))
+        self._set(side, price, self.shown(side, price) + qty)
+
+    def _leave(self, id: int, qty: int | None) -> Side | None:
+        """With so much of its quantity, all of it where that is None. The order's side, if it is there."""
+        if id not in self.orders:
+            return None
+        side, price, resting = self.orders[id]
+        lost = resting if qty is None else min(qty, resting)
+        self._order(id, (side, price, resting - lost) if resting > lost else None)
+        self._set(side, price, self.shown(side, price) - lost)
+        return side
+
+    def _order(self, id: int, now: tuple[Side, int, int] | None) -> None:
+        self._note(self.orders, id)
+        if now is None:
+            self.orders.pop(id, None)
+        else:
+            self.orders[id] = now
 
     def _set(self, side: Side, price: int, qty: int) -> None:
         """A level whose quantity stays as it was shows nothing new, so what we took of it stays taken."""
         self._number += 1
         level = self.sides[side].get(price)
+        if level is not None and level.qty == qty:
+            level.number = self._number
+            return
+        self._note(self.sides[side], price)
         if qty == 0:
             self.sides[side].pop(price, None)
-        elif level is None or level.qty != qty:
-            self.sides[side][price] = Shown(qty, 0, self._number)
         else:
-            level.number = self._number
+            self.sides[side][price] = Shown(qty, 0, self._number)
+
+    def _note(self, of: dict[int, Any], key: int) -> None:
+        """How to bring back what stands there now."""
+        missing = object()
+        before = of.get(key, missing)
+        self._undo.append(lambda: of.pop(key, None) if before is missing else of.__setitem__(key, before))
 
     def _trim(self) -> None:
         """Drops the older of the two best levels while they meet."""

@@ -14,7 +14,7 @@ from attrs import frozen
 from tests.quantdsl.reference.accounting import Position
 from tests.quantdsl.reference.book import Book
 from tests.quantdsl.reference.exchange import Ack, Ended, Exchange, Fill, Replaced, Report
-from tests.quantdsl.reference.market import Event, Execute, Gap, Halt, Instrument, Level, Quote, Reduce, Side, Trade
+from tests.quantdsl.reference.market import Event, Execute, Gap, Halt, Instrument, Quote, Reduce, Side, Swap, Trade
 from tests.quantdsl.reference.numbers import CheckedFailure
 from tests.quantdsl.reference.orders import Order, State, Tif
 from tests.quantdsl.reference.risk import Limits, Mask, Risk, Trading, View
@@ -244,12 +244,14 @@ class Engine:
     def _book_row(self, event: Event, handlers: list[Callable[[], None]]) -> None:
         if isinstance(event, Execute) and event.id in self.book.orders:
             side, price, resting = self.book.orders[event.id]
-            self._traded(Trade(event.ts, price, min(event.qty, resting), side.opposite), handlers)
-        missing = isinstance(event, Gap) or (isinstance(event, Execute | Reduce) and event.id not in self.book.orders)
+            if event.printed:
+                own = price if event.price is None else event.price
+                self._traded(Trade(event.ts, own, min(event.qty, resting), side.opposite), handlers)
+        missing = isinstance(event, Gap) or (isinstance(event, Execute | Reduce | Swap) and event.id not in self.book.orders)
         good = self.book.apply(event)
         if missing:
             handlers.append(lambda: self._call(self.strategy.on_gap, event))
-        elif good and not getattr(event, "more", False):
+        elif good and not event.more:
             self.exchange.book_changed()
             if isinstance(event, Quote):
                 handlers.append(lambda: self._call(self.strategy.on_quote, event))
@@ -257,7 +259,7 @@ class Engine:
 
     def _after(self, event: Event | None = None) -> None:
         """Marks at the mid of a good book, else at a trade, else as before; then looks at the losses."""
-        between = isinstance(event, Level) and event.more
+        between = event is not None and event.more
         if not self.book.suspect and self.book.both and not between:
             self.position.mark(self.book.mid2)
         else:

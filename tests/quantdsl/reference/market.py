@@ -51,7 +51,11 @@ class Instrument:
 
 @frozen
 class Event:
+    """`more`: the next event belongs to the same message, the book is looked at after that. `suspect`: the data itself doubts this."""
+
     ts: int
+    more: bool = field(default=False, kw_only=True)
+    suspect: bool = field(default=False, kw_only=True)
 
 
 @frozen
@@ -75,19 +79,18 @@ class Quote(Event):
 
 @frozen
 class Level(Event):
-    """The quantity at a price is now this one. `more`: the next event belongs to the same message, the book is looked at after that."""
+    """The quantity at a price is now this one."""
 
     side: Side
     price: int
     qty: int
-    more: bool = False
 
 
 @frozen
 class Clear(Event):
-    """A snapshot follows: all levels and orders are gone."""
+    """All levels and orders of a side are gone, of both where it is NONE."""
 
-    more: bool = True
+    side: Side = Side.NONE
 
 
 @frozen
@@ -100,10 +103,13 @@ class Add(Event):
 
 @frozen
 class Execute(Event):
-    """A resting order of the data trades; the aggressor is the other side."""
+    """A resting order of the data trades; the aggressor is the other side. `price`: where it isn't the order's own. `printed`: no other event
+    of the data reports the trade."""
 
     id: int
     qty: int
+    price: int | None = None
+    printed: bool = True
 
 
 @frozen
@@ -115,8 +121,20 @@ class Reduce(Event):
 
 
 @frozen
+class Swap(Event):
+    """A resting order of the data leaves, another one takes its side."""
+
+    id: int
+    new_id: int
+    price: int
+    qty: int
+
+
+@frozen
 class Gap(Event):
-    """Something of the data is missing here."""
+    """Something of the data is missing here. `lost`: the book can't be trusted for it."""
+
+    lost: bool = True
 
 
 @frozen

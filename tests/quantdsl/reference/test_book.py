@@ -3,7 +3,7 @@
 import pytest
 
 from tests.quantdsl.reference.book import Book
-from tests.quantdsl.reference.market import Add, Clear, Event, Execute, Gap, Level, Quote, Reduce, Side
+from tests.quantdsl.reference.market import Add, Clear, Event, Execute, Gap, Level, Quote, Reduce, Side, Swap
 
 BUY, SELL = Side.BUY, Side.SELL
 
@@ -76,3 +76,25 @@ def test_what_we_took_stays_taken_until_the_level_shows_another_quantity() -> No
     assert book.sides[SELL][101].available == 2
     book.apply(Quote(3, 98, 5, 101, 5))
     assert book.sides[SELL][101].available == 5
+
+
+def test_a_swapped_order_keeps_its_side() -> None:
+    book = fed(Add(1, 1, BUY, 99, 5), Add(2, 2, BUY, 99, 1), Swap(3, 1, 7, 98, 4), Reduce(4, 7, 1))
+    assert (shown(book), book.orders) == (({99: 1, 98: 3}, {}), {2: (BUY, 99, 1), 7: (BUY, 98, 3)})
+    book.apply(Swap(5, 1, 8, 97, 1))
+    assert book.suspect and shown(book) == ({99: 1, 98: 3}, {})
+
+
+def test_one_side_can_be_cleared() -> None:
+    book = fed(Add(1, 1, BUY, 99, 5), Add(2, 2, SELL, 101, 1), Clear(3, BUY))
+    assert (shown(book), list(book.orders)) == (({}, {101: 1}), [2])
+
+
+def test_a_refused_message_of_orders_is_taken_back_whole() -> None:
+    book = fed(Add(1, 1, BUY, 99, 5), Add(2, 2, SELL, 101, 1), Swap(3, 1, 7, 100, 4, more=True), Reduce(3, 2, more=True), Add(3, 3, SELL, 100, 1))
+    assert (shown(book), book.orders, book.suspect) == (({99: 5}, {101: 1}), {1: (BUY, 99, 5), 2: (SELL, 101, 1)}, True)
+
+
+def test_data_that_doubts_itself_makes_the_book_suspect() -> None:
+    assert fed(Quote(1, 99, 5, 101, 6, suspect=True)).suspect
+    assert not fed(Gap(1, lost=False)).suspect

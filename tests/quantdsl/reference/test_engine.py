@@ -103,7 +103,7 @@ def test_an_order_after_the_last_row_stays_open() -> None:
 
 # Taking what is displayed.
 
-BOOK: list[Event] = [Level(1, BUY, 99, 5, True), Level(1, BUY, 98, 5, True), Level(1, SELL, 101, 3, True), Level(1, SELL, 102, 4)]
+BOOK: list[Event] = [Level(1, BUY, 99, 5, more=True), Level(1, BUY, 98, 5, more=True), Level(1, SELL, 101, 3, more=True), Level(1, SELL, 102, 4)]
 LATER = Trade(9, 1, 1, BUY)  # reaches no order of ours
 
 
