@@ -8,11 +8,14 @@ from collections.abc import Iterator
 
 from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand, optional_operand
-from compiler.hir.layout import field_type, in_memory
+from compiler.hir.layout import field_type, in_memory, size_of
 from compiler.hir.types import DTYPES, Array, HirType, Pointer, Struct, Tile, is_float, is_wide
 
 CHECKED = ("add", "sub", "mul", "div", "rem", "shl", "shr")
 SATURATING = ("add", "sub", "mul")
+LARGEST_LOCAL = 1 << 16
+"""Bytes of a `local`: it lies on the stack."""
+
 ROUNDINGS = ("toward_zero", "nearest_even", "floor", "ceil", "away")
 """How a quotient is made whole; `away` is away from zero."""
 
@@ -39,6 +42,8 @@ class Local(Instruction):
     def check(self, scope: Scope) -> Iterator[str]:
         if not isinstance(self.type, Pointer) or not in_memory(self.type.pointee):
             yield f"no memory for {self.type}"
+        elif size_of(self.type.pointee) > LARGEST_LOCAL:
+            yield f"{size_of(self.type.pointee)} bytes on the stack, which has room for {LARGEST_LOCAL} of one value"
 
 
 @instruction("member", Family.HOST)

@@ -23,7 +23,7 @@ from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narr
 from compiler.hir.instruction import Region, Value
 from compiler.hir.module import FaultSite, HirExecutionConstraints, HirFunction, HirModule, Linkage
 from compiler.hir.numbers import limits
-from compiler.hir.types import DTYPES, HirType, Pointer, Struct, Tile, is_float, is_signed
+from compiler.hir.types import DTYPES, HirType, Pointer, Tile, is_float, is_signed
 from compiler.source import Span
 
 Number = Value | int | float | bool
@@ -130,8 +130,7 @@ class Body:
     @property
     def ended(self) -> bool:
         """Whether nothing behind the current place is reached."""
-        body = self.here.region.body
-        return bool(body) and isinstance(body[-1], Return | Break | Continue)
+        return _ends(self.here.region)
 
     @contextmanager
     def place(self, span: Span | None) -> Iterator[None]:
@@ -328,12 +327,6 @@ class Body:
     def clear(self, place: Value) -> None:
         self.here.emit(Clear(pointer=place))
 
-    def fields(self, base: Value) -> Struct:
-        """The struct type at an address."""
-        found = pointee(base)
-        assert isinstance(found, Struct), f"{found} is no struct"
-        return found
-
     # ---- variables ----
 
     def variable(self, initial: Value) -> Variable:
@@ -417,6 +410,14 @@ class Body:
     def require(self, condition: Value, *values: Value, code: str, message: str, label: str = "", hint: str | None = None) -> None:
         """Stop where the condition doesn't hold."""
         self.here.check(condition, *values, code=code, site=self.site(code, message, label, hint))
+
+
+def _ends(region: Region) -> bool:
+    """Whether nothing behind a region is reached: it leaves, or all branches of an `if` at its end do."""
+    last = region.body[-1] if region.body else None
+    if isinstance(last, If):
+        return last.otherwise is not None and _ends(last.then) and _ends(last.otherwise)
+    return isinstance(last, Return | Break | Continue)
 
 
 class Choice:
