@@ -225,6 +225,8 @@ INT_BINARY: dict[str, Callable[[str, Array, Array], Array]] = {
 
 def tile_binary(operator: str, dtype: str, a: Array, b: Array) -> Array:
     if dtype == "i1":
+        if operator in ("and", "or", "xor"):
+            return np.asarray(INT_BINARY[operator]("i1", a, b))
         a, b = a.astype(np.uint8), b.astype(np.uint8)
         return (INT_BINARY[operator]("u8", a, b) & 1).astype(np.bool_)
     table = FLOAT_BINARY if is_float(dtype) else INT_BINARY
@@ -430,7 +432,11 @@ def tile_store(memory: Array, dtype: str, index: tuple[Any, ...], value: Any, wh
     if (wanted & ~inside).any():
         raise _reach(op, index, wanted & ~inside, memory.shape)
     places = tuple(np.broadcast_to(i, shape)[wanted] for i in index)
-    memory[places] = np.ascontiguousarray(np.broadcast_to(np.asarray(value).astype(NUMPY[dtype]), shape)[wanted]).view(memory.dtype)
+    values = np.ascontiguousarray(np.broadcast_to(np.asarray(value).astype(NUMPY[dtype]), shape)[wanted]).view(memory.dtype)
+    if memory.ndim:
+        memory[places] = values
+    elif values.size:
+        memory[()] = values[-1]
 
 
 def sort_lines(arrays: list[tuple[Array, str]], axis: int, descending: bool) -> None:
