@@ -132,7 +132,9 @@ def test_ticks_are_few_distinct_and_inside(low: float, high: float) -> None:
     ticks = number_ticks(*span([low, high]))
     texts = [text for _, text in ticks]
     assert 2 <= len(ticks) <= 8 and len(set(texts)) == len(texts)
-    assert [float(text.replace(",", "")) for text in texts] == pytest.approx([value for value, _ in ticks], rel=1e-6, abs=(high - low) * 1e-3)
+    assert [float(text.replace(",", "")) for text in texts] == pytest.approx(
+        [value for value, _ in ticks], rel=1e-6, abs=(high - low) * 1e-3
+    )
 
 
 @pytest.mark.parametrize("length", [1, 7, 999, 10**6, 3 * 10**9, 86_400 * 10**9, 400 * 86_400 * 10**9, 9 * 10**18])
@@ -186,9 +188,16 @@ def test_a_browser_draws_the_charts_and_reads_out_their_values(folder: Path, tmp
 
 @needs_chromium
 @pytest.mark.parametrize(("scheme", "ground", "main"), [("1", (251, 251, 250), (47, 111, 208)), ("0", (19, 20, 23), (110, 163, 242))])
-def test_the_page_is_not_blank_in_light_and_dark(scheme: str, ground: tuple[int, int, int], main: tuple[int, int, int], folder: Path, tmp_path: Path) -> None:
+def test_the_page_is_not_blank_in_light_and_dark(
+    scheme: str, ground: tuple[int, int, int], main: tuple[int, int, int], folder: Path, tmp_path: Path
+) -> None:
     shot = tmp_path / "shot.png"
-    chromium(f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={shot}", (folder / "report.html").as_uri(), profile=tmp_path / "profile")
+    chromium(
+        f"--blink-settings=preferredColorScheme={scheme}",
+        f"--screenshot={shot}",
+        (folder / "report.html").as_uri(),
+        profile=tmp_path / "profile",
+    )
     with Image.open(shot) as picture:
         pixels = np.asarray(picture.convert("RGB")).astype(int)
     assert tuple(pixels[0, 0]) == ground

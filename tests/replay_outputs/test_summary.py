@@ -25,7 +25,9 @@ def test_counts_add_up(folder: Path, swing: Sample) -> None:
     assert s["submitted"] == s["filled"] + s["cancelled"] + s["rejected"] + s["open"] == swing.totals.submitted
     assert s["rejected"] == len(swing.records["rejects"])
     masks = swing.records["rejects"]["mask"].tolist()
-    assert s["rejects_by_rule"] == {name: sum(bool(m & bit) for m in masks) for name, bit in (("max_order_qty", 2), ("price_collar", 8), ("max_position", 16))}
+    assert s["rejects_by_rule"] == {
+        name: sum(bool(m & bit) for m in masks) for name, bit in (("max_order_qty", 2), ("price_collar", 8), ("max_position", 16))
+    }
     filled, ordered = sum(swing.records["fills"]["qty"].tolist()), sum(swing.records["orders"]["qty"].tolist())
     assert float(s["fill_ratio"]) == filled / ordered
 
@@ -54,7 +56,9 @@ def test_percentiles_of_latency(folder: Path, swing: Sample) -> None:
 
 
 @pytest.mark.parametrize(("size", "checkpoints"), [(1, False), (97, True)])
-def test_the_hash_and_the_files_dont_depend_on_the_pieces(size: int, checkpoints: bool, folder: Path, swing: Sample, tmp_path: Path) -> None:
+def test_the_hash_and_the_files_dont_depend_on_the_pieces(
+    size: int, checkpoints: bool, folder: Path, swing: Sample, tmp_path: Path
+) -> None:
     assert write(tmp_path, swing, size, checkpoints)["hash"] == read(folder)["hash"]
     for name in ("orders", "fills", "rejects", "pnl", "bad_rows"):
         assert (tmp_path / f"{name}.parquet").read_bytes() == (folder / f"{name}.parquet").read_bytes()
@@ -88,7 +92,12 @@ def test_counts_that_disagree_never_become_a_summary(wrong: dict[str, int], swin
 def test_json_text() -> None:
     value = {"a": [1, True, None, 'x"y', Decimal("1E+3"), Decimal("0.50")], "e": {}, "n": float("nan"), "f": 0.1}
     text = to_json(value)
-    assert json.loads(text, parse_float=Decimal) == {"a": [1, True, None, 'x"y', 1000, Decimal("0.50")], "e": {}, "n": None, "f": Decimal("0.1")}
+    assert json.loads(text, parse_float=Decimal) == {
+        "a": [1, True, None, 'x"y', 1000, Decimal("0.50")],
+        "e": {},
+        "n": None,
+        "f": Decimal("0.1"),
+    }
     assert '    0.50\n  ],\n  "e": {},' in text
 
 

@@ -18,8 +18,12 @@ def as_records(engine: Engine) -> dict[str, Records]:
     """Of instrument 0; `limit` is 0 where an order is at the market."""
     return {
         "orders": _filled("orders", map(_order, engine.orders.values())),
-        "fills": _filled("fills", ((f.ts, f.order, f.price, f.qty, f.fee, f.realized, f.position, 0, SIDES[f.side], f.maker, 0) for f in engine.fills)),
-        "rejects": _filled("rejects", ((r.ts, r.order, r.qty, r.limit or 0, 0, r.mask, SIDES[r.side], _market(r.limit)) for r in engine.rejects)),
+        "fills": _filled(
+            "fills", ((f.ts, f.order, f.price, f.qty, f.fee, f.realized, f.position, 0, SIDES[f.side], f.maker, 0) for f in engine.fills)
+        ),
+        "rejects": _filled(
+            "rejects", ((r.ts, r.order, r.qty, r.limit or 0, 0, r.mask, SIDES[r.side], _market(r.limit)) for r in engine.rejects)
+        ),
         "pnl": _filled("pnl", ((s.ts, s.position, s.mark2 or 0, s.realized, s.unrealized, s.fees, s.net, 0, 0) for s in engine.samples)),
     }
 

@@ -17,7 +17,9 @@ def state(p: Position) -> tuple[int, int, int]:
     return p.qty, p.cost, p.realized
 
 
-@pytest.mark.parametrize(("n", "d", "expected"), [(5, 2, 2), (7, 2, 4), (-5, 2, -2), (-7, 2, -4), (1, 3, 0), (2, 3, 1), (-2, 3, -1), (6, 3, 2)])
+@pytest.mark.parametrize(
+    ("n", "d", "expected"), [(5, 2, 2), (7, 2, 4), (-5, 2, -2), (-7, 2, -4), (1, 3, 0), (2, 3, 1), (-2, 3, -1), (6, 3, 2)]
+)
 def test_halves_go_to_the_even_neighbour(n: int, d: int, expected: int) -> None:
     assert half_even(n, d) == expected
 
@@ -102,7 +104,9 @@ INSTRUMENTS = st.builds(
 
 
 @given(INSTRUMENTS, FILLS, st.sampled_from(("average", "fifo")), st.integers(1, 2 * 10**6))
-def test_the_identity_holds_after_every_fill(instrument: Instrument, fills: list[tuple[Side, int, int, bool]], method: str, mark2: int) -> None:
+def test_the_identity_holds_after_every_fill(
+    instrument: Instrument, fills: list[tuple[Side, int, int, bool]], method: str, mark2: int
+) -> None:
     p = Position(instrument, method)
     cash = held = 0
     for side, price, qty, maker in fills:

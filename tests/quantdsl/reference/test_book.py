@@ -91,7 +91,9 @@ def test_one_side_can_be_cleared() -> None:
 
 
 def test_a_refused_message_of_orders_is_taken_back_whole() -> None:
-    book = fed(Add(1, 1, BUY, 99, 5), Add(2, 2, SELL, 101, 1), Swap(3, 1, 7, 100, 4, more=True), Reduce(3, 2, more=True), Add(3, 3, SELL, 100, 1))
+    book = fed(
+        Add(1, 1, BUY, 99, 5), Add(2, 2, SELL, 101, 1), Swap(3, 1, 7, 100, 4, more=True), Reduce(3, 2, more=True), Add(3, 3, SELL, 100, 1)
+    )
     assert (shown(book), book.orders, book.suspect) == (({99: 5}, {101: 1}), {1: (BUY, 99, 5), 2: (SELL, 101, 1)}, True)
 
 

@@ -53,7 +53,13 @@ class Script(Strategy):
         self.calls.append(("gap", engine.now))
 
 
-def replay(events: list[Event], acts: dict[int, Callable[[Engine], Any]], limits: Limits | None = None, instrument: Instrument | None = None, **options: Any) -> tuple[Engine, Script]:
+def replay(
+    events: list[Event],
+    acts: dict[int, Callable[[Engine], Any]],
+    limits: Limits | None = None,
+    instrument: Instrument | None = None,
+    **options: Any,
+) -> tuple[Engine, Script]:
     script = Script(acts, options.pop("timers", ()))
     return Engine(script, limits, instrument, **options).run(events), script
 
@@ -103,7 +109,12 @@ def test_an_order_after_the_last_row_stays_open() -> None:
 
 # Taking what is displayed.
 
-BOOK: list[Event] = [Level(1, BUY, 99, 5, more=True), Level(1, BUY, 98, 5, more=True), Level(1, SELL, 101, 3, more=True), Level(1, SELL, 102, 4)]
+BOOK: list[Event] = [
+    Level(1, BUY, 99, 5, more=True),
+    Level(1, BUY, 98, 5, more=True),
+    Level(1, SELL, 101, 3, more=True),
+    Level(1, SELL, 102, 4),
+]
 LATER = Trade(9, 1, 1, BUY)  # reaches no order of ours
 
 
@@ -118,7 +129,9 @@ def test_a_limit_takes_up_to_its_price_and_rests() -> None:
 
 
 def test_ioc_cancels_the_rest_and_fok_takes_all_or_nothing() -> None:
-    engine, _ = replay([*BOOK, LATER], {1: lambda e: (e.order(SELL, 7, 99, Tif.IOC), e.order(BUY, 8, 102, Tif.FOK), e.order(BUY, 7, 102, Tif.FOK))})
+    engine, _ = replay(
+        [*BOOK, LATER], {1: lambda e: (e.order(SELL, 7, 99, Tif.IOC), e.order(BUY, 8, 102, Tif.FOK), e.order(BUY, 7, 102, Tif.FOK))}
+    )
     assert fills(engine) == [(1, 99, -5), (1, 101, 3), (1, 102, 4)]
     assert states(engine) == [State.CANCELLED, State.CANCELLED, State.FILLED]
 
@@ -287,7 +300,14 @@ def test_a_checked_failure_drops_what_its_handler_staged_and_halts() -> None:
     assert engine.rejects == [] and script.calls[-1] == ("book", 2, 2)
 
 
-@pytest.mark.parametrize(("policy", "answer", "after"), [("reject", Mask.SELF_TRADE, [State.LIVE]), ("cancel_resting", 2, [State.CANCELLED, State.LIVE]), ("cancel_both", Mask.SELF_TRADE, [State.CANCELLED])])
+@pytest.mark.parametrize(
+    ("policy", "answer", "after"),
+    [
+        ("reject", Mask.SELF_TRADE, [State.LIVE]),
+        ("cancel_resting", 2, [State.CANCELLED, State.LIVE]),
+        ("cancel_both", Mask.SELF_TRADE, [State.CANCELLED]),
+    ],
+)
 def test_what_becomes_of_an_order_that_would_meet_our_own(policy: str, answer: Any, after: list[State]) -> None:
     acts = {1: lambda e: e.order(SELL, 1, 100), 2: lambda e: e.order(BUY, 1, 100)}
     engine, script = replay([*BOOK, Trade(2, 1, 1, BUY), LATER], acts, Limits(self_trade=policy))

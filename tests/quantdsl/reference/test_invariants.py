@@ -81,7 +81,12 @@ class Acting(Strategy):
 
 
 RUNS = st.fixed_dictionaries(
-    {"fills": st.sampled_from(("next", "touch", "queue")), "out": st.integers(0, 30), "back": st.integers(0, 30), "accounting": st.sampled_from(("average", "fifo"))}
+    {
+        "fills": st.sampled_from(("next", "touch", "queue")),
+        "out": st.integers(0, 30),
+        "back": st.integers(0, 30),
+        "accounting": st.sampled_from(("average", "fifo")),
+    }
 )
 
 

@@ -20,7 +20,10 @@ FAST, SLOW, CLIP, LIMIT = 12, 26, 1000, 1000
 def trades() -> list[Trade]:
     sides = {"B": Side.BUY, "S": Side.SELL}
     with TRADES.open() as file:
-        return [Trade(int(r["ts_ns"]), int(Decimal(r["price"]) / TICK), int(Decimal(r["qty"]) / LOT), sides[r["side"]]) for r in csv.DictReader(file)]
+        return [
+            Trade(int(r["ts_ns"]), int(Decimal(r["price"]) / TICK), int(Decimal(r["qty"]) / LOT), sides[r["side"]])
+            for r in csv.DictReader(file)
+        ]
 
 
 def test_the_engine_agrees_with_a_plain_loop() -> None:

@@ -14,7 +14,18 @@ SECOND = 10**9
 
 
 def view(**changes: Any) -> View:
-    return View(**{"now": 100 * SECOND, "bid": 999, "ask": 1001, "last": 1000, "book_updated": 100 * SECOND, "last_updated": 99 * SECOND, "has_book": True, **changes})
+    return View(
+        **{
+            "now": 100 * SECOND,
+            "bid": 999,
+            "ask": 1001,
+            "last": 1000,
+            "book_updated": 100 * SECOND,
+            "last_updated": 99 * SECOND,
+            "has_book": True,
+            **changes,
+        }
+    )
 
 
 def position(qty: int = 0, price: int = 1000, instrument: Instrument | None = None) -> Position:
@@ -30,12 +41,25 @@ def resting(side: Side, qty: int, limit: int | None, filled: int = 0) -> Order:
     return order
 
 
-def mask(limits: Limits, side: Side = BUY, qty: int = 1, limit: int | None = 1000, held: int = 0, open: tuple[Order, ...] = (), seen: View | None = None, **options: Any) -> Mask:
+def mask(
+    limits: Limits,
+    side: Side = BUY,
+    qty: int = 1,
+    limit: int | None = 1000,
+    held: int = 0,
+    open: tuple[Order, ...] = (),
+    seen: View | None = None,
+    **options: Any,
+) -> Mask:
     instrument = options.pop("instrument", Instrument())
-    return Risk(limits, instrument).evaluate(Order(1, side, qty, limit, **options), position(held, instrument=instrument), list(open), seen or view())
+    return Risk(limits, instrument).evaluate(
+        Order(1, side, qty, limit, **options), position(held, instrument=instrument), list(open), seen or view()
+    )
 
 
-@pytest.mark.parametrize(("qty", "expected"), [(-1, Mask.MAX_ORDER_QTY), (0, Mask.MAX_ORDER_QTY), (1, 0), (10, 0), (11, Mask.MAX_ORDER_QTY)])
+@pytest.mark.parametrize(
+    ("qty", "expected"), [(-1, Mask.MAX_ORDER_QTY), (0, Mask.MAX_ORDER_QTY), (1, 0), (10, 0), (11, Mask.MAX_ORDER_QTY)]
+)
 def test_order_quantity(qty: int, expected: Mask) -> None:
     assert mask(Limits(max_order_qty=10), qty=qty) == expected
 
@@ -222,7 +246,18 @@ def test_bad_input() -> None:
 
 
 def test_all_reasons_come_as_one_mask() -> None:
-    limits = Limits(max_order_qty=1, max_notional=1, price_collar=Collar(ticks=1), max_position=1, rate=(0, 1), duplicate_id=4, self_trade="reject", stale_data=1, max_open_orders=0, max_loss=Loss(0))
+    limits = Limits(
+        max_order_qty=1,
+        max_notional=1,
+        price_collar=Collar(ticks=1),
+        max_position=1,
+        rate=(0, 1),
+        duplicate_id=4,
+        self_trade="reject",
+        stale_data=1,
+        max_open_orders=0,
+        max_loss=Loss(0),
+    )
     risk = Risk(limits, Instrument())
     risk.trading = Trading.KILLED
     risk.ids.append(5)
