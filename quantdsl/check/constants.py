@@ -16,7 +16,8 @@ def constant_int(node: nodes.Expression, scope: Scope) -> int | None:
             inner = constant_int(operand, scope)
             return None if inner is None else -inner
         case nodes.Binary(operator="+" | "-" | "*" | "/" | "%" as operator, left=left, right=right):
-            a, b = constant_int(left, scope), constant_int(right, scope)
+            b = constant_int(right, scope)  # First the short side of a long chain.
+            a = constant_int(left, scope) if b is not None else None
             if a is None or b is None or (operator in "/%" and b == 0):
                 return None
             return _result(operator, a, b)

@@ -337,8 +337,8 @@ def match_(checker: Checker, node: nodes.Match, scope: Scope, expected: Type | N
     rows: list[tuple[Shape, ...]] = []
     result: Type | None = None
     for arm in node.arms:
-        shapes, found = _arm(checker, arm, subject, scope, expected, used)
-        rows += [(shape,) for shape in shapes]
+        covered, found = _arm(checker, arm, subject, scope, expected, used)
+        rows += [(covered,)] if covered is not None else []
         if result is None:
             result = found
         else:
@@ -350,17 +350,17 @@ def match_(checker: Checker, node: nodes.Match, scope: Scope, expected: Type | N
     return result if result is not None else UNIT
 
 
-def _arm(checker: Checker, arm: nodes.Arm, subject: Type, scope: Scope, expected: Type | None, used: bool) -> tuple[list[Shape], Type]:
-    """What an arm covers for certain, and the type of its value."""
+def _arm(checker: Checker, arm: nodes.Arm, subject: Type, scope: Scope, expected: Type | None, used: bool) -> tuple[Shape | None, Type]:
+    """What an arm covers for certain (None: it has a condition), and the type of its value."""
     inner = Scope(scope)
-    shapes = bind(checker, arm.pattern, subject, inner)
+    shape = bind(checker, arm.pattern, subject, inner)
+    covered = shape if arm.guard is None else None
     with checker.within(sometimes=True):
         if arm.guard is not None:
             require(checker, checker.infer(arm.guard, inner, BOOL), BOOL, arm.guard.span, "the condition")
-            shapes = []
         if isinstance(arm.body, nodes.Block) or used:
-            return shapes, checker.infer(arm.body, inner, expected, used)
-        return shapes, checker.statement(nodes.ExpressionStatement(value=arm.body, span=arm.body.span), inner)
+            return covered, checker.infer(arm.body, inner, expected, used)
+        return covered, checker.statement(nodes.ExpressionStatement(value=arm.body, span=arm.body.span), inner)
 
 
 @infers(nodes.Compute)

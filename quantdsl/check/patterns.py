@@ -48,34 +48,35 @@ def fields_of(checker: Checker, struct: qt.StructType) -> tuple[tuple[str, Type]
 @frozen
 class Shape:
     """A pattern without names: a case with the shapes of its parts. `case` None: anything, or one value of a type without cases
-    (`exact`), which covers nothing whole."""
+    (`exact`), which covers nothing whole; or one of several (`either`)."""
 
     case: str | None = None
     parts: "tuple[Shape, ...]" = ()
     exact: bool = False
+    either: "tuple[Shape, ...]" = ()
 
 
 ANYTHING = Shape()
 
 
-def bind(checker: Checker, pattern: nodes.Pattern, subject: Type, scope: Scope, kind: str = "let") -> list[Shape]:
-    """Enters a pattern's names into the scope and gives its shapes, one an alternative."""
+def bind(checker: Checker, pattern: nodes.Pattern, subject: Type, scope: Scope, kind: str = "let") -> Shape:
+    """Enters a pattern's names into the scope and gives its shape."""
     match pattern:
         case nodes.WildcardPattern():
-            return [ANYTHING]
+            return ANYTHING
         case nodes.BindingPattern(name=name):
             scope.add(Variable(name, subject, kind, pattern.span))
-            return [ANYTHING]
+            return ANYTHING
         case nodes.AlternativePattern(alternatives=alternatives):
-            return [shape for alternative in alternatives for shape in bind(checker, alternative, subject, scope, kind)]
+            return Shape(either=tuple(bind(checker, alternative, subject, scope, kind) for alternative in alternatives))
         case nodes.LiteralPattern(value=value):
-            return [_literal(checker, value, subject, scope)]
+            return _literal(checker, value, subject, scope)
         case nodes.TuplePattern(elements=elements):
             return _tuple(checker, pattern, elements, subject, scope, kind)
         case nodes.VariantPattern(path=path, arguments=arguments):
             if len(path) == 1 and not arguments and (variable := scope.find(path[0])) is not None and variable.kind in ("const", "param"):
                 require(checker, variable.type, subject, pattern.span, "what is matched")
-                return [Shape(exact=True)]
+                return Shape(exact=True)
             named = [(str(number), argument) for number, argument in enumerate(arguments)]
             return _case(checker, pattern, path, named, subject, scope, kind, whole=True)
         case nodes.StructPattern(path=path, fields=fields):
@@ -91,25 +92,15 @@ def _literal(checker: Checker, value: nodes.Expression, subject: Type, scope: Sc
     return Shape(str(value.value).lower()) if isinstance(value, nodes.BoolLiteral) else Shape(exact=True)
 
 
-def _tuple(
-    checker: Checker, pattern: nodes.Pattern, elements: Sequence[nodes.Pattern], subject: Type, scope: Scope, kind: str
-) -> list[Shape]:
+def _tuple(checker: Checker, pattern: nodes.Pattern, elements: Sequence[nodes.Pattern], subject: Type, scope: Scope, kind: str) -> Shape:
     if subject == ERROR or not isinstance(subject, TupleType) or len(subject.elements) != len(elements):
         if subject != ERROR:
             message = f"this pattern has {len(elements)} parts, and what it takes apart is a `{shown(subject)}`"
             checker.report("0203", message, pattern.span)
         for element in elements:
             bind(checker, element, ERROR, scope, kind)
-        return [ANYTHING]
-    parts = [bind(checker, element, part, scope, kind) for element, part in zip(elements, subject.elements, strict=True)]
-    return _products("", parts)
-
-
-def _products(case: str, parts: list[list[Shape]]) -> list[Shape]:
-    found: list[tuple[Shape, ...]] = [()]
-    for choices in parts:
-        found = [(*before, choice) for before in found for choice in choices]
-    return [Shape(case, one) for one in found]
+        return ANYTHING
+    return Shape("", tuple(bind(checker, element, part, scope, kind) for element, part in zip(elements, subject.elements, strict=True)))
 
 
 def _case(
@@ -121,7 +112,7 @@ def _case(
     scope: Scope,
     kind: str,
     whole: bool,
-) -> list[Shape]:
+) -> Shape:
     cases = cases_of(checker, subject)
     name = path[-1]
     if isinstance(subject, qt.StructType) and name == subject.name:
@@ -135,12 +126,12 @@ def _case(
             checker.report(code, f"`{'::'.join(path)}` is no case of `{shown(subject)}`", pattern.span, hint=hint)
         for _, inner in parts:
             bind(checker, inner, ERROR, scope, kind)
-        return [ANYTHING]
+        return ANYTHING
     fields = dict(cases[name])
     shown_case = name or str(subject)
     if whole and len(parts) != len(fields):
         checker.report("0204", f"`{shown_case}` has {len(fields)} parts, and the pattern {len(parts)}", pattern.span)
-    shapes: dict[str, list[Shape]] = {}
+    shapes: dict[str, Shape] = {}
     for part, inner in parts:
         if part not in fields:
             if not whole:
@@ -148,7 +139,7 @@ def _case(
             bind(checker, inner, ERROR, scope, kind)
             continue
         shapes[part] = bind(checker, inner, fields[part], scope, kind)
-    return _products(name, [shapes.get(field, [ANYTHING]) for field in fields])
+    return Shape(name, tuple(shapes.get(field, ANYTHING) for field in fields))
 
 
 # ---- exhaustiveness: what a row of patterns is uncovered by the rows above it (Maranget, "Warnings for pattern matching", 2007) ------
@@ -159,6 +150,7 @@ def uncovered(checker: Checker, rows: list[tuple[Shape, ...]], subjects: tuple[T
     if not subjects:
         return None if rows else ()
     first, rest = subjects[0], subjects[1:]
+    rows = [(one, *row[1:]) for row in rows for one in _alternatives(row[0])]
     cases = cases_of(checker, first)
     present = {row[0].case for row in rows if row[0].case is not None}
     if cases is None or not present:
@@ -167,11 +159,20 @@ def uncovered(checker: Checker, rows: list[tuple[Shape, ...]], subjects: tuple[T
             return None
         missing = "_" if cases is None or "" in cases or not rows else next(iter(cases))
         return (_example(missing, cases[missing]) if cases and missing in cases else "_", *below)
+    tried: list[tuple[object, object]] = []
     for case, parts in cases.items():
-        below = uncovered(checker, _specialised(rows, case, len(parts)), (*(part for _, part in parts), *rest))
+        within = _specialised(rows, case, len(parts))
+        if (within, [part for _, part in parts]) in tried:
+            continue  # Covered as another case was.
+        tried.append((within, [part for _, part in parts]))
+        below = uncovered(checker, within, (*(part for _, part in parts), *rest))
         if below is not None:
             return (_with_parts(case, parts, below[: len(parts)]), *below[len(parts) :])
     return None
+
+
+def _alternatives(shape: Shape) -> list[Shape]:
+    return [inner for one in shape.either for inner in _alternatives(one)] if shape.either else [shape]
 
 
 def _specialised(rows: list[tuple[Shape, ...]], case: str, count: int) -> list[tuple[Shape, ...]]:

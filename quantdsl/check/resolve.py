@@ -63,7 +63,9 @@ def _named(
         found = [resolve(checker, a, scope, bound) for a in arguments]
         return ListType(found[0]) if name == "list" else ResultType(found[0], found[1])
     if name in world.aliases:
-        with checker.within(parameters=frozenset()):
+        if name in checker.body.aliases:
+            return checker.report("0210", f"the type `{name}` is defined by itself", world.aliases[name].span, hint="write what it is")
+        with checker.within(parameters=frozenset(), aliases=checker.body.aliases | {name}):
             return resolve(checker, world.aliases[name].target, Scope())
     if name in world.enums:
         return _without_arguments(checker, written, qt.EnumType(name))

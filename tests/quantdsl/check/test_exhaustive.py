@@ -61,3 +61,8 @@ def test_matches_on_an_enum(arms: list[str]) -> None:
 def test_matches_on_other_types(subject: str, arms: str, whole: bool) -> None:
     found = messages(f"fn f(v: {subject}) -> int {{\n  match v {{\n    {arms}\n  }}\n}}")
     assert [text[:4] for text in found] == ([] if whole else ["0206"])
+
+
+def test_alternatives_in_many_places_are_not_multiplied_out() -> None:
+    sides, both = ", ".join(["Side"] * 40), ", ".join(["Buy | Sell"] * 40)
+    assert messages(f"fn f(t: ({sides})) -> int {{\n  match t {{ ({both}) => 1 }}\n}}") == []

@@ -217,3 +217,17 @@ def test_the_smallest_scale_that_holds_a_market(tick: str, lot: str, multiplier:
 
     assert found(smallest) == found(18) == []
     assert smallest == 0 or [text[:4] for text in found(smallest - 1)] == ["0703"]
+
+
+def test_types_that_stand_for_themselves() -> None:
+    assert messages("type A = B\ntype B = A") == ["0210: the type `A` is defined by itself", "0210: the type `B` is defined by itself"]
+
+
+def test_long_chains() -> None:
+    assert messages(f"fn f(x: int) -> int {{ {' + '.join(['x'] * 1900)} }}\nconst N = {' + '.join(['1'] * 300)}") == []
+
+
+def test_generic_functions_keep_their_types_apart() -> None:
+    text = "fn pick<T>(a: T, b: T) -> T { a }\nfn f<K>(k: K) -> K { pick(k, {}) }"
+    assert messages(text.replace("{}", "k")) == []
+    assert [found[:4] for found in messages(text.replace("{}", "3"))] == ["0203"]
