@@ -2,15 +2,23 @@
 
 import gzip
 import json
+import shutil
+import tempfile
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
+from attrs import evolve
 from feeds import BTC, DATA, FINE, read
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from runtime.replay.bad_rows import BadData, BadSource, Why
 from runtime.replay.events import Events, Flag, Kind, Side
 from runtime.replay.grids import Listing
+from runtime.replay.native.flat_json import scan
+from runtime.replay.readers import binance_flat
 from runtime.replay.rules import Rules
 
 BINANCE = DATA / "btcusdt_spot_20240808.jsonl.gz"
@@ -81,10 +89,62 @@ def test_the_book_is_the_snapshot_and_all_differences_after_it() -> None:
     assert gaps[["row", "flags"]].tolist() == [(1, Flag.LAST | Flag.SUSPECT)]
 
 
+SEPARATORS = [(",", ":"), (", ", ": ")]
+"""Messages without spaces are taken many at once, others one by one."""
+
+
+@pytest.fixture(autouse=True, params=SEPARATORS, ids=["compact", "spaced"])
+def _form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json.dumps, "__kwdefaults__", {**json.dumps.__kwdefaults__, "separators": request.param})
+
+
 def write(folder: Path, *lines: object) -> Path:
     path = folder / "m.jsonl"
     path.write_text("".join((line if isinstance(line, str) else f"{number} {json.dumps(line)}") + "\n" for number, line in enumerate(lines, 1)))
     return path
+
+
+def test_messages_one_by_one_give_the_same_as_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    events, tally, _ = read(BINANCE, FINE)
+    monkeypatch.setattr(binance_flat, "scan", lambda text, keys, lines: evolve(scan(text, keys, lines), simple=np.zeros(lines, np.bool_)))
+    others, other_tally, _ = read(BINANCE, FINE)
+    assert events.tobytes() == others.tobytes() and tally == other_tally
+
+
+ODD = [
+    '{"e":"trade","s":"X","t":7,"p":"1","q":"1","m":true}', '{"e":"trade","s":"X","t":7,"p":1.5,"q":2,"m":false}',
+    '{"stream":"x","data":{"e":"trade","s":"X","t":7,"p":"1","q":"1","m":true}}', '{"stream":"x","data":{"u":1,"s":"X","b":"1","B":"2","a":"3","A":"4"}}',
+    '{"e":"bookTicker","u":1,"s":"X","b":"1","B":"2","a":"3","A":"4","T":5,"E":6}', '{"data":{"e":"aggTrade","s":"X","a":7,"p":"1","q":"1","m":true},"z":1}',
+    '{"t":9,"data":{"e":"trade","s":"X","t":7,"p":"1","q":"1","m":true}}', '{"data":{"data":{"e":"trade"}}}', '{"more":{"e":"trade","s":"X"}}',
+    '{"e":"trade","s":"X","t":"7","p":"1","q":"1","m":true}', '{"e":"trade","s":"X","t":7.0,"p":"1","q":"1","m":true}', '{"u":-1,"s":"X","b":"1","B":"2","a":"3","A":"4"}',
+    '{"e":"trade","s":"X","t":7,"p":"1","q":"1","m":"true"}', '{"e":"trade","s":"X","t":7,"p":"1e0","q":"1","m":true}', '{"e":"trade","s":"X","t":7,"p":"1","q":"-1","m":true}',
+    '{"e":"trade","s":"X","t":7,"p":"\\u0031","q":"1","m":true}', '{"e":"trade","s":"LONGSYMBOL","t":7,"p":"1","q":"1","m":true}', '{"e":"trade","s":"Y","t":7,"p":"x"}',
+    '{"e":"trade","s":"X","t":18446744073709551615,"p":"1","q":"1","m":true}', '{"e":"trade","s":"X","t":7,"p":"1","q":"1","m":true}}', '{"e":"trade","s":"X"', '{}', '[]', '', '"x"',
+    '{"result":null,"id":1}', '{"e":"trade","s":"X","t":7,"t":8,"p":"1","q":"1","m":true}', '{"e":"trade","s":"X","t":7,"p":"1","q":"1","m":true,}', '{,}', '{"e":,"s":"X"}',
+]  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(ODD), st.sampled_from(("5 ", "6 ", "", " ", "x ")), st.integers(0, 60), st.sampled_from(' "{}:,0a')), max_size=8))
+def test_odd_messages_one_by_one_and_many_at_once(lines: list[tuple[str, str, int, str]]) -> None:
+    """One line in three has a letter changed."""
+    texts = [GOOD] + [
+        time + (text[: place - 40] + letter + text[place - 39 :] if 40 <= place < 40 + len(text) else text) for text, time, place, letter in lines
+    ]
+    path = Path(tempfile.mkdtemp()) / "m.jsonl"
+    path.write_text("\n".join(texts) + "\n")
+    found = []
+    for one_by_one in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            if one_by_one:
+                patch.setattr(binance_flat, "scan", lambda text, keys, lines: evolve(scan(text, keys, lines), simple=np.zeros(lines, np.bool_)))
+            events, tally, bad = read(path, X, rules=SKIP)
+        found.append((events.tolist(), tally, [(one.row, one.why) for one in bad]))
+    shutil.rmtree(path.parent)
+    assert found[0] == found[1]
+
+
+GOOD = '1 {"e":"trade","s":"X","t":1,"p":"1","q":"1","m":true}'
 
 
 def depth(first: int, last: int, *bids: tuple[str, str], symbol: str = "X", **more: object) -> dict[str, object]:

@@ -5,11 +5,13 @@ import json
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+import numpy as np
+
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Batch, Source
 from runtime.replay.collecting import Collector, RowFault
-from runtime.replay.content import Content, line_blocks
-from runtime.replay.readers import binance, hyperliquid
+from runtime.replay.content import Content, Lines, line_blocks
+from runtime.replay.readers import binance, binance_flat, hyperliquid
 
 _DECODER = json.JSONDecoder(parse_float=str, parse_constant=str)
 
@@ -24,23 +26,49 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
     """Trades, quotes and books. Raises BadSource."""
     exchange: Messages | None = None
     for lines in line_blocks(content):
+        exchange = exchange or _first(lines, source)
         into = Collector(source)
         texts = lines.text.split(b"\n")
-        for row, line in enumerate(texts, lines.first):
-            if not line.strip():
-                continue
-            into.rows += 1
-            mark = into.marked()
-            try:
-                received, message = _parsed(line)
-                exchange = exchange or _exchange(message, source)
-                if exchange is None or not exchange.take(message, row, received, into):
-                    into.left_out += 1
-            except RowFault as fault:
-                into.back(mark)
-                broken = lines.last and row == lines.first + len(texts) - 1
-                into.faults.append((row, RowFault(fault.column, fault.text, Why.TRUNCATED) if broken else fault))
-        yield into.batch()
+        done = np.zeros(len(texts), np.bool_)
+        taken = None
+        if isinstance(exchange, binance.Binance) and lines.text:
+            taken = binance_flat.take(exchange, lines.text, lines.first, source)
+        if taken is not None:
+            done[: taken.lines.size] = taken.lines
+        for place in np.flatnonzero(~done).tolist():
+            last = lines.last and place == len(texts) - 1
+            exchange = _take(texts[place], lines.first + place, exchange, into, source, last)
+        batch = into.batch()
+        if taken is not None:
+            batch.rows, batch.left_out = batch.rows + int(done.sum()), batch.left_out + taken.left_out
+            together = np.concatenate((batch.events, taken.events))
+            batch.events = together[np.argsort(together["row"], kind="stable")]
+        yield batch
+
+
+def _take(line: bytes, row: int, exchange: Messages | None, into: Collector, source: Source, last: bool) -> Messages | None:
+    """One line; `last`: the file ends behind it, without a line end."""
+    if not line.strip():
+        return exchange
+    into.rows += 1
+    mark = into.marked()
+    try:
+        received, message = _parsed(line)
+        exchange = exchange or _exchange(message, source)
+        if exchange is None or not exchange.take(message, row, received, into):
+            into.left_out += 1
+    except RowFault as fault:
+        into.back(mark)
+        into.faults.append((row, RowFault(fault.column, fault.text, Why.TRUNCATED) if last else fault))
+    return exchange
+
+
+def _first(lines: Lines, source: Source) -> Messages | None:
+    """The exchange, where the first line tells it."""
+    try:
+        return _exchange(_parsed(lines.text.lstrip().partition(b"\n")[0])[1], source)
+    except RowFault:
+        return None
 
 
 def _parsed(line: bytes) -> tuple[int | None, dict[str, Any]]:
