@@ -16,10 +16,11 @@ from quantdsl.check.world import World
 
 @frozen
 class Body:
-    """What the statements being checked belong to. `what` is "handler", "function", "signal", "test", "strategy" or "constant"; `result`
-    the type that `return` or `emit` gives; `market` the names of the instrument and currency that `I` and `C` stand for, `in_strategy` whether
-    they are a strategy's; `parameters` the type parameters in sight; `aliases` the types being resolved. `sometimes`: what is being checked
-    isn't reached exactly once each time."""
+    """What the statements being checked belong to.
+
+    `what` is "handler", "function", "signal", "test", "strategy" or "constant"; `result` the type that `return` or `emit` gives; `market`
+    the names of the instrument and currency that `I` and `C` stand for, `in_strategy` whether they are a strategy's; `parameters` the type
+    parameters in sight; `aliases` the types being resolved. `sometimes`: what is checked isn't reached exactly once each time."""
 
     what: str
     result: Type = UNIT
