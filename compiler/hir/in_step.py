@@ -106,7 +106,7 @@ def _vary_loop(op: For | While, found: set[str]) -> None:
         _vary_all(op.before, found)
         last = op.before.body[-1]
         differs = isinstance(last, Condition) and last.value.name in found
-        sets = [op.before.parameters, op.body.parameters]
+        sets = [op.before.parameters, *([op.body.parameters] if op.body.parameters else [])]
     _vary_all(op.body, found)
     after = _yielded(op.body)
     for number, first in enumerate(op.carried):
@@ -329,7 +329,7 @@ class InStep:
         variable, *inner = op.body.parameters
         low, high = (self.plain_index(out, form) for form in (op.low, op.high))
         place = Value(variable.name, self.type_of(variable))
-        before, body = Region([place]), Region([self.fresh(place.type)])
+        before, body = Region([place]), Region()
         self.values[variable] = place
         live = self.plain(before, Compare(operator="lt", left=place, right=high), "i1", place, high)
         live = self.both(before, mask, live)
@@ -366,7 +366,7 @@ class InStep:
         live_type = self.wide(I1)
         every = self.plain(out, Compare(operator="eq", left=self.number, right=self.number), "i1", self.number)
         alive = self.fresh(live_type)
-        before, body = Region([alive]), Region([self.fresh(live_type)])
+        before, body = Region([alive]), Region()
         for parameter in op.before.parameters:
             before.parameters.append(self.made(parameter))
         for one in op.before.body[:-1]:
@@ -392,11 +392,8 @@ class InStep:
         kept = [self.values[value] if isinstance(op, While) else self.made(value) for value in outer]
         if isinstance(op, For):
             before.parameters += kept
-        body.parameters += kept if isinstance(op, For) else []
-        if isinstance(op, For):
-            body.parameters = [self.fresh(p.type) for p in before.parameters]
-        else:
-            body.parameters += [self.made(value) for value in inner]
+        elif inner:
+            body.parameters = [*(self.fresh(start.type) for start, _ in own), *map(self.made, inner)]
         anyone = self.emit(before, Anyone(value=live), self.fresh(I1))
         self.emit(before, Condition(value=anyone))
         ends = self.region(op.body, body, live)
