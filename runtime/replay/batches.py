@@ -25,6 +25,8 @@ class Source:
     listings: tuple[Listing, ...]
     symbol: str | None = None
     mapped: dict[str, str] = Factory(dict)
+    table: Any = None
+    """Rows that are in memory already; `path` is then only what messages call them."""
 
     @property
     def name(self) -> str:

@@ -26,6 +26,8 @@ Read = Callable[[Content, Source], Iterator[Batch]]
 
 def reader(source: Source) -> Read:
     """What reads a file. Raises BadSource for a name of no known format, and for a file that isn't there."""
+    if source.table is not None:
+        return _of("memory")
     name = source.path.name.lower()
     form = next((form for form, ends in FORMATS.items() if name.endswith(ends)), None)
     if form is None:
@@ -35,6 +37,10 @@ def reader(source: Source) -> Read:
         form = "lobster"
     if not source.path.is_file():
         raise BadSource(f"{source.path}: there is no such file")
+    return _of(form)
+
+
+def _of(form: str) -> Read:
     read: Read = import_module(f"runtime.replay.readers.{form}").read
     return read
 
