@@ -117,6 +117,10 @@ class _Reader:
                 continue
             first[key] = annotation
             self.one(annotation)
+        grid = first.get("grid")
+        if grid is not None and self.metadata.kernel_type is not KernelType.CUSTOM:
+            hint = "leave it out: the number of blocks follows from the sizes; `@workgroup` sets how many threads one has"
+            self.fault("0402", "`@grid` belongs to `custom` kernels", grid.span, hint)
 
     def one(self, annotation: Annotation) -> None:
         name, span = annotation.name, annotation.span
