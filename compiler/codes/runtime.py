@@ -67,7 +67,8 @@ CODES = (
         "0807",
         "file or value from outside doesn't fit",
         """A file is missing or damaged, or holds another dtype or shape than the program says; an argument from Python or a `--set`
-        has the wrong kind; a file can't be written.""",
+        has the wrong kind; a file can't be written. A row of market data can't be used: the message names file, row, column and text, and
+        the exit code is 3.""",
         'let t = load("nowhere.npy") as tensor[N, f32]\n',
         "let t = zeros(3)\n",
         runs=True,
