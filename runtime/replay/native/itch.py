@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from runtime.replay.events import EVENT, Events, Flag, Kind, Side
 from runtime.replay.grids import I64 as Integers
-from runtime.replay.native.kit import I1, I8, I16, I32, I64, Code, Compiled, Variable
+from runtime.replay.native.kit import I1, I8, I16, I32, I64, Code, Compiled
 
 UNKNOWN, FOREIGN = -2, -1
 """What a locate code stands for before its symbol was seen, and when nobody wants its symbol."""
@@ -71,6 +71,7 @@ COLUMNS = ("", "side", "qty", "price")
 """What can be wrong with a message; the first is the message itself."""
 
 _LOCATE, _TIME = 1, 5
+_FIELDS = ("kind", "flags", "side", "level", "printed", "price", "qty", "id", "id2")
 
 
 @frozen
@@ -100,7 +101,7 @@ def decode(
     most = data.size // shortest + 1
     events, state, bad = np.empty(most, EVENT), np.zeros(4, np.int64), np.empty((most, 4), np.int64)
     count = _compiled()(
-        data, data.size, offset, midnight, stream, events, most, locates, symbols, symbols.size, grids, bad, state
+        data, data.size, offset, midnight, stream, events, most, _shapes(), locates, symbols, symbols.size, grids, bad, state
     )  # fmt: skip
     consumed, messages, left_out, wrong = state.tolist()
     return Decoded(events[:count], consumed, messages, left_out, bad[:wrong])
@@ -113,16 +114,25 @@ def _compiled() -> Callable[..., int]:
     return Compiled(module, ("itch",)).call("itch")
 
 
+@cache
+def _shapes() -> Integers:
+    """Length and place of the symbol by letter [256, 2]; 0: no such message, no symbol."""
+    shapes = np.zeros((256, 2), np.int64)
+    for letter, message in MESSAGES.items():
+        shapes[ord(letter)] = message.length, message.symbol or 0
+    return shapes
+
+
 class _Decoder:
-    """The function that is being written, and what its parts share."""
+    """The function that is being written, and what its parts share: the message at hand, and the fields of its record."""
 
     def __init__(self, module: ir.Module) -> None:
-        self.code = code = Code(
-            module, "itch", "*data size offset midnight stream *events most *locates *symbols listings *grids *bad *state"
-        )
+        parameters = "*data size offset midnight stream *events most *shapes *locates *symbols listings *grids *bad *state"
+        self.code = code = Code(module, "itch", parameters)
         self.at, self.count, self.messages, self.left_out, self.wrong = (code.variable(I64) for _ in range(5))
-        self.length: Any = None
-        self.start: Any = None
+        self.length, self.start, self.instrument = code.variable(I64), code.variable(I64), code.variable(I32)
+        self.fields = {name: code.variable(I64) for name in _FIELDS}
+        self.good = code.variable(I1)
 
     def write(self) -> None:
         code, b = self.code, self.code.build
@@ -135,14 +145,14 @@ class _Decoder:
             return code.all(going.value, room, code.compare(code.add(self.at.value, 2), "<=", size))
 
         with code.repeat(more):
-            self.length = code.wide(code.load(data, self.at.value, I16, big=True))
-            self.start = code.add(self.at.value, 2)
-            whole = code.compare(code.add(self.start, self.length), "<=", size)
-            with b.if_else(whole, likely=True) as (complete, partial):
-                with complete:
+            self.length.set(code.wide(code.load(data, self.at.value, I16, big=True)))
+            self.start.set(code.add(self.at.value, 2))
+            end = code.add(self.start.value, self.length.value)
+            with b.if_else(code.compare(end, "<=", size), likely=True) as (whole, partial):
+                with whole:
                     self._message()
                     self.messages.add(1)
-                    self.at.set(code.add(self.start, self.length))
+                    self.at.set(end)
                 with partial:
                     going.set(0)
         for place, number in enumerate((self.at, self.messages, self.left_out, self.wrong)):
@@ -150,138 +160,135 @@ class _Decoder:
         code.give(self.count.value)
 
     def _message(self) -> None:
+        """One of a known length goes on; others are damaged."""
         code, b = self.code, self.code.build
-        with b.if_else(code.compare(self.length, ">", 0), likely=True) as (some, none):
-            with none:
-                self._refuse("", ir.Constant(I64, 0))
-            with some:
-                letter = code.load(code["data"], self.start, I8)
-                unknown, after = code.function.append_basic_block("unknown"), code.function.append_basic_block("after")
-                choice = b.switch(letter, unknown)
-                for name, message in MESSAGES.items():
-                    block = code.function.append_basic_block(f"message_{ord(name)}")
-                    choice.add_case(ir.Constant(I8, ord(name)), block)
-                    b.position_at_end(block)
-                    with b.if_else(code.compare(self.length, "==", message.length), likely=True) as (right, wrong):
-                        with right:
-                            self._known(name, message)
-                        with wrong:
-                            self._refuse("", self.length)
-                    b.branch(after)
-                b.position_at_end(unknown)
-                self._refuse("", code.wide(letter))
-                b.branch(after)
-                b.position_at_end(after)
+        letter = code.variable(I64)
+        with code.when(code.compare(self.length.value, ">", 0), likely=True):
+            letter.set(code.wide(code.load(code["data"], self.start.value, I8)))
+        expected = code.item(code["shapes"], code.mul(letter.value, 2), I64)
+        right = code.all(code.compare(expected, ">", 0), code.compare(expected, "==", self.length.value))
+        with b.if_else(right, likely=True) as (known, damaged):
+            with damaged:
+                self._refuse("", self.length.value)
+            with known:
+                self._locate(code.item(code["shapes"], code.add(code.mul(letter.value, 2), 1), I64))
+                with b.if_else(code.compare_signed(self.instrument.value, ">=", 0), likely=True) as (ours, foreign):
+                    with ours:
+                        self._fields(b.trunc(letter.value, I8))
+                    with foreign:
+                        self.left_out.add(1)
 
-    def _known(self, name: str, message: Message) -> None:
+    def _locate(self, symbol: Any) -> None:
+        """The instrument that the message's code stands for; the first message with a symbol tells."""
         code, b = self.code, self.code.build
-        locate = code.wide(code.load(code["data"], code.add(self.start, _LOCATE), I16, big=True))
-        instrument = code.variable(I32, code.item(code["locates"], locate, I32))
-        if message.symbol is not None:
-            with code.when(code.compare_signed(instrument.value, "==", UNKNOWN), likely=False):
-                self._find(instrument, code.add(self.start, message.symbol))
-                code.put(code["locates"], locate, instrument.value)
-        if message.kind is None:
-            self.left_out.add(1)
-            return
-        with b.if_else(code.compare_signed(instrument.value, ">=", 0), likely=True) as (ours, foreign):
-            with ours:
-                self._record(message, code.wide(instrument.value))
-            with foreign:
-                self.left_out.add(1)
+        locate = code.wide(self._load(_LOCATE, I16))
+        self.instrument.set(code.item(code["locates"], locate, I32))
+        fresh = code.all(code.compare_signed(self.instrument.value, "==", UNKNOWN), code.compare(symbol, ">", 0))
+        with code.when(fresh, likely=False):
+            name = code.load(code["data"], code.add(self.start.value, symbol), I64)
+            self.instrument.set(FOREIGN)
+            looked = code.variable(I64)
+            with code.repeat(lambda: code.compare(looked.value, "<", code["listings"])):
+                with code.when(code.compare(code.item(code["symbols"], looked.value, I64), "==", name)):
+                    self.instrument.set(b.trunc(looked.value, I32))
+                looked.add(1)
+            code.put(code["locates"], locate, self.instrument.value)
 
-    def _find(self, instrument: Variable, place: Any) -> None:
-        """The instrument of a symbol."""
-        code = self.code
-        symbol = code.load(code["data"], place, I64)
-        instrument.set(FOREIGN)
-        looked = code.variable(I64)
-        with code.repeat(lambda: code.compare(looked.value, "<", code["listings"])):
-            with code.when(code.compare(code.item(code["symbols"], looked.value, I64), "==", symbol)):
-                instrument.set(code.build.trunc(looked.value, I32))
-            looked.add(1)
-
-    def _record(self, message: Message, instrument: Any) -> None:
+    def _fields(self, letter: Any) -> None:
+        """Takes the fields of the messages that become records, each type its own way; what they lack is 0."""
         code, b = self.code, self.code.build
-        zero = ir.Constant(I64, 0)
-        found = {name: self._number(offset, size) for name, (offset, size) in message.fields.items()}
-        kind, flags = code.variable(I64, int(message.kind or 0)), code.variable(I64, int(message.flags))
-        good, wanted = code.variable(I1, 1), code.variable(I1, 1)
-
-        def expect(holds: Any, column: str) -> None:
-            with code.when(code.all(good.value, b.not_(holds)), likely=False):
-                good.set(0)
-                self._refuse(column, found[column], instrument)
-
-        side = zero
-        if "side" in found:
-            sells = code.compare(found["side"], "==", ord("S"))
-            expect(code.any(sells, code.compare(found["side"], "==", ord("B"))), "side")
-            side = b.select(sells, ir.Constant(I64, Side.SELL), ir.Constant(I64, Side.BUY))
-        if "level" in found:
-            kind.set(b.select(code.compare(found["level"], "==", ord("T")), ir.Constant(I64, Kind.STATUS), ir.Constant(I64, Kind.HALT)))
-        if "printed" in found:
-            silent = code.compare(found["printed"], "==", ord("N"))
-            flags.set(b.or_(flags.value, b.select(silent, ir.Constant(I64, Flag.NOT_PRINTED), zero)))
-        if message.flags & Flag.AUCTION:
-            # an auction without a match trades nothing
-            wanted.set(code.compare(found["qty"], "!=", 0))
-        grid = code.mul(instrument, GRID)
-        steps = {}
-        for column, first in (("price", 0), ("qty", 2)):
-            if column not in found:
+        for variable in self.fields.values():
+            variable.set(0)
+        silent, after = code.function.append_basic_block("silent"), code.function.append_basic_block("after")
+        choice = b.switch(letter, silent)
+        for name, message in MESSAGES.items():
+            if message.kind is None:
                 continue
-            up = code.item(code["grids"], code.add(grid, first), I64)
-            down = code.item(code["grids"], code.add(grid, first + 1), I64)
-            steps[column] = code.variable(I64, code.mul(found[column], up))
-            with code.when(code.compare(down, "!=", 1)):
-                whole = b.udiv(steps[column].value, down)
-                exact = code.compare(code.mul(whole, down), "==", steps[column].value)
-                steps[column].set(whole)
-                expect(exact, column)
-        with code.when(b.not_(wanted.value), likely=False):
-            self.left_out.add(1)
-        with code.when(code.all(good.value, wanted.value), likely=True):
-            words = {
-                0: code.add(self._time(), code["midnight"]),
-                1: b.or_(code["stream"], b.shl(instrument, ir.Constant(I64, 32))),
-                2: self._packed(kind.value, side, flags.value, found.get("level", zero)),
-                3: steps["price"].value if "price" in steps else zero,
-                4: steps["qty"].value if "qty" in steps else zero,
-                5: found.get("id", zero),
-                6: found.get("id2", zero),
-                7: zero,
-                8: zero,
-                9: code.add(code["offset"], self.at.value),
-            }
+            block = code.function.append_basic_block(f"message_{ord(name)}")
+            choice.add_case(ir.Constant(I8, ord(name)), block)
+            b.position_at_end(block)
+            self.fields["kind"].set(int(message.kind))
+            self.fields["flags"].set(int(message.flags))
+            for field, (offset, size) in message.fields.items():
+                self.fields[field].set(self._number(offset, size))
+            b.branch(after)
+        b.position_at_end(silent)
+        b.branch(after)
+        b.position_at_end(after)
+        field = self.fields
+        # an auction without a match trades nothing
+        auction = code.compare(b.and_(field["flags"].value, ir.Constant(I64, Flag.AUCTION)), "!=", 0)
+        idle = code.all(auction, code.compare(field["qty"].value, "==", 0))
+        with b.if_else(code.any(idle, code.compare(field["kind"].value, "==", 0)), likely=False) as (nothing, some):
+            with nothing:
+                self.left_out.add(1)
+            with some:
+                self._record()
+
+    def _record(self) -> None:
+        code, b, field = self.code, self.code.build, self.fields
+        self.good.set(1)
+
+        def chosen(condition: Any, yes: int, no: Any) -> Any:
+            return b.select(condition, ir.Constant(I64, yes), ir.Constant(I64, no) if isinstance(no, int) else no)
+
+        side = field["side"].value
+        sells, buys = code.compare(side, "==", ord("S")), code.compare(side, "==", ord("B"))
+        self._expect(code.any(sells, buys, code.compare(side, "==", 0)), "side")
+        side = chosen(sells, Side.SELL, chosen(buys, Side.BUY, Side.NONE))
+        trading = code.compare(field["level"].value, "==", ord("T"))
+        kind = chosen(trading, Kind.STATUS, field["kind"].value)
+        silent = code.compare(field["printed"].value, "==", ord("N"))
+        flags = b.or_(field["flags"].value, chosen(silent, Flag.NOT_PRINTED, 0))
+        instrument = code.wide(self.instrument.value)
+        price, qty = self._steps("price", instrument, 0), self._steps("qty", instrument, 2)
+        with code.when(self.good.value, likely=True):
+            packed = b.or_(kind, b.shl(side, ir.Constant(I64, 8)))
+            packed = b.or_(packed, b.shl(flags, ir.Constant(I64, 16)))
+            packed = b.or_(packed, b.shl(field["level"].value, ir.Constant(I64, 32)))
+            high = code.wide(self._load(_TIME, I16))
+            low = code.wide(self._load(_TIME + 2, I32))
+            ts = code.add(b.or_(b.shl(high, ir.Constant(I64, 32)), low), code["midnight"])
+            whose = b.or_(code["stream"], b.shl(instrument, ir.Constant(I64, 32)))
+            zero, row = ir.Constant(I64, 0), code.add(code["offset"], self.at.value)
+            words = (ts, whose, packed, price, qty, field["id"].value, field["id2"].value, zero, zero, row)
             record = code.mul(self.count.value, EVENT.itemsize)
-            for place, word in words.items():
+            for place, word in enumerate(words):
                 code.store(code["events"], code.add(record, 8 * place), word)
             self.count.add(1)
 
+    def _steps(self, column: str, instrument: Any, first: int) -> Any:
+        """A number of the message as a number of steps."""
+        code = self.code
+        grid = code.add(code.mul(instrument, GRID), first)
+        up, down = code.item(code["grids"], grid, I64), code.item(code["grids"], code.add(grid, 1), I64)
+        steps = code.variable(I64, code.mul(self.fields[column].value, up))
+        with code.when(code.compare(down, "!=", 1)):
+            whole = code.build.udiv(steps.value, down)
+            exact = code.compare(code.mul(whole, down), "==", steps.value)
+            steps.set(whole)
+            self._expect(exact, column)
+        return steps.value
+
+    def _expect(self, holds: Any, column: str) -> None:
+        """Refuses the message for its first fault."""
+        code = self.code
+        with code.when(code.all(self.good.value, code.build.not_(holds)), likely=False):
+            self.good.set(0)
+            self._refuse(column, self.fields[column].value)
+
+    def _load(self, offset: int, kind: Any) -> Any:
+        return self.code.load(self.code["data"], self.code.add(self.start.value, offset), kind, big=True)
+
     def _number(self, offset: int, size: int) -> Any:
-        kind = {1: I8, 4: I32, 8: I64}[size]
-        found = self.code.load(self.code["data"], self.code.add(self.start, offset), kind, big=True)
+        found = self._load(offset, {1: I8, 4: I32, 8: I64}[size])
         return found if size == 8 else self.code.wide(found)
 
-    def _time(self) -> Any:
-        """ns since midnight, in 6 bytes."""
-        code = self.code
-        high = code.wide(code.load(code["data"], code.add(self.start, _TIME), I16, big=True))
-        low = code.wide(code.load(code["data"], code.add(self.start, _TIME + 2), I32, big=True))
-        return code.build.or_(code.build.shl(high, ir.Constant(I64, 32)), low)
-
-    def _packed(self, kind: Any, side: Any, flags: Any, level: Any) -> Any:
-        b = self.code.build
-        word = b.or_(kind, b.shl(side, ir.Constant(I64, 8)))
-        word = b.or_(word, b.shl(flags, ir.Constant(I64, 16)))
-        return b.or_(word, b.shl(level, ir.Constant(I64, 32)))
-
-    def _refuse(self, column: str, number: Any, instrument: Any = None) -> None:
+    def _refuse(self, column: str, number: Any) -> None:
         code = self.code
         first = code.mul(self.wrong.value, 4)
-        place = ir.Constant(I64, COLUMNS.index(column))
-        facts = (code.add(code["offset"], self.at.value), place, number, ir.Constant(I64, 0) if instrument is None else instrument)
+        instrument = code.wide(self.instrument.value) if column else ir.Constant(I64, 0)
+        facts = (code.add(code["offset"], self.at.value), ir.Constant(I64, COLUMNS.index(column)), number, instrument)
         for at, value in enumerate(facts):
             code.put(code["bad"], code.add(first, at), value)
         self.wrong.add(1)

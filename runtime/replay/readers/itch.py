@@ -41,7 +41,7 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
 def _bad(source: Source, offset: int, column: int, number: int, instrument: int) -> BadRow:
     name = native.COLUMNS[column]
     if not name:
-        return source.bad(offset, "", "", Why.DAMAGED, f"length or type {number} of no message", binary=True)
+        return source.bad(offset, "", "", Why.DAMAGED, f"no message has this type and {number} bytes", binary=True)
     if name == "side":
         return source.bad(offset, name, chr(number), Why.UNREADABLE, binary=True)
     text = f"{number / 10**native.PRICE_PLACES:.4f}" if name == "price" else str(number)
