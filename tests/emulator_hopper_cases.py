@@ -122,8 +122,8 @@ def one_copy_for_a_cluster() -> Launch:
     return Launch(parameters, body, arguments, {1: expected}, (32,), (2,), kernel=", cluster=[2, 1, 1]")
 
 
-@emulated("bulk_copy.s2g", "bulk_commit", "bulk_wait", "fence_async", corner=(2, 4))
-@emulated("bulk_copy.s2g", "bulk_commit", "bulk_wait", "fence_async", corner=(-3, 12))
+@emulated("bulk_copy.s2g", "bulk_commit", "bulk_wait", "fence_async", corner=(2, 0))
+@emulated("bulk_copy.s2g", "bulk_commit", "bulk_wait", "fence_async", corner=(6, 8))
 @emulated("bulk_copy.s2g", "bulk_commit", "bulk_wait", "fence_async", corner=(40, 0))
 def stored(corner: tuple[int, int]) -> Launch:
     """A box goes back, clipped at the ends; its place is written again once it has been read."""

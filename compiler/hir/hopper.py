@@ -162,7 +162,7 @@ def _window_fault(op: "BulkLoad") -> Iterator[str]:
 @instruction("bulk_copy.g2s", Family.HOPPER, Effect.READ | Effect.WRITE)
 class BulkLoad(Instruction):
     """`bulk_copy.g2s %s[0, 0], %A[i, k], %full[s] box=[128, 64]`: the box of the tensor at these coordinates to shared memory,
-    zeros outside; its bytes are counted by the barrier. `multicast` is a mask of the cluster's blocks that all get it.
+    zeros outside; its bytes are counted by the barrier. The last coordinate is a multiple of 16 bytes. `multicast` is a mask of the cluster's blocks that all get it.
 
     With `offsets` (im2col) the tensor is N, spatial dims, C, and the box is pixels by channels of a convolution: pixels are taken
     row after row from the coordinates on, each from `lower` to its extent - 1 + `upper`, and `offsets` are added to each place."""
@@ -194,7 +194,7 @@ class BulkLoad(Instruction):
 @instruction("bulk_copy.s2g", Family.HOPPER, Effect.READ | Effect.WRITE)
 class BulkStore(Instruction):
     """`bulk_copy.s2g %s[0, 0], %C[i, j] box=[128, 64]`: from shared memory to the box of the tensor, clipped at its end; complete
-    at `bulk_wait`."""
+    at `bulk_wait`. No coordinate is below 0, and the last is a multiple of 16 bytes."""
 
     shared: Value = operand()
     shared_index: tuple[Affine, ...] = attribute(converter=_forms)

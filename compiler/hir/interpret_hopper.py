@@ -279,6 +279,12 @@ def shared_box(op: BulkLoad | BulkStore, shared: Array, place: Index) -> Array:
 # ---- bulk copies -------------------------------------------------------------------------------------------------
 
 
+def require_corner(op: BulkLoad | BulkStore, tensor: Array, corner: Index) -> None:
+    """Devices fault on boxes that begin between two multiples of 16 bytes."""
+    if corner[-1] * tensor.itemsize % 16:
+        raise wrong(op, f"a box that begins {corner[-1] * tensor.itemsize} bytes into a row: a multiple of 16")
+
+
 def bulk_load(
     op: BulkLoad,
     thread: Any,
@@ -291,6 +297,7 @@ def bulk_load(
     offsets: Index,
 ) -> None:
     """Send the box on its way, to this block or to all of its cluster that the mask names."""
+    require_corner(op, tensor, corner)
     engines = thread.block.engines
     ranks = [rank for rank in range(16) if op.multicast >> rank & 1] if op.multicast else [engines.rank]
     for block in (engines.peer(rank, op) for rank in ranks):
@@ -329,6 +336,9 @@ class LateStore:
 
 def bulk_store(op: BulkStore, thread: Any, shared: Array, place: Index, tensor: Array, corner: Index) -> None:
     """Send the box on its way back, clipped at the tensor's ends."""
+    require_corner(op, tensor, corner)
+    if min(corner) < 0:
+        raise wrong(op, f"a box that begins before the tensor, at {corner}: devices write none")
 
     def write(found: Array) -> None:
         outer, inner = _spans(tensor.shape, corner, op.box)

@@ -182,3 +182,20 @@ def test_products_that_the_hardware_has_not_are_told(dtype: str, columns: int, w
     text = f"""func @f() form=C axes=[r:4] {{ %s = shared_alloc : mem<1x256x64x{dtype}, shared, swizzle="64B"> %z = const 0 : tile<r:4, i32>
     %yes = const true : i1 %m = wgmma.mma %z, %s[0, 0, 0], %s[0, 0, 0], %yes shape=[64, {columns}, 32] : tile<r:4, i32> }}"""
     assert any(f"`wgmma.mma`: {words}" in fault for fault in faults(parse_function(text)))
+
+
+@pytest.mark.parametrize(
+    ("copy", "words"),
+    [
+        ("bulk_copy.g2s %s[0], %x[3], %full[0] box=[32]", "a box that begins 12 bytes into a row: a multiple of 16"),
+        ("bulk_copy.s2g %s[0], %x[-4] box=[32]", "a box that begins before the tensor, at (-4,): devices write none"),
+    ],
+)
+def test_boxes_begin_where_devices_take_them(copy: str, words: str) -> None:
+    text = f"""func @f(%x: mem<64xf32>) form=C kernel=[entry=true, threads=32, workgroup=[32, 1, 1]] {{
+    %s = shared_alloc : mem<32xf32, shared, align=1024> %full = mbar.make : barrier %t = thread_idx x : index
+    %first = inbounds of=t below=1 : i1 if %first {{ mbar.init %full[0] count=1 }} sync_threads
+    if %first {{ {copy} }} }}"""
+    with pytest.raises(ZyntaxError) as caught:
+        interpret(parse_function(text), [np.zeros(64, np.float32)])
+    assert words in str(caught.value)
