@@ -162,7 +162,8 @@ def _window_fault(op: "BulkLoad") -> Iterator[str]:
 @instruction("bulk_copy.g2s", Family.HOPPER, Effect.READ | Effect.WRITE)
 class BulkLoad(Instruction):
     """`bulk_copy.g2s %s[0, 0], %A[i, k], %full[s] box=[128, 64]`: the box of the tensor at these coordinates to shared memory,
-    zeros outside; its bytes are counted by the barrier. The last coordinate is a multiple of 16 bytes. `multicast` is a mask of the cluster's blocks that all get it.
+    zeros outside; its bytes are counted by the barrier. The last coordinate is a multiple of 16 bytes.
+    `multicast` is a mask of the cluster's blocks that all get it.
 
     With `offsets` (im2col) the tensor is N, spatial dims, C, and the box is pixels by channels of a convolution: pixels are taken
     row after row from the coordinates on, each from `lower` to its extent - 1 + `upper`, and `offsets` are added to each place."""
