@@ -75,13 +75,20 @@ def _symbols(body: bytes, name: int) -> dict[str, list[tuple[int, int, int]]]:
             raise IndexError
         return body[at - name : at].split(b"\0", 1)[0].decode("utf-8")
 
+    def several(least: int) -> range:
+        """A count of things of at least so many bytes, which must have room."""
+        count = number()
+        if name == 0 or count * least > len(body) - at:
+            raise IndexError
+        return range(count)
+
     for _ in range(3):
-        for _ in range(number()):
+        for _ in several(name):
             text()
     found: dict[str, list[tuple[int, int, int]]] = {}
-    for _ in range(number()):
+    for _ in several(name + 4):
         symbol = text()
-        for _ in range(number()):
+        for _ in several(name + 8):
             begin, end, stands_for = _day(number()), _day(number()), text()
             if stands_for.isdecimal():
                 found.setdefault(symbol, []).append((int(stands_for), begin, end))
