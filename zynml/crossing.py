@@ -7,6 +7,7 @@ turn. A call that was given such arrays gives tensors on the device back, which 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
@@ -55,7 +56,7 @@ class Crossing:
     def __enter__(self) -> "Crossing":
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         if error is None and not self.borrowed:
             return
         with self.errors:

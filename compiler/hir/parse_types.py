@@ -216,11 +216,11 @@ class Reader:
                 return self._struct()
             case "array":
                 self.expect("<")
-                count = None if self.accept("open") else self.integer()
+                rows: int | None = None if self.accept("open") else self.integer()
                 self.expect("x")
                 element = self.type()
                 self.expect(">")
-                return Array(element, count)
+                return Array(element, rows)
             case _:
                 self.fail(f"no type is called `{name}`", token)
 

@@ -31,6 +31,8 @@ _LATER = {
     nodes.Match: ("`match`", "use `if` and `elif`"),
     nodes.Try: ("`try`", "check values before they are used"),
     nodes.Propagate: ("`?` after an expression", "use `if`"),
+    nodes.Repeat: ("an element repeated", "write a comprehension: `[e for i in 0..n]`"),
+    nodes.LetCondition: ("`if let`", "use `if`"),
     nodes.OperatorValue: ("an operator as a value", "write a lambda: `def(a, b): a + b`"),
 }
 

@@ -171,8 +171,8 @@ def count_digits(b: Builder, lines: Lines, keys: Value, number: Value, thread: V
     for row in range(lines.passes):
         found = b.cast(b.load(own, [row, thread.name]), "u64")
         with b.when(b.op("ne", found, b.const(0, "u64"))) as some:
-            index = lines.count(Affine((), row), Affine.of(thread.name))
-            some.emit(Atomic(operation="add", mem=lines.counts, index=index, value=found))
+            total = lines.count(Affine((), row), Affine.of(thread.name))
+            some.emit(Atomic(operation="add", mem=lines.counts, index=total, value=found))
 
 
 # ---- a pass ------------------------------------------------------------------------------------------------------

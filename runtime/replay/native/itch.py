@@ -209,8 +209,8 @@ class _Decoder:
             b.position_at_end(block)
             self.fields["kind"].set(int(message.kind))
             self.fields["flags"].set(int(message.flags))
-            for field, (offset, size) in message.fields.items():
-                self.fields[field].set(self._number(offset, size))
+            for word, (offset, size) in message.fields.items():
+                self.fields[word].set(self._number(offset, size))
             b.branch(after)
         b.position_at_end(silent)
         b.branch(after)
