@@ -34,4 +34,6 @@ tables:
 # Pages made from declarations, and what examples print, written anew.
 pages:
 	$(PYTHON) -m compiler.codes.page docs/errors.md
+	$(PYTHON) -m compiler.hir.reference docs/hir-instructions.md
+	$(PYTHON) -m zynml.stdlib.reference docs/library.md
 	$(PYTHON) -m tests.docs.examples
