@@ -148,7 +148,6 @@ def test_deep_nesting_is_refused_or_fine_but_never_a_crash(run: Run, text: str) 
         ["run", "p.zynml", "-O", "9"],
         ["run", "p.zynml", "--set", "n"],
         ["run", "p.zynml", "--set", "=3"],
-        ["compile", "p.zynml", "--emit", "foo"],
         ["check", "p.zynml", "--error-format", "xml"],
     ],
     ids=lambda arguments: " ".join(arguments),
@@ -158,6 +157,13 @@ def test_wrong_usage_ends_with_2(run: Run, arguments: list[str]) -> None:
     code, out, error = run(*arguments)
     assert (code, out) == (2, "")
     assert error.startswith("Usage: zyntax")
+
+
+def test_a_stage_that_is_none_ends_with_2(run: Run) -> None:
+    write("p.zynml", "println(1)")
+    code, out, error = run("compile", "p.zynml", "--emit", "foo")
+    assert (code, out) == (2, "")
+    assert error.startswith("error[ZYN0505]: `--backend llvm` makes no `foo`")
 
 
 @pytest.mark.parametrize("device", ["tpu", "cuda:99", "metal"])
