@@ -46,6 +46,7 @@ from compiler.schedule.gpu.warpgroup_products import (
     SWIZZLED,
     WARPGROUP,
     Side,
+    divides,
     side_of,
     small,
     wide_of,
@@ -252,7 +253,7 @@ class AttentionDistributing(Distributing):
         across = (lane - lane.floordiv(4) * 4) * 2
         rows = attention.query.axis
         inner.forms[rows] = region.starts[rows] + row
-        if not _divides(ROWS * GROUPS, self.field.axes[rows]):
+        if not divides(ROWS * GROUPS, self.field.axes[rows]):
             inner.masks[rows] = self.field.axes[rows]
         sums = [op for op in rule.rescaled if isinstance(op, Reduce)]
         maximum = dtype_of(rule.maximum.results[0])
@@ -264,7 +265,7 @@ class AttentionDistributing(Distributing):
             turn = inner.inside(body, (attention.along,))
             turn.starts[attention.along] = Affine.of(loop.variable.name) * TERMS
             turn.forms[attention.along] = turn.starts[attention.along] + across + Affine.of(eight) * 8 + pair
-            if not _divides(TERMS, self.field.axes[attention.along]):
+            if not divides(TERMS, self.field.axes[attention.along]):
                 turn.masks[attention.along] = self.field.axes[attention.along]
             stage, parity = memory.place(body, loop.variable)
             scores = Tile("f32", ((pair, 2), (eight, TERMS // 8), (half, 2)))
@@ -366,10 +367,6 @@ def _over_lanes(b: Builder, operator: str, value: Value) -> Value:
     for distance in (1, 2):
         value = b.op(operator, value, exchanged(b, value, distance), flags=flags)
     return value
-
-
-def _divides(unit: int, form: Affine) -> bool:
-    return all(number % unit == 0 for number in (form.constant, *(coefficient for _, coefficient in form.terms)))
 
 
 @frozen(eq=False)

@@ -169,7 +169,7 @@ def side_of(operand: Value, product: ProductSum) -> Side | None:
         return None
     unit = 16 // bytes_of(mem.dtype)
     strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
-    if (mem.strides is not None and mem.strides[-1].value != 1) or any(not _divides(unit, form) for form in strides):
+    if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
         return None
     return Side(op, own[0], dims[own[0]], dims[along])
 
@@ -179,7 +179,8 @@ def wide_of(mem: Mem) -> int:
     return SWIZZLED // bytes_of(mem.dtype)
 
 
-def _divides(unit: int, form: Affine) -> bool:
+def divides(unit: int, form: Affine) -> bool:
+    """Whether the form is a multiple of the unit, whatever its symbols are."""
     return all(number % unit == 0 for number in (form.constant, *(coefficient for _, coefficient in form.terms)))
 
 
@@ -362,7 +363,7 @@ class WarpgroupDistributing(Distributing):
         column = (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(eight) * 8 + pair
         for (side, extent), within in zip(product.sides, (row, column), strict=True):
             region.forms[side.axis] = region.starts[side.axis] + within
-            if not _divides(extent, self.field.axes[side.axis]):
+            if not divides(extent, self.field.axes[side.axis]):
                 region.masks[side.axis] = self.field.axes[side.axis]
         self.team, self.digits = team, (pair, eight, half)
         self.produce(group, region, {})
@@ -387,7 +388,7 @@ class WarpgroupDistributing(Distributing):
             return False
         if store.where is not None or store.mem.source is not None:
             return False
-        if (mem.strides is not None and mem.strides[-1].value != 1) or any(not _divides(unit, form) for form in strides):
+        if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
             return False
         rows = [form for form in store.index if product.a.axis in form.names]
         columns = [form for form in store.index if product.b.axis in form.names]
