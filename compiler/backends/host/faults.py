@@ -70,6 +70,10 @@ def translated(error: BaseException) -> ZyntaxError:
             return _error("0808", message, around[0].span if around else span, "check that the recursion ends, or use a loop")
         case MemoryError():
             return _error("0804", "out of memory", span)
+        case SystemError() if "without exception set" in str(error) or "without setting an exception" in str(error):
+            # what Python says when it had no memory for a frame, nor for the exception that tells so
+            _reserve.clear()
+            return _error("0804", "out of memory", span)
         case KeyboardInterrupt():
             return _error("0809", "interrupted", span)
         case NameError() if _raised_by_program(error.__traceback__):
