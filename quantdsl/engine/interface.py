@@ -1,0 +1,111 @@
+"""Who calls whom between the engine and a program: names and types of the functions that each gives to the other.
+
+Every function takes the desk and the program's state first. What a handler does to the market it does through the functions here; what the
+engine tells a program it tells through `HANDLERS`. A handler that fails is caught by the engine (`attempt`): nothing that it asked for
+leaves, and no handler runs any more."""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from compiler.hir.types import Array, HirType, Pointer, Struct
+from compiler.native.types import F64, I1, I64, U8, U32, U64
+from quantdsl.engine.layout import DESK, RECORDS_OF_EVENTS
+
+OPAQUE = Struct("state", (("bytes", Array(U8, 8)),))
+"""The program's state as the engine sees it: an address to hand on."""
+
+EVENTS = ("start", "stop", "trade", "quote", "book", "bar", "timer", "ack", "fill", "cancelled", "reject", "gap", "halt")
+"""Numbers of events: bits of `settings.handles`, and of `handler` in records of latency."""
+
+
+@frozen
+class Signature:
+    """Parameters behind the desk and the state, and results."""
+
+    parameters: Mapping[str, HirType]
+    results: tuple[HirType, ...] = ()
+
+    def whole(self, state: HirType = OPAQUE) -> dict[str, HirType]:
+        """With the desk and the state."""
+        return {"desk": Pointer(DESK), "state": Pointer(state), **self.parameters}
+
+
+def _handler(event: str) -> Signature:
+    own: dict[str, HirType] = {"number": I64} if event in ("bar", "timer") else {}
+    if event in RECORDS_OF_EVENTS:
+        own["record"] = Pointer(RECORDS_OF_EVENTS[event])
+    return Signature(own)
+
+
+HANDLERS = {f"on.{event}": _handler(event) for event in EVENTS}
+"""Of every program; one without that handler has an empty function. `number`: which of the program's bars or timers, in their order."""
+
+PRICE = (I1, I64)
+"""`Price?`: whether there is one, and its ticks."""
+ANSWER = (I1, U64, U32)
+"""`Result<OrderId, RejectMask>`: whether it was accepted, the id, the mask."""
+ORDER_PARAMETERS: dict[str, HirType] = {
+    "side": U8,
+    "qty": I64,
+    "limit.present": I1,
+    "limit": I64,
+    "tif": U8,
+    "post_only": I1,
+    "reduce_only": I1,
+    "tag": I64,
+    "client.present": I1,
+    "client": U64,
+    "stop.present": I1,
+    "stop": I64,
+    "show.present": I1,
+    "show": I64,
+}
+
+OF_PROGRAM = {
+    "desk.order": Signature(ORDER_PARAMETERS, ANSWER),
+    "desk.replace": Signature({"id": U64, "qty.present": I1, "qty": I64, "limit.present": I1, "limit": I64}, ANSWER),
+    "risk.judge": Signature(
+        {
+            "side": U8,
+            "qty": I64,
+            "limit.present": I1,
+            "limit": I64,
+            "reduce_only": I1,
+            "client.present": I1,
+            "client": U64,
+            "instead_of": I64,
+        },
+        (U32, I64),
+    ),
+    "risk.accept": Signature({"client.present": I1, "client": U64}),
+    "risk.asked": Signature({}),
+}
+"""Written once for each program, so that they are part of the handlers that call them, and the rules that a risk block doesn't have cost
+nothing. `risk.judge` gives the mask of the rules broken and the price that the order counts with; `instead_of` is the slot of an order
+being replaced, or -1. `risk.accept` notes an accepted order, `risk.asked` a cancel or replace (for `rate all`)."""
+
+OF_ENGINE = {
+    "desk.cancel": Signature({"id": U64}, ANSWER),
+    "desk.cancel_all": Signature({}),
+    "desk.kill": Signature({"why": I64}),
+    "desk.touch": Signature({"side": U8}, PRICE),
+    "desk.mid": Signature({}, PRICE),
+    "desk.spread": Signature({}, PRICE),
+    "desk.microprice": Signature({}, (I1, F64)),
+    "desk.imbalance": Signature({"levels": I64}, (F64,)),
+    "desk.level": Signature({"side": U8, "number": I64}, (I1, I64, I64)),
+    "desk.depth_to": Signature({"price": I64}, (I64,)),
+    "desk.link": Signature({"first": U64, "second": U64}, (I1,)),
+}
+"""Compiled with the engine. `desk.level`: whether there is that level (0 is the best), its price and quantity. `desk.link`: when one of the two
+orders fills or ends, the other is cancelled."""
+
+OF_RUNNER = {
+    "engine.begin": Signature({"ts": I64}),
+    "engine.run": Signature({"events": Pointer(Array(U64, None)), "count": I64, "from": I64}, (I64,)),
+    "engine.end": Signature({}),
+}
+"""What the runner calls, in this order: `begin` at the time of the first event, `run` over blocks of events (80 bytes each,
+`runtime.replay.events`), which gives how many of the block's events are done (fewer than `count` when outputs are to be collected first),
+and `end`."""

@@ -1,0 +1,295 @@
+"""The memory of a replay, declared once: what the engine keeps and what a program's handlers read. Prices are ticks, quantities lots, money
+units of the currency's scale, times ns since 1970 UTC.
+
+One `DESK` is one strategy on one instrument. The engine (compiled once for a machine) and the program (compiled for each) share it; what
+only the program knows the size of, the states of the strategy, its signals and its risk rules, lies in the program's own `state`."""
+
+from compiler.hir.types import Array, HirType, Struct
+from compiler.native.types import F64, I1, I64, U8, U16, U32, U64, optional, struct
+
+OPEN = 1024
+"""Orders that may be open at once; one more is refused with the bit of `max_open_orders`."""
+LEVELS = 4096
+"""Price levels that a side of the book holds; the worst one beyond that is dropped, and the side marked `lost`."""
+BOOK_ORDERS = 1 << 20
+"""Resting orders of the data that the book knows by their number."""
+JOURNAL = 1 << 13
+"""Changes of one message that can be taken back."""
+REQUESTS = REPORTS = 1 << 13
+"""Requests and reports that may be on their way at once."""
+LOTS = 1 << 13
+"""Open fills that `fifo` tells apart."""
+TIMERS = BARS = 8
+RECORDS = 1 << 13
+"""Records of each output that are kept until they are collected; the loop stops for that when half of them are taken."""
+
+BUY, SELL = 0, 1
+"""A side, as the language's enum counts its cases; records of data and of outputs count from 1 (`runtime.replay.events.Side`)."""
+IOC, FOK, GTC, DAY = range(4)
+"""As the enum `Tif` counts them."""
+NEXT, TOUCH, QUEUE = range(3)
+"""How resting orders fill."""
+AVERAGE, FIFO = range(2)
+ACTIVE, REDUCING, KILLED = range(3)
+MARKET, POST_ONLY, REDUCE_ONLY = 1, 2, 4
+"""Options of an order, the bits of `outputs.records.Option`."""
+
+
+def _record(name: str, **fields: HirType) -> Struct:
+    return struct(name, **fields)
+
+
+# ---- what handlers see: the structs of the prelude ----------------------------------------------------------------------------
+
+TRADE = _record("Trade", ts=I64, price=I64, qty=I64, side=optional(U8), id=U64)
+QUOTE = _record("Quote", ts=I64, bid=I64, ask=I64, bid_qty=I64, ask_qty=I64)
+BAR = _record("Bar", ts=I64, open=I64, high=I64, low=I64, close=I64, volume=I64, trades=I64)
+ACK = _record("Ack", ts=I64, id=U64)
+FILL = _record("Fill", ts=I64, id=U64, side=U8, price=I64, qty=I64, fee=I64, maker=I1, tag=I64)
+CANCELLED = _record("Cancelled", ts=I64, id=U64, qty=I64)
+REJECT = _record("Reject", ts=I64, why=U32, side=U8, qty=I64, tag=I64)
+GAP = _record("Gap", ts=I64, expected=U64, found=U64)
+HALT = _record("Halt", ts=I64, halted=I1)
+POSITION = _record(
+    "Position",
+    qty=I64,
+    avg_price=optional(I64),
+    cost=I64,
+    realized=I64,
+    unrealized=I64,
+    fees=I64,
+    net=I64,
+    max_drawdown=I64,
+    volume=I64,
+    open_buys=I64,
+    open_sells=I64,
+)
+"""`open_buys`, `open_sells`: the most that open orders may still fill."""
+RECORDS_OF_EVENTS = {
+    "trade": TRADE,
+    "quote": QUOTE,
+    "bar": BAR,
+    "ack": ACK,
+    "fill": FILL,
+    "cancelled": CANCELLED,
+    "reject": REJECT,
+    "gap": GAP,
+    "halt": HALT,
+}
+
+# ---- the market -----------------------------------------------------------------------------------------------------------------
+
+LEVEL = struct("level", price=I64, qty=I64, taken=I64, number=I64)
+"""`taken`: what our own orders took of it since the data last changed it; `number`: which update set it last."""
+LADDER = struct("ladder", count=I64, lost=I1, levels=Array(LEVEL, LEVELS))
+"""One side, the worst level first, so that what changes most, near the best, moves least."""
+BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=I1)
+CHANGE = struct("change", what=U8, side=U8, price=I64, qty=I64, taken=I64, number=I64, id=U64)
+"""How to take back one change: `what` is 0 for a level (`number` -1: there was none), 1 for an order (`qty` 0: there was none), 2 for
+`lost`."""
+BOOK = struct(
+    "book",
+    bids=LADDER,
+    asks=LADDER,
+    updated=optional(I64),
+    suspect=I1,
+    known=I1,
+    crossed=I64,
+    number=I64,
+    changes=I64,
+    journal=Array(CHANGE, JOURNAL),
+    order_count=I64,
+    orders=Array(BOOK_ORDER, 2 * BOOK_ORDERS),
+)
+"""`updated`: the time of the last good update. `known`: no update of the message so far spoke of an unknown order. `changes`: used entries of
+the journal. `crossed`: messages refused or trimmed."""
+
+# ---- orders ---------------------------------------------------------------------------------------------------------------------
+
+ORDER = struct(
+    "order",
+    id=U64,
+    ts=I64,
+    done=I64,
+    qty=I64,
+    limit=I64,
+    filled=I64,
+    asked=I64,
+    held_at=I64,
+    tag=I64,
+    stop=I64,
+    shown=I64,
+    state=U8,
+    side=U8,
+    tif=U8,
+    options=U8,
+    has_stop=I1,
+    resting=I1,
+    waiting=I1,
+    place=I64,
+    at_limit=I64,
+    at_qty=I64,
+    left=I64,
+    display=I64,
+    ahead=I64,
+    session=I64,
+    arrival=I64,
+    at_market=I1,
+    linked=U64,
+)
+"""An open order. To `held_at` as the strategy knows it: `asked` is the quantity of a replace on its way (0: none), `held_at` the price that it
+counts with in open notional, `state` one of `outputs.records.State`, `place` its index among `open`. From `at_limit` on as the market holds
+it: `left` of `at_qty`, `ahead` of it in the queue, `display` of an iceberg still shown, `at_market` without a limit; `resting` in the
+market, `waiting` for its stop. `linked`: the id of the order that is cancelled when this one fills (0: none)."""
+
+REQUEST = struct("request", due=I64, kind=U8, slot=I64, id=U64, qty=I64, limit=I64, at_market=I1)
+"""`kind`: 0 a new order, 1 a cancel, 2 a replace. `slot` is the order's place in the slab; it may have gone meanwhile, then `id` differs."""
+REPORT = struct("report", due=I64, kind=U8, slot=I64, id=U64, price=I64, qty=I64, maker=I1, state=U8, at_market=I1)
+"""`kind`: 0 an ack, 1 a fill, 2 an end (`state`), 3 replaced (`qty`, `price` and `at_market` as they are now)."""
+
+
+def queue(element: Struct, capacity: int) -> Struct:
+    """First in, first out; `first` and `next` count on and on, places are these modulo the capacity (a power of two)."""
+    return struct("queue", first=I64, next=I64, items=Array(element, capacity))
+
+
+TIMER = struct("timer", due=I64, period=I64, number=I64)
+BAR_BUILDER = struct("bar_builder", kind=U8, size=I64, end=I64, started=I1, bar=BAR)
+"""`kind`: 0 of a duration (`size` ns, `end` when it closes), 1 of so many trades, 2 of a volume."""
+FEES = struct("fees", numerator=I64, denominator=I64, per_lot=I64)
+"""Of a fill: value * numerator / denominator, away from the trader's favour, and money for each lot."""
+SETTINGS = struct(
+    "settings",
+    instrument=U32,
+    fills=U8,
+    accounting=U8,
+    trim=I1,
+    out=I64,
+    back=I64,
+    point=I64,
+    tick_divisor=F64,
+    tick_power=F64,
+    lot_divisor=F64,
+    lot_power=F64,
+    point_value=F64,
+    maker=FEES,
+    taker=FEES,
+    has_session=I1,
+    session_begin=I64,
+    session_end=I64,
+    handles=U32,
+    max_loss=optional(I64),
+    max_loss_session=I1,
+    max_loss_kills=I1,
+    max_drawdown=optional(I64),
+    max_drawdown_session=I1,
+    max_drawdown_kills=I1,
+    rate_all=I1,
+    sample=I64,
+    pnl_every=I64,
+    timers=I64,
+    bars=I64,
+)
+"""Written before the run. `point`: money of one lot and one tick; a price of p ticks is p * tick_divisor / tick_power, a quantity likewise.
+`handles`: bit n is set where the program handles event n of `EVENTS` in `interface.py`. `sample`: one event in so many is timed (0: none).
+`pnl_every`: ns between records of profit and loss beside those at fills."""
+
+LOT = struct("lot", qty=I64, price=I64)
+ACCOUNT = struct(
+    "account",
+    cash=I64,
+    mark2=optional(I64),
+    peak=I64,
+    session=optional(I64),
+    session_net=I64,
+    session_peak=I64,
+    run_peak=I64,
+    lots=queue(LOT, LOTS),
+)
+"""What the position's numbers come from: `mark2` in half ticks; the others as the losses are measured from."""
+
+# ---- what is collected ------------------------------------------------------------------------------------------------------------
+
+OUT_ORDER = struct(
+    "out_order", id=U64, ts=I64, done=I64, qty=I64, limit=I64, filled=I64, instrument=U32, side=U8, tif=U8, state=U8, options=U8
+)
+OUT_FILL = struct(
+    "out_fill",
+    **dict.fromkeys(("ts", "order", "price", "qty", "fee", "realized", "position"), I64),
+    instrument=U32,
+    side=U8,
+    maker=U8,
+    unused=U16,
+)
+OUT_REJECT = struct("out_reject", ts=I64, order=U64, qty=I64, limit=I64, instrument=U32, mask=U16, side=U8, options=U8)
+OUT_PNL = struct(
+    "out_pnl", **dict.fromkeys(("ts", "position", "mark2", "realized", "unrealized", "fees", "net"), I64), instrument=U32, unused=U32
+)
+OUT_LATENCY = struct("out_latency", ts=I64, row=U64, ns=F64, handler=U32, calls=U32)
+"""`ns` holds cycles of the processor until it is collected."""
+OUT_LOG = struct("out_log", ts=I64, row=U64, site=U32, count=U32, words=Array(I64, 12))
+"""`log_ring(x)`: the numbers of x one after the other; `site` says where and of what type."""
+COLLECTED = {"orders": OUT_ORDER, "fills": OUT_FILL, "rejects": OUT_REJECT, "pnl": OUT_PNL, "latency": OUT_LATENCY, "log": OUT_LOG}
+"""The layouts of `runtime.replay.outputs.records`, and the log."""
+
+
+def collected(element: Struct) -> Struct:
+    return struct("collected", count=I64, lost=I64, records=Array(element, RECORDS))
+
+
+OUT = struct("out", full=I1, **{name: collected(element) for name, element in COLLECTED.items()})
+"""`full`: some table is half full, and the loop stops after the event."""
+
+# ---- the whole ---------------------------------------------------------------------------------------------------------------------
+
+DESK = struct(
+    "desk",
+    now=I64,
+    row=U64,
+    position=POSITION,
+    last=optional(I64),
+    last_ts=optional(I64),
+    trading=U8,
+    handling=I1,
+    halted=I1,
+    market_halted=I1,
+    bad_input=I1,
+    killed_by=I64,
+    reject_counts=Array(I64, 12),
+    submitted=U64,
+    events=I64,
+    illegal=I64,
+    phase=U8,
+    open_count=I64,
+    open=Array(I64, OPEN),
+    buys_resting=I64,
+    sells_resting=I64,
+    resting_buys=Array(I64, OPEN),
+    resting_sells=Array(I64, OPEN),
+    arrivals=I64,
+    slots=struct(
+        "slab", count=I64, fresh=I64, free=I64, following=Array(I64, OPEN), used=Array(I1, OPEN), items=Array(ORDER, OPEN)
+    ),
+    open_notional=I64,
+    settings=SETTINGS,
+    account=ACCOUNT,
+    trade=TRADE,
+    quote=QUOTE,
+    bar=BAR,
+    ack=ACK,
+    fill=FILL,
+    cancelled=CANCELLED,
+    reject=REJECT,
+    gap=GAP,
+    halt=HALT,
+    timers=Array(TIMER, TIMERS),
+    bars=Array(BAR_BUILDER, BARS),
+    requests=queue(REQUEST, REQUESTS),
+    reports=queue(REPORT, REPORTS),
+    out=OUT,
+    book=BOOK,
+)
+"""`bad_input` is set while an order is judged whose numbers came from a NaN or a none. `killed_by`: number of the text that `kill` was given,
+from 1, 0 for none, -1 a loss, -2 a checked failure. `open` lists the slots of open orders, oldest first; `resting_*` those in the market by
+price and arrival, the best first. `open_notional`: sum of exposed quantity * held_at over open orders, in ticks * lots. `phase`: where in
+the loop a run stopped (`loop.py`)."""
