@@ -246,6 +246,8 @@ DESK = struct(
     "desk",
     now=I64,
     row=U64,
+    stream=U32,
+    failed=struct("failed", row=U64, ts=I64, stream=U32, handler=U32),
     position=POSITION,
     last=optional(I64),
     last_ts=optional(I64),
@@ -292,4 +294,5 @@ DESK = struct(
 """`bad_input` is set while an order is judged whose numbers came from a NaN or a none. `killed_by`: number of the text that `kill` was given,
 from 1, 0 for none, -1 a loss, -2 a checked failure. `open` lists the slots of open orders, oldest first; `resting_*` those in the market by
 price and arrival, the best first. `open_notional`: sum of exposed quantity * held_at over open orders, in ticks * lots. `phase`: where in
-the loop a run stopped (`loop.py`)."""
+the loop a run stopped (`loop.py`). `row` and `stream` are those of the event of data at hand; `failed`: what they and the time were, and the
+number of the handler (in `EVENTS`), when a checked failure halted the strategy."""
