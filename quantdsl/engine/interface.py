@@ -108,4 +108,5 @@ OF_RUNNER = {
 }
 """What the runner calls, in this order: `begin` at the time of the first event, `run` over blocks of events (80 bytes each,
 `runtime.replay.events`), which gives how many of the block's events are done (fewer than `count` when outputs are to be collected first),
-and `end`."""
+and `end`. What it knows of a program beside its code, it knows from `quantdsl.facts.Facts`, which elaborating the strategy makes: before
+`begin` it writes `settings` from them, and the periods of timers and the kinds and sizes of bars."""
