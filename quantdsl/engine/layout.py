@@ -81,28 +81,36 @@ RECORDS_OF_EVENTS = {
 
 LEVEL = struct("level", price=I64, qty=I64, taken=I64, number=I64)
 """`taken`: what our own orders took of it since the data last changed it; `number`: which update set it last."""
-LADDER = struct("ladder", count=I64, lost=I1, levels=Array(LEVEL, LEVELS))
-"""One side, the worst level first, so that what changes most, near the best, moves least."""
-BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=I1)
+LADDER = struct("ladder", count=I64, lost=I1, lost_from=I64, levels=Array(LEVEL, LEVELS))
+"""One side, the worst level first, so that what changes most, near the best, moves least. `lost`: a level was dropped, the best of those
+dropped stood at `lost_from`."""
+BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=U8)
+"""`used` is 1; 2 while the table grows, of those that haven't found their new slot."""
 CHANGE = struct("change", what=U8, side=U8, price=I64, qty=I64, taken=I64, number=I64, id=U64)
 """How to take back one change: `what` is 0 for a level (`number` -1: there was none), 1 for an order (`qty` 0: there was none), 2 for
-`lost`."""
+`lost` and `lost_from` (in `qty` and `price`)."""
 BOOK = struct(
     "book",
-    bids=LADDER,
-    asks=LADDER,
+    sides=Array(LADDER, 2),
     updated=optional(I64),
     suspect=I1,
     known=I1,
+    within=I1,
+    unseen=I1,
     crossed=I64,
+    incomplete=I64,
     number=I64,
     changes=I64,
     journal=Array(CHANGE, JOURNAL),
     order_count=I64,
+    grown=I64,
     orders=Array(BOOK_ORDER, 2 * BOOK_ORDERS),
 )
-"""`updated`: the time of the last good update. `known`: no update of the message so far spoke of an unknown order. `changes`: used entries of
-the journal. `crossed`: messages refused or trimmed."""
+"""`sides`: bids, then asks, as `BUY` and `SELL` count them. `updated`: the time of the last good update. `known`: no update of the message so
+far spoke of an unknown order. `within`: a message has begun and not ended. `changes`: of the last message, its length in the journal, more
+than `JOURNAL` where it was too long to be taken back; 0 once own orders have looked at it. `unseen`: something changed that the journal
+doesn't tell and own orders haven't looked at. `crossed`: messages refused or trimmed. `incomplete`: how often something didn't fit and was
+left out; the book is suspect until it is cleared. `grown`: how often the table of orders has doubled."""
 
 # ---- orders ---------------------------------------------------------------------------------------------------------------------
 
@@ -140,8 +148,11 @@ ORDER = struct(
 """An open order. To `held_at` as the strategy knows it: `asked` is the quantity of a replace on its way (0: none), `held_at` the price that it
 counts with in open notional, `state` one of `outputs.records.State`, `place` its index among `open`. From `at_limit` on as the market holds
 it: `left` of `at_qty`, `ahead` of it in the queue, `display` of an iceberg still shown, `at_market` without a limit; `resting` in the
-market, `waiting` for its stop. `linked`: the id of the order that is cancelled when this one fills (0: none)."""
+market, `waiting` for its stop; one for the day ends at `session`. `linked`: the id of the order that is cancelled when this one fills
+(0: none)."""
 
+QUEUED = struct("queued", count=I64, slots=Array(I64, OPEN))
+"""Orders in the market, by their slots."""
 REQUEST = struct("request", due=I64, kind=U8, slot=I64, id=U64, qty=I64, limit=I64, at_market=I1)
 """`kind`: 0 a new order, 1 a cancel, 2 a replace. `slot` is the order's place in the slab; it may have gone meanwhile, then `id` differs."""
 REPORT = struct("report", due=I64, kind=U8, slot=I64, id=U64, price=I64, qty=I64, maker=I1, state=U8, at_market=I1)
@@ -264,11 +275,11 @@ DESK = struct(
     phase=U8,
     open_count=I64,
     open=Array(I64, OPEN),
-    buys_resting=I64,
-    sells_resting=I64,
-    resting_buys=Array(I64, OPEN),
-    resting_sells=Array(I64, OPEN),
+    resting=Array(QUEUED, 2),
+    waiting=QUEUED,
     arrivals=I64,
+    day_orders=I64,
+    day_end=I64,
     slots=struct(
         "slab", count=I64, fresh=I64, free=I64, following=Array(I64, OPEN), used=Array(I1, OPEN), items=Array(ORDER, OPEN)
     ),
@@ -292,7 +303,8 @@ DESK = struct(
     book=BOOK,
 )
 """`bad_input` is set while an order is judged whose numbers came from a NaN or a none. `killed_by`: number of the text that `kill` was given,
-from 1, 0 for none, -1 a loss, -2 a checked failure. `open` lists the slots of open orders, oldest first; `resting_*` those in the market by
-price and arrival, the best first. `open_notional`: sum of exposed quantity * held_at over open orders, in ticks * lots. `phase`: where in
-the loop a run stopped (`loop.py`). `row` and `stream` are those of the event of data at hand; `failed`: what they and the time were, and the
+from 1, 0 for none, -1 a loss, -2 a checked failure. `open` lists the slots of open orders, oldest first; `resting` those in the market by
+side, price and arrival, the best first (in `next` all by arrival, in the first list); `waiting` those that wait for their stop.
+`day_orders`: how many of both are for the day, the first of them ends at `day_end`. `open_notional`: sum of exposed quantity * held_at over
+open orders, in ticks * lots. `phase`: where in the loop a run stopped (`loop.py`). `row` and `stream` are those of the event of data at hand; `failed`: what they and the time were, and the
 number of the handler (in `EVENTS`), when a checked failure halted the strategy."""
