@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 
+import numpy as np
 from attrs import Factory, define, field
 
 from runtime.replay.bad_rows import BadRow, BadSource
 from runtime.replay.batches import Batch, Source
 from runtime.replay.content import Content
-from runtime.replay.events import Events
+from runtime.replay.events import Events, Kind
 from runtime.replay.merge import merged
 from runtime.replay.rules import Rules, Tally, ruled
 
@@ -20,6 +21,9 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "dbn": (".dbn", ".dbn.zst"),
 }
 """Readers by the ends of file names."""
+
+_BOOK = np.zeros(256, np.bool_)
+_BOOK[Kind.QUOTE : Kind.REPLACE + 1] = True
 
 Read = Callable[[Content, Source], Iterator[Batch]]
 
@@ -47,11 +51,13 @@ def _of(form: str) -> Read:
 
 @define
 class Feed:
-    """The events of some files. `tallies` and what `found_bad` gives grow as they are read."""
+    """The events of some files. `tallies` and what `found_bad` gives grow as they are read, and so does `has_book`: once a block is given,
+    it is known of the beginning of every file whether there is anything but trades."""
 
     sources: Sequence[Source]
     rules: Rules = Factory(Rules)
     tallies: list[Tally] = field(init=False)
+    has_book: bool = field(init=False, default=False)
     _bad: list[BadRow] = field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
@@ -71,4 +77,5 @@ class Feed:
         content = Content(source.path)
         for batch in ruled(read(content, source), content, source, self.rules, tally):
             self._bad += batch.bad
+            self.has_book = self.has_book or bool(_BOOK[batch.events["kind"]].any())
             yield batch.events

@@ -21,7 +21,7 @@ from runtime.replay.outputs.parts import TableFile
 from runtime.replay.outputs.pictures import write_picture
 from runtime.replay.outputs.records import LAYOUTS, Records, Run
 from runtime.replay.outputs.report import report
-from runtime.replay.outputs.summary import Summary, Totals, facts, summarise, to_json
+from runtime.replay.outputs.summary import Summary, Totals, finished, to_json
 from runtime.replay.outputs.tables import NAMES, Tables
 
 SUMMARY, REPORT = "summary.json", "report.html"
@@ -67,10 +67,9 @@ class Outputs:
 
     def finish(self, totals: Totals) -> Summary:
         """Writes the tables, the pictures, the report and, last of all, the summary, which it gives."""
-        summary = summarise(self.gathered, totals)
         if totals.rows_bad != self._files["bad_rows"].rows:
             raise ValueError(f"{totals.rows_bad} bad rows were counted, {self._files['bad_rows'].rows} were added")
-        summary = {"complete": True, "hash": self._digest.hex(facts(summary)), **summary}
+        summary = finished(self.gathered, self._digest, totals)
         drawn = charts(self.gathered)
         with ExitStack() as together:
             for file in self._files.values():

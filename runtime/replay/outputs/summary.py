@@ -1,17 +1,18 @@
 """`summary.json`: a run in a page of numbers."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from attrs import field, frozen
 
+from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.tables import Tables
 
-NOT_HASHED = ("complete", "partial", "hash", "program", "data", "latency_ns", "machine")
+NOT_HASHED = ("complete", "partial", "hash", "program", "data", "latency_ns", "machine", "outside_calls")
 """What may differ between two runs of the same program on the same data."""
 
 Summary = dict[str, Any]
@@ -19,8 +20,9 @@ Summary = dict[str, Any]
 
 @frozen
 class Totals:
-    """What the runner counted. `submitted`: orders asked for, those that were refused among them. `halted`: why the strategy was stopped.
-    `machine`: what is true of this machine and this moment, times among it."""
+    """What the runner counted. `submitted`: orders asked for, those that were refused among them. `drawdowns`: exact ones by currency, in
+    money units; without one, the deepest fall between two records of profit and loss stands for it. `halted`: why the strategy was stopped.
+    `more`: entries of the runner's own. `machine`: what is true of this machine and this moment, times among it."""
 
     rows_in: int
     rows_used: int
@@ -28,6 +30,10 @@ class Totals:
     submitted: int
     halted: str | None = None
     machine: dict[str, Any] = field(factory=dict)
+    drawdowns: Mapping[str, int] = field(factory=dict)
+    more: Mapping[str, Any] = field(factory=dict)
+    timing: Mapping[str, Any] = field(factory=dict)
+    """How latencies were measured."""
 
 
 def summarise(gathered: Gathered, totals: Totals) -> Summary:
@@ -51,7 +57,7 @@ def summarise(gathered: Gathered, totals: Totals) -> Summary:
         "fills": sum(one.fill_count for one in gathered.positions),
         "fill_ratio": gathered.fill_ratio(),
         "rejects_by_rule": gathered.rejects_by_rule(),
-        "pnl": {name: _currency(gathered, name) for name in gathered.currencies},
+        "pnl": {name: _currency(gathered, name, totals.drawdowns.get(name)) for name in gathered.currencies},
         "positions": {one.name: _position(gathered, number) for number, one in enumerate(run.instruments)},
         "halted": totals.halted,
         "latency_ns": {
@@ -59,9 +65,17 @@ def summarise(gathered: Gathered, totals: Totals) -> Summary:
             **gathered.percentiles(),
             "target": run.target_ns,
             "within_target": None if run.target_ns is None else gathered.latency.share_within(run.target_ns),
+            **totals.timing,
         },
+        **totals.more,
         "machine": totals.machine,
     }
+
+
+def finished(gathered: Gathered, digest: Digest, totals: Totals) -> Summary:
+    """The summary of a run that came to its end, with the hash of all that it decided."""
+    summary = summarise(gathered, totals)
+    return {"complete": True, "hash": digest.hex(facts(summary)), **summary}
 
 
 def facts(summary: Summary) -> str:
@@ -77,7 +91,7 @@ def iso(ns: int | None) -> str | None:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
-def _currency(gathered: Gathered, name: str) -> Summary:
+def _currency(gathered: Gathered, name: str, drawdown: int | None) -> Summary:
     tables, of = Tables(gathered.run), gathered.currencies[name]
     member = next(number for number, one in enumerate(gathered.run.instruments) if one.currency == name)
     lasts = [one.last for one, belongs in zip(gathered.positions, of.members, strict=True) if belongs]
@@ -85,7 +99,7 @@ def _currency(gathered: Gathered, name: str) -> Summary:
     sums = {kind: sum(int(last[kind]) for last in lasts) for kind in ("realized", "unrealized", "fees", "net")}
     return {
         **{kind: tables.money.value(units, member) for kind, units in sums.items()},
-        "max_drawdown": tables.money.value(of.equity.drawdown, member),
+        "max_drawdown": tables.money.value(of.equity.drawdown if drawdown is None else drawdown, member),
         "sharpe": sharpe,
         "sharpe_interval": interval,
     }

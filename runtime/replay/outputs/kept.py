@@ -1,0 +1,64 @@
+"""The outputs of a run that stay in memory: for Python, and for commands that only print the summary."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+
+from runtime.replay.bad_rows import BadRow
+from runtime.replay.outputs.digest import Digest
+from runtime.replay.outputs.gathered import Gathered
+from runtime.replay.outputs.records import LAYOUTS, Records, Run
+from runtime.replay.outputs.summary import Summary, Totals, finished
+from runtime.replay.outputs.tables import Tables
+
+
+@define
+class Kept:
+    """Takes what `folder.Outputs` takes. `tables`: whether the records stay, too, or only what the summary needs of them."""
+
+    run: Run
+    tables: bool = True
+    records: dict[str, Records] = field(init=False, factory=dict)
+    bad_rows: list[BadRow] = field(init=False, factory=list)
+    partial: str | None = field(init=False, default=None)
+    """Why the run didn't come to its end."""
+    gathered: Gathered = field(init=False)
+    _digest: Digest = field(init=False, factory=Digest)
+    _chunks: dict[str, list[Records]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.gathered = Gathered(self.run)
+        self._chunks = {name: [] for name in LAYOUTS}
+
+    def add(self, table: str, records: Records) -> None:
+        own = records.copy()
+        self._digest.add(table, own)
+        self.gathered.add(table, own)
+        if self.tables:
+            self._chunks[table].append(own)
+
+    def add_bad_rows(self, rows: Iterable[BadRow]) -> None:
+        found = list(rows)
+        self._digest.add_bad_rows(found)
+        self.bad_rows += found
+
+    def checkpoint(self) -> None:
+        """Nothing outlives the process."""
+
+    def finish(self, totals: Totals) -> Summary:
+        self._join()
+        return finished(self.gathered, self._digest, totals)
+
+    def stop(self, reason: str) -> None:
+        self.partial = reason
+        self._join()
+
+    def table(self, name: str) -> Any:
+        """One of the tables as Arrow has it."""
+        tables = Tables(self.run)
+        return tables.of_bad_rows(self.bad_rows) if name == "bad_rows" else tables.of_records(name, self.records[name])
+
+    def _join(self) -> None:
+        self.records = {name: np.concatenate(found) if found else np.empty(0, LAYOUTS[name]) for name, found in self._chunks.items()}
