@@ -10,7 +10,7 @@ from attrs import frozen
 
 from compiler.hir.types import Array, HirType, Pointer, Struct
 from compiler.native.types import F64, I1, I64, U8, U32, U64
-from quantdsl.engine.layout import DESK, RECORDS_OF_EVENTS
+from quantdsl.engine.layout import DESK, EVENT, RECORDS_OF_EVENTS
 
 OPAQUE = Struct("state", (("bytes", Array(U8, 8)),))
 """The program's state as the engine sees it: an address to hand on."""
@@ -78,11 +78,13 @@ OF_PROGRAM = {
         },
         (U32, I64),
     ),
+    "desk.flatten": Signature({"part": F64}),
     "risk.accept": Signature({"client.present": I1, "client": U64}),
     "risk.asked": Signature({}),
 }
 """Written once for each program, so that they are part of the handlers that call them, and the rules that a risk block doesn't have cost
-nothing. `risk.judge` gives the mask of the rules broken and the price that the order counts with; `instead_of` is the slot of an order
+nothing (`orders.py`, `risk.py`). `desk.flatten` sends an order at the market for that part of the position, to the nearest lot, halves away
+from zero; nothing where that is none. `risk.judge` gives the mask of the rules broken and the price that the order counts with; `instead_of` is the slot of an order
 being replaced, or -1. `risk.accept` notes an accepted order, `risk.asked` a cancel or replace (for `rate all`)."""
 
 OF_ENGINE = {
@@ -103,10 +105,10 @@ orders fills or ends, the other is cancelled."""
 
 OF_RUNNER = {
     "engine.begin": Signature({"ts": I64}),
-    "engine.run": Signature({"events": Pointer(Array(U64, None)), "count": I64, "from": I64}, (I64,)),
-    "engine.end": Signature({}),
+    "engine.run": Signature({"events": Pointer(Array(EVENT, None)), "count": I64, "from": I64}, (I64,)),
+    "engine.end": Signature({}, (I1,)),
 }
 """What the runner calls, in this order: `begin` at the time of the first event, `run` over blocks of events (80 bytes each,
 `runtime.replay.events`), which gives how many of the block's events are done (fewer than `count` when outputs are to be collected first),
-and `end`. What it knows of a program beside its code, it knows from `quantdsl.facts.Facts`, which elaborating the strategy makes: before
+and `end`, again and again until it gives true (false: outputs are to be collected first). What it knows of a program beside its code, it knows from `quantdsl.facts.Facts`, which elaborating the strategy makes: before
 `begin` it writes `settings` from them, and the periods of timers and the kinds and sizes of bars."""

@@ -5,7 +5,7 @@ One `DESK` is one strategy on one instrument. The engine (compiled once for a ma
 only the program knows the size of, the states of the strategy, its signals and its risk rules, lies in the program's own `state`."""
 
 from compiler.hir.types import Array, HirType, Struct
-from compiler.native.types import F64, I1, I64, U8, U16, U32, U64, optional, struct
+from compiler.native.types import F64, I1, I64, I128, U8, U16, U32, U64, optional, struct
 
 OPEN = 1024
 """Orders that may be open at once; one more is refused with the bit of `max_open_orders`."""
@@ -38,6 +38,27 @@ MARKET, POST_ONLY, REDUCE_ONLY = 1, 2, 4
 def _record(name: str, **fields: HirType) -> Struct:
     return struct(name, **fields)
 
+
+# ---- what comes in ------------------------------------------------------------------------------------------------------------
+
+EVENT = _record(
+    "event",
+    ts=I64,
+    stream=U32,
+    instrument=U32,
+    kind=U8,
+    side=U8,
+    flags=U16,
+    level=U32,
+    price=I64,
+    qty=I64,
+    id=U64,
+    id2=U64,
+    price2=I64,
+    qty2=I64,
+    row=U64,
+)
+"""`runtime.replay.events.EVENT`."""
 
 # ---- what handlers see: the structs of the prelude ----------------------------------------------------------------------------
 
@@ -153,8 +174,9 @@ market, `waiting` for its stop; one for the day ends at `session`. `linked`: the
 
 QUEUED = struct("queued", count=I64, slots=Array(I64, OPEN))
 """Orders in the market, by their slots."""
-REQUEST = struct("request", due=I64, kind=U8, slot=I64, id=U64, qty=I64, limit=I64, at_market=I1)
-"""`kind`: 0 a new order, 1 a cancel, 2 a replace. `slot` is the order's place in the slab; it may have gone meanwhile, then `id` differs."""
+REQUEST = struct("request", due=I64, kind=U8, slot=I64, id=U64, qty=I64, limit=I64, at_market=I1, before=I64)
+"""`kind`: 0 a new order, 1 a cancel, 2 a replace. `slot` is the order's place in the slab; it may have gone meanwhile, then `id` differs.
+`before`: what the order's `asked` was before a replace."""
 REPORT = struct("report", due=I64, kind=U8, slot=I64, id=U64, price=I64, qty=I64, maker=I1, state=U8, at_market=I1)
 """`kind`: 0 an ack, 1 a fill, 2 an end (`state`), 3 replaced (`qty`, `price` and `at_market` as they are now)."""
 
@@ -215,9 +237,13 @@ ACCOUNT = struct(
     session_net=I64,
     session_peak=I64,
     run_peak=I64,
+    session_until=I64,
+    pnl_due=I64,
+    pnl_changed=I1,
     lots=queue(LOT, LOTS),
 )
-"""What the position's numbers come from: `mark2` in half ticks; the others as the losses are measured from."""
+"""What the position's numbers come from: `mark2` in half ticks; the others as the losses are measured from. `session_until`: when the next
+session begins. `pnl_due`: when the next record of profit and loss is due, if anything `pnl_changed` since the last."""
 
 # ---- what is collected ------------------------------------------------------------------------------------------------------------
 
@@ -226,7 +252,7 @@ OUT_ORDER = struct(
 )
 OUT_FILL = struct(
     "out_fill",
-    **dict.fromkeys(("ts", "order", "price", "qty", "fee", "realized", "position"), I64),
+    **{"ts": I64, "order": U64, **dict.fromkeys(("price", "qty", "fee", "realized", "position"), I64)},
     instrument=U32,
     side=U8,
     maker=U8,
@@ -273,6 +299,11 @@ DESK = struct(
     events=I64,
     illegal=I64,
     phase=U8,
+    started=I1,
+    pending=U32,
+    soonest=I64,
+    unsampled=I64,
+    instant=I64,
     open_count=I64,
     open=Array(I64, OPEN),
     resting=Array(QUEUED, 2),
@@ -283,7 +314,7 @@ DESK = struct(
     slots=struct(
         "slab", count=I64, fresh=I64, free=I64, following=Array(I64, OPEN), used=Array(I1, OPEN), items=Array(ORDER, OPEN)
     ),
-    open_notional=I64,
+    open_notional=I128,
     settings=SETTINGS,
     account=ACCOUNT,
     trade=TRADE,
@@ -297,6 +328,7 @@ DESK = struct(
     halt=HALT,
     timers=Array(TIMER, TIMERS),
     bars=Array(BAR_BUILDER, BARS),
+    scheduled=I64,
     requests=queue(REQUEST, REQUESTS),
     reports=queue(REPORT, REPORTS),
     out=OUT,

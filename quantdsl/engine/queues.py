@@ -1,0 +1,48 @@
+"""First in, first out, in a fixed place: the queues of `layout.queue`. What is pushed last may be taken back."""
+
+from attrs import frozen
+
+from compiler.hir.instruction import Value
+from compiler.hir.types import Struct
+from compiler.native.build import Body
+from quantdsl.engine.layout import queue
+
+
+@frozen
+class Queue:
+    """`what` names its elements in the message of a failure: more of them at once than there are places."""
+
+    element: Struct
+    capacity: int
+    what: str
+
+    @property
+    def type(self) -> Struct:
+        return queue(self.element, self.capacity)
+
+    def is_empty(self, b: Body, queue: Value) -> Value:
+        return b.eq(b.get(queue, "first"), b.get(queue, "next"))
+
+    def count(self, b: Body, queue: Value) -> Value:
+        return b.wrapping("sub", b.get(queue, "next"), b.get(queue, "first"))
+
+    def at(self, b: Body, queue: Value, number: Value) -> Value:
+        """The address of an element by its number, which counts on and on."""
+        return b.at(queue, "items", b.wrapping("and", number, self.capacity - 1), proved=True)
+
+    def first(self, b: Body, queue: Value) -> Value:
+        """The oldest one, which must be there."""
+        return self.at(b, queue, b.get(queue, "first"))
+
+    def drop(self, b: Body, queue: Value) -> None:
+        """The oldest one goes; what its address holds stays until the next `push`."""
+        b.put(queue, "first", b.wrapping("add", b.get(queue, "first"), 1))
+
+    def push(self, b: Body, queue: Value) -> Value:
+        """Room for one more: its address, which still holds something old. Without room it stops."""
+        count = self.count(b, queue)
+        message = f"more than {{0}} {self.what} at once"
+        b.require(b.lt(count, self.capacity), b.const(self.capacity, "i64"), code="0811", message=message)
+        number = b.get(queue, "next")
+        b.put(queue, "next", b.wrapping("add", number, 1))
+        return self.at(b, queue, number)
