@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from math import sqrt
 
+from compiler.hir import randoms
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
@@ -10,8 +11,9 @@ from compiler.hir.types import is_float
 from compiler.lowering.arithmetic import bits, power
 from compiler.lowering.body import Body, fault
 from compiler.lowering.dtypes import hir_name
-from compiler.lowering.numbers import Number, index_value, literal, meet, typed, value_of
+from compiler.lowering.numbers import Number, index_value, integer, literal, meet, typed, value_of
 from compiler.lowering.suggest import nearest
+from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
 
@@ -37,9 +39,11 @@ _FLOAT_FUNCTIONS = (
 )
 _ROUNDING = ("floor", "ceil", "round", "trunc")
 _COMPOSED = ("sigmoid", "relu", "gelu", "silu")
+_RANDOMS = {"random": (randoms.random, DType.F32), "uniform": (randoms.uniform, DType.F64), "normal": (randoms.normal, DType.F64)}
 _COUNTS: dict[str, tuple[int, int]] = {
     **dict.fromkeys((*_FLOAT_FUNCTIONS, *_ROUNDING, *_COMPOSED, "abs", "sign", "isnan"), (1, 1)),
     **dict.fromkeys(("atan2", "pow", "bit_and", "bit_or", "bit_xor"), (2, 2)),
+    **dict.fromkeys(_RANDOMS, (2, 3)),
     **dict.fromkeys(("min", "max"), (2, 8)),
     **dict.fromkeys(("clamp", "fma", "where"), (3, 3)),
 }
@@ -96,13 +100,6 @@ def unknown(body: Body, name: str, node: nodes.Call) -> Exception:
             node.span,
             hint="loop over the elements: `for k in 0..K: s += a[k] * b[k]`",
         )
-    if name == "random":
-        raise fault(
-            "0109",
-            "`random` isn't supported yet in a kernel",
-            node.span,
-            hint="make the numbers before the block, with `rand` or `randn`, and let it read them",
-        )
     near = nearest(name, NAMES | set(body.signature.functions))
     return fault(
         "0201",
@@ -148,6 +145,8 @@ def call(body: Body, name: str, values: list[Number], node: nodes.Call) -> Numbe
             return _floats(body, lambda b, v: b.op("atan2", v[0], v[1]), *values)
         case "fma":
             return _fma(body, values)
+        case _ if name in _RANDOMS:
+            return _random(body, name, values, node)
         case _ if name in _ROUNDING and values[0].dtype.is_int:
             return values[0]
         case _ if name == "relu":
@@ -198,6 +197,17 @@ def _fma(body: Body, values: list[Number]) -> Number:
     if dtype.is_float:
         return typed(body.build.fma(a, b, c), dtype, origin, weak)
     return typed(body.build.add(body.build.mul(a, b), c), dtype, origin, weak)
+
+
+def _random(body: Body, name: str, values: list[Number], node: nodes.Call) -> Number:
+    """A random number by its counter: seed, i and perhaps j are ints."""
+    for value, argument in zip(values, node.arguments, strict=False):
+        if not value.dtype.is_int:
+            message = f"`{name}` counts in ints, and `{words(argument.value)}` is {value.shown}"
+            raise fault("0203", message, argument.span, hint="write `as u64` behind it if that is meant")
+    make, dtype = _RANDOMS[name]
+    counters = [value_of(body.build, value, DType.U64) for value in (*values, integer(0))[:3]]
+    return typed(make(body.build, *counters), dtype, dtype)
 
 
 def _floats(body: Body, make: Make, *values: Number, at_least: DType | None = None) -> Number:

@@ -3,7 +3,7 @@
 _WORDS = frozenset(
     {
         *("thread_idx", "block_idx", "block_dim", "grid_dim", "global_idx", "lane_id"),
-        *("barrier", "fence", "block_sum", "row_max", "row_sum", "random"),
+        *("barrier", "fence", "block_sum", "row_max", "row_sum"),
     }
 )
 

@@ -17,6 +17,7 @@ FAMILIES = (
     "indexing",
     "printing",
     "creation",
+    "randoms",
     "structure",
     "joining",
     "elements",

@@ -16,6 +16,7 @@ TITLES = {
     "indexing": "Indexing",
     "printing": "Printing",
     "creation": "Making tensors",
+    "randoms": "Random numbers by counter",
     "structure": "Shapes",
     "joining": "Joining and splitting",
     "elements": "Elements and parts",
