@@ -20,7 +20,7 @@ import numpy as np
 
 from bench.native_functions import BOOK, ORDER, ORDERS, POSITION, RISK, SIGNAL, hot_functions
 from compiler.backends.native.compile import compile_module
-from compiler.backends.native.faults import RECORD_BYTES
+from compiler.backends.native.record import RECORD_BYTES
 from compiler.hir.layout import new_memory
 from compiler.hir.module import OptimizationLevel
 

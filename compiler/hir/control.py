@@ -17,7 +17,7 @@ from compiler.hir.instruction import (
     optional_region,
     region,
 )
-from compiler.hir.types import HirType
+from compiler.hir.types import I1, HirType
 
 
 def _pairs(marks: object) -> tuple[tuple[str, object], ...]:
@@ -155,6 +155,15 @@ class Call(Instruction):
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return list(self.types)
+
+
+@instruction("attempt", Family.CONTROL, Effect.CONTROL)
+class Attempt(Call):
+    """`%failed = attempt @f(%a, %b)`: calls a function without results and tells whether it failed. What went wrong stays in the record of
+    failures, and this function goes on."""
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [I1]
 
 
 def _ends_with_yield(branch: Region, types: list[HirType]) -> Iterator[str]:

@@ -20,8 +20,10 @@ from compiler.hir.types import Mem, Pointer, Tile, is_float
 
 
 def finish(translator: Translator, functions: dict[str, Callable[..., Any]], more: Mapping[str, Any] = {}) -> Callable[..., Any]:
-    """Compile what a translator writes, and the functions it calls; `more` is what its source may call besides."""
+    """Compile what a translator writes, and the functions it calls; `more` is what its source may call besides. Failures that an `attempt`
+    caught are put in its list `caught`."""
     source = translator.translate()
+    more = {"caught": [], **more}
     namespace: dict[str, Any] = {**ENVIRONMENT, **more, **translator.constants, "functions": functions}
     exec(compile(source, f"<@{translator.function.name}>", "exec"), namespace)
     run: Callable[..., Any] = namespace["run"]

@@ -142,6 +142,14 @@ class Clear(Instruction):
         yield from ()
 
 
+@instruction("cycles", Family.HOST, Effect.READ | Effect.WRITE)
+class Cycles(Instruction):
+    """`%c = cycles : i64`: the processor's counter of cycles, which runs on at a steady pace; only differences mean something."""
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [Tile("i64")]
+
+
 @instruction("checked", Family.HOST, Effect.FAULT)
 class Checked(Instruction):
     """`%r = checked add %a, %b site=1 : i64`: `add sub mul div rem shl shr` of two ints of one type, exactly, or it stops. `div` rounds

@@ -3,6 +3,7 @@ can't be held raises KernelFault."""
 
 import math
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -160,6 +161,7 @@ CALLS: dict[str, Any] = {
     "host_saturating": saturating,
     "host_narrow": narrow,
     "host_quotient": quotient,
+    "host_cycles": time.perf_counter_ns,
     **{f"host_read_{dtype}": _reader(dtype) for dtype in DTYPES if dtype != "index"},
     **{f"host_write_{dtype}": _writer(dtype) for dtype in DTYPES if dtype != "index"},
 }

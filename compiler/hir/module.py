@@ -4,9 +4,9 @@ from enum import Enum
 
 from attrs import Factory, define, field, frozen
 
-from compiler.diagnostics import Label
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Region, Scope, Value
+from compiler.hir.sites import FaultSite
 from compiler.hir.types import HirType, Space
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelType, OptimizationLevel
@@ -97,25 +97,15 @@ class Linkage(Enum):
     INTERNAL = "internal"
     EXPORTED = "exported"
     EXTERNAL = "external"
+    """A function of C."""
+    IMPORTED = "imported"
+    """An exported function of another module that this one is linked with."""
 
 
 class CallingConvention(Enum):
     C = "c"
     FAST = "fast"
     KERNEL = "kernel"
-
-
-@frozen
-class FaultSite:
-    """What a run-time `check` speaks of: the place in the program and the words of its message, with `{0}`, `{1}` for the
-    values of the check; `others` are further places."""
-
-    code: str
-    span: Span | None
-    message: str
-    label: str = ""
-    hint: str | None = None
-    others: tuple[Label, ...] = ()
 
 
 @define(eq=False)
@@ -142,6 +132,11 @@ class HirFunction:
     @property
     def is_external(self) -> bool:
         return self.linkage is Linkage.EXTERNAL
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is only declared here."""
+        return self.linkage in (Linkage.EXTERNAL, Linkage.IMPORTED)
 
     def scope(self) -> Scope:
         """Axes, and the types of all named values: parameters, loop variables and results."""

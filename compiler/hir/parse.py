@@ -7,7 +7,7 @@ import attrs
 
 from compiler.diagnostics import Label
 from compiler.hir.affine import Affine
-from compiler.hir.control import Call, For, If, While
+from compiler.hir.control import Attempt, Call, For, If, While
 from compiler.hir.instruction import Instruction, Region, Role, Value
 from compiler.hir.instructions import INSTRUCTIONS
 from compiler.hir.module import (
@@ -30,7 +30,7 @@ from compiler.hir.module import (
 )
 from compiler.hir.parse_types import Reader
 from compiler.hir.syntax import Named, Syntax, syntax_of
-from compiler.hir.types import INDEX, HirType, Space
+from compiler.hir.types import I1, INDEX, HirType, Space
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelType
 
@@ -369,11 +369,14 @@ class ModuleReader(Reader):
                 op, types = self.branch()
             case "while":
                 op, types = self.repeat()
-            case "call":
+            case "call" | "attempt":
                 function = self.function_name()
                 arguments = tuple(self.separated(self.use, "(", ")"))
-                types = self.types()
-                op = Call(function=function, arguments=arguments, types=tuple(types))
+                if name == "attempt":
+                    op, types = Attempt(function=function, arguments=arguments), [I1]
+                else:
+                    types = self.types()
+                    op = Call(function=function, arguments=arguments, types=tuple(types))
             case _:
                 cls = INSTRUCTIONS.get(name)
                 if cls is None:

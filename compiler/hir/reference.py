@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from compiler.hir.control import Call, For, If, While
+from compiler.hir.control import Attempt, Call, For, If, While
 from compiler.hir.instruction import Effect, Family, Instruction, Role
 from compiler.hir.instructions import INSTRUCTIONS
 from compiler.hir.syntax import Named, syntax_of
@@ -66,7 +66,7 @@ def _entry(cls: type[Instruction]) -> Iterator[str]:
     names = list(cls.operators) or [cls.mnemonic]
     yield f"### {', '.join(f'`{name}`' for name in names)}"
     yield ""
-    if cls not in (Call, For, If, While):  # whose text form is their own; the docstring shows it
+    if cls not in (Call, Attempt, For, If, While):  # whose text form is their own; the docstring shows it
         yield f"    {form(cls)}"
         yield ""
     text = " ".join((cls.__doc__ or "").split())

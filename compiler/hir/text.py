@@ -219,7 +219,7 @@ def _instruction(op: Instruction, indent: str, lines: list[str]) -> None:
             lines.append(f"{indent}}} do{own} {{")
             _region(op.body, inner, lines)
         case Call():
-            lines.append(f"{head}call @{op.function}({_values(op.arguments)}){_colon(op.types)}")
+            lines.append(f"{head}{op.mnemonic} @{op.function}({_values(op.arguments)}){_colon(op.types)}")
             return
         case _:
             lines.append(head + _plain(op, syntax_of(type(op))))

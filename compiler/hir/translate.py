@@ -7,7 +7,7 @@ import numpy as np
 
 from compiler.hir import numbers
 from compiler.hir.affine import Affine
-from compiler.hir.control import Break, Call, Condition, Continue, For, If, Return, While, Yield
+from compiler.hir.control import Attempt, Break, Call, Condition, Continue, For, If, Return, While, Yield
 from compiler.hir.core import (
     Binary,
     Bitcast,
@@ -248,16 +248,27 @@ class Translator:
         if self.module is None or op.function not in self.module.functions:
             raise fault(f"@{self.function.name} calls @{op.function}, which is not in the module")
         target = self.module.functions[op.function]
-        if target.is_external:
-            raise unsupported(f"@{op.function} is external; only functions of the module can be interpreted")
+        if target.is_elsewhere:
+            raise unsupported(f"@{op.function} is {target.linkage.value}; only functions of the module can be interpreted")
         if op.function not in self.called:
             self.called.append(op.function)
         arguments = [self.of(v) for v in op.arguments]
         thread = self.generator and target.form is Form.THREAD
         call = f"functions[{op.function!r}]({', '.join([*arguments, *(['thread'] if thread else [])])})"
         call = f"(yield from {call})" if thread else call
+        if isinstance(op, Attempt):
+            self.attempt(self.bind(op.result), call, indent)
+            return
         results = "".join(self.bind(r) + ", " for r in op.results)
         self.write(indent, f"{results}= {call}" if results else call)
+
+    def attempt(self, failed: str, call: str, indent: int) -> None:
+        self.write(indent, "try:")
+        self.write(indent + 1, call)
+        self.write(indent + 1, f"{failed} = False")
+        self.write(indent, "except KernelFault as failure:")
+        self.write(indent + 1, f"{failed} = True")
+        self.write(indent + 1, "caught.append(failure)")
 
     # ---- plain instructions ----
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from compiler.hir.core import dtype_of
-from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write, pointee
+from compiler.hir.host import Checked, Clear, Copy, Cycles, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write, pointee
 from compiler.hir.instruction import Instruction
 from compiler.hir.layout import offset_of, size_of
 from compiler.hir.types import Array, Pointer, Struct
@@ -43,6 +43,8 @@ def host_statement(to: "Translator", op: Instruction, indent: int) -> None:
             to.write(indent, f"host_copy({inputs[0]}, {inputs[1]}, {size_of(pointee(op.to))})")
         case Clear():
             to.write(indent, f"host_clear({inputs[0]}, {size_of(pointee(op.pointer))})")
+        case Cycles():
+            give("host_cycles()")
         case Checked():
             give(f"host_checked({op.operation!r}, {dtype_of(op.left)!r}, {inputs[0]}, {inputs[1]}, {site(op.site)})")
         case Saturating():

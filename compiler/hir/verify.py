@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
-from compiler.hir.control import Break, Call, Condition, Continue, For, If, Return, While, Yield
+from compiler.hir.control import Attempt, Break, Call, Condition, Continue, For, If, Return, While, Yield
 from compiler.hir.host import Element, Member
 from compiler.hir.instruction import Family, Instruction, Region, Scope, Value
 from compiler.hir.memory import GetSlot, GlobalRef, MakeSlot, SetSlot
@@ -61,6 +61,8 @@ class _Verifier:
         yield from self.define(function.parameters, None)
         for parameter in function.parameters:
             yield from self.known_type(parameter.type, f"parameter {parameter}", None)
+        if function.is_elsewhere and function.body.body:
+            yield None, f"it is {function.linkage.value} and has a body"
         yield from self.region(function.body, loops=(), inside=None)
 
     def extents(self, axis: str, extent: Affine) -> Iterator[Fault]:
@@ -204,7 +206,10 @@ class _Verifier:
             return
         if not same_types([v.type for v in op.arguments], [p.type for p in target.parameters]):
             yield op, f"calls @{op.function} with {_types(op.arguments)}, which takes {_types(target.parameters)}"
-        if not same_types(list(op.types), list(target.results)):
+        if isinstance(op, Attempt):
+            if target.results or target.is_external:
+                yield op, f"attempts @{op.function}, which is {'a function of C' if target.is_external else 'one that gives values'}"
+        elif not same_types(list(op.types), list(target.results)):
             yield op, f"@{op.function} doesn't give {', '.join(map(str, op.types)) or 'nothing'}"
         if "noalias" in target.attributes:
             pointers = [v for v in op.arguments if isinstance(v.type, Pointer)]
@@ -258,6 +263,8 @@ class _Verifier:
         if isinstance(op, For | While | If | Return | Yield):
             given = [*(getattr(op, "carried", ())), *op.results, *(getattr(op, "values", ()))]
             yield from ((op, f"`{op.name}` hands on {v}; a pointer stays where it is made") for v in given if isinstance(v.type, Pointer))
+        if isinstance(op, Attempt) and (form is not Form.NEST or not host):
+            yield op, "`attempt` is for host functions, which have form A"
         if isinstance(op, Condition) and not isinstance(inside, While):
             yield op, "`condition` outside the first region of a `while`"
         if isinstance(op, Yield) and inside is None and op.values:

@@ -17,9 +17,9 @@ from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.control import Break, Call, Continue, If, Return
+from compiler.hir.control import Attempt, Break, Call, Continue, If, Return
 from compiler.hir.core import dtype_of
-from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write, pointee
+from compiler.hir.host import Checked, Clear, Copy, Cycles, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write, pointee
 from compiler.hir.instruction import Region, Value
 from compiler.hir.module import FaultSite, HirExecutionConstraints, HirFunction, HirModule, Linkage
 from compiler.hir.numbers import limits
@@ -102,6 +102,13 @@ class Program:
         made.results, made.linkage, made.link_name = tuple(results), Linkage.EXTERNAL, name
         made.attributes = (f"effects.{effects}",) if effects else ()
         self.module.add(made)
+
+    def imported(
+        self, name: str, parameters: Mapping[str, HirType], results: Sequence[HirType] = (), *, attributes: Sequence[str] = ("noalias",)
+    ) -> None:
+        """Declare an exported function of another module, found when both are linked. Its pointers may point to other types there."""
+        self.declare(name, parameters, results, attributes=attributes)
+        self._declared.pop(name).function.linkage = Linkage.IMPORTED
 
     def has(self, name: str) -> bool:
         return name in self.module.functions
@@ -402,8 +409,22 @@ class Body:
     def call(self, name: str, *arguments: Number) -> list[Value]:
         """The results of a function of the program."""
         target = self.program.module.functions[name]
+        return self.here.emit(Call(function=name, arguments=self._arguments(target, arguments), types=target.results)).results
+
+    def attempt(self, name: str, *arguments: Number) -> Value:
+        """Call a function that gives nothing, of the program or imported; whether it failed (i1). What went wrong stays in the record of
+        failures, and this function goes on. What the function wrote until then stays written."""
+        target = self.program.module.functions[name]
+        return self.here.emit(Attempt(function=name, arguments=self._arguments(target, arguments))).result
+
+    def _arguments(self, target: HirFunction, arguments: Sequence[Number]) -> tuple[Value, ...]:
         made = [self.number(a, p.type.dtype) if isinstance(p.type, Tile) else a for a, p in zip(arguments, target.parameters, strict=True)]
-        return self.here.emit(Call(function=name, arguments=tuple(made), types=target.results)).results
+        assert all(isinstance(a, Value) for a in made), f"a number for a pointer of @{target.name}"
+        return tuple(made)  # type: ignore[arg-type]
+
+    def cycles(self) -> Value:
+        """The processor's counter of cycles (i64); only differences mean something."""
+        return self.here.emit(Cycles()).result
 
     # ---- failures ----
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import struct
 import threading
 import time
 from collections.abc import Sequence
@@ -161,6 +162,33 @@ class CompiledModule:
             tracker = builder.link(_jit(), f"zyntax{next(_NUMBERS)}")
             self.timings["link"] = time.perf_counter() - started
             return {name: tracker[name] for name in names}, tracker
+
+
+def needed(code: bytes) -> frozenset[str]:
+    """The symbols that an ELF object wants from elsewhere."""
+    from llvmlite import binding
+
+    sections = {s.name(): s.data() for s in binding.ObjectFileRef.from_data(code).sections()}
+    names = sections[b".strtab"]
+    found: set[str] = set()
+    for name, _, _, section, _, _ in struct.iter_unpack("<IBBHQQ", sections[b".symtab"]):
+        if name and section == 0:
+            found.add(names[name : names.index(b"\0", name)].decode())
+    return frozenset(found)
+
+
+def link_objects(objects: Sequence[bytes], names: Sequence[str]) -> tuple[dict[str, int], Any]:
+    """Bring objects that need each other into this process: where these functions lie, and what keeps the code alive."""
+    from llvmlite import binding
+
+    with _LOCK:
+        builder = binding.JITLibraryBuilder()
+        for code in objects:
+            builder.add_object_img(code)
+        for name in names:
+            builder.export_symbol(name)
+        tracker = builder.link(_jit(), f"zyntax{next(_NUMBERS)}")
+        return {name: tracker[name] for name in names}, tracker
 
 
 def link(texts: Sequence[str]) -> bytes:

@@ -81,6 +81,7 @@ FORM_HOST = """
 ; %w = read %e : i32 ; write %e, %y ; copy %r, %r ; clear %f
 %r = local : ptr<array<3 x i32>> ; %e = element %r, %x site=-1 : ptr<i32>
 %e = element %o, %x, %n site=0 : ptr<i32>
+%t = attempt @g(%o, %x) ; %k = cycles : i64
 """
 FORM_B = """
 %r = reduce add %t over=[j] reassoc : tile<i:8, f32>

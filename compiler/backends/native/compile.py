@@ -2,21 +2,19 @@
 
 What the final code calls is known: `calls` lists the names of all outside functions, and `compile_module` refuses those not allowed."""
 
-import ctypes
 import re
 import time
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-from attrs import frozen
+from functools import cached_property
 
 from compiler.backends.native.emit import emit_module, entry_name, results_struct
-from compiler.backends.native.faults import RECORD_BYTES, FaultPoint, HostFault, read_record
+from compiler.backends.native.facts import Entry, Facts, Parameter
+from compiler.backends.native.link import HostFunction, Linked, Outcome, link_modules
+from compiler.backends.native.record import FaultPoint
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.hir.layout import align_of, in_memory, numpy_dtype, size_of
+from compiler.hir.layout import align_of, in_memory, offset_of, size_of
 from compiler.hir.module import HirFunction, HirModule, Linkage, OptimizationLevel
-from compiler.hir.types import FLOATS, Pointer, Tile
+from compiler.hir.types import HirType, Pointer, Tile
 from runtime.cpu import detect, load
 
 MEMORY_CALLS = frozenset({"memcpy", "memmove", "memset", "bzero"})
@@ -34,6 +32,8 @@ MATHS = frozenset(
 
 ALLOWED = MEMORY_CALLS | MATHS
 
+__all__ = ["ALLOWED", "HostFunction", "HostModule", "Linked", "Outcome", "compile_module", "link_modules", "outside_calls"]
+
 
 class HostModule:
     """The compiled functions of a module by name. Texts and code are made when first asked for."""
@@ -41,7 +41,6 @@ class HostModule:
     def __init__(self, module: HirModule, compiled: load.CompiledModule, points: Sequence[FaultPoint]) -> None:
         self.module, self.points = module, tuple(points)
         self._compiled = compiled
-        self._functions: dict[str, HostFunction] = {}
 
     @property
     def llvm_unoptimised(self) -> str:
@@ -69,14 +68,38 @@ class HostModule:
     @property
     def calls(self) -> frozenset[str]:
         """Outside functions that the final IR calls; intrinsics that stay instructions aren't among them."""
-        return outside_calls(self.llvm)
+        return outside_calls(self.llvm) - {entry_name(f) for f in self.module.functions.values() if f.linkage is Linkage.IMPORTED}
 
-    def __getitem__(self, name: str) -> "HostFunction":
-        if not self._functions:
-            exported = [f for f in self.module.functions.values() if f.linkage is Linkage.EXPORTED]
-            addresses, code = self._compiled.addresses([entry_name(f) for f in exported])
-            self._functions = {f.name: HostFunction(f, addresses[entry_name(f)], self.points, code) for f in exported}
-        return self._functions[name]
+    @cached_property
+    def facts(self) -> Facts:
+        """What is to be known besides the code."""
+        functions = self.module.functions.values()
+        exports, imports = ({f.name: entry_of(f) for f in functions if f.linkage is kind} for kind in (Linkage.EXPORTED, Linkage.IMPORTED))
+        calls = ALLOWED | {entry_name(f) for f in functions if f.linkage is Linkage.EXTERNAL}
+        return Facts(self.module.name, exports, imports, calls, self.points, {f.name: f.sites for f in functions if f.sites})
+
+    @cached_property
+    def linked(self) -> Linked:
+        """The module in this process, by itself."""
+        return link_modules([self])
+
+    def __getitem__(self, name: str) -> HostFunction:
+        return self.linked[name]
+
+
+def entry_of(function: HirFunction) -> Entry:
+    """A function as seen from outside its module."""
+    struct = results_struct(function)
+    parameters = tuple(_parameter(p.name, p.type) for p in function.parameters)
+    results = tuple((t.dtype, offset_of(struct, name)) for name, t in struct.fields if isinstance(t, Tile))
+    return Entry(function.name, entry_name(function), parameters, results, size_of(struct))
+
+
+def _parameter(name: str, type: HirType) -> Parameter:
+    if isinstance(type, Pointer):
+        return Parameter(name, "ptr", size_of(type.pointee) if in_memory(type.pointee) else 0, align_of(type.pointee))
+    assert isinstance(type, Tile)
+    return Parameter(name, type.dtype)
 
 
 def compile_module(
@@ -120,71 +143,3 @@ def outside_calls(ir: str) -> frozenset[str]:
         elif ".".join(name.split(".")[:2]) in _INTRINSIC:
             found.add(_INTRINSIC[".".join(name.split(".")[:2])])
     return frozenset(found - defined)
-
-
-@frozen
-class Outcome:
-    """What a run gave: its results, or what went wrong."""
-
-    results: tuple[int | float | bool, ...]
-    fault: HostFault | None = None
-
-
-class HostFunction:
-    """A compiled function. `address` is that of its entry, `i64 (ptr record, ..., ptr results)`."""
-
-    def __init__(self, function: HirFunction, address: int, points: Sequence[FaultPoint], code: Any) -> None:
-        self.function, self.address = function, address
-        self._points, self._code = points, code
-        self._results = results_struct(function)
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[_c_type(p.type) for p in function.parameters], ctypes.c_void_p)(
-            address
-        )
-
-    def run(self, arguments: Sequence[Any]) -> Outcome:
-        """Run with one argument a parameter: arrays (or addresses) for pointers, numbers for the rest, which must be in range."""
-        record = np.zeros(RECORD_BYTES, np.uint8)
-        results = np.zeros(max(1, size_of(self._results)), np.uint8)
-        passed = [_passed(p.type, p.name, argument) for p, argument in zip(self.function.parameters, arguments, strict=True)]
-        if self._call(record.ctypes.data, *passed, results.ctypes.data):
-            return Outcome((), self.fault(record.tobytes()))
-        return Outcome(self._read(results))
-
-    def fault(self, record: bytes) -> HostFault:
-        """What the record of a run that gave 1 tells."""
-        return read_record(record, self._points)
-
-    def _read(self, held: np.ndarray) -> tuple[int | float | bool, ...]:
-        if not self._results.fields:
-            return ()
-        row = held.view(numpy_dtype(self._results))[0]
-        found: list[int | float | bool] = []
-        for name, type in self._results.fields:
-            assert isinstance(type, Tile)
-            value = row[name]
-            if type.dtype in ("i128", "u128"):
-                found.append(int(value["high"]) << 64 | int(value["low"]))
-            else:
-                found.append(value.item())
-        return tuple(found)
-
-
-def _c_type(type: object) -> Any:
-    if isinstance(type, Tile) and type.dtype in FLOATS:
-        return ctypes.c_double if type.dtype == "f64" else ctypes.c_float
-    return ctypes.c_void_p if isinstance(type, Pointer) else ctypes.c_int64
-
-
-def _passed(type: object, name: str, argument: Any) -> Any:
-    if not isinstance(type, Pointer):
-        if isinstance(argument, int) and argument >> 63 == 1:
-            return argument - (1 << 64)
-        return argument
-    if not isinstance(argument, np.ndarray):
-        return argument
-    assert argument.flags.c_contiguous, f"{name}: an array with gaps"
-    address = argument.ctypes.data
-    if in_memory(type.pointee):
-        assert argument.nbytes >= size_of(type.pointee), f"{name}: {argument.nbytes} bytes of {size_of(type.pointee)}"
-    assert address % align_of(type.pointee) == 0, f"{name}: an address that isn't a multiple of {align_of(type.pointee)}"
-    return address

@@ -1,21 +1,23 @@
 """From a module of host functions to the text of an LLVM module.
 
 Each function is internal; each exported one has an entry besides, `i64 name(ptr record, ..., ptr results)`: pointers as they are, ints as
-i64, floats in their own width; the results are written one behind the other as a C struct. It gives 0, or 1 after a failure."""
+i64, floats in their own width; the results are written one behind the other as a C struct. It gives 0, or 1 after a failure. Modules that
+are linked call each other by these entries, with the same record."""
 
 from collections.abc import Iterable
 
 from compiler.backends.llvm import arithmetic, structured
 from compiler.backends.llvm.bundle import scalar_bundle
 from compiler.backends.llvm.plain import emit_plain
-from compiler.backends.llvm.types import I1, I8, I64, PTR, LlvmType, register_type
+from compiler.backends.llvm.types import I1, I8, I64, PTR, LlvmType, memory_type, register_type
 from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, constant
 from compiler.backends.native import faults, integers, pointers, wide
 from compiler.backends.native.frame import Frame, Module, body_name, plain
 from compiler.backends.native.inlining import recursive, taken_in
-from compiler.hir.control import Call, For, Return
+from compiler.backends.native.record import FaultPoint, mark_of
+from compiler.hir.control import Attempt, Call, For, Return
 from compiler.hir.core import Cast, dtype_of
-from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write
+from compiler.hir.host import Checked, Clear, Copy, Cycles, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write
 from compiler.hir.instruction import Effect, Instruction
 from compiler.hir.layout import align_of, in_memory, offset_of, size_of
 from compiler.hir.memory import Check
@@ -26,7 +28,7 @@ OUR_ATTRIBUTES = {"cold": "cold", "noinline": "noinline", "hot": "hot"}
 """Attributes of a function that LLVM is told under the same name; `noalias` says that its pointers point to different memory."""
 
 
-def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = True) -> tuple[ModuleWriter, list[faults.FaultPoint]]:
+def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = True) -> tuple[ModuleWriter, list[FaultPoint]]:
     """The LLVM module, and its points of failure by the numbers that records use. `inline`: calls are replaced by what they call."""
     writer = ModuleWriter(module.name, attributes, backend="native")
     circular = recursive(module)
@@ -38,10 +40,11 @@ def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = T
         may_fail(module) | _callers(module, circular),
         circular,
         taken_in(module) if inline else frozenset(),
+        mark_of(module.name),
         unlikely=f", !prof {weights}",
     )
     for function in module.functions.values():
-        if function.linkage is Linkage.EXTERNAL:
+        if function.is_elsewhere:
             _declare(writer, function)
         else:
             _function(made, function)
@@ -51,8 +54,9 @@ def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = T
 
 
 def may_fail(module: HirModule) -> frozenset[str]:
-    """Functions that may fail, by themselves or by what they call."""
-    return _callers(module, {name for name, f in module.functions.items() if any(_fails(op) for top in f.body.body for op in top.walk())})
+    """Functions that may fail, by themselves or by what they call, which counts for all that is imported; and those that catch failures."""
+    found = {name for name, f in module.functions.items() if any(_fails(op) for top in f.body.body for op in top.walk())}
+    return _callers(module, found | {name for name, f in module.functions.items() if f.linkage is Linkage.IMPORTED})
 
 
 def _callers(module: HirModule, names: Iterable[str]) -> frozenset[str]:
@@ -67,7 +71,7 @@ def _callers(module: HirModule, names: Iterable[str]) -> frozenset[str]:
 
 
 def _fails(op: Instruction) -> bool:
-    return bool(op.effects & Effect.FAULT) and getattr(op, "site", 0) >= 0
+    return isinstance(op, Attempt) or (bool(op.effects & Effect.FAULT) and getattr(op, "site", 0) >= 0)
 
 
 # ---- functions ---------------------------------------------------------------------------------------------------
@@ -140,7 +144,11 @@ def _result_dtypes(function: HirFunction) -> list[str]:
 
 
 def _declare(writer: ModuleWriter, function: HirFunction) -> None:
-    """An outside function in C: at most one result, a number."""
+    """A function of another module by its entry, or one of C: at most one result, a number."""
+    if function.linkage is Linkage.IMPORTED:
+        types = ", ".join(["ptr noalias", *map(str, _entry_types(function)), "ptr noalias"])
+        writer.declare(entry_name(function), f"i64 ({types}) nounwind {_attributes(function)}")
+        return
     assert len(function.results) < 2, f"@{function.name} is external and gives {len(function.results)} values"
     result = str(register_type(_result_dtypes(function)[0])) if function.results else "void"
     types = ", ".join(str(_parameter_type(p.type)) for p in function.parameters)
@@ -159,10 +167,7 @@ def entry_name(function: HirFunction) -> str:
 def _entry(module: Module, function: HirFunction) -> None:
     fails = function.name in module.may_fail
     parameters: list[tuple[LlvmType, str]] = [(PTR, "record")]
-    for number, p in enumerate(function.parameters):
-        assert not (isinstance(p.type, Tile) and is_wide(p.type.dtype)), "128 bits come by address"
-        whole = isinstance(p.type, Tile) and not is_float(p.type.dtype)
-        parameters.append((I64 if whole else _parameter_type(p.type), f"p{number}"))
+    parameters += [(type, f"p{number}") for number, type in enumerate(_entry_types(function))]
     parameters.append((PTR, "results"))
     critical = function.constraints is not None and function.constraints.critical_path
     w = module.writer.function(entry_name(function), I64, parameters, "", "align 64" if critical else "")
@@ -190,6 +195,29 @@ def _entry(module: Module, function: HirFunction) -> None:
     w.ret(w.convert("zext", failed, "i64"))
 
 
+def _entry_types(function: HirFunction) -> list[LlvmType]:
+    """Of the parameters, as entries take them."""
+    found: list[LlvmType] = []
+    for p in function.parameters:
+        assert not (isinstance(p.type, Tile) and is_wide(p.type.dtype)), "128 bits come by address"
+        whole = isinstance(p.type, Tile) and not is_float(p.type.dtype)
+        found.append(I64 if whole else _parameter_type(p.type))
+    return found
+
+
+def _called_by_entry(frame: Frame, function: HirFunction, arguments: list[Value]) -> tuple[Value, list[Value]]:
+    """A call of an imported function: whether it failed, and where its results are, as memory holds them, if it didn't."""
+    w, struct = frame.w, results_struct(function)
+    assert frame.record is not None
+    made = [frame.record]
+    for p, value, type in zip(function.parameters, arguments, _entry_types(function), strict=True):
+        made.append(arithmetic.cast(w, value, dtype_of(p), "i64") if type is I64 else value)
+    cell = w.alloca(I8, max(1, size_of(struct)), align_of(struct))
+    answer = w.value(I64, f"call i64 @{entry_name(function)}({', '.join(map(str, [*made, cell]))})")
+    cells = [w.offset(cell, constant(I64, offset_of(struct, name)), I8) for name, _ in struct.fields]
+    return w.compare("ne", answer, constant(I64, 0)), cells
+
+
 def _called(w: FunctionWriter, module: Module, function: HirFunction, arguments: list[Value]) -> tuple[Value, list[Value]]:
     """A call of a function of ours: whether it failed, and the cells that have its results if it didn't."""
     cells = [w.alloca(register_type(dtype)) for dtype in _result_dtypes(function)]
@@ -210,6 +238,8 @@ def emit(frame: Frame, op: Instruction) -> None:
     match op:
         case Local() | Member() | Element() | Read() | Write() | Copy() | Clear():
             pointers.emit_pointer(frame, op)
+        case Cycles():
+            frame.define(op, scalar_bundle("i64", w.value(I64, "call i64 @llvm.readcyclecounter()")))
         case Checked():
             frame.define(op, scalar_bundle(dtype_of(op.result), integers.checked(frame, op)))
         case Saturating():
@@ -249,13 +279,24 @@ def _call(frame: Frame, op: Call) -> None:
         else:
             w.line(f"call void {call}")
         return
-    if target.name in module.may_fail:
-        assert frame.record is not None
-        arguments = [frame.record, *arguments]
-    failed, cells = _called(w, module, target, arguments)
+    cells: list[Value]
+    if target.linkage is Linkage.IMPORTED:
+        failed, cells = _called_by_entry(frame, target, arguments)
+    else:
+        if target.name in module.may_fail:
+            assert frame.record is not None
+            arguments = [frame.record, *arguments]
+        failed, cells = _called(w, module, target, arguments)
+    if isinstance(op, Attempt):
+        frame.define(op, scalar_bundle("i1", failed))
+        return
     if target.name in module.may_fail:
         good = w.label("good")
         w.branch_if(failed, frame.failed, good, module.unlikely)
         w.start(good)
-    values = [w.load(register_type(dtype), cell) for dtype, cell in zip(dtypes, cells, strict=True)]
+    if target.linkage is Linkage.IMPORTED:
+        held = [w.load(memory_type(dtype), cell, align_of(Tile(dtype))) for dtype, cell in zip(dtypes, cells, strict=True)]
+        values = [arithmetic.from_memory(w, value, dtype) for dtype, value in zip(dtypes, held, strict=True)]
+    else:
+        values = [w.load(register_type(dtype), cell) for dtype, cell in zip(dtypes, cells, strict=True)]
     frame.define(op, *[scalar_bundle(dtype, value) for dtype, value in zip(dtypes, values, strict=True)])

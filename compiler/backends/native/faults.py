@@ -1,48 +1,18 @@
-"""Failures: the way to each is a cold block that writes the record and leaves.
+"""Failures: the way to each is a cold block that writes the record (`record.py` says how it is laid out) and leaves."""
 
-The record is the number of the point of failure in 8 bytes, the lowest address that the stack may reach in 8, then up to four values of
-16. Ints of at most 64 bits stand in the first 8, extended as their type says; floats as f64."""
-
-import struct
 from collections.abc import Sequence
-
-from attrs import frozen
 
 from compiler.backends.llvm.arithmetic import is_unsigned
 from compiler.backends.llvm.types import I8, I64, PTR, LlvmType, vector
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.backends.native.frame import Frame
-from compiler.hir.numbers import wrap
+from compiler.backends.native.record import RECORD_VALUES, FaultPoint
 from compiler.hir.types import is_float, is_wide
 
-RECORD_VALUES = 4
-RECORD_BYTES = 16 * (1 + RECORD_VALUES)
 STACK = 1 << 20
 """Bytes of the stack that functions which call themselves may take; threads have 8 MiB as a rule."""
 
 I128 = vector("i128")
-
-
-@frozen
-class FaultPoint:
-    """An instruction that may fail: its function, its site there, and the dtypes of the values it records. `undo`: the first of two values
-    is what came out of `add` or `sub`, by wrapping, and the operand follows from it; so the operand need not be kept until then."""
-
-    function: str
-    site: int
-    dtypes: tuple[str, ...]
-    code: str
-    undo: str = ""
-
-
-@frozen
-class HostFault:
-    """A run that failed. `values` are the operands; `site` is an index into the `sites` of `function`."""
-
-    code: str
-    function: str
-    site: int
-    values: tuple[int | float | bool, ...]
 
 
 def stop_if(frame: Frame, bad: Value, site: int, values: Sequence[tuple[str, Value]], code: str | None = None, undo: str = "") -> None:
@@ -96,27 +66,9 @@ def _recorder(frame: Frame, types: Sequence[LlvmType]) -> str:
         parameters = [(PTR, "record"), (I64, "point"), *[(type, f"value{n}") for n, type in enumerate(types)]]
         f = frame.module.writer.function(name, None, parameters, "internal", "cold noinline")
         record, point, *values = f.parameters
-        f.store(point, record, 8)
+        f.store(f.binary("or", point, constant(I64, frame.module.mark << 32)), record, 8)
         for number, value in enumerate(values):
             f.store(value, f.offset(record, constant(I64, 16 * (number + 1)), I8), 8)
         f.ret()
 
     return frame.module.writer.helper("zyn.fault" + "".join(f".{type}" for type in types), make)
-
-
-def read_record(record: bytes, points: Sequence[FaultPoint]) -> HostFault:
-    """The failure that a record tells of."""
-    point = points[struct.unpack_from("<q", record)[0]]
-    values: list[int | float | bool] = []
-    for number, dtype in enumerate(point.dtypes):
-        slot = record[16 * (number + 1) : 16 * (number + 2)]
-        if is_float(dtype):
-            values.append(struct.unpack_from("<d", slot)[0])
-        else:
-            held = slot if is_wide(dtype) else slot[:8]
-            whole = int.from_bytes(held, "little", signed=not is_unsigned(dtype))
-            values.append(bool(whole) if dtype == "i1" else whole)
-    if point.undo:
-        result, other = (int(value) for value in values)
-        values[0] = wrap(result - other if point.undo == "add" else result + other, point.dtypes[0])
-    return HostFault(point.code, point.function, point.site, tuple(values))

@@ -16,7 +16,7 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction, HirModule
 
 if TYPE_CHECKING:
-    from compiler.backends.native.faults import FaultPoint
+    from compiler.backends.native.record import FaultPoint
 
 
 @define
@@ -27,11 +27,13 @@ class Module:
     writer: ModuleWriter
     emit: "Callable[[Frame, Instruction], None]"
     may_fail: frozenset[str]
-    """Names of the functions that may fail."""
+    """Names of the functions that may fail, or catch failures: they know the record."""
     recursive: frozenset[str]
     """Names of the functions that come back to themselves, and so look how much of the stack is left."""
     taken_in: frozenset[str]
     """Names of the functions to inline at every call."""
+    mark: int
+    """What tells the module's points of failure from those of others, in records."""
     points: "list[FaultPoint]" = Factory(list)
     """Where it may fail, by the numbers that records use."""
     unlikely: str = ""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from compiler.hir.control import Call
 from compiler.hir.instruction import Instruction
-from compiler.hir.module import HirFunction, HirModule, Linkage
+from compiler.hir.module import HirFunction, HirModule
 
 LONGEST = 2000
 """Instructions, its own and those taken in, of a function that is still taken in by others."""
@@ -26,7 +26,7 @@ def taken_in(module: HirModule) -> frozenset[str]:
         if name not in lengths:
             lengths[name] = None  # as seen by a call on the way back to itself
             function = module.functions[name]
-            if function.linkage is not Linkage.EXTERNAL and not {"cold", "noinline"} & set(function.attributes):
+            if not function.is_elsewhere and not {"cold", "noinline"} & set(function.attributes):
                 total = 0
                 for op in _instructions(function):
                     total += 1 + ((length(op.function) or 0) if isinstance(op, Call) else 0)

@@ -1,0 +1,93 @@
+"""What is to be known of a compiled module besides its code: how its functions are called, what it needs from others, and what its
+failures mean. Goes to and from JSON, so that a module can be kept without its HIR."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from compiler.backends.native.record import FaultPoint
+from compiler.diagnostics import Label
+from compiler.hir.sites import FaultSite
+from compiler.source import Span
+
+
+@frozen
+class Parameter:
+    """`dtype` is `ptr` for an address of `size` bytes (0: an open array) aligned to `align`."""
+
+    name: str
+    dtype: str
+    size: int = 0
+    align: int = 1
+
+
+@frozen
+class Entry:
+    """A function as seen from outside: its symbol, parameters, and where its results (dtype and offset) stand in `size` bytes."""
+
+    name: str
+    symbol: str
+    parameters: tuple[Parameter, ...]
+    results: tuple[tuple[str, int], ...] = ()
+    size: int = 0
+
+
+@frozen
+class Facts:
+    """`calls`: functions of C that it may call."""
+
+    name: str
+    exports: Mapping[str, Entry]
+    imports: Mapping[str, Entry]
+    calls: frozenset[str]
+    points: tuple[FaultPoint, ...]
+    sites: Mapping[str, tuple[FaultSite, ...]]
+
+
+def to_json(facts: Facts) -> Any:
+    """As lists, dicts, numbers and texts."""
+    return {
+        "name": facts.name,
+        "exports": [_entry(entry) for entry in facts.exports.values()],
+        "imports": [_entry(entry) for entry in facts.imports.values()],
+        "calls": sorted(facts.calls),
+        "points": [[p.function, p.site, list(p.dtypes), p.code, p.undo] for p in facts.points],
+        "sites": {name: [_site(site) for site in sites] for name, sites in facts.sites.items()},
+    }
+
+
+def from_json(data: Any) -> Facts:
+    """The facts again; KeyError, TypeError or ValueError where the data aren't some."""
+    exports, imports = ({entry[0]: _to_entry(entry) for entry in data[key]} for key in ("exports", "imports"))
+    return Facts(
+        data["name"],
+        exports,
+        imports,
+        frozenset(data["calls"]),
+        tuple(FaultPoint(function, site, tuple(dtypes), code, undo) for function, site, dtypes, code, undo in data["points"]),
+        {name: tuple(map(_to_site, sites)) for name, sites in data["sites"].items()},
+    )
+
+
+def _entry(entry: Entry) -> Any:
+    parameters = [[p.name, p.dtype, p.size, p.align] for p in entry.parameters]
+    return [entry.name, entry.symbol, parameters, [list(result) for result in entry.results], entry.size]
+
+
+def _to_entry(data: Any) -> Entry:
+    name, symbol, parameters, results, size = data
+    return Entry(name, symbol, tuple(Parameter(*p) for p in parameters), tuple((dtype, offset) for dtype, offset in results), size)
+
+
+def _span(span: Span | None) -> Any:
+    return None if span is None else [span.path, span.start, span.end]
+
+
+def _site(site: FaultSite) -> Any:
+    return [site.code, _span(site.span), site.message, site.label, site.hint, [[_span(o.span), o.text] for o in site.others]]
+
+
+def _to_site(data: Any) -> FaultSite:
+    code, span, message, label, hint, others = data
+    return FaultSite(code, span and Span(*span), message, label, hint, tuple(Label(Span(*place), text) for place, text in others))

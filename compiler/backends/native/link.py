@@ -1,0 +1,147 @@
+"""Compiled modules brought into this process together: `link_modules([engine, program])["engine.run"].run(arguments)`.
+
+They find each other's exported functions by name. Of the process they find nothing but the functions of C that each may call: what an
+object needs is read from its own table of symbols, so that not even what LLVM added by itself gets past. Importing this loads nothing of
+the compiler proper."""
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import frozen
+
+from compiler.backends.native.facts import Entry, Facts
+from compiler.backends.native.record import RECORD_BYTES, HostFault, mark_of, read_record
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.sites import FaultSite
+from runtime.cpu import load
+
+
+class Compiled(Protocol):
+    """A module as object code, with what is to be known of it."""
+
+    @property
+    def facts(self) -> Facts: ...
+
+    @property
+    def object(self) -> bytes: ...
+
+
+@frozen
+class Outcome:
+    """What a run gave: its results, or what went wrong. `caught`: the last failure that an `attempt` caught in a run that went on."""
+
+    results: tuple[int | float | bool, ...]
+    fault: HostFault | None = None
+    caught: HostFault | None = None
+
+
+class Linked:
+    """The exported functions of modules in this process, by name."""
+
+    def __init__(self, facts: Sequence[Facts], addresses: dict[str, int], code: Any) -> None:
+        self.facts = tuple(facts)
+        self._points = {own.name: own.points for own in facts}
+        self._functions = {name: HostFunction(self, entry, addresses[entry.symbol]) for own in facts for name, entry in own.exports.items()}
+        self._code = code
+
+    def __getitem__(self, name: str) -> "HostFunction":
+        return self._functions[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._functions
+
+    def fault(self, record: bytes) -> HostFault | None:
+        """What a record tells, of a run that gave 1 or of a failure that was caught; None where nothing failed."""
+        return read_record(record, self._points)
+
+    def site(self, fault: HostFault) -> FaultSite | None:
+        """What a failure speaks of; None where the place is unknown."""
+        sites = next(own.sites for own in self.facts if own.name == fault.module).get(fault.function, ())
+        return sites[fault.site] if 0 <= fault.site < len(sites) else None
+
+
+def link_modules(modules: Sequence[Compiled]) -> Linked:
+    """Link compiled modules. That one needs what no other has, or that two have the same, is an internal fault."""
+    facts = [module.facts for module in modules]
+    objects = [module.object for module in modules]
+    found: dict[str, Entry] = {}
+    for own in facts:
+        for entry in own.exports.values():
+            if entry.symbol in found:
+                raise _refused(f"two functions are called @{entry.symbol}")
+            found[entry.symbol] = entry
+    if len({mark_of(own.name) for own in facts}) < len(facts):
+        raise _refused(f"modules of one name: {', '.join(own.name for own in facts)}")
+    for own, code in zip(facts, objects, strict=True):
+        for entry in own.imports.values():
+            _compare(own.name, entry, found.get(entry.symbol))
+        strange = load.needed(code) - own.calls - {entry.symbol for entry in own.imports.values()}
+        if strange:
+            raise _refused(f"the code of {own.name} calls {', '.join(sorted(strange))}")
+    addresses, tracker = load.link_objects(objects, list(found))
+    return Linked(facts, addresses, tracker)
+
+
+def _refused(message: str) -> ZyntaxError:
+    return ZyntaxError(Diagnostic("0901", message))
+
+
+def _compare(module: str, wanted: Entry, found: Entry | None) -> None:
+    """Both sides of a call say the same, but for what lies behind a pointer."""
+    if found is None:
+        raise _refused(f"{module} imports @{wanted.name}, which no module exports")
+    have, want = ([p.dtype for p in entry.parameters] for entry in (found, wanted))
+    if have != want or found.results != wanted.results:
+        raise _refused(f"{module} imports @{wanted.name} of ({', '.join(want)}), which is exported of ({', '.join(have)})")
+
+
+class HostFunction:
+    """A compiled function. `address` is that of its entry, `i64 (ptr record, ..., ptr results)`: ints as i64, a result for 0 or failure
+    for 1. It keeps the code alive."""
+
+    def __init__(self, linked: Linked, entry: Entry, address: int) -> None:
+        self.linked, self.entry, self.address = linked, entry, address
+        types = [ctypes.c_void_p, *[_C_TYPES.get(p.dtype, ctypes.c_int64) for p in entry.parameters], ctypes.c_void_p]
+        self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *types)(address)
+
+    def run(self, arguments: Sequence[Any]) -> Outcome:
+        """Run with one argument a parameter: arrays (or addresses) for pointers, numbers for the rest, which must be in range."""
+        record = np.zeros(RECORD_BYTES, np.uint8)
+        results = np.zeros(max(1, self.entry.size), np.uint8)
+        passed = [_passed(p.dtype, p.size, p.align, p.name, a) for p, a in zip(self.entry.parameters, arguments, strict=True)]
+        failed = self._call(record.ctypes.data, *passed, results.ctypes.data)
+        fault = self.linked.fault(record.tobytes())
+        if failed:
+            return Outcome((), fault)
+        held = results.tobytes()
+        return Outcome(tuple(_read(held, dtype, offset) for dtype, offset in self.entry.results), None, fault)
+
+
+_C_TYPES: dict[str, Any] = {"ptr": ctypes.c_void_p, "f64": ctypes.c_double} | dict.fromkeys(
+    ("f8e4m3", "f8e5m2", "f16", "bf16", "f32"), ctypes.c_float
+)
+_FORMATS = {"i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "index": "q"}
+_FORMATS |= {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d", "bf16": "H", "f8e4m3": "B", "f8e5m2": "B"}
+
+
+def _read(held: bytes, dtype: str, offset: int) -> int | float | bool:
+    if dtype in ("i128", "u128"):
+        return int.from_bytes(held[offset : offset + 16], "little", signed=dtype == "i128")
+    found: int | float | bool = struct.unpack_from("<" + _FORMATS[dtype], held, offset)[0]
+    return found
+
+
+def _passed(dtype: str, size: int, align: int, name: str, argument: Any) -> Any:
+    if dtype != "ptr":
+        if isinstance(argument, int) and argument >> 63 == 1:
+            return argument - (1 << 64)
+        return argument
+    if not isinstance(argument, np.ndarray):
+        return argument
+    assert argument.flags.c_contiguous, f"{name}: an array with gaps"
+    assert argument.nbytes >= size, f"{name}: {argument.nbytes} bytes of {size}"
+    assert argument.ctypes.data % align == 0, f"{name}: an address that isn't a multiple of {align}"
+    return argument.ctypes.data
