@@ -119,4 +119,20 @@ REJECT_MASK = Named("RejectMask")
 SIDE = EnumType("Side")
 NONE = NoneType()
 OPAQUE = {found.name: found for found in (RATIO, TIMESTAMP, DURATION, ORDER_ID, SYMBOL, REJECT_MASK)}
+REJECT_COUNTS = Named("RejectCounts")
 OF_INSTRUMENT = {"Price": PriceType, "Qty": QtyType, "Ticks": TicksType}
+RULES = (
+    "killed",
+    "max_order_qty",
+    "max_notional",
+    "price_collar",
+    "max_position",
+    "rate",
+    "duplicate_id",
+    "self_trade",
+    "stale_data",
+    "max_open_orders",
+    "max_loss",
+    "bad_input",
+)
+"""What an order may be refused for: bits of a RejectMask, from the lowest."""

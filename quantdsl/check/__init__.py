@@ -1,5 +1,7 @@
 """What a QuantDSL program means: names, types, exact numbers, and the rules of risk and handlers."""
 
+from collections.abc import Mapping
+
 from attrs import frozen
 
 from compiler.diagnostics import Diagnostics
@@ -8,16 +10,18 @@ from compiler.typed_ast.rebuild import rebuild
 from quantdsl.check import calls, expressions, literals, operators, statements  # noqa: F401  They register their rules.
 from quantdsl.check.checker import Checker
 from quantdsl.check.declarations import check_declarations
-from quantdsl.check.world import World, world_of
+from quantdsl.check.world import Callable, World, world_of
 
 
 @frozen
 class CheckedProgram:
     """The program with the type of each expression (`quantdsl.types`), what it declares, and all that is wrong with it; errors make the
-    types of what they touch ErrorType. The insides of compute blocks keep no types."""
+    types of what they touch ErrorType. `library`: what it uses of the standard library, by name. The insides of compute blocks keep
+    no types."""
 
     program: nodes.Program
     world: World
+    library: Mapping[str, Callable]
     diagnostics: Diagnostics
 
 
@@ -26,4 +30,5 @@ def check_program(program: nodes.Program) -> CheckedProgram:
     diagnostics = Diagnostics()
     checker = Checker(world_of(program, diagnostics), diagnostics)
     check_declarations(checker, program)
-    return CheckedProgram(rebuild(program, checker.types, {}), checker.world, diagnostics)
+    library = {name: rebuild(declaration, checker.types, {}) for name, declaration in checker.world.library.items()}
+    return CheckedProgram(rebuild(program, checker.types, {}), checker.world, library, diagnostics)

@@ -6,9 +6,11 @@ from compiler.diagnostics import Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import ERROR, UNIT, OptionType, ResultType, TupleType, Type
+from compiler.typed_ast.types import ERROR, UNIT, DType, OptionType, ResultType, Scalar, TupleType, Type
+from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
+from quantdsl.check import library
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import report_optional, require, shown
@@ -42,7 +44,7 @@ def call(checker: Checker, node: nodes.Call, scope: Scope, expected: Type | None
                 "0201",
                 f"undefined name `{name}`",
                 node.function.span,
-                hint=did_you_mean(name, {*checker.world.functions, *checker.world.cases}),
+                hint=did_you_mean(name, {*checker.world.functions, *checker.world.cases, *library.names()}),
             )
     _arguments_alone(checker, node, scope)
     return checker.report("0203", "only a function can be called", node.function.span)
@@ -128,6 +130,10 @@ def _called(
             failed = True
             continue
         unify(place, found, bound, names)
+        if isinstance(place, qt.TypeVariable) and place.name in ordered_names(callee.type_parameters) and not is_ordered(checker, found):
+            checker.report("0203", f"`{callee.name}` compares its values, and a `{shown(found)}` is not ordered", span)
+            failed = True
+            continue
         wanted = substituted(place, bound, names)
         if not (isinstance(wanted, qt.TypeVariable) and wanted.name in names - set(bound)):
             failed |= not require(checker, found, wanted, span, f"the parameter `{parameter.name}`")
@@ -140,7 +146,7 @@ def _called(
 
 def _may_call(checker: Checker, callee: Callable, node: nodes.Call) -> bool:
     """Orders leave from handlers, and the market is there in strategies only."""
-    effects = callee.effects or () if isinstance(callee, nodes.Function) else ()
+    effects = callee.effects or () if isinstance(callee, nodes.Function) else ("book",) if reads_market(checker, callee) else ()
     body = checker.body
     if ("order" in effects or "cancel" in effects) and not (body.in_strategy and body.what in ("handler", "function")):
         where = {"test": "a test", "signal": "a signal", "function": "a function outside of strategies"}.get(body.what, "a constant")
@@ -151,6 +157,15 @@ def _may_call(checker: Checker, callee: Callable, node: nodes.Call) -> bool:
         checker.report("0201", f"`{callee.name}` is only known in a strategy", node.function.span, hint="pass its value as an argument")
         return False
     return True
+
+
+def reads_market(checker: Checker, signal: quant.Signal) -> bool:
+    """Whether a signal, one of the library, reads the book of the strategy that calls it."""
+    if signal is not checker.world.library.get(signal.name):
+        return False
+    calls = [node.function.name for node in walk(signal.body) if isinstance(node, nodes.Call) and isinstance(node.function, nodes.Name)]
+    found = [checker.world.functions.get(name) for name in calls]
+    return any(isinstance(one, nodes.Function) and "book" in (one.effects or ()) for one in found)
 
 
 def _placed(
@@ -190,7 +205,7 @@ def _many(count: int) -> str:
 
 
 def _refused(checker: Checker, callee: Callable, message: str, span: Span, hint: str | None = None) -> None:
-    others = (Label(callee.name_span, "declared here"),) if callee.name_span.path not in ("", "<prelude>") else ()
+    others = (Label(callee.name_span, "declared here"),) if callee.name_span.path and not callee.name_span.path.startswith("<") else ()
     parameters = ", ".join(parameter.name for parameter in callee.parameters if parameter.name != "self")
     checker.report("0204", message, span, hint=hint or f"its parameters are ({parameters})", others=others)
 
@@ -238,6 +253,22 @@ def _result(
 
 
 # ---- type parameters -----------------------------------------------------------------------------------------------------------
+
+
+def ordered_names(parameters: Sequence[nodes.TypeParameter]) -> frozenset[str]:
+    """Those that are declared `T: Ordered`: their values compare with `<`."""
+    return frozenset(p.name for p in parameters if any(isinstance(b, nodes.NamedTypeSyntax) and b.name == "Ordered" for b in p.bounds))
+
+
+def is_ordered(checker: Checker, found: Type) -> bool:
+    match found:
+        case Scalar(dtype=dtype):
+            return dtype is not DType.BOOL
+        case qt.Exact():
+            return True
+        case qt.TypeVariable(name=name):
+            return name in checker.body.ordered
+    return found in (qt.DURATION, qt.TIMESTAMP, qt.RATIO, ERROR)
 
 
 def unify(place: Type, found: Type, bound: dict[str, Type], names: set[str]) -> None:

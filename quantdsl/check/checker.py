@@ -20,13 +20,15 @@ class Body:
 
     `what` is "handler", "function", "signal", "test", "strategy" or "constant"; `result` the type that `return` or `emit` gives; `market`
     the names of the instrument and currency that `I` and `C` stand for, `in_strategy` whether they are a strategy's; `parameters` the type
-    parameters in sight; `aliases` the types being resolved. `sometimes`: what is checked isn't reached exactly once each time."""
+    parameters in sight, `ordered` those of them that `<` compares; `aliases` the types being resolved. `sometimes`: what is checked isn't
+    reached exactly once each time."""
 
     what: str
     result: Type = UNIT
     market: tuple[str | None, str | None] = (None, None)
     in_strategy: bool = False
     parameters: frozenset[str] = frozenset()
+    ordered: frozenset[str] = frozenset()
     sometimes: bool = False
     aliases: frozenset[str] = frozenset()
 

@@ -5,7 +5,9 @@ from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, I64, NEVER, UNIT, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
+from quantdsl.check import library
 from quantdsl.check.annotations import check_annotations
+from quantdsl.check.calls import ordered_names
 from quantdsl.check.checker import Checker
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import require, shown
@@ -16,8 +18,7 @@ from quantdsl.check.scope import Scope, Variable
 from quantdsl.check.statements import declare_state
 
 RECORDS = {name: name.capitalize() for name in ("trade", "quote", "bar", "ack", "fill", "cancelled", "reject", "gap", "halt")}
-IN_STRATEGIES: dict[str, Type] = {"position": qt.StructType("Position"), "rejects": qt.Named("RejectCounts")}
-STANDARD_MODULES = ("std.signals",)
+IN_STRATEGIES: dict[str, Type] = {"position": qt.StructType("Position"), "rejects": qt.REJECT_COUNTS}
 _SETTINGS = (qt.DURATION, qt.TicksType(), qt.QtyType())
 
 
@@ -31,6 +32,9 @@ def check_declarations(checker: Checker, program: nodes.Program) -> None:
                 _parameter(checker, statement, top)
         for statement in program.statements:
             _declaration(checker, statement, top)
+        for declaration in checker.world.library.values():
+            with checker.within(in_strategy=True):
+                _declaration(checker, declaration, Scope())
 
 
 def _only_market(checker: Checker) -> tuple[str | None, str | None]:
@@ -74,8 +78,8 @@ def _use(checker: Checker, node: nodes.Import) -> None:
     if node.module[0] != "std":
         hint = "write its declarations into this file"
         checker.report("0109", f"`use {name}`: modules beside `std` are valid, but not supported yet", node.span, hint=hint)
-    elif name not in STANDARD_MODULES:
-        hint = did_you_mean(name, STANDARD_MODULES) or f"modules are {', '.join(f'`{known}`' for known in STANDARD_MODULES)}"
+    elif name not in library.MODULES:
+        hint = did_you_mean(name, library.MODULES) or f"modules are {', '.join(f'`{known}`' for known in library.MODULES)}"
         checker.report("0202", f"there is no module `{name}`", node.span, hint=hint)
     elif node.alias is not None:
         hint = f"`use {name}` is enough: its names are known without a prefix"
@@ -111,7 +115,8 @@ def _parameter(checker: Checker, node: nodes.ProgramParameter, scope: Scope) -> 
 
 
 def function(checker: Checker, node: nodes.Function, scope: Scope, in_strategy: bool) -> None:
-    with checker.within(what="function", in_strategy=in_strategy, parameters=_names(node.type_parameters)):
+    generic = {"parameters": _names(node.type_parameters), "ordered": ordered_names(node.type_parameters)}
+    with checker.within(what="function", in_strategy=in_strategy, **generic):
         inner = _with_parameters(checker, node.parameters, scope, node.body is not None)
         result = resolve(checker, node.result, inner) if node.result is not None else UNIT
         if node.is_extern and node.effects is None:
@@ -153,7 +158,7 @@ def _with_parameters(checker: Checker, parameters: tuple[nodes.Parameter, ...], 
 
 
 def _signal(checker: Checker, node: quant.Signal, top: Scope) -> None:
-    with checker.within(what="signal", parameters=_names(node.type_parameters)):
+    with checker.within(what="signal", parameters=_names(node.type_parameters), ordered=ordered_names(node.type_parameters)):
         inner = _with_parameters(checker, node.parameters, top, True)
         result = resolve(checker, node.result, inner)
         with checker.within(result=result):

@@ -48,6 +48,10 @@ def _fields(checker: Checker, subject: Type) -> dict[str, Type]:
             return {str(number): element for number, element in enumerate(elements)}
     if subject == qt.SIDE:
         return {"sign": I64, "opposite": qt.SIDE}
+    if subject == qt.REJECT_MASK:
+        return dict.fromkeys(qt.RULES, BOOL)
+    if subject == qt.REJECT_COUNTS:
+        return dict.fromkeys(qt.RULES, I64)
     if subject in (qt.DURATION, qt.TIMESTAMP):
         return {"ns": I64}
     return dict(_F64_FIELD) if subject == qt.RATIO else {}
@@ -168,6 +172,9 @@ def repeat(checker: Checker, node: nodes.Repeat, scope: Scope, expected: Type | 
     if count is None:
         if isinstance(node.count, nodes.Name) and node.count.name in checker.body.parameters:
             return qt.Container("array", (inside,), qt.TypeVariable(node.count.name))
+        variable = scope.find(node.count.name) if isinstance(node.count, nodes.Name) else None
+        if variable is not None and variable.kind in ("const", "param", "const parameter"):
+            return qt.Container("array", (inside,), qt.Size())
         return checker.report("0301", "the number of elements is not constant", node.count.span, hint="write a number or a `const`")
     if count < 1:
         return checker.report("0301", f"an array has at least 1 element, and this has {count}", node.count.span)

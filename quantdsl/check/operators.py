@@ -96,7 +96,7 @@ def _comparison(checker: Checker, node: nodes.Binary, left: Type, right: Type) -
         if not (fits(left, right) or fits(right, left)):
             _mixed(checker, node, left, right)
         return BOOL
-    ordered = left in (qt.DURATION, qt.TIMESTAMP, qt.RATIO)
+    ordered = left in (qt.DURATION, qt.TIMESTAMP, qt.RATIO) or (isinstance(left, qt.TypeVariable) and left.name in checker.body.ordered)
     if left == right and (
         ordered or (not order and (isinstance(left, qt.EnumType | qt.TypeVariable) or left in (*qt.OPAQUE.values(), STRING)))
     ):

@@ -9,6 +9,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
 from quantdsl import nodes as quant
+from quantdsl.check import library
 from quantdsl.check.exact import MAX_SCALE, Currency, Instrument, decimal, shown
 from quantdsl.check.prelude import prelude
 
@@ -18,7 +19,8 @@ Case = tuple[nodes.EnumDeclaration, nodes.Variant]
 
 @define(eq=False)
 class World:
-    """What one program declares at its top."""
+    """What one program declares at its top, and what it uses of the standard library. `functions` has the library's under `std.name`, and
+    under their names where the program has nothing of that name."""
 
     currencies: dict[str, Currency] = Factory(dict)
     instruments: dict[str, Instrument] = Factory(dict)
@@ -30,6 +32,7 @@ class World:
     enums: dict[str, nodes.EnumDeclaration] = Factory(dict)
     aliases: dict[str, nodes.TypeAlias] = Factory(dict)
     cases: dict[str, list[Case]] = Factory(dict)
+    library: dict[str, Callable] = Factory(dict)
 
     def declare(self, declaration: nodes.Statement, diagnostics: Diagnostics | None = None) -> None:
         """Enter a declaration; without diagnostics one of the prelude, which a program may hide."""
@@ -64,6 +67,10 @@ def world_of(program: nodes.Program, diagnostics: Diagnostics) -> World:
     world = World()
     for statement in prelude().statements:
         world.declare(statement)
+    world.library = library.used_by(program.statements)
+    for name, declaration in world.library.items():
+        world.declare(declaration)
+        world.functions[library.INSIDE + name] = declaration
     for statement in program.statements:
         world.declare(statement, diagnostics)
     for statement in program.statements:

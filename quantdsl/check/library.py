@@ -1,0 +1,74 @@
+"""The modules of `std`, written in QuantDSL: of each only the declarations that a program uses are read, and those that they use. Inside
+the library they call each other as `std.name`, which no program can hide."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from attrs import evolve
+
+from compiler.source import Source
+from compiler.syntax.parse import parse_with
+from compiler.typed_ast import nodes
+from compiler.typed_ast.walk import walk
+from quantdsl import nodes as quant
+from quantdsl.actions import QuantActions
+
+_FOLDER = Path(__file__).parents[1] / "std"
+_HEAD = re.compile(r"^(?:signal|fn) (\w+)", re.MULTILINE)
+INSIDE = "std."
+MODULES = tuple(sorted(f"std.{file.stem}" for file in _FOLDER.glob("*.qdsl")))
+
+
+@cache
+def source(module: str) -> Source:
+    """The text of a module, under the name by which its spans know it."""
+    return Source(f"<{module}>", (_FOLDER / f"{module.removeprefix('std.')}.qdsl").read_text(encoding="utf-8"))
+
+
+@cache
+def _places() -> dict[str, tuple[str, int, int]]:
+    """Of each declaration its module and where it stands there: every one begins a line, and nothing else does with these words."""
+    found: dict[str, tuple[str, int, int]] = {}
+    for module in MODULES:
+        text = source(module).text
+        heads = list(_HEAD.finditer(text))
+        for head, following in zip(heads, [*heads[1:], None], strict=True):
+            found[head[1]] = (module, head.start(), following.start() if following else len(text))
+    return found
+
+
+def names() -> frozenset[str]:
+    """All that the modules declare."""
+    return frozenset(_places())
+
+
+class _LibraryActions(QuantActions):
+    def call(self, start: int, end: int, function: nodes.Expression, arguments: tuple[nodes.Argument, ...]) -> nodes.Expression:
+        if isinstance(function, nodes.Name) and function.name in _places():
+            function = evolve(function, name=INSIDE + function.name)
+        return super().call(start, end, function, arguments)
+
+
+@cache
+def _declaration(name: str) -> nodes.Function | quant.Signal:
+    module, start, end = _places()[name]
+    program = parse_with(_LibraryActions(f"<{module}>", source(module).text[start:end], start), "program")
+    (made,) = program.statements
+    assert isinstance(made, nodes.Function | quant.Signal)
+    return made
+
+
+def used_by(statements: Iterable[nodes.Statement]) -> dict[str, nodes.Function | quant.Signal]:
+    """The declarations that these may call, and those that they call, by name."""
+    found: dict[str, nodes.Function | quant.Signal] = {}
+    waiting = list(statements)
+    while waiting:
+        for node in walk(waiting.pop()):
+            if isinstance(node, nodes.Call) and isinstance(node.function, nodes.Name):
+                name = node.function.name.removeprefix(INSIDE)
+                if name in _places() and name not in found:
+                    found[name] = _declaration(name)
+                    waiting.append(found[name])
+    return found
