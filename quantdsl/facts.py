@@ -35,10 +35,11 @@ def _logs(values: Sequence[Any]) -> "tuple[LogSite, ...]":
 class Shape:
     """How a value lies in memory, so that it can be read back and said.
 
-    `what`: `bool`, `int` or `float` of so many bytes, `unsigned`; `price ticks qty money ratio timestamp duration` as those are stored;
-    `side`; `enum` (a u8 tag; `parts` are its cases, each with a tuple of fields), `optional` (`parts`: present, value), `result` (ok,
-    value, error), `tuple` and `struct` (fields), `array` (one part, `count` of them), `ring` and `table` likewise with what they keep
-    besides; `bytes`: what nobody reads. `offset` counts from where the whole begins."""
+    `what`: `bool`; `int`, `unsigned`, `float` of `size` bytes; `id`; `side`; `price ticks qty money ratio timestamp duration`; `enum`: a u8
+    in front, and `parts` are its cases, each with its fields as parts; `optional`: present and value; `result`: ok, value and error;
+    `tuple`, `struct`: the fields; `array`: the first of `count` elements; `ring`: how many there are, where the next one goes, and the
+    first of `count`; `table`: nothing but `count`; `bytes`: what nobody reads. `offset`s of parts count from where the whole begins, whose
+    `size` is with the gap behind it."""
 
     name: str
     what: str

@@ -1,0 +1,1 @@
+"""A compiled strategy on data: from files and options to outputs."""

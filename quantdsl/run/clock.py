@@ -1,0 +1,60 @@
+"""The processor's cycle counter: how long a cycle is, what reading it costs, how fine it is."""
+
+from functools import cache
+from time import perf_counter_ns
+from typing import Any
+
+from attrs import frozen
+
+from compiler.backends.native.compile import compile_module
+from compiler.hir.module import HirModule
+from compiler.native.build import Program
+from compiler.native.types import U64
+
+READS = 512
+_WINDOW = 4_000_000
+"""Ns over which a cycle is measured."""
+
+
+@frozen
+class Clock:
+    """`cycle`: ns; `cost`: cycles that two reads one after the other are apart, at best; `step`: the smallest difference above 0 of two
+    reads, in cycles."""
+
+    cycle: float
+    cost: int
+    step: int
+
+    def nanoseconds(self, cycles: Any) -> Any:
+        """Of an array of differences, without what the reads themselves cost."""
+        return (cycles - self.cost).clip(0) * self.cycle
+
+
+@cache
+def clock() -> Clock:
+    """Measured once a process, in some milliseconds."""
+    code = compile_module(_program())
+    read, least = code["read"], code["least"]
+    least.run([])
+    begin, first = perf_counter_ns(), int(read.run([]).results[0])
+    while perf_counter_ns() - begin < _WINDOW:
+        pass
+    last, end = int(read.run([]).results[0]), perf_counter_ns()
+    cost, step = (int(value) for value in least.run([]).results)
+    return Clock((end - begin) / max(last - first, 1), cost, step)
+
+
+def _program() -> HirModule:
+    program = Program("clock")
+    with program.function("read", {}, [U64]) as b:
+        b.give(b.cycles())
+    with program.function("least", {}, [U64, U64]) as b:
+        cost, step = b.variable(b.const(2**63, "u64")), b.variable(b.const(2**63, "u64"))
+        with b.loop(0, READS):
+            first = b.cycles()
+            apart = b.wrapping("sub", b.cycles(), first)
+            b.set(cost, b.smaller(b.now(cost), apart))
+            with b.when(b.gt(apart, 0)):
+                b.set(step, b.smaller(b.now(step), apart))
+        b.give(b.now(cost), b.now(step))
+    return program.module

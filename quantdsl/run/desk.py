@@ -1,0 +1,80 @@
+"""The memory of a run, seen from Python: set up before it, read and emptied while it goes on. Its layout is `engine.layout.DESK`."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from compiler.hir.layout import numpy_dtype
+from quantdsl.engine.layout import BARS, COLLECTED, DESK, TIMERS
+from quantdsl.facts import Facts
+from quantdsl.run.options import FILLS, RunOptions
+from runtime.replay.grids import Step
+from runtime.replay.outputs.records import LAYOUTS, Records
+
+
+@cache
+def _desk_dtype() -> np.dtype[Any]:
+    return numpy_dtype(DESK)
+
+
+class Desk:
+    """`memory` and `state` are what native code is given; both are all zero at first, which costs nothing where nobody writes."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.memory: npt.NDArray[Any] = np.zeros(1, _desk_dtype())
+        # of words, so that it lies on a multiple of 16 as C's allocators have it
+        self.state: npt.NDArray[np.uint64] = np.zeros((facts.state_bytes + 7) // 8 + 1, np.uint64)
+        self._desk = self.memory[0]
+
+    def __getitem__(self, name: str) -> Any:
+        """A field; its own fields follow by name."""
+        return self._desk[name]
+
+    def set_up(self, options: RunOptions, fills: str) -> None:
+        """Writes all settings: the program's, then the run's."""
+        settings, facts = self._desk["settings"], self.facts
+        tick, lot = Step(*facts.market.tick), Step(*facts.market.lot)
+        for path, value in facts.settings.items():
+            place, *rest = reversed(path.split("."))
+            target = settings
+            for name in reversed(rest):
+                target = target[name]
+            target[place] = value
+        settings["instrument"], settings["fills"], settings["trim"] = 0, FILLS[fills], options.trim
+        settings["out"], settings["back"], settings["point"] = options.out, options.back, facts.market.point
+        settings["tick_divisor"], settings["tick_power"] = tick.divisor, 10**tick.digits
+        settings["lot_divisor"], settings["lot_power"] = lot.divisor, 10**lot.digits
+        settings["point_value"] = facts.market.point / 10**facts.market.scale
+        settings["sample"], settings["pnl_every"] = options.sample, options.pnl_every
+        assert len(facts.timers) <= TIMERS and len(facts.bars) <= BARS
+        settings["timers"], settings["bars"] = len(facts.timers), len(facts.bars)
+        for number, period in enumerate(facts.timers):
+            self._desk["timers"][number]["period"] = period
+            self._desk["timers"][number]["number"] = number
+        for number, (kind, size) in enumerate(facts.bars):
+            self._desk["bars"][number]["kind"], self._desk["bars"][number]["size"] = kind, size
+
+    def collect(self) -> Iterator[tuple[str, Records]]:
+        """Takes the records out that are there, by table; they are to be used, or copied, before the next call of native code."""
+        out = self._desk["out"]
+        for name in COLLECTED:
+            table = out[name]
+            count = int(table["count"])
+            if count:
+                found = table["records"][:count]
+                yield name, found.view(LAYOUTS[name]) if name in LAYOUTS else found
+                table["count"] = 0
+        out["full"] = False
+
+    def lost(self) -> dict[str, int]:
+        """Records by table that there was no room for."""
+        return {name: int(lost) for name in COLLECTED if (lost := self._desk["out"][name]["lost"])}
+
+    def optional(self, name: str, of: Any = None) -> int | None:
+        """The value of a `T?`."""
+        held = (self._desk if of is None else of)[name]
+        return int(held["value"]) if held["present"] else None

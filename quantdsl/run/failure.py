@@ -1,0 +1,36 @@
+"""What a checked failure of a handler looks like to its author: the line, the operands, the row of data, what the strategy remembered."""
+
+from typing import Any
+
+from attrs import evolve
+
+from compiler.backends.native.link import Linked
+from compiler.backends.native.record import HostFault
+from compiler.diagnostics import Diagnostic
+from quantdsl.engine.interface import EVENTS
+from quantdsl.run.desk import Desk
+from quantdsl.run.shapes import said
+from runtime.replay.outputs.charts import moment
+
+SHOWN = 24
+"""States that a message lists."""
+
+
+def words(fault: HostFault, linked: Linked) -> Diagnostic:
+    """The failure as a message."""
+    site = linked.site(fault)
+    if site is None:
+        return Diagnostic(fault.code, "functions call each other too deep", running=True)
+    message, label = site.message.format(*fault.values), site.label.format(*fault.values)
+    return Diagnostic(site.code, message, site.span, label, site.others, hint=site.hint, running=True)
+
+
+def halted(fault: HostFault, linked: Linked, desk: Desk, files: list[str]) -> Diagnostic:
+    """The failure that halted a strategy, with the event that it happened at."""
+    failed: Any = desk["failed"]
+    stream = int(failed["stream"])
+    file = files[stream] if stream < len(files) else "the data"
+    at = f"in `on {EVENTS[int(failed['handler'])]}`, at {file}: row {int(failed['row'])}, {moment(int(failed['ts']))} UTC"
+    kept = [f"`state {shape.name}` is {said(shape, desk.state.view('u1'), desk.facts.market)}" for shape in desk.facts.state]
+    notes = [at, *kept[:SHOWN], *([f"and {len(kept) - SHOWN} more"] if len(kept) > SHOWN else [])]
+    return evolve(words(fault, linked), notes=tuple(notes))

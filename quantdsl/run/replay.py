@@ -1,0 +1,202 @@
+"""The replay: blocks of events into the engine, records out of it, and in the end a summary. No Python runs for single events."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from decimal import Decimal
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import define, field, frozen
+
+from compiler.backends.native.link import Outcome
+from compiler.data_faults import told
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from quantdsl.run.desk import Desk
+from quantdsl.run.failure import halted
+from quantdsl.run.options import RunOptions
+from quantdsl.run.program import Strategy
+from quantdsl.run.totals import run_of, totals_of
+from runtime.replay.bad_rows import BadRow
+from runtime.replay.batches import Source
+from runtime.replay.events import EVENT, Events, Flag
+from runtime.replay.feed import Feed
+from runtime.replay.grids import Listing
+from runtime.replay.outputs.files import OutputFault
+from runtime.replay.outputs.records import Records, Run
+from runtime.replay.outputs.summary import Summary, Totals
+from runtime.replay.rules import Rules
+
+WORDS = EVENT.itemsize // 8
+TOLD, KEPT = 0.1, 2.0
+"""Seconds between two words of progress, and between two checkpoints of the outputs."""
+
+
+class Sink(Protocol):
+    """Where records go: a folder, or memory."""
+
+    def add(self, table: str, records: Records) -> None: ...
+    def add_bad_rows(self, rows: list[BadRow]) -> None: ...
+    def checkpoint(self) -> None: ...
+    def finish(self, totals: Totals) -> Summary: ...
+    def stop(self, reason: str) -> None: ...
+
+
+@frozen
+class Progress:
+    """So far: events, the time of the last one (ns), seconds."""
+
+    events: int
+    now: int
+    seconds: float
+
+
+@frozen
+class Ending:
+    """`failure`: why the strategy was halted by a checked failure; its data was accounted to the end all the same."""
+
+    summary: Summary
+    failure: Diagnostic | None = None
+
+
+@define
+class Replay:
+    """One run of a strategy, to be used once."""
+
+    strategy: Strategy
+    options: RunOptions
+    tell: Callable[[Progress], None] = field(default=lambda progress: None)
+    desk: Desk = field(init=False)
+    feed: Feed = field(init=False)
+    failure: Diagnostic | None = field(init=False, default=None)
+    events: int = field(init=False, default=0)
+    inside: float = field(init=False, default=0.0)
+    """Seconds in the engine."""
+    fills: str = field(init=False, default="next")
+
+    def __attrs_post_init__(self) -> None:
+        self.desk = Desk(self.strategy.facts)
+        market, options = self.strategy.facts.market, self.options
+        listing = Listing(market.name, _size(market.tick), _size(market.lot))
+        sources = [Source(one.path, stream, (listing,), one.symbol, dict(one.mapped), one.table) for stream, one in enumerate(options.data)]
+        window = {name: value for name, value in (("begin", options.begin), ("end", options.end)) if value is not None}
+        self.feed = Feed(sources, Rules(reorder=options.reorder, skip=options.skip, **window))
+
+    def run(self, make: Callable[[Run], Sink]) -> Ending:
+        """Replays everything into what `make` gives. Raises ZyntaxError: for bad data, outputs that can't be written; whatever stops a
+        run, its outputs so far are marked partial."""
+        started = perf_counter()
+        about = run_of(self.strategy, self.options)
+        with _written():
+            sink = make(about)
+            try:
+                with told():
+                    self._all(sink, about, started)
+                summary = sink.finish(totals_of(self, perf_counter() - started))
+            except BaseException as error:
+                with suppress(OutputFault):
+                    sink.stop(_reason(error))
+                raise
+        return Ending(summary, self.failure)
+
+    def _all(self, sink: Sink, about: Run, started: float) -> None:
+        blocks = self.blocks()
+        first = next(blocks, None)
+        about.settings["fills"] = self.fills
+        if first is not None:
+            self.begin(first)
+        shown = kept = started
+        while first is not None:
+            for _ in self.block(first):
+                self._collect(sink)
+            now = perf_counter()
+            if now - shown >= TOLD:
+                shown = now
+                self.tell(Progress(self.events, int(first["ts"][-1]), now - started))
+            if now - kept >= KEPT:
+                sink.checkpoint()
+                kept = perf_counter()
+            first = next(blocks, None)
+        if self.events:
+            self._call("engine.end")
+        self._collect(sink)
+
+    def blocks(self) -> Iterator[Events]:
+        """The data; with its first block it is known how orders fill."""
+        blocks = self.feed.events()
+        first = next(blocks, None)
+        self.fills = self.options.fills or ("touch" if self.feed.has_book else "next")
+        self.desk.set_up(self.options, self.fills)
+        if first is not None:
+            yield first
+            yield from blocks
+
+    def begin(self, first: Events) -> None:
+        """The start of the run, at the first event that is asked for."""
+        begin = int(first["ts"][0])
+        if int(first["flags"][0]) & Flag.WARM_UP and self.options.begin is not None:
+            begin = self.options.begin
+        self._call("engine.begin", begin)
+
+    def block(self, events: Events) -> Iterator[None]:
+        """Hands a block to the engine; gives control back whenever records are to be collected, and at the end."""
+        words = np.ascontiguousarray(events).view(np.uint64).reshape(-1)
+        assert words.size == events.size * WORDS
+        done = 0
+        while done < events.size:
+            done = int(self._call("engine.run", words, events.size, done).results[0])
+            yield
+        self.events += events.size
+
+    def _call(self, name: str, *arguments: Any) -> Outcome:
+        started = perf_counter()
+        outcome = self.strategy.linked[name].run([self.desk.memory, self.desk.state, *arguments])
+        self.inside += perf_counter() - started
+        if outcome.fault is not None:
+            site = self.strategy.linked.site(outcome.fault)
+            text = site.message.format(*outcome.fault.values) if site else outcome.fault.code
+            raise ZyntaxError(Diagnostic("0901", f"the engine failed in {outcome.fault.function}: {text}"))
+        if outcome.caught is not None and self.failure is None and self.desk["halted"]:
+            files = [source.name for source in self.feed.sources]
+            self.failure = halted(outcome.caught, self.strategy.linked, self.desk, files)
+        return outcome
+
+    def _collect(self, sink: Sink) -> None:
+        for name, records in self.desk.collect():
+            if name == "latency":
+                records["ns"] = _clock().nanoseconds(records["ns"])
+            if name != "log":
+                sink.add(name, records)
+        if lost := self.desk.lost():
+            counts = ", ".join(f"{count} {name}" for name, count in lost.items())
+            hint = "send fewer orders in one handler"
+            message = f"one event made more records than are kept for it: {counts} are lost"
+            raise ZyntaxError(Diagnostic("0109", message, hint=hint, running=True))
+        sink.add_bad_rows(self.feed.found_bad())
+
+
+def _clock() -> Any:
+    from quantdsl.run.clock import clock
+
+    return clock()
+
+
+def _size(step: tuple[int, int]) -> Decimal:
+    return Decimal(step[1]).scaleb(-step[0])
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped by hand"
+    if isinstance(error, ZyntaxError):
+        return error.diagnostics[0].message
+    return str(error) or type(error).__name__
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    """Outputs that can't be written become a message."""
+    try:
+        yield
+    except OutputFault as error:
+        raise ZyntaxError(Diagnostic("0807", f"`{error.path}` can't be written: {error.reason.lower()}")) from None

@@ -1,0 +1,123 @@
+"""What a run says about itself beside its records: what it was of, and what the runner and the engine counted."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from quantdsl.engine.interface import EVENTS
+from quantdsl.engine.layout import KILLED, REDUCING
+from quantdsl.run.machine import machine
+from quantdsl.run.options import RunOptions
+from quantdsl.run.program import Strategy
+from runtime.replay.grids import Step
+from runtime.replay.outputs.decimals import exact
+from runtime.replay.outputs.records import Rule, Run, Traded
+from runtime.replay.outputs.summary import Totals, iso
+from runtime.replay.outputs.tables import rule_name
+
+if TYPE_CHECKING:
+    from quantdsl.run.replay import Replay
+
+LOSS, FAILURE = -1, -2
+"""Of `killed_by`."""
+
+
+def run_of(strategy: Strategy, options: RunOptions) -> Run:
+    """What the outputs are of. How orders fill is written into its settings once it is known."""
+    facts = strategy.facts
+    market = facts.market
+    traded = Traded(market.name, Step(*market.tick), Step(*market.lot), market.currency, market.scale)
+    settings: dict[str, Any] = {
+        **facts.parameters,
+        "strategy": facts.strategy,
+        "fills": options.fills,
+        "latency_ns": f"{options.out}/{options.back}",
+        "on_bad": "skip" if options.skip else "stop",
+        "on_cross": "trim" if options.trim else "refuse",
+        **({"reorder_ns": options.reorder} if options.reorder else {}),
+        **{name: iso(ns) for name, ns in (("from", options.begin), ("to", options.end)) if ns is not None},
+    }
+    names = [str(one.path) if one.symbol is None else f"{one.symbol}={one.path}" for one in options.data]
+    remark = f"No risk block: {facts.no_risk}" if facts.no_risk is not None else ""
+    return Run(strategy.path, [traded], names, settings, EVENTS, facts.target_ns, remark)
+
+
+def totals_of(replay: "Replay", seconds: float) -> Totals:
+    """At the end of a run. Raises ZyntaxError where its money doesn't add up, which is a fault of the engine."""
+    desk, tallies, facts = replay.desk, replay.feed.tallies, replay.strategy.facts
+    used, bad = sum(tally.used for tally in tallies), sum(tally.bad for tally in tallies)
+    more = {
+        "rows_left_out": sum(tally.left_out for tally in tallies),
+        "events": replay.events,
+        "identity": _identity(replay),
+        "trading": "killed" if desk["trading"] == KILLED else "reducing" if desk["trading"] == REDUCING else "active",
+        "books_refused": int(desk["book"]["crossed"]),
+        "illegal_transitions": int(desk["illegal"]),
+        "counted": _counted(desk["reject_counts"]),
+    }
+    return Totals(
+        used + bad,
+        used,
+        bad,
+        int(desk["submitted"]),
+        _halted(replay),
+        {**machine(), **_times(replay, seconds)},
+        {facts.market.currency: int(desk["position"]["max_drawdown"])},
+        more,
+        _timing(replay),
+    )
+
+
+def _identity(replay: "Replay") -> dict[str, Decimal]:
+    """Realised and unrealised profit are what was paid and what is held; to the last unit."""
+    position, market = replay.desk["position"], replay.strategy.facts.market
+    realized, unrealized, cost, qty = (int(position[name]) for name in ("realized", "unrealized", "cost", "qty"))
+    cash, mark2 = int(replay.desk["account"]["cash"]), replay.desk.optional("mark2", replay.desk["account"])
+    value = cost + unrealized if mark2 is None else round(Fraction(qty * mark2 * market.point, 2))
+    if realized + unrealized != cash + value:
+        raise ZyntaxError(
+            Diagnostic("0901", f"the money of the run doesn't add up: {realized} + {unrealized} is not {cash} + {value} units")
+        )
+    return {"cash_flows": exact(cash, market.scale), "value": exact(value, market.scale)}
+
+
+def _halted(replay: "Replay") -> str | None:
+    killed = int(replay.desk["killed_by"])
+    if killed == FAILURE:
+        return replay.failure.message if replay.failure is not None else "a checked failure"
+    if killed == LOSS:
+        return "the loss that its risk block allows"
+    return f"kill: {replay.strategy.facts.kill_texts[killed - 1]}" if killed > 0 else None
+
+
+def _counted(counts: Any) -> dict[str, int]:
+    """What `count(rejects, why)` counted, by rule."""
+    return {rule_name(rule): int(count) for rule, count in zip(Rule, counts, strict=True) if count}
+
+
+def _times(replay: "Replay", seconds: float) -> dict[str, Any]:
+    inside = replay.inside
+    return {
+        "compile_s": {name: round(value, 6) for name, value in replay.strategy.seconds.items()},
+        "seconds": round(seconds, 6),
+        "engine_s": round(inside, 6),
+        "events_per_s": round(replay.events / inside) if inside else None,
+        "events_per_s_with_reading": round(replay.events / seconds) if seconds else None,
+    }
+
+
+def _timing(replay: "Replay") -> Mapping[str, Any]:
+    """How latencies were taken."""
+    if not replay.options.sample:
+        return {}
+    from quantdsl.run.clock import clock
+
+    found = clock()
+    return {
+        "one_event_in": replay.options.sample,
+        "subtracted": round(found.cost * found.cycle, 2),
+        "resolution": round(found.step * found.cycle, 2),
+        "added_to_each": round(2 * found.cost * found.cycle / replay.options.sample, 3),
+    }
