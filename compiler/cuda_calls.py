@@ -58,8 +58,7 @@ class Step:
     maps: LaunchMaps
 
     def launch(self, stream: Stream, arguments: Sequence[Any], record: int) -> None:
-        values = (*arguments, *self.after)
-        self.plan.launch(stream, *values, *(self.maps.of(self.plan.device, values) if self.maps.maps else ()), record)
+        self.plan.launch(stream, *arguments, *self.after, *self.maps.of(self.plan.device, arguments), record)
 
 
 @frozen
@@ -93,15 +92,14 @@ class PlannedCall:
     direct: bool
     """Whether a call only reads and makes tensors: nothing is updated, copied, cleared, watched or fetched."""
     _single: Callable[..., None] | None = field(init=False)
-    """The launch, where it is but one that takes the arguments as they are."""
+    """The launch, where it is but one."""
     _no_records: tuple[int, ...] = field(init=False)
     _graphs: "OrderedDict[tuple[Any, ...], Graph | None]" = Factory(OrderedDict)
     _lock: threading.Lock = Factory(threading.Lock)
 
     @_single.default
     def _(self) -> Callable[..., None] | None:
-        step = self.steps[0] if len(self.steps) == 1 else None
-        return step.plan.launch if step is not None and not (step.after or step.maps.maps) else None
+        return self.steps[0].launch if len(self.steps) == 1 else None
 
     @_no_records.default
     def _(self) -> tuple[int, ...]:
@@ -137,20 +135,26 @@ class PlannedCall:
                 elements.used_on(stream)
                 stream.follow(elements.stream)
             arguments[place] = elements.pointer
+        for place, name in filled.scalars:
+            arguments[place] = given[name]
+        return self.at_once(arguments, stream)
+
+    def at_once(self, arguments: list[Any], stream: Stream, named: bool = False) -> Any:
+        """Of a direct call whose arguments lack only the addresses of what it makes: takes memory, launches, and gives the results as
+        they will be, `named` where they are the caller's."""
+        gpu, filled = self.loaded.gpu, self.filled
         results = []
         for memory, (place, _) in zip(self.results, filled.results, strict=True):
             assert memory is not None
             elements = memory.take(gpu, stream)
             arguments[place] = elements.pointer
-            results.append(Tensor(None, OnGpu(elements, gpu)))
+            results.append(Tensor(None, OnGpu(elements, gpu, named)))
         if filled.workspaces:
             scratch = [memory.take(gpu, stream) for memory in self.workspaces]
             for place, index in filled.workspaces:
                 arguments[place] = scratch[index].pointer
-        for place, name in filled.scalars:
-            arguments[place] = given[name]
         if self._single is not None:
-            self._single(stream, *arguments, 0)
+            self._single(stream, arguments, 0)
         else:
             self.launch(arguments, self._no_records, stream)
         return results[0] if len(results) == 1 and self.plans[0].group == 0 else grouped(self.plans, results)

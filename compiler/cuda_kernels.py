@@ -14,6 +14,7 @@ from compiler.backends.nvptx.compile import KernelParameter, compile_kernels
 from compiler.backends.nvptx.target import target_of_device
 from compiler.cuda_calls import PlannedCall, planned
 from compiler.cuda_loaded import LoadedKernel, LoadedLaunch
+from compiler.cuda_repeats import WATCHING, Made
 from compiler.device_faults import DeviceTrouble, diagnostic
 from compiler.device_kernels import ThreadKernel, thread_kernel
 from compiler.diagnostics import ZyntaxError
@@ -54,9 +55,13 @@ class CudaBlock:
             call = self._calls.get(key) or self.call_for(given, key)
             if call is None:
                 return self.block(values)
-            return call(given, values, stream or theirs)
+            stream = stream or theirs
+            value = call(given, values, stream)
         except DeviceTrouble as trouble:
             raise ZyntaxError(diagnostic(trouble, self.block.compute.span)) from None
+        if WATCHING.made is not None:
+            WATCHING.made.append(Made(call, given, stream))
+        return value
 
     def beside(self, values: Mapping[str, Any]) -> Callable[[], Any]:
         """The call for another thread, on a stream of its own, planned; it ends when the device is done. Raises ZyntaxError."""

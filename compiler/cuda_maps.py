@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 from compiler.backends.nvptx.compile import KernelEntry
 from compiler.hir.module import HirFunction
@@ -12,16 +12,38 @@ from runtime.cuda.array import contiguous_strides
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.tensor_map import Boxes
 
+MAPS_REMEMBERED = 1024
+"""Of one array of a launch: a program's tensors come back to few addresses."""
+
+
+@frozen
+class LaunchMap:
+    """A map that a kernel takes: the place of its array among the arguments, the boxes, and the maps for addresses that came before."""
+
+    place: int
+    boxes: Boxes
+    _known: dict[int, bytes] = field(default=Factory(dict), eq=False, repr=False)
+
+    def of(self, device: CudaDevice, pointer: int) -> bytes:
+        """The map for the array at this address; CudaRefused where the hardware can't copy its boxes."""
+        found = self._known.get(pointer)
+        if found is None:
+            found = self.boxes.of(device, pointer)
+            if len(self._known) >= MAPS_REMEMBERED:
+                self._known.clear()
+            self._known[pointer] = found
+        return found
+
 
 @frozen
 class LaunchMaps:
-    """For each map that a kernel takes, in order: the place of its array among the arguments, and the boxes."""
+    """The maps that a kernel takes, in order."""
 
-    maps: tuple[tuple[int, Boxes], ...] = ()
+    maps: tuple[LaunchMap, ...] = ()
 
     def of(self, device: CudaDevice, arguments: Sequence[Any]) -> list[bytes]:
-        """The maps for these arguments; CudaRefused where the hardware can't copy their boxes."""
-        return [boxes.of(device, int(arguments[place])) for place, boxes in self.maps]
+        """The maps for these arguments, whose pointers are addresses."""
+        return [one.of(device, arguments[one.place]) for one in self.maps]
 
 
 def launch_maps(function: HirFunction, entry: KernelEntry, sizes: Mapping[str, int]) -> LaunchMaps:
@@ -36,5 +58,5 @@ def launch_maps(function: HirFunction, entry: KernelEntry, sizes: Mapping[str, i
             dims = tuple(form.evaluate(sizes.__getitem__) for form in type_.dims)
             strides = tuple(form.evaluate(sizes.__getitem__) for form in type_.strides or ()) or contiguous_strides(dims)
             dtype = {"index": "i64", "i1": "bool"}.get(type_.dtype, type_.dtype)
-            found.append((place, Boxes(dtype, dims, strides, parameter.map.box, parameter.map.swizzle, parameter.map.window)))
+            found.append(LaunchMap(place, Boxes(dtype, dims, strides, parameter.map.box, parameter.map.swizzle, parameter.map.window)))
     return LaunchMaps(tuple(found))

@@ -12,14 +12,18 @@ libraries do too, on the host and on CUDA devices (see `crossing`)."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
 from compiler.driver import DriverOptions, Session
 from compiler.source import Source, Sources
+from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import OptimizationLevel
 from zynml.api import open_program, open_source
 from zynml.crossing import Crossing
+
+if TYPE_CHECKING:
+    from compiler.cuda_repeats import Repeats
 
 
 class ZynMLError(Exception):
@@ -43,7 +47,7 @@ class CompiledProgram:
         self.warnings: tuple[Diagnostic, ...] = tuple(d for d in session.checked.diagnostics.sorted if d.severity is Severity.WARNING)
         with _errors(session.sources):
             self.functions: dict[str, Callable[..., Any]] = {
-                name: _callable(name, function, session.sources) for name, function in session.host.functions.items()
+                name: _callable(name, function, session) for name, function in session.host.functions.items()
             }
         # found at once, unless the name is one of this class
         taken = dir(self)
@@ -139,16 +143,36 @@ class _errors:
             raise ZynMLError(error, self.sources) from None
 
 
-def _callable(name: str, function: Callable[..., Any], sources: Sources) -> Callable[..., Any]:
-    errors = _errors(sources)
+def _callable(name: str, function: Callable[..., Any], session: Session) -> Callable[..., Any]:
+    errors = _errors(session.sources)
+    repeats: Repeats | None = None
+    looked = False
 
     def call(*values: Any, **named: Any) -> Any:
+        nonlocal repeats, looked
+        if repeats is not None and not named and (value := repeats.again(values)) is not None:
+            return value
         with Crossing(errors) as crossing:
             into = crossing.into
             given = [into(value) for value in values]
-            value = function(*given, **{key: into(value) for key, value in named.items()}) if named else function(*given)
+            if crossing.on_device and not looked:
+                repeats, looked = _repeats(name, session), True
+            if named:
+                value = function(*given, **{key: into(value) for key, value in named.items()})
+            elif repeats is not None:
+                value = repeats.first(values, given, function)
+            else:
+                value = function(*given)
             return crossing.out(value)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Function `{name}` of a ZynML program."
     return call
+
+
+def _repeats(name: str, session: Session) -> "Repeats | None":
+    """For calls of a function with arrays on GPUs, which come back; None where it is more than one block."""
+    from compiler.cuda_repeats import repeats
+
+    functions = [node for node in session.check().statements if isinstance(node, nodes.Function) and node.name == name]
+    return repeats(functions[0], session.host.names, session.unawaited) if len(functions) == 1 else None

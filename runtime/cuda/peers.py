@@ -3,7 +3,7 @@ them goes onto the current stream of their library, as its own would: it needs n
 libraries give freed memory to later work of that stream. What is out of the ordinary in any way goes by the protocols (see `interop`)."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from runtime.cuda.array import Borrowed, DeviceArray, contiguous_strides
@@ -14,9 +14,14 @@ from runtime.cuda.stream import LEGACY, Stream, foreign_stream
 from runtime.tensor import NAMES
 
 Read = Callable[[Any], OnGpu | None]
+Glance = Callable[[Any], tuple[Hashable, int] | None]
 
 READERS: dict[type, Read] = {}
 """How arrays of a class are read; classes come in here when their first array does."""
+
+GLANCES: dict[type, Glance] = {}
+"""What reading an array of a class looks at, the current stream included, and the array's address; None for what is out of the ordinary
+or changes. Arrays of which the former is the same are read alike."""
 
 _TORCH_NAMES = {
     "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16", "uint32": "u32",
@@ -68,6 +73,16 @@ def _reader_of_torch(torch: Any) -> Read | None:
         strides = None if tensor.is_contiguous() else tensor.stride()
         return _on_gpu(found, tensor, tensor.data_ptr(), tuple(tensor.shape), dtype, stream, strides)
 
+    def glance(tensor: Any) -> tuple[Hashable, int] | None:
+        ordinal = tensor.get_device()
+        if ordinal < 0 or tensor.requires_grad or tensor.layout is not strided or tensor.is_neg():
+            return None
+        number = raw_stream(ordinal)
+        if number and is_recording():
+            return None
+        return (ordinal, number, tensor.dtype, tensor.shape, tensor.stride()), tensor.data_ptr()
+
+    GLANCES[torch.Tensor] = glance
     return read
 
 
@@ -87,6 +102,13 @@ def _reader_of_cupy(cupy: Any) -> Read | None:
         found = gpu(ordinal)
         return _on_gpu(found, array, array.data.ptr, array.shape, dtype, foreign_stream(found.device, LEGACY), strides)
 
+    def glance(array: Any) -> tuple[Hashable, int] | None:
+        ordinal = array.device.id
+        if ordinal != current_device() or current_stream().ptr != 0:
+            return None
+        return (ordinal, array.dtype, array.shape, array.strides), array.data.ptr
+
+    GLANCES[cupy.ndarray] = glance
     return read
 
 

@@ -1,0 +1,188 @@
+"""Calls that come back. A function that is nothing but one compute block of its parameters, called from Python with arrays on one GPU
+that are laid out as before, needs nothing decided anew: what its first call came to is launched again, with other addresses. Everything
+that the way through the program looks at is part of what calls are known by: dtypes, extents, strides, alignment, devices, streams, and
+numbers that may decide on a kernel. What isn't out of the ordinary goes that way again: an error, work of futures, other streams."""
+
+import threading
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import Factory, define, frozen
+
+from compiler.cuda_calls import PlannedCall
+from compiler.device_faults import DeviceTrouble
+from compiler.schedule.gpu.facts import ALIGNMENT
+from compiler.typed_ast import nodes
+from compiler.typed_ast.walk import walk
+from runtime.cuda.peers import GLANCES
+from runtime.cuda.remote import OnGpu
+from runtime.cuda.stream import Stream
+from runtime.futures import Unawaited, under_way
+from runtime.tensor import Tensor
+
+CALLS_REMEMBERED = 64
+
+LARGEST = 3e38
+"""Below it a float of Python's has a counterpart in f32; others are left to the program's conversions."""
+
+FLOATS = (float, np.float32, np.float64)
+
+
+@frozen
+class Made:
+    """What a block's call came to: the launches, the values as they took them, the stream."""
+
+    call: PlannedCall
+    given: Mapping[str, Any]
+    stream: Stream
+
+
+class _Watching(threading.local):
+    made: list[Made] | None = None
+
+
+WATCHING = _Watching()
+"""Where blocks on GPUs say what their calls came to, while somebody on this thread asks."""
+
+
+@frozen
+class Repeat:
+    """A call to be made again. `arguments` lack the addresses of arrays (`arrays`: their places, and whose they are among the values
+    of the call), and floats."""
+
+    call: PlannedCall
+    stream: Stream
+    arguments: Sequence[Any]
+    arrays: tuple[tuple[int, int], ...]
+    floats: tuple[tuple[int, int, type], ...]
+
+    def __call__(self, found: Sequence[Any]) -> Any:
+        if self.stream.recording is not None:
+            return None
+        arguments = [*self.arguments]
+        for place, number in self.arrays:
+            arguments[place] = found[number]
+        for place, number, kind in self.floats:
+            arguments[place] = kind(found[number])
+        try:
+            return self.call.at_once(arguments, self.stream, named=True)
+        except DeviceTrouble:
+            return None
+
+
+@define(eq=False)
+class Repeats:
+    """The calls of one function. `parameters`: where each of its own stands, by the block's names for them; `count`: how many there are;
+    `sizes`: the names that it gives to extents."""
+
+    parameters: Mapping[str, int]
+    count: int
+    sizes: frozenset[str]
+    unawaited: Unawaited
+    _known: dict[tuple[Any, ...], Repeat | None] = Factory(dict)
+
+    def again(self, values: Sequence[Any]) -> Any:
+        """The value of a call that came before in all but addresses and floats, else None."""
+        seen = seen_of(values)
+        if seen is None:
+            return None
+        key, found = seen
+        repeat = self._known.get(key)
+        return None if repeat is None or under_way() or self.unawaited else repeat(found)
+
+    def first(self, values: Sequence[Any], given: Sequence[Any], function: Callable[..., Any]) -> Any:
+        """The function's value for these, `given` as the program takes them; the call is kept where it may come back."""
+        seen = seen_of(values)
+        if seen is None or seen[0] in self._known:
+            return function(*given)
+        before, WATCHING.made = WATCHING.made, []
+        try:
+            value = function(*given)
+            made = WATCHING.made
+        finally:
+            WATCHING.made = before
+        if len(self._known) >= CALLS_REMEMBERED:
+            self._known.clear()
+        self._known[seen[0]] = self.repeat(made[0], values, given) if len(made) == 1 else None
+        return value
+
+    def repeat(self, made: Made, values: Sequence[Any], given: Sequence[Any]) -> Repeat | None:
+        """The call again, if all that it takes are the function's own arrays and numbers, as they came, on one stream that lasts."""
+        call, stream, own = made.call, made.stream, self.parameters
+        device = call.loaded.gpu.device
+        if not call.direct or (stream is not call.loaded.gpu.stream and stream.number not in device.lasting_streams):
+            return None
+        if not set(made.given) <= {*own, *self.sizes} or len(given) != self.count:
+            return None
+        arrays = []
+        for place, name in call.filled.tensors:
+            number = own.get(name)
+            if number is None or made.given[name] is not given[number]:
+                return None
+            remote = given[number].remote
+            if remote.__class__ is not OnGpu or remote.gpu is not call.loaded.gpu or remote.elements.stream is not stream:
+                return None
+            arrays.append((place, number))
+        arguments, floats = [*call.arguments], []
+        for place, name in call.filled.scalars:
+            number = own.get(name)
+            if number is None or made.given[name].__class__ not in FLOATS:
+                return None
+            if values[number].__class__ is float:
+                floats.append((place, number, made.given[name].__class__))
+            else:
+                arguments[place] = made.given[name]
+        return Repeat(call, stream, arguments, tuple(arrays), tuple(floats)) if arrays else None
+
+
+def seen_of(values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
+    """What of a call's values decides on how it is made, and what it is made with: addresses and numbers. None for what has to be
+    looked at properly."""
+    key: list[Any] = []
+    found: list[Any] = []
+    for value in values:
+        kind = value.__class__
+        if (glance := GLANCES.get(kind)) is not None:
+            seen = glance(value)
+            if seen is None:
+                return None
+            layout, address = seen
+            key += (layout, address % ALIGNMENT)
+        elif kind is Tensor:
+            remote = value.remote
+            if remote.__class__ is not OnGpu or not remote.named:
+                return None
+            elements = remote.elements
+            address = elements.pointer
+            key += (elements.layout, elements.stream, address % ALIGNMENT)
+        elif kind is float:
+            if not -LARGEST < value < LARGEST:
+                return None
+            key.append(float)
+            address = value
+        elif kind is int or kind is bool:
+            key += (kind, value)
+            address = value
+        else:
+            return None
+        found.append(address)
+    return tuple(key), found
+
+
+def repeats(function: nodes.Function, globals: Container[str], unawaited: Unawaited) -> Repeats | None:
+    """The calls of a function that is nothing but one block of its parameters, else None. `globals`: names that mean something outside
+    of functions, and may mean something else later."""
+    body = function.body.statements if function.body is not None else ()
+    block = body[0].value if len(body) == 1 and isinstance(body[0], nodes.Return | nodes.ExpressionStatement) else None
+    if function.is_async or not isinstance(block, nodes.Compute) or (block.kernel is not None and block.kernel.is_async):
+        return None
+    places = {parameter.name: place for place, parameter in enumerate(function.parameters)}
+    own: dict[str, int] = {}
+    for entry in block.inputs:
+        if entry.mutable or not isinstance(entry.value, nodes.Name) or entry.value.name not in places:
+            return None
+        own[entry.name] = places[entry.value.name]
+    annotated = [node for parameter in function.parameters if parameter.annotation is not None for node in walk(parameter.annotation)]
+    sizes = {node.name for node in annotated if isinstance(node, nodes.Name) and node.name not in globals}
+    return Repeats({**places, **own}, len(places), frozenset(sizes - places.keys()), unawaited)
