@@ -109,7 +109,7 @@ BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=U8)
 """`used` is 1; 2 while the table grows, of those that haven't found their new slot."""
 CHANGE = struct("change", what=U8, side=U8, price=I64, qty=I64, taken=I64, number=I64, id=U64)
 """How to take back one change: `what` is 0 for a level (`number` -1: there was none), 1 for an order (`qty` 0: there was none), 2 for
-`lost` and `lost_from` (in `qty` and `price`)."""
+`lost` and `lost_from` (in `qty` and `price`), 3 for `incomplete` (in `qty`)."""
 BOOK = struct(
     "book",
     sides=Array(LADDER, 2),
@@ -119,7 +119,8 @@ BOOK = struct(
     within=I1,
     unseen=I1,
     crossed=I64,
-    incomplete=I64,
+    incomplete=I1,
+    left_out=I64,
     number=I64,
     changes=I64,
     journal=Array(CHANGE, JOURNAL),
@@ -130,8 +131,8 @@ BOOK = struct(
 """`sides`: bids, then asks, as `BUY` and `SELL` count them. `updated`: the time of the last good update. `known`: no update of the message so
 far spoke of an unknown order. `within`: a message has begun and not ended. `changes`: of the last message, its length in the journal, more
 than `JOURNAL` where it was too long to be taken back; 0 once own orders have looked at it. `unseen`: something changed that the journal
-doesn't tell and own orders haven't looked at. `crossed`: messages refused or trimmed. `incomplete`: how often something didn't fit and was
-left out; the book is suspect until it is cleared. `grown`: how often the table of orders has doubled."""
+doesn't tell and own orders haven't looked at. `crossed`: messages refused or trimmed. `incomplete`: something didn't fit, and the book is
+suspect until both sides are cleared; `left_out` counts how often. `grown`: how often the table of orders has doubled."""
 
 # ---- orders ---------------------------------------------------------------------------------------------------------------------
 

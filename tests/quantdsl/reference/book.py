@@ -102,19 +102,23 @@ class Book:
                     for id in [id for id, (of, _, _) in self.orders.items() if of is side]:
                         self._order(id, None)
             case Add():
-                self._enter(event.id, event.side, event.price, event.qty)
+                return self._enter(event.id, event.side, event.price, event.qty)
             case Execute() | Reduce():
                 return self._leave(event.id, event.qty) is not None
             case Swap():
                 side = self._leave(event.id, None)
                 if side is None:
                     return False
-                self._enter(event.new_id, side, event.price, event.qty)
+                return self._enter(event.new_id, side, event.price, event.qty)
         return True
 
-    def _enter(self, id: int, side: Side, price: int, qty: int) -> None:
+    def _enter(self, id: int, side: Side, price: int, qty: int) -> bool:
+        """False: there is an order of that number, and it stays as it is."""
+        if id in self.orders:
+            return False
         self._order(id, (side, price, qty))
         self._set(side, price, self.shown(side, price) + qty)
+        return True
 
     def _leave(self, id: int, qty: int | None) -> Side | None:
         """With so much of its quantity, all of it where that is None. The order's side, if it is there."""
@@ -123,7 +127,7 @@ class Book:
         side, price, resting = self.orders[id]
         lost = resting if qty is None else min(qty, resting)
         self._order(id, (side, price, resting - lost) if resting > lost else None)
-        self._set(side, price, self.shown(side, price) - lost)
+        self._set(side, price, max(0, self.shown(side, price) - lost))
         return side
 
     def _order(self, id: int, now: tuple[Side, int, int] | None) -> None:

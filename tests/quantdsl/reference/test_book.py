@@ -85,6 +85,14 @@ def test_a_swapped_order_keeps_its_side() -> None:
     assert book.suspect and shown(book) == ({99: 1, 98: 3}, {})
 
 
+def test_of_two_orders_with_one_number_the_first_stands() -> None:
+    book = fed(Add(1, 1, BUY, 99, 5), Add(2, 1, SELL, 101, 3))
+    assert (shown(book), book.orders, book.suspect) == (({99: 5}, {}), {1: (BUY, 99, 5)}, True)
+    book = fed(Add(1, 1, BUY, 99, 5), Add(2, 2, BUY, 98, 1), Swap(3, 2, 1, 97, 4))
+    assert (shown(book), book.orders, book.suspect) == (({99: 5}, {}), {1: (BUY, 99, 5)}, True)
+    assert fed(Add(1, 1, BUY, 99, 5), Swap(2, 1, 1, 97, 4)).orders == {1: (BUY, 97, 4)}
+
+
 def test_one_side_can_be_cleared() -> None:
     book = fed(Add(1, 1, BUY, 99, 5), Add(2, 2, SELL, 101, 1), Clear(3, BUY))
     assert (shown(book), list(book.orders)) == (({}, {101: 1}), [2])

@@ -1,0 +1,244 @@
+"""A book of displayed quantities, from quotes, levels or single orders. A message after which bids meet asks is taken back whole, or trimmed.
+
+All zero is an empty book. It is suspect after such a message, a gap or an unknown order, until the next good one; and once something
+didn't fit, until both sides are cleared."""
+
+from compiler.hir.instruction import Value
+from compiler.hir.types import HirType, Pointer
+from compiler.native.build import Body, Program
+from compiler.native.types import I1, I64, U8, U64
+from compiler.native.values import Optional, match, some, write_optional
+from quantdsl.engine.book_journal import define_note, define_take_back
+from quantdsl.engine.book_ladder import best, define_crowded, define_ladder, goodness, ladder_of, level_at, note_level, remove
+from quantdsl.engine.book_orders import COLD, define_orders, note_order, slot_at, slot_of, slots
+from quantdsl.engine.layout import BOOK, BUY, EVENT, SELL
+from runtime.replay.events import Flag, Kind
+
+BOOK_KINDS = (
+    Kind.QUOTE,
+    Kind.BOOK_LEVEL,
+    Kind.BOOK_CLEAR,
+    Kind.ADD,
+    Kind.EXECUTE,
+    Kind.CANCEL,
+    Kind.DELETE,
+    Kind.REPLACE,
+    Kind.GAP,
+)
+"""Events that a book takes."""
+ENTERING: dict[str, HirType] = {"book": Pointer(BOOK), "id": U64, "side": U8, "price": I64, "qty": I64}
+
+
+def define_book(program: Program) -> None:
+    """`book.take`, an event of `BOOK_KINDS`: whether the book may be looked at (False: it is the last of its message, and the whole message was
+    refused), and whether the event spoke of an order that isn't there."""
+    define_note(program)
+    define_orders(program)
+    _define_ladders(program)
+    _define_order_events(program)
+    _define_quote(program)
+    define_take_back(program)
+    _define_end(program)
+    _define_take(program)
+
+
+def says(b: Body, event: Value, flag: Flag) -> Value:
+    return b.ne(b.wrapping("and", b.get(event, "flags"), int(flag)), 0)
+
+
+def side_of(b: Body, event: Value) -> tuple[Value, Value]:
+    """Whether an event has a side, and it, 0 or 1 whatever the record says."""
+    side = b.get(event, "side")
+    return b.ne(side, 0), b.wrapping("and", b.wrapping("sub", side, 1), 1)
+
+
+def known_order(b: Body, book: Value, id: Value) -> tuple[Value, Value, Value, Value]:
+    """An order of the data: whether it is there; its side, price and quantity."""
+    slot = slot_of(b, book, id)
+    there = b.ge(slot, 0)
+    order = slot_at(b, book, b.select(there, slot, 0))
+    return there, *(b.get(order, name) for name in ("side", "price", "qty"))
+
+
+def mid2(b: Body, book: Value) -> Optional:
+    """The mid in half ticks. Both prices of a book lie on a grid of prices far below 62 bits; what doesn't wraps."""
+    bid, ask = (best(b, book, b.const(side, "u8")) for side in (BUY, SELL))
+    return Optional(b.both(bid.present, ask.present), b.wrapping("add", bid.value, ask.value))
+
+
+# ---- what it is made of ---------------------------------------------------------------------------------------------------------
+
+
+def _define_ladders(program: Program) -> None:
+    define_crowded(program)
+    define_ladder(program)
+    with program.function("book.forget", {"book": Pointer(BOOK), "side": U8}, internal=True, attributes=COLD) as b:
+        book, side = b.parameters
+        ladder = ladder_of(b, book, side)
+        with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
+            note_level(b, book, side, level_at(b, ladder, i))
+        b.put(ladder, "count", 0)
+        with b.when(b.get(ladder, "lost")):
+            b.call("book.note", book, 2, side, b.get(ladder, "lost_from"), 1, 0, 0, 0)
+            b.put(ladder, "lost", False)
+        with b.when(b.ne(b.get(book, "order_count"), 0)), b.loop(0, slots(b, book)) as i, b.repeat():
+            order = slot_at(b, book, i)  # taking one out may bring another one here
+            with b.when(b.either(b.eq(b.get(order, "used"), 0), b.ne(b.get(order, "side"), side))):
+                b.leave()
+            note_order(b, book, i)
+            b.call("book.vacate", book, i)
+
+
+def _define_order_events(program: Program) -> None:
+    """`book.enter`: an order comes, False where its number is taken; `book.lose`: one loses so much, all of it where `qty` is below 0."""
+    with program.function("book.enter", ENTERING, [I1], internal=True) as b:
+        book, id, side, price, qty = b.parameters
+        slot, new = b.call("book.seat", book, id)
+        with b.when(b.lt(slot, 0)):
+            b.put(book, "incomplete", True)
+            b.put(book, "left_out", b.wrapping("add", b.get(book, "left_out"), 1))
+            b.give(False)
+        with b.when(b.negate(new)):
+            b.give(False)
+        b.call("book.note", book, 1, side, price, 0, 0, 0, id)
+        order = slot_at(b, book, slot)
+        for name, value in (("price", price), ("qty", qty), ("side", side)):
+            b.put(order, name, value)
+        b.call("book.shift", book, side, price, qty)
+        b.give(True)
+    with program.function("book.lose", {"book": Pointer(BOOK), "slot": I64, "qty": I64}, internal=True) as b:
+        book, slot, qty = b.parameters
+        order = slot_at(b, book, slot)
+        side, price, resting = (b.get(order, name) for name in ("side", "price", "qty"))
+        note_order(b, book, slot)
+        lost = b.select(b.lt(qty, 0), resting, b.smaller(qty, resting))
+        with b.choice(b.lt(lost, resting)) as c:
+            with c.then():
+                b.put(order, "qty", b.wrapping("sub", resting, lost))
+            with c.otherwise():
+                b.call("book.vacate", book, slot)
+        b.call("book.shift", book, side, price, b.wrapping("sub", 0, lost))
+
+
+def _define_quote(program: Program) -> None:
+    """`book.only`: the one level of a side, or none."""
+    with program.function("book.only", {"book": Pointer(BOOK), "side": U8, "price": I64, "qty": I64}, internal=True) as b:
+        book, side, price, qty = b.parameters
+        ladder = ladder_of(b, book, side)
+        with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
+            level = level_at(b, ladder, i)
+            with b.when(b.ne(b.get(level, "price"), price)):
+                note_level(b, book, side, level)
+                remove(b, ladder, i)
+        b.call("book.level", book, side, price, qty)
+
+
+def _define_end(program: Program) -> None:
+    """`book.end` of a message: False where it is refused."""
+    with program.function("book.end", {"book": Pointer(BOOK), "trim": I1, "ts": I64, "suspect": I1}, [I1], internal=True) as b:
+        book, trim, ts, suspect = b.parameters
+        with b.when(b.both(b.get(book, "known"), _meet(b, book))):
+            b.put(book, "crossed", b.wrapping("add", b.get(book, "crossed"), 1))
+            with b.when(b.negate(trim)):
+                b.call("book.take_back", book)
+                b.put(book, "suspect", True)
+                b.give(False)
+            b.put(book, "unseen", True)
+            with b.repeat():
+                with b.when(b.negate(_meet(b, book))):
+                    b.leave()
+                _drop_older(b, book)
+        doubt = b.either(
+            b.negate(b.get(book, "known")), suspect, b.get(book, "incomplete"), *(_worn(b, book, side) for side in (BUY, SELL))
+        )
+        b.put(book, "suspect", doubt)
+        with b.when(b.negate(doubt)):
+            write_optional(b, book, "updated", value=some(b, ts))
+        b.give(True)
+
+
+def _meet(b: Body, book: Value) -> Value:
+    bid, ask = (best(b, book, b.const(side, "u8")) for side in (BUY, SELL))
+    return b.both(bid.present, ask.present, b.ge(bid.value, ask.value))
+
+
+def _drop_older(b: Body, book: Value) -> None:
+    """Of the two best levels the one that was set before the other."""
+    ladders = [ladder_of(b, book, b.const(side, "u8")) for side in (BUY, SELL)]
+    lasts = [b.wrapping("sub", b.get(ladder, "count"), 1) for ladder in ladders]
+    bid, ask = (b.get(level_at(b, ladder, last), "number") for ladder, last in zip(ladders, lasts, strict=True))
+    older = b.select(b.lt(bid, ask), b.const(BUY, "i64"), SELL)
+    b.put(book, "sides", older, "count", b.select(b.lt(bid, ask), *lasts), proved=True)
+
+
+def _worn(b: Body, book: Value, side: int) -> Value:
+    """Whether all that is left of a ladder lies where levels were dropped, so that the best one may be among those."""
+    own = b.const(side, "u8")
+    ladder, top = ladder_of(b, book, own), best(b, book, own)
+    beyond = b.le(goodness(b, own, top.value), goodness(b, own, b.get(ladder, "lost_from")))
+    return b.both(b.get(ladder, "lost"), b.either(b.negate(top.present), beyond))
+
+
+def _define_take(program: Program) -> None:
+    parameters: dict[str, HirType] = {"book": Pointer(BOOK), "event": Pointer(EVENT), "trim": I1}
+    with program.function("book.take", parameters, [I1, I1], internal=True) as b:
+        book, event, trim = b.parameters
+        kind, price, qty, id = (b.get(event, name) for name in ("kind", "price", "qty", "id"))
+        last, suspect = (says(b, event, flag) for flag in (Flag.LAST, Flag.SUSPECT))
+        has_side, side = side_of(b, event)
+        with b.when(b.eq(kind, int(Kind.GAP))):
+            b.put(book, "suspect", b.either(b.get(book, "suspect"), suspect))
+            b.give(True, False)
+        with b.when(b.negate(b.get(book, "within"))):
+            _begin(b, book)
+        unknown = b.variable(b.const(False, "i1"))
+
+        def quote() -> None:
+            b.call("book.only", book, BUY, price, qty)
+            b.call("book.only", book, SELL, b.get(event, "price2"), b.get(event, "qty2"))
+
+        def level() -> None:
+            b.call("book.level", book, side, price, qty)
+
+        def clear() -> None:
+            for own in (BUY, SELL):
+                with b.when(b.either(b.negate(has_side), b.eq(side, own))):
+                    b.call("book.forget", book, own)
+            with b.when(b.negate(has_side)):
+                b.call("book.note", book, 3, 0, 0, b.cast(b.get(book, "incomplete"), "i64"), 0, 0, 0)
+                b.put(book, "incomplete", False)
+
+        def add() -> None:
+            (entered,) = b.call("book.enter", book, id, side, price, qty)
+            with b.when(b.negate(entered)):
+                b.put(book, "known", False)
+
+        def resting() -> None:
+            slot = slot_of(b, book, id)
+            with b.choice(b.lt(slot, 0)) as c:
+                with c.then():
+                    b.set(unknown, True)
+                    b.put(book, "known", False)
+                with c.otherwise():
+                    own = b.get(slot_at(b, book, slot), "side")
+                    some_of_it = b.either(b.eq(kind, int(Kind.EXECUTE)), b.eq(kind, int(Kind.CANCEL)))
+                    b.call("book.lose", book, slot, b.select(some_of_it, b.larger(qty, 0), -1))
+                    with b.when(b.eq(kind, int(Kind.REPLACE))):
+                        (entered,) = b.call("book.enter", book, b.get(event, "id2"), own, price, qty)
+                        with b.when(b.negate(entered)):
+                            b.put(book, "known", False)
+
+        kinds = {Kind.BOOK_LEVEL: level, Kind.ADD: add, Kind.QUOTE: quote, Kind.BOOK_CLEAR: clear}
+        match(b, kind, {int(kind): write for kind, write in kinds.items()}, resting)
+        b.put(book, "within", b.negate(last))
+        with b.when(b.negate(last)):
+            b.give(True, b.now(unknown))
+        (good,) = b.call("book.end", book, trim, b.get(event, "ts"), suspect)
+        b.give(good, b.now(unknown))
+
+
+def _begin(b: Body, book: Value) -> None:
+    """A new message; what own orders haven't looked at of the one before is no longer told."""
+    b.put(book, "unseen", b.either(b.get(book, "unseen"), b.ne(b.get(book, "changes"), 0)))
+    b.put(book, "changes", 0)
+    b.put(book, "known", True)

@@ -1,0 +1,170 @@
+"""The levels of a book. A ladder is sorted, the worst level first; looking begins at the best.
+
+Prices are compared so that the better one is larger on either side: a bid as it is, an ask with all bits turned (`-1 - p`), which needs no
+branch on the side. `side` is 0 or 1 everywhere."""
+
+from compiler.hir.instruction import Value
+from compiler.hir.types import HirType, Pointer
+from compiler.native.build import Body, Program, Variable
+from compiler.native.types import I1, I64, U8
+from compiler.native.values import Optional
+from quantdsl.engine.layout import BOOK, LEVELS
+
+NEAR = 12
+"""Levels looked at one by one, from the best; those further in are found by halving."""
+NUMBER_OF_NONE = -1
+HIGHEST = (1 << 63) - 1
+PLACE: dict[str, HirType] = {"book": Pointer(BOOK), "side": U8, "price": I64}
+
+
+def ladder_of(b: Body, book: Value, side: Value) -> Value:
+    """The address of a side's ladder."""
+    return b.at(book, "sides", b.cast(side, "i64"), proved=True)
+
+
+def goodness(b: Body, side: Value, price: Value) -> Value:
+    """What is larger for the better of two prices of a side; its own inverse."""
+    return b.wrapping("xor", price, b.wrapping("sub", 0, b.cast(side, "i64")))
+
+
+def level_at(b: Body, ladder: Value, at: Value) -> Value:
+    return b.at(ladder, "levels", at, proved=True)
+
+
+def best(b: Body, book: Value, side: Value) -> Optional:
+    """The best price of a side."""
+    ladder = ladder_of(b, book, side)
+    count = b.get(ladder, "count")
+    there = b.ne(count, 0)
+    return Optional(there, b.get(level_at(b, ladder, b.select(there, b.wrapping("sub", count, 1), 0)), "price"))
+
+
+def find(b: Body, book: Value, side: Value, price: Value) -> tuple[Value, Value]:
+    """Where a price stands, or would stand, in the ladder, and whether it does."""
+    at, here = b.call("book.find", book, side, price)
+    return at, here
+
+
+def shown(b: Body, book: Value, side: Value, price: Value) -> Value:
+    """The quantity that the data shows at a price."""
+    at, here = find(b, book, side, price)
+    ladder = ladder_of(b, book, side)
+    return b.select(here, b.get(level_at(b, ladder, b.select(here, at, 0)), "qty"), 0)
+
+
+def insert(b: Body, ladder: Value, at: Value, price: Value, qty: Value, taken: Value, number: Value) -> None:
+    """A new level; there is room for it."""
+    count = b.get(ladder, "count")
+    with b.loop(count, at, -1) as i:
+        b.copy(level_at(b, ladder, i), level_at(b, ladder, b.wrapping("sub", i, 1)))
+    b.put(ladder, "count", b.wrapping("add", count, 1))
+    write(b, level_at(b, ladder, at), price, qty, taken, number)
+
+
+def remove(b: Body, ladder: Value, at: Value) -> None:
+    last = b.wrapping("sub", b.get(ladder, "count"), 1)
+    with b.loop(at, last) as i:
+        b.copy(level_at(b, ladder, i), level_at(b, ladder, b.wrapping("add", i, 1)))
+    b.put(ladder, "count", last)
+
+
+def write(b: Body, level: Value, price: Value, qty: Value, taken: Value, number: Value) -> None:
+    for name, value in (("price", price), ("qty", qty), ("taken", taken), ("number", number)):
+        b.put(level, name, value)
+
+
+def note_level(b: Body, book: Value, side: Value, level: Value) -> None:
+    """The journal keeps what stands there now."""
+    b.call("book.note", book, 0, side, *(b.get(level, name) for name in ("price", "qty", "taken", "number")), 0)
+
+
+def define_ladder(program: Program) -> None:
+    """`book.find`; `book.level`, the quantity that now stands at a price; `book.shift`, by how much it changes."""
+    with program.function("book.find", PLACE, [I64, I1], internal=True) as b:
+        _find(b, *b.parameters)
+    with program.function("book.level", {**PLACE, "qty": I64}, internal=True) as b:
+        book, side, price, qty = b.parameters
+        at, here = find(b, book, side, price)
+        _become(b, book, side, price, at, here, b.larger(qty, 0))
+    with program.function("book.shift", {**PLACE, "by": I64}, internal=True) as b:
+        book, side, price, by = b.parameters
+        at, here = find(b, book, side, price)
+        level = level_at(b, ladder_of(b, book, side), b.select(here, at, 0))
+        sum = b.wrapping("add", b.select(here, b.get(level, "qty"), 0), by)
+        wrong = b.both(b.gt(by, 0), b.lt(sum, 0))
+        with b.when(wrong):
+            b.put(book, "incomplete", True)
+            b.put(book, "left_out", b.wrapping("add", b.get(book, "left_out"), 1))
+        _become(b, book, side, price, at, here, b.select(wrong, HIGHEST, b.larger(sum, 0)))
+
+
+def _find(b: Body, book: Value, side: Value, price: Value) -> None:
+    ladder, wanted = ladder_of(b, book, side), goodness(b, side, price)
+    count = b.get(ladder, "count")
+    far = b.larger(b.wrapping("sub", count, NEAR), 0)
+    with b.loop(b.wrapping("sub", count, 1), b.wrapping("sub", far, 1), -1) as i:
+        own = goodness(b, side, b.get(level_at(b, ladder, i), "price"))
+        with b.when(b.le(own, wanted)):
+            same = b.eq(own, wanted)
+            b.give(b.select(same, i, b.wrapping("add", i, 1)), same)
+    low, high = b.variable(b.const(0, "i64")), b.variable(far)
+    with b.loop(0, LEVELS.bit_length()):
+        with b.when(b.ge(b.now(low), b.now(high))):
+            b.leave()
+        middle = b.wrapping("shr", b.wrapping("add", b.now(low), b.now(high)), 1)
+        worse = b.lt(goodness(b, side, b.get(level_at(b, ladder, middle), "price")), wanted)
+        b.set(low, b.select(worse, b.wrapping("add", middle, 1), b.now(low)))
+        b.set(high, b.select(worse, b.now(high), middle))
+    b.give(b.now(low), _stands(b, ladder, low, far, price))
+
+
+def _stands(b: Body, ladder: Value, low: Variable, far: Value, price: Value) -> Value:
+    inside = b.lt(b.now(low), far)
+    return b.both(inside, b.eq(b.get(level_at(b, ladder, b.select(inside, b.now(low), 0)), "price"), price))
+
+
+def _become(b: Body, book: Value, side: Value, price: Value, at: Value, here: Value, qty: Value) -> None:
+    """A level whose quantity stays as it was shows nothing new, so what we took of it stays taken."""
+    ladder = ladder_of(b, book, side)
+    number = b.wrapping("add", b.get(book, "number"), 1)
+    b.put(book, "number", number)
+    zero = b.const(0, "i64")
+    with b.when(here):
+        level = level_at(b, ladder, at)
+        with b.when(b.eq(qty, b.get(level, "qty"))):
+            b.put(level, "number", number)
+            b.give()
+        note_level(b, book, side, level)
+        with b.choice(b.eq(qty, 0)) as c:
+            with c.then():
+                remove(b, ladder, at)
+            with c.otherwise():
+                write(b, level, price, qty, zero, number)
+        b.give()
+    with b.when(b.eq(qty, 0)):
+        b.give()
+    with b.when(b.eq(b.get(ladder, "count"), LEVELS)):
+        b.call("book.crowded", book, side, price, at, qty)
+        b.give()
+    b.call("book.note", book, 0, side, price, 0, 0, NUMBER_OF_NONE, 0)
+    insert(b, ladder, at, price, qty, zero, number)
+
+
+def define_crowded(program: Program) -> None:
+    """`book.crowded`: a new level for a full ladder, whose worst one is dropped, or which is itself the worst."""
+    parameters = {**PLACE, "at": I64, "qty": I64}
+    with program.function("book.crowded", parameters, internal=True, attributes=("noalias", "cold", "noinline")) as b:
+        book, side, price, at, qty = b.parameters
+        ladder = ladder_of(b, book, side)
+        worst = level_at(b, ladder, b.const(0, "i64"))
+        dropped = b.select(b.eq(at, 0), price, b.get(worst, "price"))
+        lost, lost_from = b.get(ladder, "lost"), b.get(ladder, "lost_from")
+        b.call("book.note", book, 2, side, lost_from, b.cast(lost, "i64"), 0, 0, 0)
+        better = b.larger(goodness(b, side, lost_from), goodness(b, side, dropped))
+        b.put(ladder, "lost_from", b.select(lost, goodness(b, side, better), dropped))
+        b.put(ladder, "lost", True)
+        with b.when(b.ne(at, 0)):
+            note_level(b, book, side, worst)
+            b.call("book.note", book, 0, side, price, 0, 0, NUMBER_OF_NONE, 0)
+            remove(b, ladder, b.const(0, "i64"))
+            insert(b, ladder, b.wrapping("sub", at, 1), price, qty, b.const(0, "i64"), b.get(book, "number"))
