@@ -1,0 +1,127 @@
+"""Compiled code kept between runs: each entry one file, a JSON head and bytes, under a name that says what it was made of.
+
+An entry that is damaged, or a folder that can't be used, costs nothing but the time to make the code again, and a note. Entries that
+several processes write at once are whole: each is written beside its place and then moved there."""
+
+import hashlib
+import json
+import os
+import struct
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from attrs import Factory, define
+
+LARGEST = 256 << 20
+"""Bytes of all entries together; the ones unused for longest go first."""
+
+_MAGIC = b"zyntax code 1\n"
+_ENDING = ".zyn"
+
+
+@define
+class Store:
+    """A folder of entries. `notes`: what went wrong, in words, each once."""
+
+    folder: Path
+    largest: int = LARGEST
+    notes: list[str] = Factory(list)
+
+    def get(self, key: str) -> tuple[Any, bytes] | None:
+        """Head and bytes of an entry; None where there is none that is whole."""
+        path = self._path(key)
+        try:
+            held = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._note(f"the cache {self.folder} can't be read: {_reason(error)}")
+            return None
+        found = _unpacked(held, key)
+        if found is None:
+            self._note(f"{path} is damaged: its code is made again")
+            path.unlink(missing_ok=True)
+            return None
+        try:
+            os.utime(path)  # used just now
+        except OSError:
+            pass  # a folder that is only read from
+        return found
+
+    def put(self, key: str, head: Any, code: bytes) -> None:
+        """Keep an entry, and drop old ones where there are too many."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self.folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(_packed(head, code, key))
+                Path(temporary).replace(self._path(key))
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+            self._make_room()
+        except OSError as error:
+            self._note(f"nothing can be kept in the cache {self.folder}: {_reason(error)}")
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}{_ENDING}"
+
+    def _make_room(self) -> None:
+        entries = []
+        for entry in os.scandir(self.folder):
+            if entry.name.endswith(_ENDING):
+                try:
+                    found = entry.stat()
+                except FileNotFoundError:
+                    continue  # another process was faster
+                entries.append((found.st_mtime_ns, found.st_size, entry.path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self.largest:
+                break
+            Path(path).unlink(missing_ok=True)
+            total -= size
+
+    def _note(self, words: str) -> None:
+        if words not in self.notes:
+            self.notes.append(words)
+
+
+def store() -> Store | None:
+    """The user's store, in the folder that ZYNTAX_CACHE_DIR names or the system's own for caches; None where ZYNTAX_CACHE is `off`."""
+    if os.environ.get("ZYNTAX_CACHE") in ("off", "0"):
+        return None
+    import platformdirs
+
+    return Store(Path(os.environ.get("ZYNTAX_CACHE_DIR") or platformdirs.user_cache_dir("zyntax")) / "code")
+
+
+def key_of(parts: Iterable[str | bytes]) -> str:
+    """The name of what is made of these parts, in this order."""
+    made = hashlib.sha256()
+    for part in parts:
+        held = part.encode() if isinstance(part, str) else part
+        made.update(struct.pack("<Q", len(held)) + held)
+    return made.hexdigest()
+
+
+def _packed(head: Any, code: bytes, key: str) -> bytes:
+    text = json.dumps(head, separators=(",", ":")).encode()
+    body = struct.pack("<QQ", len(text), len(code)) + text + code
+    return _MAGIC + hashlib.sha256(key.encode() + body).digest() + body
+
+
+def _unpacked(held: bytes, key: str) -> tuple[Any, bytes] | None:
+    start = len(_MAGIC) + 32
+    body = held[start:]
+    if not held.startswith(_MAGIC) or len(body) < 16 or hashlib.sha256(key.encode() + body).digest() != held[len(_MAGIC) : start]:
+        return None
+    length, _ = struct.unpack_from("<QQ", body)
+    return json.loads(body[16 : 16 + length]), body[16 + length :]
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

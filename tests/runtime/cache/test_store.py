@@ -1,0 +1,104 @@
+"""Code kept between runs: what comes back, what doesn't, and what is thrown away."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from runtime.cache import identity
+from runtime.cache.store import Store, key_of, store
+
+
+def test_what_was_put_comes_back(tmp_path: Path) -> None:
+    kept = Store(tmp_path / "code")
+    assert kept.get("a") is None
+    kept.put("a", {"name": "m", "sites": [1, None, "é"]}, b"\0code\xff")
+    kept.put("b", None, b"")
+    assert kept.get("a") == ({"name": "m", "sites": [1, None, "é"]}, b"\0code\xff")
+    assert kept.get("b") == (None, b"")
+    kept.put("a", 2, b"new")
+    assert kept.get("a") == (2, b"new")
+    assert kept.notes == [] and len(list(tmp_path.rglob("*"))) == 3, "no file is left beside the two"
+
+
+@pytest.mark.parametrize("damage", ["cut", "turned", "emptied", "another's", "longer"])
+def test_damage_is_noticed(tmp_path: Path, damage: str) -> None:
+    kept = Store(tmp_path)
+    kept.put("a", {"x": 1}, b"some code")
+    kept.put("b", {"x": 2}, b"other code")
+    path = tmp_path / "a.zyn"
+    held = bytearray(path.read_bytes())
+    match damage:
+        case "cut":
+            del held[-3:]
+        case "turned":
+            held[-1] ^= 1
+        case "emptied":
+            held.clear()
+        case "another's":
+            held = bytearray((tmp_path / "b.zyn").read_bytes())
+        case _:
+            held += b"x"
+    path.write_bytes(held)
+    assert kept.get("a") is None
+    assert kept.notes == [f"{path} is damaged: its code is made again"]
+    assert not path.exists() and kept.get("b") == ({"x": 2}, b"other code")
+
+
+def test_the_longest_unused_go_first(tmp_path: Path) -> None:
+    kept = Store(tmp_path, largest=3500)
+    for number, name in enumerate("abc"):
+        kept.put(name, 0, bytes(1000))
+        os.utime(tmp_path / f"{name}.zyn", (number, number))
+    assert kept.get("a") is not None  # used: b is the oldest now
+    kept.put("d", 0, bytes(1000))
+    assert [name for name in "abcd" if kept.get(name)] == ["a", "c", "d"]
+
+
+def test_a_folder_that_cannot_be_used_costs_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    kept = Store(tmp_path / "file")
+    kept.put("a", 0, b"")
+    assert kept.get("a") is None
+    assert kept.notes == [
+        f"nothing can be kept in the cache {kept.folder}: file exists",
+        f"the cache {kept.folder} can't be read: not a directory",
+    ]
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    kept = Store(tmp_path)
+    monkeypatch.setattr(Path, "replace", full)
+    kept.put("a", 0, b"")
+    assert kept.notes == [f"nothing can be kept in the cache {tmp_path}: no space left on device"]
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("ZYNTAX_CACHE", raising=False)
+    found = store()
+    assert found is not None and found.folder == tmp_path / "code"
+    monkeypatch.setenv("ZYNTAX_CACHE", "off")
+    assert store() is None
+
+
+def test_keys_tell_parts_apart() -> None:
+    assert len({key_of(parts) for parts in (["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], [b"abc", "d"])}) == 5
+    assert key_of(["ab", "c"]) == key_of([b"ab", "c"])
+
+
+def test_the_identity_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in identity.PACKAGES:
+        (tmp_path / package).mkdir()
+    source = tmp_path / "compiler" / "a.py"
+    source.write_text("x = 1")
+    monkeypatch.setattr(identity, "_ROOT", tmp_path)
+    made = identity.identity.__wrapped__
+    first = made()
+    (tmp_path / "compiler" / "note.txt").write_text("")
+    assert made() == first
+    os.utime(source, (1, 1))
+    assert made() != first
