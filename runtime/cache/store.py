@@ -3,6 +3,7 @@
 An entry that is damaged, or a folder that can't be used, costs nothing but the time to make the code again, and a note. Entries that
 several processes write at once are whole: each is written beside its place and then moved there."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -44,10 +45,8 @@ class Store:
             self._note(f"{path} is damaged: its code is made again")
             path.unlink(missing_ok=True)
             return None
-        try:
-            os.utime(path)  # used just now
-        except OSError:
-            pass  # a folder that is only read from
+        with contextlib.suppress(OSError):  # of a folder that is only read from
+            os.utime(path)
         return found
 
     def put(self, key: str, head: Any, code: bytes) -> None:
