@@ -99,9 +99,30 @@ OF_ENGINE = {
     "desk.level": Signature({"side": U8, "number": I64}, (I1, I64, I64)),
     "desk.depth_to": Signature({"price": I64}, (I64,)),
     "desk.link": Signature({"first": U64, "second": U64}, (I1,)),
+    "orders.enter": Signature(
+        {
+            "side": U8,
+            "qty": I64,
+            "limit": I64,
+            "tif": U8,
+            "options": U8,
+            "tag": I64,
+            "held_at": I64,
+            "stop.present": I1,
+            "stop": I64,
+            "show.present": I1,
+            "show": I64,
+        }
+    ),
+    "orders.refuse": Signature({"side": U8, "qty": I64, "limit.present": I1, "limit": I64, "options": U8, "mask": U32}),
+    "orders.meets": Signature({"side": U8, "limit.present": I1, "limit": I64, "instead_of": I64}, (I1,)),
+    "orders.cancel_met": Signature({"side": U8, "limit.present": I1, "limit": I64}),
+    "orders.find": Signature({"id": U64}, (I64,)),
+    "orders.ask_to_replace": Signature({"slot": I64, "qty": I64, "limit": I64, "at_market": I1}),
 }
 """Compiled with the engine. `desk.level`: whether there is that level (0 is the best), its price and quantity. `desk.link`: when one of the two
-orders fills or ends, the other is cancelled."""
+orders fills or ends, the other is cancelled. The last ones serve `desk.order` and `desk.replace`: `enter` an accepted order, whose id is the
+desk's `submitted`, `refuse` one; whether one `meets` own orders of the other side, and cancel these; the slot of an open order or -1."""
 
 OF_RUNNER = {
     "engine.begin": Signature({"ts": I64}),

@@ -1,0 +1,237 @@
+"""What is due: requests reach the market, reports come back, timers and bars end, each in the order of time.
+
+What is due at one moment goes by kind: requests first, then reports, bars, timers. Requests, and reports, all travel equally long, so their
+queues are in the order of time."""
+
+from collections.abc import Callable
+from functools import partial
+
+from compiler.hir.instruction import Value
+from compiler.native.build import Body, Program
+from compiler.native.types import I1, I64, U8
+from compiler.native.values import match
+from quantdsl.engine import reports, requests
+from quantdsl.engine.account import mark
+from quantdsl.engine.handlers import handled, tell
+from quantdsl.engine.inside import Inner, declare
+from quantdsl.engine.layout import MARKET
+from quantdsl.engine.market import good_mark
+from quantdsl.engine.open_orders import SLAB, order_at, weigh
+from quantdsl.engine.outputs import collect, side_of_record
+from runtime.replay.outputs.records import State
+
+NEVER = (1 << 63) - 1
+AT_ONE_MOMENT = 1 << 20
+"""So much may happen without time going on."""
+LOSS = -1
+"""Of `killed_by`: a loss."""
+
+DELIVERY = {
+    "until": Inner({"ts": I64}, (I1,), stateful=True),
+    "arrive": Inner({}),
+    "deliver": Inner({}, stateful=True),
+    "deliver.fill": Inner({"slot": I64, "price": I64, "qty": I64, "maker": I1}, stateful=True),
+    "deliver.end": Inner({"slot": I64, "end": U8}, stateful=True),
+}
+"""`until` does what is due by then, and gives whether it stopped before, for outputs that are to be collected. `arrive` takes the first
+request, `deliver` the first report."""
+
+
+def define_delivery(program: Program) -> None:
+    declare(program, DELIVERY)
+    for name, write in (
+        ("until", _until),
+        ("arrive", _arrive),
+        ("deliver", _deliver),
+        ("deliver.fill", _fill),
+        ("deliver.end", _end),
+    ):
+        with program.define(name) as b:
+            write(b)
+
+
+def anything_due(b: Body, desk: Value, ts: Value) -> Value:
+    """Whether it is worth to call `until`."""
+    waiting = [b.negate(reports.QUEUE.is_empty(b, b.at(desk, queue))) for queue in ("requests", "reports")]
+    return b.either(*waiting, b.le(b.get(desk, "soonest"), ts))
+
+
+def _until(b: Body) -> None:
+    desk, state, ts = b.parameters
+    with b.repeat():
+        asked, told = (_first_due(b, b.at(desk, queue)) for queue in ("requests", "reports"))
+        due = b.smaller(b.smaller(asked, told), b.get(desk, "soonest"))
+        with b.when(b.gt(due, ts)):
+            b.give(False)
+        with b.when(b.get(desk, "out", "full")):
+            b.give(True)
+        _time_goes_on(b, desk, due)
+        with b.when(b.eq(asked, due)):
+            b.call("arrive", desk)
+            b.again()
+        with b.when(b.eq(told, due)):
+            b.call("deliver", desk, state)
+            b.again()
+        b.call("clock", desk, state)
+
+
+def _first_due(b: Body, queue: Value) -> Value:
+    """When the first of a queue of requests or reports is due."""
+    first = b.at(queue, "items", b.wrapping("and", b.get(queue, "first"), requests.REQUESTS - 1), proved=True)
+    return b.select(reports.QUEUE.is_empty(b, queue), NEVER, b.get(first, "due"))
+
+
+def _time_goes_on(b: Body, desk: Value, due: Value) -> None:
+    now = b.get(desk, "now")
+    count = b.select(b.gt(due, now), 0, b.wrapping("add", b.get(desk, "instant"), 1))
+    b.put(desk, "instant", count)
+    b.put(desk, "now", b.larger(now, due))
+    hint = "handlers answer their own reports without end: give the replay a latency, or the risk block a `rate`"
+    b.require(b.lt(count, AT_ONE_MOMENT), b.get(desk, "now"), code="0811", message="time stands still at {0} ns", hint=hint)
+
+
+def _there(b: Body, desk: Value, slot: Value, id: Value) -> Value:
+    """Whether the order that a request or report speaks of is still there."""
+    return b.both(SLAB.holds(b, b.at(desk, "slots"), slot), b.eq(b.get(order_at(b, desk, slot), "id"), id))
+
+
+def _arrive(b: Body) -> None:
+    (desk,) = b.parameters
+    queue = b.at(desk, "requests")
+    request = requests.QUEUE.first(b, queue)
+    kind, slot, id, qty, limit, at_market = (b.get(request, name) for name in ("kind", "slot", "id", "qty", "limit", "at_market"))
+    requests.QUEUE.drop(b, queue)
+    with b.when(_there(b, desk, slot, id)):
+
+        def to(name: str, *arguments: Value) -> Callable[[], None]:
+            return lambda: b.call(name, desk, *arguments) and None
+
+        match(
+            b,
+            kind,
+            {
+                requests.NEW: to("exchange.arrive", slot),
+                requests.CANCEL: to("exchange.cancel", slot),
+                requests.REPLACE: to("exchange.replace", slot, qty, limit, at_market),
+            },
+        )
+
+
+def _deliver(b: Body) -> None:
+    desk, state = b.parameters
+    queue = b.at(desk, "reports")
+    report = reports.QUEUE.first(b, queue)
+    told = {name: b.get(report, name) for name in ("kind", "slot", "id", "price", "qty", "maker", "state", "at_market")}
+    reports.QUEUE.drop(b, queue)
+    slot = told["slot"]
+    with b.when(b.negate(_there(b, desk, slot, told["id"]))):
+        _illegal(b, desk)
+        b.give()
+    order = order_at(b, desk, slot)
+    known, end = b.get(order, "state"), told["state"]
+    live = b.either(b.eq(known, State.LIVE), b.eq(known, State.PART_FILLED))
+    pending = b.eq(known, State.PENDING)
+
+    def where(legal: Value, then: Callable[[], None]) -> None:
+        with b.choice(legal) as choice:
+            with choice.then():
+                then()
+            with choice.otherwise():
+                _illegal(b, desk)
+
+    early = b.either(b.eq(end, State.REJECTED), b.eq(end, State.CANCELLED))
+    match(
+        b,
+        told["kind"],
+        {
+            reports.ACK: lambda: where(pending, partial(_acknowledged, b, desk, state, order)),
+            reports.FILLED: lambda: where(
+                live, lambda: b.call("deliver.fill", desk, state, slot, told["price"], told["qty"], told["maker"]) and None
+            ),
+            reports.ENDED: lambda: where(
+                b.either(b.both(live, b.ne(end, State.REJECTED)), b.both(pending, early)),
+                lambda: b.call("deliver.end", desk, state, slot, end) and None,
+            ),
+            reports.REPLACED: lambda: _replaced(b, desk, state, order, told),
+        },
+    )
+
+
+def _illegal(b: Body, desk: Value) -> None:
+    """A report that the order's state doesn't allow is counted and ignored."""
+    b.put(desk, "illegal", b.wrapping("add", b.get(desk, "illegal"), 1))
+
+
+def _acknowledged(b: Body, desk: Value, state: Value, order: Value) -> None:
+    b.put(order, "state", int(State.LIVE))
+    tell(b, desk, state, "ack", ts=b.get(desk, "now"), id=b.get(order, "id"))
+
+
+def _replaced(b: Body, desk: Value, state: Value, order: Value, told: dict[str, Value]) -> None:
+    weigh(b, desk, order, "sub")
+    b.put(order, "qty", told["qty"])
+    b.put(order, "limit", told["price"])
+    b.put(order, "asked", 0)
+    b.put(order, "held_at", b.select(told["at_market"], b.get(order, "held_at"), told["price"]))
+    others = b.wrapping("and", b.get(order, "options"), 0xFF - MARKET)
+    b.put(order, "options", b.wrapping("or", others, b.select(told["at_market"], b.const(MARKET, "u8"), b.const(0, "u8"))))
+    weigh(b, desk, order, "add")
+    tell(b, desk, state, "ack", ts=b.get(desk, "now"), id=b.get(order, "id"))
+
+
+def _end(b: Body) -> None:
+    desk, state, slot, end = b.parameters
+    order = order_at(b, desk, slot)
+    id, side, tag, linked = (b.get(order, name) for name in ("id", "side", "tag", "linked"))
+    left = b.sub(b.get(order, "qty"), b.get(order, "filled"))
+    weigh(b, desk, order, "sub")
+    b.call("orders.leave", desk, slot, end)
+    _cancel_linked(b, desk, state, linked)
+    now = b.get(desk, "now")
+    with b.choice(b.eq(end, State.REJECTED)) as rejected:
+        with rejected.then():
+            tell(b, desk, state, "reject", ts=now, why=b.const(0, "u32"), side=side, qty=left, tag=tag)
+        with rejected.otherwise():
+            tell(b, desk, state, "cancelled", ts=now, id=id, qty=left)
+
+
+def _cancel_linked(b: Body, desk: Value, state: Value, linked: Value) -> None:
+    with b.when(b.ne(linked, 0)):
+        b.call("orders.unlink", desk, state, linked)
+
+
+def _fill(b: Body) -> None:
+    desk, state, slot, price, qty, maker = b.parameters
+    order, p = order_at(b, desk, slot), b.at(desk, "position")
+    id, side, tag, linked = (b.get(order, name) for name in ("id", "side", "tag", "linked"))
+    weigh(b, desk, order, "sub")
+    filled = b.add(b.get(order, "filled"), qty)
+    b.put(order, "filled", filled)
+    b.put(order, "linked", 0)
+    with b.choice(b.eq(filled, b.get(order, "qty"))) as whole:
+        with whole.then():
+            b.call("orders.leave", desk, slot, int(State.FILLED))
+        with whole.otherwise():
+            b.put(order, "state", int(State.PART_FILLED))
+            weigh(b, desk, order, "add")
+    (fee,) = b.call("account.fill", desk, side, price, qty, maker)
+    now, instrument = b.get(desk, "now"), b.get(desk, "settings", "instrument")
+    after = {"realized": b.get(p, "realized"), "position": b.get(p, "qty")}
+    numbers = {"ts": now, "order": id, "price": price, "qty": qty, "fee": fee, "instrument": instrument, **after}
+    collect(b, desk, "fills", side=side_of_record(b, side), maker=b.cast(maker, "u8"), unused=0, **numbers)
+    mark(b, desk, good_mark(b, desk))
+    b.call("account.revalue", desk)
+    b.call("account.record", desk)
+    look_at_losses(b, desk, state)
+    _cancel_linked(b, desk, state, linked)
+    with b.when(handled(b, desk, "fill")):
+        tell(b, desk, state, "fill", ts=now, id=id, side=side, price=price, qty=qty, fee=fee, maker=maker, tag=tag)
+
+
+def look_at_losses(b: Body, desk: Value, state: Value) -> None:
+    """Where the risk block limits them."""
+    settings = b.at(desk, "settings")
+    with b.when(b.either(b.get(settings, "max_loss", "present"), b.get(settings, "max_drawdown", "present"))):
+        (killed,) = b.call("account.watch", desk)
+        with b.when(killed):
+            b.call("desk.kill", desk, state, LOSS)
