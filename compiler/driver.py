@@ -81,6 +81,8 @@ class Session:
     sources: Sources
     options: DriverOptions
     warn: Warn
+    others: tuple[Source, ...] = ()
+    """Files of which the program took declarations."""
     _scopes: dict[Span, dict[str, Type]] = Factory(dict)
     _built: "dict[Span, BuiltKernel]" = Factory(dict)
     _blocks: "dict[Span, PlacedBlock]" = Factory(dict)
@@ -209,7 +211,7 @@ class Session:
         typed = self.check()
         check_parameters(typed, self.options.parameters)
         runtime = SessionRuntime(self)
-        program = compile_program(typed, self.language.library, runtime, self.source)
+        program = compile_program(typed, self.language.library, runtime, self.source, self.others)
         runtime.sites = program.compute_sites
         if program.compute_sites or self._device is not None:
             from compiler.placement import require_devices

@@ -88,9 +88,12 @@ class HostProgram:
         return self.namespace[self.names[name]]
 
 
-def compile_program(program: nodes.Program, library: Library, runtime: HostRuntime, source: Source | None = None) -> HostProgram:
-    """Generates and loads the code of a program. Raises ZyntaxError for what tier 0 does not run."""
-    positions = Positions(program.path, source)
+def compile_program(
+    program: nodes.Program, library: Library, runtime: HostRuntime, source: Source | None = None, others: tuple[Source, ...] = ()
+) -> HostProgram:
+    """Generates and loads the code of a program; `others` are files of which it took declarations. Raises ZyntaxError for what tier 0
+    does not run."""
+    positions = Positions(program.path, source, others)
     generator = Generator(program, library, positions, runtime)
     module = generator.module()
     place_all(module)

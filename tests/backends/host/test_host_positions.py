@@ -33,3 +33,13 @@ def test_a_position_without_columns_is_the_line() -> None:
     positions = Positions("p.zynml", Source("p.zynml", TEXT))
     assert positions.span(3, None, None, None) == Span("p.zynml", TEXT.index("\tlet"), TEXT.index("\nprint"))
     assert positions.span(None, None, None, None) is None
+
+
+@pytest.mark.parametrize("path, text", [("p.zynml", TEXT), ("a", "x\ny"), ("b", "\n\nlet é = 1\n"), ("c", "")])
+def test_spans_of_several_files(path: str, text: str) -> None:
+    others = (Source("a", "x\ny"), Source("b", "\n\nlet é = 1\n"), Source("c", ""))
+    positions = Positions("p.zynml", Source("p.zynml", TEXT), others)
+    for start in range(len(text) + 1):
+        for end in range(start, len(text) + 1):
+            line, column, end_line, end_column = positions.position(Span(path, start, end))
+            assert positions.span(line, end_line, column, end_column) == Span(path, start, end)

@@ -1,0 +1,180 @@
+"""From QuantDSL's tree to the one that the host runs: what both languages have stays, what QuantDSL writes in its own way becomes the
+other's, and what the host doesn't run is refused."""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import count
+from typing import Any, TypeVar
+
+import attrs
+from attrs import frozen
+
+from compiler.diagnostics import Diagnostic, Diagnostics
+from compiler.source import Source
+from compiler.typed_ast import nodes
+from compiler.typed_ast.walk import walk
+from quantdsl import nodes as quant
+from quantdsl import types as qt
+from quantdsl.check import library
+
+N = TypeVar("N", bound=nodes.Node)
+
+_RATIOS = {"bps": Fraction(1, 10_000), "pct": Fraction(1, 100)}
+_MARKETS = (quant.Currency, quant.Instrument, quant.Risk)
+_REFUSED: dict[type[nodes.Node], tuple[str, str]] = {
+    **dict.fromkeys(_MARKETS, ("a market's declaration", "strategies have markets: count in f64 here")),
+    quant.Signal: ("a signal", "signals belong to strategies: loop over the values here"),
+    quant.State: ("`state`", "use a `var`"),
+    nodes.LetCondition: ("`if let`", "nothing is optional here: compare with `==`, or with `isnan`"),
+    nodes.OptionTypeSyntax: ("a type that may be none", "return `nan` where there is no number"),
+    nodes.ArrayTypeSyntax: ("an array type", "write `list<f64>` or `tensor`"),
+    nodes.ConstantTypeSyntax: ("a `const` parameter", "declare it without `const`"),
+}
+_TYPES = {*qt.OF_INSTRUMENT, *qt.OPAQUE, "Money", "Side", "Tif", "ring", "table", "book"}
+_OPERATORS = ("+|", "-|", "*|", "+%", "-%", "*%")
+_RENAMED = {"is_nan": "isnan"}
+
+
+def is_run(program: nodes.Program) -> bool:
+    """Whether the program has a `main` and no strategy: then it is run on the host, and not replayed."""
+    strategies = any(isinstance(statement, quant.Strategy) for statement in program.statements)
+    return not strategies and any(isinstance(s, nodes.Function) and s.name == "main" for s in program.statements)
+
+
+@frozen
+class HostTree:
+    """The program with what it uses of `std`, and the texts of that."""
+
+    program: nodes.Program
+    library: tuple[Source, ...]
+
+
+def host_tree(program: nodes.Program, diagnostics: Diagnostics) -> HostTree:
+    """The program as the host runs it. What is refused is reported."""
+    own = {statement.name for statement in program.statements if isinstance(statement, nodes.Function)}
+    used = {name: declaration for name, declaration in library.used_by(program.statements).items() if name not in own}
+    taken = [attrs.evolve(found, name=library.INSIDE + found.name) for found in used.values() if isinstance(found, nodes.Function)]
+    for statement in program.statements:
+        for fault in _refused(statement):
+            diagnostics.add(fault)
+    change = _Change({name for name, found in used.items() if isinstance(found, nodes.Function)})
+    kept = [s for s in (*program.statements, *taken) if not isinstance(s, nodes.Import | nodes.Module)]
+    statements = tuple(change.node(statement) for statement in kept)
+    modules = dict.fromkeys(found.span.path for found in taken)
+    sources = tuple(library.source(path.strip("<>")) for path in modules)
+    return HostTree(attrs.evolve(program, statements=statements), sources)
+
+
+def _refused(statement: nodes.Statement) -> Iterator[Diagnostic]:
+    """0109 for what is valid where code is compiled for a replay."""
+
+    def later(what: str, node: nodes.Node, hint: str) -> Diagnostic:
+        message = f"{what} is valid, but not supported yet in a program that is run by its `main`"
+        return Diagnostic("0109", message, node.span, hint=hint)
+
+    for node in walk(statement):
+        if type(node) in _REFUSED:
+            yield later(_REFUSED[type(node)][0], node, _REFUSED[type(node)][1])
+            continue
+        match node:
+            case nodes.UnitNumber(unit=unit) if unit not in _RATIOS:
+                yield later(f"a number of `{unit}`", node, "write the plain number")
+            case nodes.Binary(operator=operator) if operator in _OPERATORS:
+                yield later(f"`{operator}`", node, f"use `{operator[0]}`, which is checked; in compute blocks ints wrap")
+            case nodes.NamedTypeSyntax(name=name) if name in _TYPES:
+                yield later(f"`{name}`", node, "strategies have exact numbers and containers in place: use `f64`, `list` and `tensor` here")
+            case nodes.Name(name="none"):
+                yield later("`none`", node, "return `nan` where there is no number")
+            case nodes.Function(is_extern=True):
+                yield later("an `extern` function", node, "declare it with a body")
+            case nodes.Function(annotations=(annotation, *_)):
+                hint = "the host promises nothing of the kind: leave it out, or call the function from a handler"
+                yield later(f"`@{annotation.name}`", annotation, hint)
+            case nodes.Compute(body=body):
+                yield from (
+                    later("`while` with a bound in a compute block", inner, "write `for k in 0..n:` and `break`")
+                    for inner in walk(body)
+                    if isinstance(inner, nodes.While) and inner.bound is not None
+                )
+
+
+class _Change:
+    """Puts the host's words for QuantDSL's. `library`: names of the functions that come from `std`."""
+
+    def __init__(self, library: set[str]) -> None:
+        self.library = library
+        self.loops = count(1)
+
+    def node(self, node: N) -> N:
+        changes: dict[str, object] = {}
+        for field in attrs.fields(type(node)):
+            value = getattr(node, field.name)
+            if isinstance(value, nodes.Node):
+                new: object = self.node(value)
+            elif isinstance(value, tuple):
+                new = tuple(self.node(item) if isinstance(item, nodes.Node) else item for item in value)
+            else:
+                continue
+            if new != value:
+                changes[field.name] = new
+        changed = attrs.evolve(node, **changes) if changes else node  # type: ignore[arg-type]
+        rule = _RULES.get(type(changed))
+        return changed if rule is None else rule(self, changed)  # type: ignore[return-value]
+
+    def constant(self, node: nodes.Constant) -> nodes.Statement:
+        pattern = nodes.BindingPattern(name=node.name, span=node.span)
+        return nodes.Let(pattern=pattern, annotation=node.annotation, value=node.value, span=node.span)
+
+    def unit_number(self, node: nodes.UnitNumber) -> nodes.Expression:
+        ratio = _RATIOS.get(node.unit)
+        return node if ratio is None else nodes.FloatLiteral(value=float(Fraction(node.text) * ratio), span=node.span)
+
+    def repeat(self, node: nodes.Repeat) -> nodes.Expression:
+        """`[e; n]` as `[e].repeat(n)`."""
+        method = nodes.Field(value=nodes.ListLiteral(elements=(node.element,), span=node.span), name="repeat", span=node.span)
+        return _call(method, node, node.count)
+
+    def call(self, node: nodes.Call) -> nodes.Expression:
+        if not isinstance(node.function, nodes.Name):
+            return node
+        name = node.function.name
+        changed = library.INSIDE + name if name in self.library else _RENAMED.get(name, name)
+        return node if changed == name else attrs.evolve(node, function=attrs.evolve(node.function, name=changed))
+
+    def block(self, node: nodes.Block) -> nodes.Block:
+        """A loop with a bound counts its rounds, in a variable that no program can name."""
+        if not any(isinstance(s, nodes.While) and s.bound is not None for s in node.statements):
+            return node
+        made: list[nodes.Statement] = []
+        for statement in node.statements:
+            made += self.bounded(statement) if isinstance(statement, nodes.While) and statement.bound is not None else [statement]
+        return attrs.evolve(node, statements=tuple(made))
+
+    def bounded(self, node: nodes.While) -> list[nodes.Statement]:
+        assert node.bound is not None
+        span = node.span
+        rounds = nodes.Name(name=f"rounds·{next(self.loops)}", span=span)
+        fewer = nodes.Binary(operator="<", left=rounds, right=node.bound, span=node.bound.span)
+        text = nodes.StringLiteral(value="the loop's condition holds after `max` rounds", span=span)
+        asserted = nodes.ExpressionStatement(value=_call(nodes.Name(name="assert", span=span), node.bound, fewer, text), span=span)
+        counted = nodes.Assign(target=rounds, operator="+", value=nodes.IntLiteral(value=1, span=span), span=span)
+        body = attrs.evolve(node.body, statements=(asserted, counted, *node.body.statements))
+        start = nodes.BindingPattern(name=rounds.name, span=span)
+        return [
+            nodes.Let(pattern=start, value=nodes.IntLiteral(value=0, span=span), mutable=True, span=span),
+            attrs.evolve(node, body=body, bound=None),
+        ]
+
+
+def _call(function: nodes.Expression, place: nodes.Node, *values: nodes.Expression) -> nodes.Call:
+    arguments = tuple(nodes.Argument(value=value, span=value.span) for value in values)
+    return nodes.Call(function=function, arguments=arguments, span=place.span)
+
+
+_RULES: dict[type[nodes.Node], Callable[[_Change, Any], nodes.Node]] = {
+    nodes.Constant: _Change.constant,
+    nodes.UnitNumber: _Change.unit_number,
+    nodes.Repeat: _Change.repeat,
+    nodes.Call: _Change.call,
+    nodes.Block: _Change.block,
+}
