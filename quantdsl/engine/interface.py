@@ -10,7 +10,7 @@ from attrs import frozen
 
 from compiler.hir.types import Array, HirType, Pointer, Struct
 from compiler.native.types import F64, I1, I64, U8, U32, U64
-from quantdsl.engine.layout import DESK, EVENT, RECORDS_OF_EVENTS
+from quantdsl.engine.layout import DESK, EVENT
 
 OPAQUE = Struct("state", (("bytes", Array(U8, 8)),))
 """The program's state as the engine sees it: an address to hand on."""
@@ -32,14 +32,12 @@ class Signature:
 
 
 def _handler(event: str) -> Signature:
-    own: dict[str, HirType] = {"number": I64} if event in ("bar", "timer") else {}
-    if event in RECORDS_OF_EVENTS:
-        own["record"] = Pointer(RECORDS_OF_EVENTS[event])
-    return Signature(own)
+    return Signature({"number": I64} if event in ("bar", "timer") else {})
 
 
 HANDLERS = {f"on.{event}": _handler(event) for event in EVENTS}
-"""Of every program; one without that handler has an empty function. `number`: which of the program's bars or timers, in their order."""
+"""Of every program; one without that handler has an empty function. What a handler is told lies in the desk under the event's name
+(`b.at(desk, "trade")`), and stays as it is while it runs. `number`: which of the program's bars or timers, in their order."""
 
 PRICE = (I1, I64)
 """`Price?`: whether there is one, and its ticks."""
