@@ -35,7 +35,7 @@ class LiteralActions(Actions):
         assert found is not None, "the lexer lets nothing else through"
         number, suffix = found["number"].replace("_", ""), found["suffix"]
         fractional = found["fraction"] or found["exponent"]
-        if text[:1] == "0" and suffix and suffix[0] in "xXbBoO" and not fractional and number == "0" and suffix not in self.units:
+        if text[:1] == "0" and suffix and suffix[0] in "xXbBoO" and not fractional and number == "0" and not self.is_unit(suffix):
             kind, digits = {"x": ("hexadecimal", "0 to 9 and a to f"), "b": ("binary", "0 and 1"), "o": ("octal", "0 to 7")}[
                 suffix[0].lower()
             ]

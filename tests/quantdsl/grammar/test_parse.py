@@ -21,6 +21,7 @@ from tests.quantdsl.reading import expression, statements
         ("2_500_000 USD", "2500000`USD"),
         ("-1_000.25 USD * 2", "(* (- 1000.25`USD) 2)"),
         ("50bps", "50`bps"),
+        ("0bps", "0`bps"),
         ("1.5pct", "1.5`pct"),
         ("0.1", "0.1f"),
         ("1_000.50", "1000.50f"),
