@@ -62,7 +62,7 @@ def _until(b: Body) -> None:
         asked, told = (_first_due(b, b.at(desk, queue)) for queue in ("requests", "reports"))
         due = b.smaller(b.smaller(asked, told), b.get(desk, "soonest"))
         with b.when(b.gt(due, ts)):
-            b.give(False)
+            b.leave()
         with b.when(b.get(desk, "out", "full")):
             b.give(True)
         _time_goes_on(b, desk, due)
@@ -73,6 +73,7 @@ def _until(b: Body) -> None:
             b.call("deliver", desk, state)
             b.again()
         b.call("clock", desk, state)
+    b.give(False)
 
 
 def _first_due(b: Body, queue: Value) -> Value:

@@ -62,7 +62,7 @@ def tell(b: Body, desk: Value, state: Value, event: str, **record: Value) -> Non
         place = b.at(desk, event)
         for name, value in record.items():
             b.put(place, name, value)
-        call_handler(b, desk, state, event, place)
+        call_handler(b, desk, state, event)
 
 
 def call_timed(b: Body, desk: Value, state: Value, event: str, *arguments: Value) -> None:

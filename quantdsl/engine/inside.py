@@ -1,6 +1,6 @@
 """Functions of the engine that its parts call of each other, all internal to its module: names, parameters behind the desk, results.
 
-The market's side (`book.py`, `exchange.py`) writes `MARKET`; the loop and the desk call these."""
+The market's side (`book.py`, `exchange.py`) writes `MARKET` beside the book; the loop and the desk call these."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from compiler.hir.types import HirType, Pointer
 from compiler.native.build import Program
 from compiler.native.types import I1, I64, U8
 from quantdsl.engine.interface import OPAQUE
-from quantdsl.engine.layout import DESK, EVENT
+from quantdsl.engine.layout import DESK
 
 
 @frozen
@@ -23,11 +23,7 @@ class Inner:
     out_of_line: bool = True
 
 
-_EVENT: dict[str, HirType] = {"event": Pointer(EVENT)}
-
 MARKET = {
-    "book.apply": Inner(_EVENT, (I1, I1)),
-    "book.execution": Inner(_EVENT, (I1, U8, I64, I64)),
     "exchange.trade": Inner({"price": I64, "qty": I64, "side": U8}),
     "exchange.book_changed": Inner({}),
     "exchange.expire": Inner({}),
@@ -35,11 +31,9 @@ MARKET = {
     "exchange.cancel": Inner({"slot": I64}),
     "exchange.replace": Inner({"slot": I64, "qty": I64, "limit": I64, "at_market": I1}),
 }
-"""`book.apply` takes an event of the data: whether it is good (false: the last of its message, which was refused as a whole), and whether it
-is missing something (a gap, or it speaks of an unknown order). `book.execution`, before that, of an EXECUTE: whether it is a trade to tell
-of (printed, its order there), the aggressor's side as events count sides, price and quantity. `exchange.trade`: one of the data, with its
-aggressor's side as events count them. The last three are requests as they arrive, of an order whose `limit`, `qty` ... are in its slot;
-`replace` gives the whole quantity and limit asked for."""
+"""`exchange.trade`: one of the data, with its aggressor's side as events count them. The last three are requests as they arrive, of an order
+whose `limit`, `qty` ... are in its slot; `replace` gives the whole quantity and limit asked for. The loop calls the first three only where
+orders are open, `expire` at each event before it."""
 
 
 def declare(program: Program, functions: Mapping[str, Inner]) -> None:

@@ -83,7 +83,7 @@ def _find(b: Body) -> None:
     low, high = b.variable(b.const(0, "i64")), b.variable(b.get(desk, "open_count"))
     with b.repeat():
         with b.when(b.ge(b.now(low), b.now(high))):
-            b.give(-1)
+            b.leave()
         middle = b.wrapping("shr", b.wrapping("add", b.now(low), b.now(high)), 1)
         slot = b.get(desk, "open", middle, proved=True)
         found = b.get(order_at(b, desk, slot), "id")
@@ -94,6 +94,7 @@ def _find(b: Body) -> None:
                 b.set(low, b.wrapping("add", middle, 1))
             with half.otherwise():
                 b.set(high, middle)
+    b.give(-1)
 
 
 def _enter(b: Body) -> None:

@@ -1,0 +1,30 @@
+"""The engine as one module: book, market, desk and loop. It is the same for every program, and compiled once for a machine."""
+
+from compiler.hir.module import HirModule
+from compiler.native.build import Program
+from quantdsl.engine.account import define_account
+from quantdsl.engine.book import define_book
+from quantdsl.engine.clock import define_clock
+from quantdsl.engine.delivery import define_delivery
+from quantdsl.engine.handlers import declare_handlers, define_handlers
+from quantdsl.engine.inside import MARKET, declare
+from quantdsl.engine.interface import OF_PROGRAM
+from quantdsl.engine.loop import define_loop
+from quantdsl.engine.open_orders import define_open_orders
+
+
+def engine_module() -> HirModule:
+    """Imports handlers and `risk.asked`, exports what `interface.py` says."""
+    program = Program("engine")
+    declare_handlers(program)
+    asked = OF_PROGRAM["risk.asked"]
+    program.imported("risk.asked", asked.whole(), asked.results)
+    declare(program, MARKET)
+    define_book(program)
+    define_open_orders(program)
+    define_account(program)
+    define_handlers(program)
+    define_clock(program)
+    define_delivery(program)
+    define_loop(program)
+    return program.module
