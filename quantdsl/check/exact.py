@@ -73,3 +73,8 @@ def neighbours(value: Fraction, step: Fraction) -> tuple[Fraction, Fraction]:
     """The nearest multiples of a step below and above a value."""
     below = (value / step).__floor__() * step
     return below, below + step
+
+
+def decimal_places(value: Fraction) -> int:
+    """The digits behind the point of a value that is a decimal."""
+    return next(digits for digits in range(100) if (value * 10**digits).denominator == 1)

@@ -1,0 +1,81 @@
+"""From a checked program to host functions in HIR."""
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from compiler.hir.module import FaultSite, HirModule
+from compiler.native.build import Program
+from compiler.typed_ast import nodes
+from quantdsl import nodes as quant
+from quantdsl.check import CheckedProgram
+from quantdsl.check.checker import Checker
+from quantdsl.elaborate import calls, containers, conversions, expressions, library, literals, operators, patterns, statements  # noqa: F401  Rules.
+from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.layouts import Layouts
+from quantdsl.elaborate.program import Elaboration
+
+
+@frozen
+class Elaborated:
+    """The functions of a program. `functions`: the names in HIR of those that can be called from outside, by their own; `tests` likewise,
+    in the order written."""
+
+    module: HirModule
+    functions: Mapping[str, str]
+    tests: Mapping[str, str]
+
+    def site(self, function: str, number: int) -> FaultSite:
+        """What a failure speaks of."""
+        return self.module.functions[function].sites[number]
+
+
+def begin(checked: CheckedProgram, exported: bool = False) -> Elaboration:
+    """An elaboration of a program without errors, with its constants and nothing written yet. `exported`: its functions can be called from
+    outside."""
+    world, tree = checked.world, checked.program
+    rebuilt = {s.name: s for s in tree.statements if isinstance(s, nodes.Function | quant.Signal)}
+    functions = {**world.functions, **rebuilt}
+    instruments, currencies = list(world.instruments), list(world.currencies)
+    market = instruments[0] if len(instruments) == 1 else None, currencies[0] if len(currencies) == 1 else None
+    checker = Checker(world)
+    plain = [f for f in rebuilt.values() if isinstance(f, nodes.Function) and callable_from_outside(f)]
+    outside = frozenset(map(id, plain)) if exported else frozenset()
+    made = Elaboration(world, checker, Program("program"), Layouts(checker), functions, market, outside)
+    with made.seeing(made.top):
+        for statement in tree.statements:
+            match statement:
+                case nodes.Constant(name=name, annotation=annotation, value=value):
+                    made.declare_constant(made.top, name, annotation, value)
+                case nodes.ProgramParameter(name=name, annotation=annotation, default=value):
+                    made.declare_constant(made.top, name, annotation, value, "param")
+    return made
+
+
+def callable_from_outside(function: nodes.Function) -> bool:
+    """Whether a function is one function: without type or constant parameters."""
+    constant = any(isinstance(parameter.annotation, nodes.ConstantTypeSyntax) for parameter in function.parameters)
+    return function.body is not None and not function.type_parameters and not constant
+
+
+def elaborate(checked: CheckedProgram) -> Elaborated:
+    """All functions and tests of a program. Raises ZyntaxError for what isn't supported yet."""
+    made = begin(checked, exported=True)
+    functions: dict[str, str] = {}
+    tests: dict[str, str] = {}
+    for statement in checked.program.statements:
+        match statement:
+            case nodes.Function(name=name) if id(statement) in made.exported:
+                functions[name] = made.instance(statement).name
+            case nodes.Test(name=name):
+                tests[name] = write_test(made, statement, len(tests))
+    return Elaborated(made.program.module, functions, tests)
+
+
+def write_test(made: Elaboration, test: nodes.Test, number: int) -> str:
+    name = f"test.n{number}"
+    with made.program.function(name, {}, span=test.span) as b, made.seeing(made.top):
+        c = Context(made, b, made.top, {})
+        with c.reaching():
+            c.body(test.body)
+    return name

@@ -1,0 +1,192 @@
+"""Calls: of the program's functions, of cases of enums, and of what the prelude declares, which `emits` gives an emitter by name."""
+
+from collections.abc import Callable, Mapping
+
+from attrs import frozen
+
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import BOOL, ERROR, OptionType, ResultType, Type
+from quantdsl import nodes as quant
+from quantdsl import types as qt
+from quantdsl.check.calls import substituted, unify
+from quantdsl.check.literals import settled
+from quantdsl.check.patterns import cases_of
+from quantdsl.check.resolve import resolve
+from quantdsl.check.scope import Scope, Variable
+from quantdsl.elaborate.context import Callee, Context, elaborates
+from quantdsl.elaborate.expressions import case, place_of
+from quantdsl.elaborate.instances import invoke
+from quantdsl.elaborate.refused import not_supported
+from quantdsl.elaborate.values import Place, Value
+
+
+@frozen
+class Call:
+    """A call whose arguments are computed: by the names of parameters. `bound`: what the callee's type parameters stand for; `constants`:
+    the values of its `const` parameters; `place`: the type that the result is wanted as; `subject`: what a method is called on."""
+
+    node: nodes.Call
+    callee: Callee
+    values: Mapping[str, Value]
+    constants: Mapping[str, int]
+    bound: Mapping[str, Type]
+    place: Type | None
+    subject: nodes.Expression | None = None
+
+    def __getitem__(self, parameter: str) -> Value:
+        return self.values[parameter]
+
+
+Emitter = Callable[[Context, Call], Value]
+_EMITTERS: dict[str, Emitter] = {}
+_OF_KIND: dict[type, Emitter] = {}
+
+
+def emits(*names: str) -> Callable[[Emitter], Emitter]:
+    """Registers what writes the calls of functions of the prelude."""
+
+    def register(emitter: Emitter) -> Emitter:
+        _EMITTERS.update(dict.fromkeys(names, emitter))
+        return emitter
+
+    return register
+
+
+def calls(kind: type) -> Callable[[Emitter], Emitter]:
+    """Registers what writes the calls of a program's functions, or of its signals."""
+
+    def register(emitter: Emitter) -> Emitter:
+        _OF_KIND[kind] = emitter
+        return emitter
+
+    return register
+
+
+@elaborates(nodes.Call)
+def call(c: Context, node: nodes.Call, place: Type | None) -> Value:
+    match node.function:
+        case nodes.Name(name="some" | "Ok" | "Err" as name) if name not in c.functions:
+            return _wrapped(c, node, name, place)
+        case nodes.Name(name=name) if name in c.functions and c.names.find(name) is None:
+            return called(c, c.functions[name], node, None, place)
+        case nodes.Name(name=name) | nodes.Path(segments=(_, name)):
+            return _variant(c, node, name)
+        case nodes.Field(value=subject, name=name):
+            return called(c, c.functions[name], node, subject, place)
+    raise AssertionError("what is called is a name")
+
+
+def _wrapped(c: Context, node: nodes.Call, name: str, place: Type | None) -> Value:
+    argument = node.arguments[0].value
+    type = place if isinstance(place, OptionType if name == "some" else ResultType) else c.type(node)
+    if isinstance(type, OptionType):
+        return c.make(type, {"present": c.constant(True, BOOL), "value": c.value(argument, type.value)})
+    assert isinstance(type, ResultType)
+    part, inner = ("value", type.value) if name == "Ok" else ("error", type.error)
+    return c.make(type, {"ok": c.constant(name == "Ok", BOOL), part: c.value(argument, inner)})
+
+
+def _variant(c: Context, node: nodes.Call, name: str) -> Value:
+    type = c.type(node)
+    parts = (cases_of(c.elaboration.checker, type) or {})[name]
+    values = {part: c.value(argument.value, found) for (part, found), argument in zip(parts, node.arguments, strict=True)}
+    return case(c, type, name, values)
+
+
+def called(c: Context, callee: Callee, node: nodes.Call, subject: nodes.Expression | None, place: Type | None) -> Value:
+    """A call of a function or signal; `subject` is what a method is called on."""
+    if c.elaboration.is_prelude(callee):
+        emitter = _EMITTERS.get(callee.name)
+        if emitter is None:
+            raise not_supported(f"`{callee.name}`", node.span, "it isn't compiled yet")
+    else:
+        emitter = _OF_KIND[type(callee)]
+    return emitter(c, bind_arguments(c, callee, node, subject, place))
+
+
+def bind_arguments(c: Context, callee: Callee, node: nodes.Call, subject: nodes.Expression | None, place: Type | None) -> Call:
+    """Computes the arguments in the order written, then the defaults of what isn't given."""
+    parameters = {parameter.name: parameter for parameter in callee.parameters}
+    given: dict[str, nodes.Expression] = {}
+    free = list(parameters)
+    if subject is not None:
+        given[free.pop(0)] = subject
+    for number, written in enumerate(node.arguments):
+        given[written.name or free[number]] = written.value
+    values: dict[str, Value] = {}
+    constants: dict[str, int] = {}
+    bound: dict[str, Type] = {}
+    names = {parameter.name for parameter in callee.type_parameters}
+    for name in (*given, *(name for name in parameters if name not in given)):
+        parameter = parameters[name]
+        argument = given.get(name, parameter.default)
+        assert parameter.annotation is not None and argument is not None
+        if isinstance(parameter.annotation, nodes.ConstantTypeSyntax):
+            constants[name] = _constant(c, parameter, argument)
+            continue
+        type = _parameter_type(c, parameter.annotation, names, constants)
+        wanted = substituted(type, bound, names)
+        value = _argument(c, argument, None if _open(wanted, names) else wanted, is_self=name == "self")
+        unify(type, settled(value.type), bound, names)
+        wanted = substituted(type, bound, names)
+        values[name] = value if _open(wanted, names) else c.fit(value, _with_sizes(wanted, value.type))
+    return Call(node, callee, values, constants, bound, place, subject)
+
+
+def _argument(c: Context, node: nodes.Expression, wanted: Type | None, is_self: bool) -> Value:
+    """A method's subject is where it is kept, so that the method may change it."""
+    location = place_of(c, node) if is_self else None
+    if isinstance(location, Place) and c.layouts.in_memory(location.type):
+        return location
+    return c.value(node, wanted)
+
+
+def _constant(c: Context, parameter: nodes.Parameter, argument: nodes.Expression) -> int:
+    known = c.whole_number(argument)
+    if known is None:
+        raise c.refuse("0204", f"the parameter `{parameter.name}` wants a constant", "use a number, a `const` or a `param`", argument.span)
+    return known
+
+
+def _parameter_type(c: Context, written: nodes.TypeSyntax, names: set[str], constants: Mapping[str, int]) -> Type:
+    """The type of a parameter, with variables for the callee's own type parameters."""
+    checker, scope = c.elaboration.checker, Scope(c.sizes)
+    for name, value in constants.items():
+        scope.add(Variable(name, ERROR, "const parameter", constant=value))
+    with checker.within(parameters=frozenset(names)):
+        return resolve(checker, written, scope)
+
+
+def _open(type: Type, names: set[str]) -> bool:
+    """Whether a type parameter is left in a type."""
+    match type:
+        case qt.TypeVariable(name=name):
+            return name in names
+        case OptionType(value=value):
+            return _open(value, names)
+        case ResultType(value=value, error=error):
+            return _open(value, names) or _open(error, names)
+        case qt.Container(elements=elements, size=size):
+            return any(_open(one, names) for one in (*elements, size))
+        case qt.StructType(arguments=arguments):
+            return any(_open(one, names) for one in arguments)
+    return any(_open(one, names) for one in getattr(type, "elements", ()))
+
+
+def _with_sizes(wanted: Type, found: Type) -> Type:
+    """A capacity that the callee leaves open is that of the argument."""
+    if isinstance(wanted, qt.Container) and isinstance(found, qt.Container) and wanted.size == qt.Size():
+        return qt.Container(wanted.kind, wanted.elements, found.size)
+    return wanted
+
+
+@calls(nodes.Function)
+def call_function(c: Context, call: Call) -> Value:
+    assert isinstance(call.callee, nodes.Function)
+    instance = c.elaboration.instance(call.callee, call.bound, call.constants, {n: v.type for n, v in call.values.items()})
+    return invoke(c, instance, [call.values[parameter.name] for parameter, _ in instance.parameters])
+
+
+@calls(quant.Signal)
+def call_signal(c: Context, call: Call) -> Value:
+    raise not_supported("a signal", call.node.span, "write a function, with its memory in a struct")

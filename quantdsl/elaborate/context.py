@@ -1,0 +1,274 @@
+"""What all rules share while a function is written: the names in sight, where it goes on, and how it is left.
+
+A rule is a function registered for a class of nodes, of any module:
+
+    @elaborates(nodes.IntLiteral)
+    def number(c: Context, node: nodes.IntLiteral, place: Type | None) -> Value: ...
+
+    @executes(nodes.While)
+    def while_(c: Context, node: nodes.While) -> None: ...
+
+`place` is the type that the value is wanted as, where that is known; the value may have another one that `c.fit` turns into it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from attrs import Factory, define, frozen
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir import instruction as hir
+from compiler.hir.types import HirType, Pointer
+from compiler.native.build import Body
+from compiler.source import NOWHERE, Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import UNIT, UNKNOWN, Type
+from quantdsl import nodes as quant
+from quantdsl.check.calls import substituted
+from quantdsl.check.literals import settled
+from quantdsl.check.resolve import resolve
+from quantdsl.check.scope import Scope, Variable
+from quantdsl.elaborate.holding import Holding
+from quantdsl.elaborate.values import Cells, Location, Number, Place, Value
+
+if TYPE_CHECKING:
+    from quantdsl.elaborate.program import Elaboration, Surroundings
+
+Callee = nodes.Function | quant.Signal
+
+
+class Unreachable(Exception):
+    """Nothing behind the current place is reached, so that nothing is written there."""
+
+
+@frozen
+class Constant:
+    """A `const` or `param`: its expression is written wherever the name stands."""
+
+    value: nodes.Expression
+    type: Type
+
+
+@frozen
+class Lent:
+    """A variable in memory that callers lend (`Context.borrow`): a strategy's or a signal's state. Its address is asked for when its name
+    is used."""
+
+    key: Any
+    type: Type
+
+
+@frozen
+class Named:
+    """What a name stands for. `changes`: it may be assigned to."""
+
+    held: Value | Location | Constant | Lent
+    changes: bool = False
+
+
+@define(eq=False)
+class Names:
+    """Names in sight; an inner scope hides an outer one."""
+
+    outer: "Names | None" = None
+    found: dict[str, Named] = Factory(dict)
+
+    def find(self, name: str) -> Named | None:
+        scope: Names | None = self
+        while scope is not None:
+            if name in scope.found:
+                return scope.found[name]
+            scope = scope.outer
+        return None
+
+    def inner(self) -> "Names":
+        return Names(self)
+
+
+@define(eq=False)
+class Borrowed:
+    """Memory that a function gets from whoever calls it, as one more parameter. What is `shared` is the same memory for all that ask for
+    `key`; what isn't is another one for each place of call."""
+
+    key: Any
+    type: HirType
+    shared: bool
+    pointer: hir.Value
+
+
+class Context(Holding):
+    """One function being written, in surroundings. `bound`: what its type parameters stand for; `names`, `sizes`: what names stand for, as
+    values and as capacities; `functions`: what can be called by name; `result`: the type of its result; `leave` writes what `return` does
+    with a value."""
+
+    def __init__(self, elaboration: "Elaboration", b: Body, around: "Surroundings", bound: Mapping[str, Type]) -> None:
+        super().__init__(b, elaboration.layouts)
+        self.elaboration, self.around, self.bound = elaboration, around, bound
+        self.names, self.sizes, self.functions = around.names.inner(), Scope(around.sizes), around.functions
+        self.result: Type = UNIT
+        self.leave: Callable[[Value], None] = lambda value: self.b.give()
+        self.borrowed: list[Borrowed] = []
+
+    # ---- rules ----
+
+    def value(self, node: nodes.Expression, place: Type | None = None) -> Value:
+        """The value of an expression, written here. Raises Unreachable where it never comes to one."""
+        if node.type == UNKNOWN:
+            node = self.elaboration.typed(node, place)
+        with self.at(node):
+            found = _VALUES[type(node)](self, node, place)
+            if self.b.ended:
+                raise Unreachable
+            return found if place is None or place == UNIT else self.fit(found, place)
+
+    def number(self, node: nodes.Expression, place: Type | None = None) -> Number:
+        found = self.value(node, place)
+        assert isinstance(found, Number), f"a {type(found).__name__} where a number should be"
+        return found
+
+    def whole_number(self, node: nodes.Expression) -> int | None:
+        """The value of an int that is known now."""
+        found = self.value(node)
+        known = found.constant if isinstance(found, Number) else None
+        return known if isinstance(known, int) and not isinstance(known, bool) else None
+
+    def statement(self, node: nodes.Statement) -> None:
+        with self.at(node):
+            _STATEMENTS[type(node)](self, node)
+
+    def body(self, block: nodes.Block) -> None:
+        """The statements of a block, for their effects."""
+        with self.scope(), self.reaching():
+            for statement in block.statements:
+                self.statement(statement)
+                if self.b.ended:
+                    return
+
+    def fit(self, value: Value, place: Type) -> Value:
+        """The value as one of the type that its place has."""
+        from quantdsl.elaborate.fitting import fitted
+
+        return value if value.type == place else fitted(self, value, place)
+
+    def changes_state(self, name: str) -> bool:
+        """Whether a function of that name may change variables that outlive a call: those that stand in a strategy."""
+        return name in self.functions and self.functions[name] is not self.elaboration.functions.get(name)
+
+    # ---- names and types ----
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        before, self.names = self.names, self.names.inner()
+        sizes, self.sizes = self.sizes, Scope(self.sizes)
+        try:
+            yield
+        finally:
+            self.names, self.sizes = before, sizes
+
+    def let(self, name: str, value: Value) -> None:
+        """A name for a value that doesn't change."""
+        if name == "_":
+            return
+        self.names.found[name] = Named(self.kept(value))
+        known = value.constant if isinstance(value, Number) else None
+        whole = known if isinstance(known, int) and not isinstance(known, bool) else None
+        self.sizes.add(Variable(name, value.type, "const parameter", constant=whole))
+
+    def var(self, name: str, value: Value) -> None:
+        """A variable that begins with a value."""
+        if name != "_":
+            self.names.found[name] = Named(self.variable(value), changes=True)
+            self.sizes.add(Variable(name, value.type, "var"))
+
+    def location(self, name: str) -> Location | None:
+        """Where the value of a name is kept, if it is kept somewhere."""
+        found = self.names.find(name)
+        if found is None or isinstance(found.held, Constant):
+            return None
+        if isinstance(found.held, Lent):
+            lent = found.held
+            return Place(lent.type, self.borrow(lent.key, self.layouts.memory(lent.type), shared=True))
+        return found.held if isinstance(found.held, Cells | Place) else None
+
+    def can_change(self, node: nodes.Expression | None) -> bool:
+        """Whether an expression is a variable, or a part of one, that may be assigned to."""
+        while isinstance(node, nodes.Field | nodes.Index):
+            node = node.value
+        found = self.names.find(node.name) if isinstance(node, nodes.Name) else None
+        return found is not None and found.changes
+
+    def type(self, node: nodes.Expression) -> Type:
+        """The type that the checker found, with what type parameters stand for, and as a variable would get it."""
+        return settled(substituted(node.type, dict(self.bound), set(self.bound)))
+
+    def resolve(self, written: nodes.TypeSyntax) -> Type:
+        """A type as written, with its sizes."""
+        return resolve(self.elaboration.checker, written, self.sizes, self.bound)
+
+    # ---- where code goes ----
+
+    @contextmanager
+    def at(self, node: nodes.Node) -> Iterator[None]:
+        """What is written inside comes from a node."""
+        builder = self.b.here
+        before = builder.span
+        if node.span is not NOWHERE and node.span.path != "<prelude>":
+            builder.span = node.span
+        try:
+            yield
+        finally:
+            builder.span = before
+
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """A region of its own, which may end before its last statement."""
+        here = self.b.here
+        try:
+            yield
+        except Unreachable:
+            self.b.here = here
+
+    def span(self) -> Span | None:
+        return self.b.here.span
+
+    def refuse(self, code: str, message: str, hint: str | None = None, span: Span | None = None) -> ZyntaxError:
+        return ZyntaxError(Diagnostic(code, message, span or self.span(), hint=hint))
+
+    # ---- memory of callers ----
+
+    def borrow(self, key: Any, type: HirType, shared: bool = False) -> hir.Value:
+        """The address of memory that this function's caller provides; all of a key that is shared is one. Whoever writes a function with
+        such memory, and isn't called by the program itself, provides it from `borrowed`."""
+        if shared:
+            for one in self.borrowed:
+                if one.shared and one.key == key:
+                    return one.pointer
+        pointer = self.b.builder.parameter(f"memory{len(self.borrowed)}", Pointer(type))
+        self.borrowed.append(Borrowed(key, type, shared, pointer))
+        return pointer
+
+
+Elaborate = Callable[[Context, Any, Type | None], Value]
+Execute = Callable[[Context, Any], None]
+_VALUES: dict[type, Elaborate] = {}
+_STATEMENTS: dict[type, Execute] = {}
+
+
+def elaborates(*classes: type[nodes.Expression]) -> Callable[[Elaborate], Elaborate]:
+    """Registers the rule for expressions of these classes."""
+
+    def register(rule: Elaborate) -> Elaborate:
+        _VALUES.update(dict.fromkeys(classes, rule))
+        return rule
+
+    return register
+
+
+def executes(*classes: type[nodes.Statement]) -> Callable[[Execute], Execute]:
+    """Registers the rule for statements of these classes."""
+
+    def register(rule: Execute) -> Execute:
+        _STATEMENTS.update(dict.fromkeys(classes, rule))
+        return rule
+
+    return register

@@ -1,0 +1,204 @@
+"""Names, fields, elements, conditions, blocks."""
+
+from compiler.hir import instruction as hir
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import BOOL, I64, NEVER, UNIT, OptionType, ResultType, Type
+from quantdsl import types as qt
+from quantdsl.check.fits import shown
+from quantdsl.elaborate.context import Constant, Context, Unreachable, elaborates
+from quantdsl.elaborate.conversions import field_of
+from quantdsl.elaborate.refused import not_supported
+from quantdsl.elaborate.values import Location, Number, Place, Text, Value, Whole
+
+
+@elaborates(nodes.Name)
+def name(c: Context, node: nodes.Name, place: Type | None) -> Value:
+    found = c.names.find(node.name)
+    if found is None:
+        return named_case(c, node.name, place, node)
+    if isinstance(found.held, Constant):
+        return c.elaboration.constant(c, found.held.value, found.held.type)
+    location = c.location(node.name)
+    if location is not None:
+        return c.read(location)
+    assert isinstance(found.held, Number | Whole | Text)
+    return found.held
+
+
+def named_case(c: Context, name: str, place: Type | None, node: nodes.Expression) -> Value:
+    """`none`, or a case without values."""
+    if name == "none":
+        return Whole(qt.NONE, ())
+    type = c.type(node)
+    if not isinstance(type, qt.EnumType):
+        type = place.value if isinstance(place, OptionType) else place or type
+    return case(c, type, name, {})
+
+
+@elaborates(nodes.Path)
+def path(c: Context, node: nodes.Path, place: Type | None) -> Value:
+    return case(c, c.type(node), node.segments[-1], {})
+
+
+def case(c: Context, type: Type, name: str, parts: dict[str, Value]) -> Value:
+    """A value of an enum."""
+    tag = c.layouts.tags(type)[name]
+    if c.layouts.number(type) is not None:
+        return c.constant(tag, type)
+    return c.make(type, {"tag": Number(UNIT, c.b.const(tag, "u8")), **{f"{name}.{part}": value for part, value in parts.items()}})
+
+
+@elaborates(nodes.Field)
+def field(c: Context, node: nodes.Field, place: Type | None) -> Value:
+    location = place_of(c, node)
+    if location is not None:
+        return c.read(location)
+    return field_of(c, c.value(node.value), node.name)
+
+
+@elaborates(nodes.Index)
+def index(c: Context, node: nodes.Index, place: Type | None) -> Value:
+    location = place_of(c, node)
+    assert location is not None
+    return c.read(location)
+
+
+def place_of(c: Context, node: nodes.Expression) -> Location | None:
+    """Where an expression's value is kept, if it is kept: a variable, or a part of one. Elements have a place in any case."""
+    match node:
+        case nodes.Name(name=name):
+            return c.location(name)
+        case nodes.Field(value=value, name=name):
+            base = place_of(c, value)
+            if base is None or c.layouts.number(base.type) is not None or isinstance(base.type, qt.Container):
+                return None
+            return c.part_place(base, name)
+        case nodes.Index(value=value, indices=(at,)):
+            base = place_of(c, value)
+            if base is None:
+                held = c.value(value)
+                assert isinstance(held, Place)
+                base = held
+            assert isinstance(base, Place)
+            return element(c, base, c.number(at, I64).value, node)
+    return None
+
+
+def element(c: Context, base: Place, at: hir.Value, node: nodes.Expression) -> Place:
+    """An element of an array, or of a ring, where 0 is the newest."""
+    assert isinstance(base.type, qt.Container)
+    type = base.type.elements[0]
+    with c.at(node):
+        if base.type.kind == "ring":
+            return Place(type, c.layouts.ring(base.type).slot(c.b, base.pointer, at))
+        return Place(type, c.b.at(base.pointer, at))
+
+
+# ---- blocks and conditions --------------------------------------------------------------------------------------------------------
+
+
+@elaborates(nodes.Block)
+def block(c: Context, node: nodes.Block, place: Type | None) -> Value:
+    """The statements, and the value of the last expression where one is wanted."""
+    wanted = c.type(node) not in (UNIT, NEVER) and place != UNIT
+    with c.scope():
+        *first, last = node.statements or (None,)
+        for statement in first:
+            assert statement is not None
+            c.statement(statement)
+            if c.b.ended:
+                raise Unreachable
+        if isinstance(last, nodes.ExpressionStatement) and wanted:
+            return c.kept(c.value(last.value, place))
+        if last is not None:
+            c.statement(last)
+    return Whole(UNIT, ())
+
+
+class Joined:
+    """A value that comes from one of several branches: a variable that each of them sets."""
+
+    def __init__(self, c: Context, node: nodes.Expression, place: Type | None) -> None:
+        type = place if place is not None else c.type(node)
+        self.c = c
+        self.type: Type | None = None if type in (UNIT, NEVER) else type
+        if self.type is not None and unsized(self.type):
+            what = f"a branch that gives a `{shown(self.type)}` whose size isn't written"
+            raise not_supported(what, node.span, "write the type with its size")
+        self.found = c.variable(c.zero(self.type)) if self.type is not None else None
+
+    def set(self, value: nodes.Expression) -> None:
+        """Writes a branch."""
+        c = self.c
+        with c.reaching():
+            if self.found is None or self.type is None:
+                c.value(value, UNIT)
+            else:
+                c.write(self.found, c.value(value, self.type))
+
+    def value(self) -> Value:
+        if self.found is None:
+            return Whole(UNIT, ())
+        found = self.c.read(self.found)
+        return Place(found.type, found.pointer, fresh=True) if isinstance(found, Place) else found
+
+
+def unsized(type: Type) -> bool:
+    match type:
+        case qt.Container(elements=elements, size=size):
+            return size == qt.Size() or any(map(unsized, elements))
+        case OptionType(value=value):
+            return unsized(value)
+        case ResultType(value=value, error=error):
+            return unsized(value) or unsized(error)
+    return any(map(unsized, getattr(type, "elements", ())))
+
+
+@elaborates(nodes.If)
+def if_(c: Context, node: nodes.If, place: Type | None) -> Value:
+    """Names that an `if let` binds hold in its first block."""
+    joined = Joined(c, node, UNIT if node.otherwise is None else place)
+    outside = c.names, c.sizes
+    with c.scope():
+        condition = c.number(node.condition, BOOL).value
+        if node.otherwise is None:
+            with c.b.when(condition):
+                joined.set(node.then)
+            return joined.value()
+        with c.b.choice(condition) as choice:
+            with choice.then():
+                joined.set(node.then)
+            c.names, c.sizes = outside
+            with choice.otherwise():
+                joined.set(node.otherwise)
+    return joined.value()
+
+
+@elaborates(nodes.Conditional)
+def conditional(c: Context, node: nodes.Conditional, place: Type | None) -> Value:
+    joined = Joined(c, node, place)
+    with c.b.choice(c.number(node.condition, BOOL).value) as choice:
+        with choice.then():
+            joined.set(node.then)
+        with choice.otherwise():
+            joined.set(node.otherwise)
+    return joined.value()
+
+
+@elaborates(nodes.Propagate)
+def propagate(c: Context, node: nodes.Propagate, place: Type | None) -> Value:
+    """`e?`: the value; without one the function is left with its none or its error."""
+    found = c.value(node.value)
+    optional = isinstance(found.type, OptionType)
+    there = c.part(found, "present" if optional else "ok")
+    assert isinstance(there, Number)
+    with c.b.when(c.b.negate(there.value)):
+        if c.result == UNIT:
+            c.leave(Whole(UNIT, ()))
+        elif optional:
+            c.leave(c.zero(c.result))
+        else:
+            assert isinstance(c.result, ResultType)
+            error = c.fit(c.part(found, "error"), c.result.error)
+            c.leave(c.make(c.result, {"ok": c.constant(False, BOOL), "error": error}))
+    return c.part(found, "value")

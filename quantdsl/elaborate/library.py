@@ -1,0 +1,63 @@
+"""What the prelude's plain functions compute."""
+
+from compiler.typed_ast.types import BOOL, F64, UNIT
+from quantdsl.elaborate.calls import Call, emits
+from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.values import Number, Text, Value, Whole
+
+
+def _number(value: Value) -> Number:
+    assert isinstance(value, Number)
+    return value
+
+
+@emits("sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "floor", "ceil")
+def function(c: Context, call: Call) -> Value:
+    return Number(F64, c.b.here.op(call.callee.name, _number(call["x"]).value))
+
+
+@emits("pow")
+def power(c: Context, call: Call) -> Value:
+    return Number(F64, c.b.here.op("pow", _number(call["x"]).value, _number(call["y"]).value))
+
+
+@emits("is_nan")
+def is_nan(c: Context, call: Call) -> Value:
+    return c.truth(c.b.here.isnan(_number(call["x"]).value))
+
+
+@emits("abs")
+def magnitude(c: Context, call: Call) -> Value:
+    x = _number(call["x"])
+    return Number(x.type, c.b.magnitude(x.value))
+
+
+@emits("min", "max")
+def extreme(c: Context, call: Call) -> Value:
+    """Of floats: NaN where one side is."""
+    x, y = _number(call["a"]), _number(call["b"])
+    return Number(x.type, c.b.here.op(call.callee.name, x.value, y.value))
+
+
+@emits("assert")
+def assertion(c: Context, call: Call) -> Value:
+    text = call["text"]
+    assert isinstance(text, Text)
+    message = "assertion failed" + (f": {_escaped(text.text)}" if text.text else "")
+    c.b.require(_number(call["condition"]).value, code="0808", message=message)
+    return Whole(UNIT, ())
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+@emits("approx")
+def approx(c: Context, call: Call) -> Value:
+    """|a - b| <= rel * max(|a|, |b|); equal infinities are approximately equal, NaN is not equal to anything."""
+    b = c.b
+    x, y, rel = (_number(call[name]).value for name in ("a", "b", "rel"))
+    scale = b.larger(b.here.op("abs", x), b.here.op("abs", y))
+    near = b.le(b.here.op("abs", b.sub(x, y)), b.mul(rel, scale))
+    finite = b.lt(scale, float("inf"))
+    return Number(BOOL, b.either(b.eq(x, y), b.both(near, finite)))

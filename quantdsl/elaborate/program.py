@@ -1,0 +1,163 @@
+"""One program being elaborated: its declarations, its module, and the functions made so far."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from attrs import Factory, define, field, frozen
+
+from compiler.native.build import Program
+from compiler.typed_ast import nodes
+from compiler.typed_ast.rebuild import rebuild
+from compiler.typed_ast.types import UNIT, Type
+from quantdsl import types as qt
+from quantdsl.check.checker import Checker
+from quantdsl.check.constants import constant_int
+from quantdsl.check.literals import settled
+from quantdsl.check.resolve import resolve
+from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.world import World
+from quantdsl.elaborate.context import Callee, Constant, Context, Named, Names
+from quantdsl.elaborate.instances import Instance, Market, enter, results, signature
+from quantdsl.elaborate.layouts import Layouts
+from quantdsl.elaborate.values import Value
+
+
+@frozen
+class Surroundings:
+    """What the body of a declaration sees: names, capacities, functions, and what `I` and `C` stand for."""
+
+    names: Names
+    sizes: Scope
+    functions: Mapping[str, Callee]
+    market: Market
+    in_strategy: bool = False
+
+
+@define(eq=False)
+class Elaboration:
+    """`top` is what plain functions see; `around` says so for declarations that see more. `exported`: the functions that can be called from
+    outside, by identity."""
+
+    world: World
+    checker: Checker
+    program: Program
+    layouts: Layouts
+    functions: dict[str, Callee]
+    market: Market
+    exported: frozenset[int] = frozenset()
+    around: dict[int, Surroundings] = Factory(dict)
+    instances: dict[object, Instance] = Factory(dict)
+    top: Surroundings = field(init=False)
+    _names: dict[str, int] = Factory(dict)
+
+    def __attrs_post_init__(self) -> None:
+        self.top = Surroundings(Names(), Scope(), self.functions, self.market)
+
+    # ---- declarations ----
+
+    def is_prelude(self, callee: Callee) -> bool:
+        return callee.span.path == "<prelude>"
+
+    def surroundings(self, callee: nodes.Node) -> Surroundings:
+        return self.around.get(id(callee), self.top)
+
+    def typed(self, node: nodes.Expression, place: Type | None) -> nodes.Expression:
+        """An expression with its types found: defaults of parameters and fields, which are checked where they are used."""
+        self.checker.infer(node, self.top.sizes, place)
+        self.checker.diagnostics.raise_errors()
+        return rebuild(node, self.checker.types, {})
+
+    def constant(self, c: Context, value: nodes.Expression, type: Type) -> Value:
+        """The value of a constant, where only other constants are in sight."""
+        names, sizes = c.names, c.sizes
+        c.names, c.sizes = c.around.names, c.around.sizes
+        try:
+            return c.value(value, type)
+        finally:
+            c.names, c.sizes = names, sizes
+
+    def declare_constant(
+        self, around: Surroundings, name: str, annotation: nodes.TypeSyntax | None, value: nodes.Expression, kind: str = "const"
+    ) -> None:
+        """A `const` or `param`; its value is written where its name stands."""
+        type = resolve(self.checker, annotation, around.sizes) if annotation is not None else settled(value.type)
+        around.names.found[name] = Named(Constant(value, type))
+        around.sizes.add(Variable(name, type, kind, constant=constant_int(value, around.sizes)))
+
+    # ---- functions ----
+
+    def fresh(self, name: str) -> str:
+        """A name that no function has yet."""
+        number = self._names.get(name, 0)
+        self._names[name] = number + 1
+        return f"{name}.n{number}" if number else name
+
+    def instance(
+        self,
+        callee: nodes.Function,
+        bound: Mapping[str, Type] | None = None,
+        constants: Mapping[str, int] | None = None,
+        given: Mapping[str, Type] | None = None,
+    ) -> Instance:
+        """The function for these type and constant parameters, and for arguments of these types; written if it wasn't yet."""
+        around = self.surroundings(callee)
+        bound, constants = bound or {}, constants or {}
+        with self.seeing(around):
+            parameters, result = self._types(callee, around, bound, constants, given or {})
+            key = (id(callee), *(str(type) for _, type in parameters), *sorted(constants.items()), *(f"{n}={t}" for n, t in bound.items()))
+            if key in self.instances:
+                found = self.instances[key]
+                found.circular |= found.open
+                return found
+            made = Instance(self.fresh(f"fn.{callee.name}"), callee, bound, constants, parameters, result)
+            self.instances[key] = made
+            self._write(made, around)
+        return made
+
+    @contextmanager
+    def seeing(self, around: Surroundings) -> Iterator[None]:
+        """Types are resolved as in these surroundings."""
+        with self.checker.within(market=around.market, in_strategy=around.in_strategy, parameters=frozenset()):
+            yield
+
+    def _types(
+        self,
+        callee: nodes.Function,
+        around: Surroundings,
+        bound: Mapping[str, Type],
+        constants: Mapping[str, int],
+        given: Mapping[str, Type],
+    ) -> tuple[tuple[tuple[nodes.Parameter, Type], ...], Type]:
+        """The parameters that are passed, with their types, and the type of the result."""
+        sizes = Scope(around.sizes)
+        for name, value in constants.items():
+            sizes.add(Variable(name, UNIT, "const parameter", constant=value))
+        found: list[tuple[nodes.Parameter, Type]] = []
+        for parameter in callee.parameters:
+            if isinstance(parameter.annotation, nodes.ConstantTypeSyntax):
+                continue
+            assert parameter.annotation is not None
+            type = resolve(self.checker, parameter.annotation, sizes, bound)
+            found.append((parameter, given.get(parameter.name, type) if isinstance(type, qt.Container) else type))
+        result = resolve(self.checker, callee.result, sizes, bound) if callee.result is not None else UNIT
+        return tuple(found), result
+
+    def _write(self, made: Instance, around: Surroundings) -> None:
+        callee = made.callee
+        assert isinstance(callee, nodes.Function) and callee.body is not None
+        internal = id(callee) not in self.exported
+        parameters, numbers = signature(self.layouts, made), results(self.layouts, made.result)
+        self.program.declare(made.name, parameters, numbers, internal=internal)
+        with self.program.define(made.name, callee.span) as b:
+            c = Context(self, b, around, made.bound)
+            enter(c, made)
+            with c.reaching():
+                if made.result == UNIT:
+                    c.body(callee.body)
+                else:
+                    c.leave(c.value(callee.body, made.result))
+            made.borrowed = c.borrowed
+        made.open = False
+        if made.circular and made.borrowed:
+            message = f"`{callee.name}` calls itself and has memory, which"
+            raise c.refuse("0109", f"{message} is valid, but not supported yet in QuantDSL", "use a loop", callee.name_span)
