@@ -9,6 +9,7 @@ from compiler.native.build import Program
 from compiler.typed_ast import nodes
 from quantdsl import nodes as quant
 from quantdsl.check import CheckedProgram
+from quantdsl.check import library as standard
 from quantdsl.check.checker import Checker
 from quantdsl.elaborate import calls, containers, conversions, expressions, library, literals, operators, patterns, statements  # noqa: F401  Rules.
 from quantdsl.elaborate.context import Context
@@ -35,7 +36,8 @@ def begin(checked: CheckedProgram, exported: bool = False) -> Elaboration:
     outside."""
     world, tree = checked.world, checked.program
     rebuilt = {s.name: s for s in tree.statements if isinstance(s, nodes.Function | quant.Signal)}
-    functions = {**world.functions, **rebuilt}
+    inside = {standard.INSIDE + name: declaration for name, declaration in checked.library.items()}
+    functions = {**world.functions, **checked.library, **inside, **rebuilt}
     instruments, currencies = list(world.instruments), list(world.currencies)
     market = instruments[0] if len(instruments) == 1 else None, currencies[0] if len(currencies) == 1 else None
     checker = Checker(world)

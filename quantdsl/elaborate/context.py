@@ -180,6 +180,11 @@ class Context(Holding):
             self.names.found[name] = Named(self.variable(value), changes=True)
             self.sizes.add(Variable(name, value.type, "var"))
 
+    def keep(self, name: str, location: Location) -> None:
+        """A variable that is kept somewhere already."""
+        self.names.found[name] = Named(location, changes=True)
+        self.sizes.add(Variable(name, location.type, "state"))
+
     def location(self, name: str) -> Location | None:
         """Where the value of a name is kept, if it is kept somewhere."""
         found = self.names.find(name)
