@@ -6,6 +6,7 @@ from quantdsl.engine.account import define_account
 from quantdsl.engine.book import define_book
 from quantdsl.engine.clock import define_clock
 from quantdsl.engine.delivery import define_delivery
+from quantdsl.engine.exchange import define_exchange
 from quantdsl.engine.handlers import declare_handlers, define_handlers
 from quantdsl.engine.inside import MARKET, declare
 from quantdsl.engine.interface import OF_PROGRAM
@@ -21,6 +22,7 @@ def engine_module() -> HirModule:
     program.imported("risk.asked", asked.whole(), asked.results)
     declare(program, MARKET)
     define_book(program)
+    define_exchange(program)
     define_open_orders(program)
     define_account(program)
     define_handlers(program)
