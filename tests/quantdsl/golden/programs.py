@@ -1,0 +1,126 @@
+"""What the programs of `programs/quantdsl` are compared in: their data, and the same market, risk and strategy in plain Python."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from runtime.replay.batches import Source
+from runtime.replay.feed import Feed
+from runtime.replay.grids import Listing
+from runtime.replay.rules import Rules
+from tests.quantdsl.golden.strategies import Cross, Imbalance, Maker
+from tests.quantdsl.reference.engine import Engine, Strategy
+from tests.quantdsl.reference.from_events import from_events
+from tests.quantdsl.reference.market import Fee, Instrument
+from tests.quantdsl.reference.risk import Collar, Limits, Loss
+
+ROOT = Path(__file__).parents[3]
+PROGRAMS, DATA = ROOT / "programs" / "quantdsl", ROOT / "programs" / "data"
+HOUR = 3600 * 10**9
+
+
+@frozen
+class Golden:
+    """One program with one set of options; `arguments` are those of the command."""
+
+    program: str
+    data: str
+    listing: Listing
+    strategy: Callable[[], Strategy]
+    limits: Limits
+    instrument: Instrument
+    fills: str
+    out: int = 0
+    back: int = 0
+    on_cross: str = "refuse"
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        return PROGRAMS / self.program
+
+    def expected(self) -> tuple[Engine, Feed]:
+        """The reference's run over the same rows."""
+        feed = Feed([Source(DATA / self.data, 0, (self.listing,), self.listing.name)], Rules(skip=True))
+        engine = Engine(
+            self.strategy(), self.limits, self.instrument, fills=self.fills, out=self.out, back=self.back, on_cross=self.on_cross
+        )
+        own = (events[events["instrument"] != 0xFFFFFFFF] for events in feed.events())
+        return engine.run(event for events in own for event in from_events(events)), feed
+
+
+USDT, USD = 10**8, 10**4
+BTC = Listing("BTCUSDT", "0.01", "0.00001")
+CROSS: dict[str, Any] = {
+    "program": "ema_cross.qdsl",
+    "data": "btcusdt_spot_20240808_trades.csv",
+    "listing": BTC,
+    "limits": Limits(
+        max_order_qty=200_000,
+        max_notional=5_000 * USDT,
+        max_position=100_000,
+        price_collar=Collar(bps=Fraction(10), of="last"),
+        stale_data=5 * 10**9,
+        max_open_orders=1,
+        rate=(5, 10**9),
+        max_loss=Loss(50 * USDT),
+    ),
+    "instrument": Instrument(10, maker=Fee(0), taker=Fee(2)),
+    "fills": "next",
+}
+MAKER: dict[str, Any] = {
+    "program": "market_maker.qdsl",
+    "data": "btcusdt_spot_20240808.jsonl.gz",
+    "listing": BTC,
+    "limits": Limits(
+        max_order_qty=100_000,
+        max_position=1_000_000,
+        max_open_orders=4,
+        price_collar=Collar(bps=Fraction(20), of="mid"),
+        rate=(200, 10**9),
+        rate_all=True,
+        stale_data=2 * 10**9,
+        self_trade="reject",
+        max_drawdown=Loss(100 * USDT, then="reducing"),
+    ),
+    "instrument": Instrument(10, maker=Fee("-0.5"), taker=Fee(2)),
+    "arguments": ("--on-bad", "skip"),
+}
+IMBALANCE: dict[str, Any] = {
+    "program": "itch_imbalance.qdsl",
+    "data": "sim_20101224.itch50.gz",
+    "listing": Listing("ALC", "0.0001", "1"),
+    "strategy": Imbalance,
+    "limits": Limits(
+        max_order_qty=10_000,
+        max_position=300,
+        max_open_orders=4,
+        price_collar=Collar(bps=Fraction(500), of="mid"),
+        rate=(10, 10**9),
+        max_loss=Loss(10_000 * USD, per="session"),
+    ),
+    "instrument": Instrument(1, maker=Fee(per_lot=-20), taker=Fee(per_lot=30), session=(14 * HOUR + HOUR // 2, 21 * HOUR)),
+    "fills": "touch",
+    "on_cross": "trim",
+}
+TRIM = ("--on-cross", "trim")
+SLOW = {"out": 50_000, "back": 80_000}
+LATENCY = ("--latency", "50us/80us")
+GOLDEN = {
+    "cross": Golden(**CROSS, strategy=Cross),
+    "cross-late": Golden(**CROSS, strategy=Cross, **SLOW, arguments=LATENCY),
+    "cross-set": Golden(
+        **CROSS,
+        strategy=lambda: Cross(5, 40, 2000, 0),
+        arguments=("--set", "fast=5", "--set", "slow=40", "--set", "clip=2000lots", "--set", "slack=0"),
+    ),
+    "maker-touch": Golden(**MAKER, strategy=Maker, fills="touch"),
+    "maker-queue": Golden(
+        **{**MAKER, "arguments": (*MAKER["arguments"], *LATENCY, "--fills", "queue")}, strategy=Maker, fills="queue", **SLOW
+    ),
+    "imbalance": Golden(**IMBALANCE, arguments=TRIM),
+    "imbalance-late": Golden(**IMBALANCE, **SLOW, arguments=(*TRIM, *LATENCY)),
+}
