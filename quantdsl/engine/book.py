@@ -1,4 +1,5 @@
-"""A book of displayed quantities, from quotes, levels or single orders. A message after which bids meet asks is taken back whole, or trimmed.
+"""A book of displayed quantities, from quotes, levels or single orders. A message after which bids meet asks is taken back whole, or
+trimmed.
 
 All zero is an empty book. It is suspect after such a message, a gap or an unknown order, until the next good one; and once something
 didn't fit, until both sides are cleared."""
@@ -30,8 +31,8 @@ ENTERING: dict[str, HirType] = {"book": Pointer(BOOK), "id": U64, "side": U8, "p
 
 
 def define_book(program: Program) -> None:
-    """`book.take`, an event of `BOOK_KINDS`: whether the book may be looked at (False: it is the last of its message, and the whole message was
-    refused), and whether the event spoke of an order that isn't there."""
+    """`book.take`, an event of `BOOK_KINDS`: whether the book may be looked at (False: it is the last of its message, which was refused as a
+    whole), and whether the event spoke of an order that isn't there."""
     define_note(program)
     define_orders(program)
     _define_ladders(program)
@@ -57,7 +58,8 @@ def known_order(b: Body, book: Value, id: Value) -> tuple[Value, Value, Value, V
     slot = slot_of(b, book, id)
     there = b.ge(slot, 0)
     order = slot_at(b, book, b.select(there, slot, 0))
-    return there, *(b.get(order, name) for name in ("side", "price", "qty"))
+    side, price, qty = (b.get(order, name) for name in ("side", "price", "qty"))
+    return there, side, price, qty
 
 
 def mid2(b: Body, book: Value) -> Optional:

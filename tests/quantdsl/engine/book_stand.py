@@ -3,8 +3,6 @@
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from compiler.backends.native.compile import HostModule, compile_module
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirModule, OptimizationLevel
@@ -87,7 +85,7 @@ def clear(at: Any) -> None:
 
 
 def state_of(at: Any) -> dict[str, Any]:
-    found = {name: int(at[name]) for name in ("suspect", "crossed", "order_count")}
+    found: dict[str, Any] = {name: int(at[name]) for name in ("suspect", "crossed", "order_count")}
     found["updated"] = int(at["updated"]["value"]) if at["updated"]["present"] else None
     for side in SIDES:
         own = at["sides"][side - 1]

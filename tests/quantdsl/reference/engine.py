@@ -133,11 +133,13 @@ class Engine:
         post_only: bool = False,
         reduce_only: bool = False,
         client_id: int | None = None,
+        stop: int | None = None,
+        show: int = 0,
         bad: bool = False,
     ) -> int | Mask:
         """The id, or the mask of the rules that refuse it."""
         self.submitted += 1
-        order = Order(self.submitted, side, qty, limit, tif, post_only, reduce_only, client_id, self.now)
+        order = Order(self.submitted, side, qty, limit, tif, post_only, reduce_only, client_id, self.now, stop=stop, show=show)
         view = self._view(bad)
         order.held_at = limit if limit is not None else (view.ask if side is Side.BUY else view.bid) or self.last or 0
         mask = self.risk.evaluate(order, self.position, self.open, view)

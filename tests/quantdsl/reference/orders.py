@@ -41,7 +41,8 @@ class Tif(Enum):
 
 @define
 class Order:
-    """As the strategy knows it. `limit` None: at the market. `held_at`: what it counts for in open notional, ticks."""
+    """As the strategy knows it. `limit` None: at the market. `held_at`: what it counts for in open notional, ticks. `stop`: the price that it
+    waits for; `show`: an iceberg's part that is displayed, 0 for all of it."""
 
     id: int
     side: Side
@@ -58,6 +59,8 @@ class Order:
     done: int | None = None
     asked_qty: int = 0
     """The quantity of a replace that is on its way, 0 without one."""
+    stop: int | None = None
+    show: int = 0
 
     @property
     def remaining(self) -> int:

@@ -194,7 +194,7 @@ class Risk:
         if any(rule.then == "kill" for rule in breached) or ((breached or self.trading is Trading.REDUCING) and not reduces):
             mask |= Mask.MAX_LOSS
 
-        priced_badly = order.limit is not None and order.limit <= 0
+        priced_badly = any(price is not None and price <= 0 for price in (order.limit, order.stop)) or order.show < 0
         if priced_badly or view.bad or view.halted or not self.instrument.in_session(view.now):
             mask |= Mask.BAD_INPUT
         return mask

@@ -1,0 +1,108 @@
+"""What handlers ask about the market: `desk.touch` and its like."""
+
+from collections.abc import Callable
+
+from compiler.hir.instruction import Value
+from compiler.native.build import Body, Program
+from compiler.native.values import Optional
+from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at
+from quantdsl.engine.interface import OF_ENGINE
+from quantdsl.engine.layout import BUY, SELL
+
+
+def define_queries(program: Program) -> None:
+    """In the engine's module; they see a suspect book as it stands, orders are refused meanwhile."""
+    made: dict[str, Callable[..., None]] = {
+        "desk.touch": _touch,
+        "desk.mid": _mid,
+        "desk.spread": _spread,
+        "desk.microprice": _microprice,
+        "desk.imbalance": _imbalance,
+        "desk.level": _level,
+        "desk.depth_to": _depth_to,
+    }
+    for name, write in made.items():
+        signature = OF_ENGINE[name]
+        with program.function(name, signature.whole(), signature.results) as b:
+            desk, _, *given = b.parameters
+            write(b, b.at(desk, "book"), *given)
+
+
+def _own(b: Body, side: Value) -> Value:
+    """A side as an index, whatever it was."""
+    return b.wrapping("and", side, 1)
+
+
+def _ends(b: Body, book: Value) -> tuple[Optional, Optional]:
+    bid, ask = (best(b, book, b.const(side, "u8")) for side in (BUY, SELL))
+    return bid, ask
+
+
+def _touch(b: Body, book: Value, side: Value) -> None:
+    found = best(b, book, _own(b, side))
+    b.give(found.present, b.select(found.present, found.value, 0))
+
+
+def _mid(b: Body, book: Value) -> None:
+    """Rounded down to a whole tick: the common bits and half of the others, for a sum may need 65."""
+    bid, ask = _ends(b, book)
+    there = b.both(bid.present, ask.present)
+    half = b.wrapping("shr", b.wrapping("xor", bid.value, ask.value), 1)
+    b.give(there, b.select(there, b.wrapping("add", b.wrapping("and", bid.value, ask.value), half), 0))
+
+
+def _spread(b: Body, book: Value) -> None:
+    bid, ask = _ends(b, book)
+    there = b.both(bid.present, ask.present)
+    b.give(there, b.select(there, b.saturating("sub", ask.value, bid.value), 0))
+
+
+def _microprice(b: Body, book: Value) -> None:
+    """(bid * ask_qty + ask * bid_qty) / (bid_qty + ask_qty), in ticks."""
+    ladders = [ladder_of(b, book, b.const(side, "u8")) for side in (BUY, SELL)]
+    counts = [b.get(ladder, "count") for ladder in ladders]
+    there = b.both(*(b.ne(count, 0) for count in counts))
+    with b.when(b.negate(there)):
+        b.give(False, 0.0)
+    tops = [level_at(b, ladder, b.wrapping("sub", count, 1)) for ladder, count in zip(ladders, counts, strict=True)]
+    (bid, bid_qty), (ask, ask_qty) = ((b.cast(b.get(top, "price"), "f64"), b.cast(b.get(top, "qty"), "f64")) for top in tops)
+    b.give(True, b.div(b.add(b.mul(bid, ask_qty), b.mul(ask, bid_qty)), b.add(bid_qty, ask_qty)))
+
+
+def _imbalance(b: Body, book: Value, levels: Value) -> None:
+    """(bids - asks) / (bids + asks) over the best levels; 0 where there is nothing."""
+    bids, asks = (b.cast(_sum(b, book, b.const(side, "u8"), levels), "f64") for side in (BUY, SELL))
+    total = b.add(bids, asks)
+    empty = b.eq(total, 0.0)
+    b.give(b.select(empty, 0.0, b.div(b.sub(bids, asks), b.select(empty, 1.0, total))))
+
+
+def _sum(b: Body, book: Value, side: Value, levels: Value) -> Value:
+    ladder = ladder_of(b, book, side)
+    count, total = b.get(ladder, "count"), b.variable(b.const(0, "i64"))
+    last = b.larger(b.wrapping("sub", count, b.larger(levels, 0)), 0)
+    with b.loop(b.wrapping("sub", count, 1), b.wrapping("sub", last, 1), -1) as i:
+        b.set(total, b.saturating("add", b.now(total), b.get(level_at(b, ladder, i), "qty")))
+    return b.now(total)
+
+
+def _level(b: Body, book: Value, side: Value, number: Value) -> None:
+    ladder = ladder_of(b, book, _own(b, side))
+    count = b.get(ladder, "count")
+    there = b.both(b.ge(number, 0), b.lt(number, count))
+    level = level_at(b, ladder, b.select(there, b.wrapping("sub", b.wrapping("sub", count, 1), number), 0))
+    b.give(there, *(b.select(there, b.get(level, name), 0) for name in ("price", "qty")))
+
+
+def _depth_to(b: Body, book: Value, price: Value) -> None:
+    """What is displayed at a price and better: bids down to it, or asks up to it; 0 within the spread."""
+    total = b.variable(b.const(0, "i64"))
+    for side in (BUY, SELL):
+        own = b.const(side, "u8")
+        ladder = ladder_of(b, book, own)
+        with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
+            level = level_at(b, ladder, i)
+            with b.when(b.lt(goodness(b, own, b.get(level, "price")), goodness(b, own, price))):
+                b.leave()
+            b.set(total, b.saturating("add", b.now(total), b.get(level, "qty")))
+    b.give(b.now(total))
