@@ -11,7 +11,18 @@ from quantdsl import nodes as quant
 from quantdsl.check import CheckedProgram
 from quantdsl.check import library as standard
 from quantdsl.check.checker import Checker
-from quantdsl.elaborate import calls, containers, conversions, expressions, library, literals, operators, patterns, statements  # noqa: F401  Rules.
+from quantdsl.elaborate import (  # noqa: F401  They register their rules.
+    calls,
+    containers,
+    conversions,
+    expressions,
+    library,
+    literals,
+    operators,
+    patterns,
+    signals,
+    statements,
+)
 from quantdsl.elaborate.context import Context
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.program import Elaboration

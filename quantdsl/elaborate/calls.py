@@ -6,7 +6,6 @@ from attrs import frozen
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, ERROR, OptionType, ResultType, Type
-from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check.calls import substituted, unify
 from quantdsl.check.literals import settled
@@ -185,8 +184,3 @@ def call_function(c: Context, call: Call) -> Value:
     assert isinstance(call.callee, nodes.Function)
     instance = c.elaboration.instance(call.callee, call.bound, call.constants, {n: v.type for n, v in call.values.items()})
     return invoke(c, instance, [call.values[parameter.name] for parameter, _ in instance.parameters])
-
-
-@calls(quant.Signal)
-def call_signal(c: Context, call: Call) -> Value:
-    raise not_supported("a signal", call.node.span, "write a function, with its memory in a struct")

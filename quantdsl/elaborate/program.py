@@ -1,10 +1,11 @@
 """One program being elaborated: its declarations, its module, and the functions made so far."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from attrs import Factory, define, field, frozen
 
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.native.build import Program
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
@@ -94,7 +95,7 @@ class Elaboration:
 
     def instance(
         self,
-        callee: nodes.Function,
+        callee: Callee,
         bound: Mapping[str, Type] | None = None,
         constants: Mapping[str, int] | None = None,
         given: Mapping[str, Type] | None = None,
@@ -122,7 +123,7 @@ class Elaboration:
 
     def _types(
         self,
-        callee: nodes.Function,
+        callee: Callee,
         around: Surroundings,
         bound: Mapping[str, Type],
         constants: Mapping[str, int],
@@ -144,20 +145,40 @@ class Elaboration:
 
     def _write(self, made: Instance, around: Surroundings) -> None:
         callee = made.callee
-        assert isinstance(callee, nodes.Function) and callee.body is not None
-        internal = id(callee) not in self.exported
-        parameters, numbers = signature(self.layouts, made), results(self.layouts, made.result)
-        self.program.declare(made.name, parameters, numbers, internal=internal)
-        with self.program.define(made.name, callee.span) as b:
-            c = Context(self, b, around, made.bound)
-            enter(c, made)
-            with c.reaching():
-                if made.result == UNIT:
-                    c.body(callee.body)
-                else:
-                    c.leave(c.value(callee.body, made.result))
-            made.borrowed = c.borrowed
+        _WRITERS[type(callee)](self, made, around)
         made.open = False
         if made.circular and made.borrowed:
-            message = f"`{callee.name}` calls itself and has memory, which"
-            raise c.refuse("0109", f"{message} is valid, but not supported yet in QuantDSL", "use a loop", callee.name_span)
+            message = f"`{callee.name}` calls itself and has memory, which is valid, but not supported yet in QuantDSL"
+            raise ZyntaxError(Diagnostic("0109", message, callee.name_span, hint="use a loop"))
+
+
+Writer = Callable[[Elaboration, Instance, Surroundings], None]
+_WRITERS: dict[type, Writer] = {}
+
+
+def writes(kind: type) -> Callable[[Writer], Writer]:
+    """Registers what writes an instance of a function, or of a signal."""
+
+    def register(writer: Writer) -> Writer:
+        _WRITERS[kind] = writer
+        return writer
+
+    return register
+
+
+@writes(nodes.Function)
+def write_function(elaboration: Elaboration, made: Instance, around: Surroundings) -> None:
+    callee = made.callee
+    assert isinstance(callee, nodes.Function) and callee.body is not None
+    internal = id(callee) not in elaboration.exported
+    parameters, numbers = signature(elaboration.layouts, made), results(elaboration.layouts, made.result)
+    elaboration.program.declare(made.name, parameters, numbers, internal=internal)
+    with elaboration.program.define(made.name, callee.span) as b:
+        c = Context(elaboration, b, around, made.bound)
+        enter(c, made)
+        with c.reaching():
+            if made.result == UNIT:
+                c.body(callee.body)
+            else:
+                c.leave(c.value(callee.body, made.result))
+        made.borrowed = c.borrowed
