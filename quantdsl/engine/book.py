@@ -15,24 +15,12 @@ from quantdsl.engine.book_orders import COLD, define_orders, note_order, slot_at
 from quantdsl.engine.layout import BOOK, BUY, EVENT, SELL
 from runtime.replay.events import Flag, Kind
 
-BOOK_KINDS = (
-    Kind.QUOTE,
-    Kind.BOOK_LEVEL,
-    Kind.BOOK_CLEAR,
-    Kind.ADD,
-    Kind.EXECUTE,
-    Kind.CANCEL,
-    Kind.DELETE,
-    Kind.REPLACE,
-    Kind.GAP,
-)
-"""Events that a book takes."""
 ENTERING: dict[str, HirType] = {"book": Pointer(BOOK), "id": U64, "side": U8, "price": I64, "qty": I64}
 
 
 def define_book(program: Program) -> None:
-    """`book.take`, an event of `BOOK_KINDS`: whether the book may be looked at (False: it is the last of its message, which was refused as a
-    whole), and whether the event spoke of an order that isn't there."""
+    """`book.take`, an event of any kind but trades, halts and statuses: whether the book may be looked at (False: it is the last of its
+    message, which was refused as a whole), and whether the event spoke of an order that isn't there."""
     define_note(program)
     define_orders(program)
     _define_ladders(program)
@@ -216,6 +204,10 @@ def _define_take(program: Program) -> None:
                 b.put(book, "known", False)
 
         def resting() -> None:
+            with b.when(b.both(b.ge(kind, int(Kind.EXECUTE)), b.le(kind, int(Kind.REPLACE)))):
+                of_order()
+
+        def of_order() -> None:
             slot = slot_of(b, book, id)
             with b.choice(b.lt(slot, 0)) as c:
                 with c.then():

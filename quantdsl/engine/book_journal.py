@@ -45,7 +45,7 @@ def define_take_back(program: Program) -> None:
                     b.call("book.forget", book, b.const(side, "u8"))
                 b.put(book, "incomplete", True)
                 b.put(book, "left_out", b.wrapping("add", b.get(book, "left_out"), 1))
-                b.put(book, "unseen", True)
+        b.put(book, "unseen", True)  # an order may have come within the message
         b.put(book, "changes", 0)
 
 
