@@ -1,7 +1,7 @@
 """Positions and what they earned, in whole money units: fills, marks, losses.
 
-`realized + unrealized == cash + value` holds because cost moves between the open part and what is realized to the last unit; it is looked at
-after every fill all the same."""
+`realized + unrealized == cash + value` holds because cost moves between the open part and what is realized to the last unit; it is looked
+at after every fill all the same."""
 
 from compiler.hir.instruction import Value
 from compiler.native.build import Body, Program

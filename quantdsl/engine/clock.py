@@ -1,6 +1,6 @@
 """Timers, and bars as they close. Timers count from the first event that handlers see. A bar of a duration ends at a multiple of it since
-1970, by the clock and not by the next trade; one in which nothing traded is left out. A bar of so many trades, or of a volume, ends with the
-trade that reaches that; its handler runs after the trade's own."""
+1970, by the clock and not by the next trade; one in which nothing traded is left out. A bar of so many trades, or of a volume, ends with
+the trade that reaches that; its handler runs after the trade's own."""
 
 from compiler.hir.instruction import Value
 from compiler.native.build import Body, Program, Variable
@@ -19,8 +19,8 @@ CLOCK = {
     "bars.trade": Inner({"price": I64, "qty": I64}, (I1,)),
     "bars.close_counted": Inner({}, stateful=True),
 }
-"""`clock` does what is due at `desk.soonest`; `look` finds when that is. `bars.trade` takes a trade into the bars, and gives whether it closed
-one; `close_counted` hands those over."""
+"""`clock` does what is due at `desk.soonest`; `look` finds when that is. `bars.trade` takes a trade into the bars, and gives whether it
+closed one; `close_counted` hands those over."""
 
 
 def define_clock(program: Program) -> None:

@@ -14,7 +14,7 @@ from quantdsl.engine import reports, requests
 from quantdsl.engine.account import mark
 from quantdsl.engine.handlers import handled, tell
 from quantdsl.engine.inside import Inner, declare
-from quantdsl.engine.layout import MARKET
+from quantdsl.engine.layout import MARKET, REQUESTS
 from quantdsl.engine.market import good_mark
 from quantdsl.engine.open_orders import SLAB, order_at, weigh
 from quantdsl.engine.outputs import collect, side_of_record
@@ -78,7 +78,7 @@ def _until(b: Body) -> None:
 
 def _first_due(b: Body, queue: Value) -> Value:
     """When the first of a queue of requests or reports is due."""
-    first = b.at(queue, "items", b.wrapping("and", b.get(queue, "first"), requests.REQUESTS - 1), proved=True)
+    first = b.at(queue, "items", b.wrapping("and", b.get(queue, "first"), REQUESTS - 1), proved=True)
     return b.select(reports.QUEUE.is_empty(b, queue), NEVER, b.get(first, "due"))
 
 
@@ -103,19 +103,24 @@ def _arrive(b: Body) -> None:
     kind, slot, id, qty, limit, at_market = (b.get(request, name) for name in ("kind", "slot", "id", "qty", "limit", "at_market"))
     requests.QUEUE.drop(b, queue)
     with b.when(_there(b, desk, slot, id)):
-
-        def to(name: str, *arguments: Value) -> Callable[[], None]:
-            return lambda: b.call(name, desk, *arguments) and None
-
         match(
             b,
             kind,
             {
-                requests.NEW: to("exchange.arrive", slot),
-                requests.CANCEL: to("exchange.cancel", slot),
-                requests.REPLACE: to("exchange.replace", slot, qty, limit, at_market),
+                requests.NEW: _calling(b, "exchange.arrive", desk, slot),
+                requests.CANCEL: _calling(b, "exchange.cancel", desk, slot),
+                requests.REPLACE: _calling(b, "exchange.replace", desk, slot, qty, limit, at_market),
             },
         )
+
+
+def _calling(b: Body, name: str, *arguments: Value) -> Callable[[], None]:
+    """What writes a call of a function that gives nothing."""
+
+    def write() -> None:
+        b.call(name, *arguments)
+
+    return write
 
 
 def _deliver(b: Body) -> None:
@@ -140,19 +145,16 @@ def _deliver(b: Body) -> None:
             with choice.otherwise():
                 _illegal(b, desk)
 
+    fill = [told[name] for name in ("price", "qty", "maker")]
+    ended = b.both(live, b.ne(end, State.REJECTED))
     early = b.either(b.eq(end, State.REJECTED), b.eq(end, State.CANCELLED))
     match(
         b,
         told["kind"],
         {
             reports.ACK: lambda: where(pending, partial(_acknowledged, b, desk, state, order)),
-            reports.FILLED: lambda: where(
-                live, lambda: b.call("deliver.fill", desk, state, slot, told["price"], told["qty"], told["maker"]) and None
-            ),
-            reports.ENDED: lambda: where(
-                b.either(b.both(live, b.ne(end, State.REJECTED)), b.both(pending, early)),
-                lambda: b.call("deliver.end", desk, state, slot, end) and None,
-            ),
+            reports.FILLED: lambda: where(live, _calling(b, "deliver.fill", desk, state, slot, *fill)),
+            reports.ENDED: lambda: where(b.either(ended, b.both(pending, early)), _calling(b, "deliver.end", desk, state, slot, end)),
             reports.REPLACED: lambda: _replaced(b, desk, state, order, told),
         },
     )

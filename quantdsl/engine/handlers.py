@@ -1,17 +1,13 @@
 """Calls of the program's handlers. One that fails leaves nothing behind of what it asked for, and no handler runs after it."""
 
-
-
 from compiler.hir.instruction import Value
 from compiler.native.build import Body, Program
-from compiler.native.types import I1, I64, U8, U32, U64
+from compiler.native.types import I64, U8, U32, U64
 from quantdsl.engine import requests
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.interface import EVENTS, HANDLERS
-
 from quantdsl.engine.open_orders import order_at, weigh
 from quantdsl.engine.outputs import collect
-
 
 FAILURE = -2
 """Of `killed_by`: a checked failure."""
@@ -107,9 +103,6 @@ def _drop_requests(b: Body, desk: Value, first: Value) -> None:
             b.put(order, "asked", b.get(request, "before"))
             weigh(b, desk, order, "add")
     b.put(queue, "next", first)
-
-
-
 
 
 def _drop_orders(b: Body, desk: Value, submitted: Value) -> None:

@@ -31,9 +31,9 @@ MARKET = {
     "exchange.cancel": Inner({"slot": I64}),
     "exchange.replace": Inner({"slot": I64, "qty": I64, "limit": I64, "at_market": I1}),
 }
-"""`exchange.trade`: one of the data, with its aggressor's side as events count them. The last three are requests as they arrive, of an order
-whose `limit`, `qty` ... are in its slot; `replace` gives the whole quantity and limit asked for. The loop calls the first three only where
-orders are open, `expire` at each event before it."""
+"""`exchange.trade`: one of the data, with its aggressor's side as events count them. The last three are requests as they arrive, of an
+order whose `limit`, `qty` ... are in its slot; `replace` gives the whole quantity and limit asked for. The loop calls the first three only
+where orders are open, `expire` at each event before it."""
 
 
 def declare(program: Program, functions: Mapping[str, Inner]) -> None:

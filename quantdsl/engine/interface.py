@@ -82,8 +82,9 @@ OF_PROGRAM = {
 }
 """Written once for each program, so that they are part of the handlers that call them, and the rules that a risk block doesn't have cost
 nothing (`orders.py`, `risk.py`). `desk.flatten` sends an order at the market for that part of the position, to the nearest lot, halves away
-from zero; nothing where that is none. `risk.judge` gives the mask of the rules broken and the price that the order counts with; `instead_of` is the slot of an order
-being replaced, or -1. `risk.accept` notes an accepted order, `risk.asked` a cancel or replace (for `rate all`)."""
+from zero; nothing where that is none. `risk.judge` gives the mask of the rules broken and the price that the order counts with;
+`instead_of` is the slot of an order being replaced, or -1. `risk.accept` notes an accepted order, `risk.asked` a cancel or replace (for
+`rate all`)."""
 
 OF_ENGINE = {
     "desk.cancel": Signature({"id": U64}, ANSWER),
@@ -118,9 +119,10 @@ OF_ENGINE = {
     "orders.find": Signature({"id": U64}, (I64,)),
     "orders.ask_to_replace": Signature({"slot": I64, "qty": I64, "limit": I64, "at_market": I1}),
 }
-"""Compiled with the engine. `desk.level`: whether there is that level (0 is the best), its price and quantity. `desk.link`: when one of the two
-orders fills or ends, the other is cancelled. The last ones serve `desk.order` and `desk.replace`: `enter` an accepted order, whose id is the
-desk's `submitted`, `refuse` one; whether one `meets` own orders of the other side, and cancel these; the slot of an open order or -1."""
+"""Compiled with the engine. `desk.level`: whether there is that level (0 is the best), its price and quantity. `desk.link`: when one of the
+two orders fills or ends, the other is cancelled. The last ones serve `desk.order` and `desk.replace`: `enter` an accepted order, whose id
+is the desk's `submitted`, `refuse` one; whether one `meets` own orders of the other side, and cancel these; the slot of an open order or
+-1."""
 
 OF_RUNNER = {
     "engine.begin": Signature({"ts": I64}),
@@ -129,5 +131,6 @@ OF_RUNNER = {
 }
 """What the runner calls, in this order: `begin` at the time of the first event, `run` over blocks of events (80 bytes each,
 `runtime.replay.events`), which gives how many of the block's events are done (fewer than `count` when outputs are to be collected first),
-and `end`, again and again until it gives true (false: outputs are to be collected first). What it knows of a program beside its code, it knows from `quantdsl.facts.Facts`, which elaborating the strategy makes: before
-`begin` it writes `settings` from them, and the periods of timers and the kinds and sizes of bars."""
+and `end`, again and again until it gives true (false: outputs are to be collected first). What it knows of a program beside its code, it
+knows from `quantdsl.facts.Facts`, which elaborating the strategy makes: before `begin` it writes `settings` from them, and the periods of
+timers and the kinds and sizes of bars."""

@@ -128,11 +128,11 @@ BOOK = struct(
     grown=I64,
     orders=Array(BOOK_ORDER, 2 * BOOK_ORDERS),
 )
-"""`sides`: bids, then asks, as `BUY` and `SELL` count them. `updated`: the time of the last good update. `known`: no update of the message so
-far spoke of an unknown order. `within`: a message has begun and not ended. `changes`: of the last message, its length in the journal, more
-than `JOURNAL` where it was too long to be taken back; 0 once own orders have looked at it. `unseen`: something changed that the journal
-doesn't tell and own orders haven't looked at. `crossed`: messages refused or trimmed. `incomplete`: something didn't fit, and the book is
-suspect until both sides are cleared; `left_out` counts how often. `grown`: how often the table of orders has doubled."""
+"""`sides`: bids, then asks, as `BUY` and `SELL` count them. `updated`: the time of the last good update. `known`: no update of the message
+so far spoke of an unknown order. `within`: a message has begun and not ended. `changes`: of the last message, its length in the journal,
+more than `JOURNAL` where it was too long to be taken back; 0 once own orders have looked at it. `unseen`: something changed that the
+journal doesn't tell and own orders haven't looked at. `crossed`: messages refused or trimmed. `incomplete`: something didn't fit, and the
+book is suspect until both sides are cleared; `left_out` counts how often. `grown`: how often the table of orders has doubled."""
 
 # ---- orders ---------------------------------------------------------------------------------------------------------------------
 
@@ -167,11 +167,11 @@ ORDER = struct(
     at_market=I1,
     linked=U64,
 )
-"""An open order. To `held_at` as the strategy knows it: `asked` is the quantity of a replace on its way (0: none), `held_at` the price that it
-counts with in open notional, `state` one of `outputs.records.State`, `place` its index among `open`. From `at_limit` on as the market holds
-it: `left` of `at_qty`, `ahead` of it in the queue, `display` of an iceberg still shown, `at_market` without a limit; `resting` in the
-market, `waiting` for its stop; one for the day ends at `session`. `linked`: the id of the order that is cancelled when this one fills
-(0: none)."""
+"""An open order. To `held_at` as the strategy knows it: `asked` is the quantity of a replace on its way (0: none), `held_at` the price that
+it counts with in open notional, `state` one of `outputs.records.State`, `place` its index among `open`. From `at_limit` on as the market
+holds it: `left` of `at_qty`, `ahead` of it in the queue, `display` of an iceberg still shown, `at_market` without a limit; `resting` in the
+market, `waiting` for its stop; one for the day ends at `session`. `linked`: the id of the order that is cancelled when this one fills (0:
+none)."""
 
 QUEUED = struct("queued", count=I64, slots=Array(I64, OPEN))
 """Orders in the market, by their slots."""
@@ -335,9 +335,9 @@ DESK = struct(
     out=OUT,
     book=BOOK,
 )
-"""`bad_input` is set while an order is judged whose numbers came from a NaN or a none. `killed_by`: number of the text that `kill` was given,
-from 1, 0 for none, -1 a loss, -2 a checked failure. `open` lists the slots of open orders, oldest first; `resting` those in the market by
-side, price and arrival, the best first (in `next` all by arrival, in the first list); `waiting` those that wait for their stop.
+"""`bad_input` is set while an order is judged whose numbers came from a NaN or a none. `killed_by`: number of the text that `kill` was
+given, from 1, 0 for none, -1 a loss, -2 a checked failure. `open` lists the slots of open orders, oldest first; `resting` those in the
+market by side, price and arrival, the best first (in `next` all by arrival, in the first list); `waiting` those that wait for their stop.
 `day_orders`: how many of both are for the day, the first of them ends at `day_end`. `open_notional`: sum of exposed quantity * held_at over
-open orders, in ticks * lots. `phase`: where in the loop a run stopped (`loop.py`). `row` and `stream` are those of the event of data at hand; `failed`: what they and the time were, and the
-number of the handler (in `EVENTS`), when a checked failure halted the strategy."""
+open orders, in ticks * lots. `phase`: where in the loop a run stopped (`loop.py`). `row` and `stream` are those of the event of data at
+hand; `failed`: what they and the time were, and the number of the handler (in `EVENTS`), when a checked failure halted the strategy."""

@@ -1,7 +1,7 @@
 """The loop over events, as the runner calls it.
 
-For each event: what is due by its time happens first; the event changes book and resting orders; reports that are due at that moment come in;
-then its own handlers run. Between any two of these the loop may stop, for outputs to be collected; `phase` says where it goes on."""
+For each event: what is due by its time happens first; the event changes book and resting orders; reports that are due at that moment come
+in; then its own handlers run. Between any two of these the loop may stop, for outputs to be collected; `phase` says where it goes on."""
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import Pointer
@@ -21,8 +21,8 @@ from runtime.replay.batches import NOBODY
 from runtime.replay.events import Flag, Kind
 
 BEFORE, HANDLERS, STOPPING, STOPPED, UNHEARD, OVER = range(6)
-"""Phases: before an event; its handlers are still to run (`desk.pending`); the data is over, `on stop` still to run; it ran; reports that are
-still on their way are accounted; all is written down."""
+"""Phases: before an event; its handlers are still to run (`desk.pending`); the data is over, `on stop` still to run; it ran; reports that
+are still on their way are accounted; all is written down."""
 
 LOOP = {
     "loop.begin": Inner({"ts": I64}, stateful=True),
@@ -32,8 +32,9 @@ LOOP = {
     "loop.finish": Inner({}, (I1,), stateful=True, out_of_line=False),
     "loop.handlers": Inner({}, stateful=True, out_of_line=False),
 }
-"""`begin`: what happens before the first event that handlers see; `warm_up` takes one before that. `book`: an event of the book, `traded`: a trade; both give the events to tell
-of. `finish` an event, after what it changed; true: it stopped before its handlers. `handlers` calls those that are `pending`."""
+"""`begin`: what happens before the first event that handlers see; `warm_up` takes one before that. `book`: an event of the book, `traded`:
+a trade; both give the events to tell of. `finish` an event, after what it changed; true: it stopped before its handlers. `handlers` calls
+those that are `pending`."""
 
 
 def define_loop(program: Program) -> None:

@@ -3,7 +3,7 @@
 from compiler.hir.instruction import Value
 from compiler.native.build import Body, Program
 from compiler.native.slab import Slab
-from compiler.native.types import I1, I64, U8, U64
+from compiler.native.types import I64, U8, U64
 from quantdsl.engine import requests
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.interface import OF_ENGINE, Signature

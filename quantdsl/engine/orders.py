@@ -18,8 +18,8 @@ NEEDED = {
 
 
 def program_functions(program: Program, rules: RiskRules, state: Struct, used: Collection[str] = ("desk.order", "desk.replace")) -> None:
-    """Those of `interface.OF_PROGRAM`, specialised to a risk block; of `desk.order`, `desk.replace` and `desk.flatten` the `used` ones. `state`
-    has a field `risk` of type `risk_memory(rules)`. A program that passes no client ids may leave `duplicate_id` out of its rules.
+    """Those of `interface.OF_PROGRAM`, specialised to a risk block; of `desk.order`, `desk.replace` and `desk.flatten` the `used` ones.
+    `state` has a field `risk` of type `risk_memory(rules)`. A program that passes no client ids may leave `duplicate_id` out of its rules.
     Functions that were declared before are defined; those of the engine that are needed become imports."""
     wanted = set(used) | ({"desk.order"} if "desk.flatten" in used else set())
     for name in sorted({name for one in wanted for name in NEEDED.get(one, ())}):
@@ -30,7 +30,9 @@ def program_functions(program: Program, rules: RiskRules, state: Struct, used: C
     for name in names:
         if not program.has(name):
             own = OF_PROGRAM[name]
-            program.declare(name, own.whole(state), own.results, attributes=("noalias", "noinline") if name == "desk.order" else ("noalias",))
+            program.declare(
+                name, own.whole(state), own.results, attributes=("noalias", "noinline") if name == "desk.order" else ("noalias",)
+            )
     define_risk(program, rules, names)
     for name, write in (("desk.order", _order), ("desk.replace", _replace), ("desk.flatten", _flatten)):
         if name in wanted:

@@ -1,8 +1,8 @@
 """What the market tells of our orders, on its way back: pushed by the market's side, delivered when due.
 
-The market's side (`exchange.py`) says `push_report` and keeps only the fields of an order from `at_limit` on; what the strategy knows of it,
-the fields before, changes as reports are delivered. An order's place in the slab is given back with the report of its end, so the market's
-side may name orders by their slot as long as it holds them."""
+The market's side (`exchange.py`) says `push_report` and keeps only the fields of an order from `at_limit` on; what the strategy knows of
+it, the fields before, changes as reports are delivered. An order's place in the slab is given back with the report of its end, so the
+market's side may name orders by their slot as long as it holds them."""
 
 from compiler.hir.instruction import Value
 from compiler.native.build import Body, Number

@@ -1,5 +1,5 @@
-"""The twelve rules of a risk block as code of the program: what isn't written costs nothing. All are looked at for every order, and all that it
-breaks come as one mask."""
+"""The twelve rules of a risk block as code of the program: what isn't written costs nothing. All are looked at for every order, and all
+that it breaks come as one mask."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -47,8 +47,8 @@ class Loss:
 
 @frozen
 class RiskRules:
-    """A risk block on its instrument in exact numbers: lots, money units, ns. A rule that isn't written is None. `point`: money units of one
-    lot and one tick. `session`: begin and end, ns since midnight UTC."""
+    """A risk block on its instrument in exact numbers: lots, money units, ns. A rule that isn't written is None. `point`: money units of
+    one lot and one tick. `session`: begin and end, ns since midnight UTC."""
 
     point: int = 1
     session: tuple[int, int] | None = None
@@ -314,7 +314,9 @@ class _Judge:
         account, net = b.at(self.desk, "account"), b.get(self.desk, "position", "net")
         deadly, reducing = b.const(False, "i1"), b.eq(b.get(self.desk, "trading"), REDUCING)
         for name, rule in rules.losses:
-            held = {"max_loss": "session_net" if rule.session else None, "max_drawdown": "session_peak" if rule.session else "run_peak"}[name]
+            held = {"max_loss": "session_net" if rule.session else None, "max_drawdown": "session_peak" if rule.session else "run_peak"}[
+                name
+            ]
             top = b.const(0, "i64") if held is None else b.get(account, held)
             reached = b.ge(b.saturating("sub", top, net), rule.limit)
             deadly, reducing = (b.either(deadly, reached), reducing) if rule.kills else (deadly, b.either(reducing, reached))
@@ -329,4 +331,3 @@ class _Judge:
             of_day = b.wrapping("sub", since, b.wrapping("mul", b.quotient(since, DAY, "floor"), DAY))
             bad = b.either(bad, b.ge(of_day, (end - begin) % DAY))
         self.broken(bad, Rule.BAD_INPUT)
-
