@@ -55,12 +55,59 @@ CODES = (
         "const SMALL: u8 = 255\n",
     ),
     code(
+        "0711",
+        "allocation where none is allowed",
+        """`@no_allocation` and `@critical_path` promise that no memory is asked for, by the function itself or by anything it calls: no
+        lists, no texts made at run time, no `compute` blocks, no outside function that declares `effects(alloc)`. The message shows the calls
+        that lead there.""",
+        "extern fn model(x: f64) -> f64 effects(alloc)\nfn twice(x: f64) -> f64 { 2.0 * model(x) }\n"
+        "@no_allocation\nfn score(x: f64) -> f64 { twice(x) }\n",
+        "extern fn model(x: f64) -> f64 effects(none)\nfn twice(x: f64) -> f64 { 2.0 * model(x) }\n"
+        "@no_allocation\nfn score(x: f64) -> f64 { twice(x) }\n",
+    ),
+    code(
+        "0712",
+        "system call where none is allowed",
+        """`@no_syscalls` and `@critical_path` promise that the system isn't called: no `print`, no outside function that declares
+        `effects(io)`. `log_ring` keeps a record in memory that is written out later; `now()` is the time of the event.""",
+        _MARKET + 'strategy S on ES {\n  @critical_path\n  on trade(t) { print("seen") }\n}\n',
+        _MARKET + "strategy S on ES {\n  @critical_path\n  on trade(t) { log_ring(t) }\n}\n",
+    ),
+    code(
+        "0713",
+        "recursion on a critical path",
+        """How deep a function goes that calls itself, directly or through others, isn't known before it runs, so neither is its time nor
+        its stack. A function that is `@inline_always` can't call itself either.""",
+        "@critical_path\nfn steps(n: int) -> int { if n > 1 { steps(n / 2) + 1 } else { 0 } }\n",
+        "@critical_path\nfn steps(n: int) -> int {\n  var left = n\n  var found = 0\n"
+        "  while left > 1 max 64 { left = left / 2; found += 1 }\n  found\n}\n",
+    ),
+    code(
+        "0714",
+        "loop without a bound on a critical path",
+        """A loop on a critical path runs at most a number of times that is known when the program is compiled: `for i in 0..n` where `n` is a
+        constant, a `param`, or held by `min(x, 64)`; a `for` over an array or a ring; `while c max 64`, which stops the program when the
+        condition holds more often.""",
+        "@critical_path\nfn total(n: int) -> int {\n  var sum = 0\n  for i in 0..n { sum += i }\n  sum\n}\n",
+        "@critical_path\nfn total(n: int) -> int {\n  var sum = 0\n  for i in 0..min(n, 64) { sum += i }\n  sum\n}\n",
+    ),
+    code(
         "0715",
         "unknown effects",
         """What a function from outside does can't be seen, so it is declared: `effects(none)`, or `alloc` (it allocates memory) and `io`
         (it calls the system). Critical paths may only call what has none.""",
         "extern fn model(x: f64) -> f64\n",
         "extern fn model(x: f64) -> f64 effects(none)\n",
+    ),
+    code(
+        "0717",
+        "unchecked code that risks money",
+        """`@unsafe_unchecked` leaves out the checks of int arithmetic and indices. That is never allowed in what sends, changes or cancels
+        orders, by itself or by what it calls.""",
+        _MARKET
+        + _RISK
+        + "strategy S on ES {\n  risk Desk\n  @unsafe_unchecked\n  fn enter() { _ = buy(1lots) }\n  on trade(t) { enter() }\n}\n",
+        _MARKET + _RISK + "strategy S on ES {\n  risk Desk\n  fn enter() { _ = buy(1lots) }\n  on trade(t) { enter() }\n}\n",
     ),
     code(
         "0721",

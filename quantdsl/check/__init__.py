@@ -11,6 +11,7 @@ from quantdsl.check import calls, expressions, literals, operators, statements  
 from quantdsl.check.checker import Checker
 from quantdsl.check.declarations import check_declarations
 from quantdsl.check.world import Callable, World, world_of
+from quantdsl.critical.proofs import prove
 
 
 @frozen
@@ -31,4 +32,7 @@ def check_program(program: nodes.Program) -> CheckedProgram:
     checker = Checker(world_of(program, diagnostics), diagnostics)
     check_declarations(checker, program)
     library = {name: rebuild(declaration, checker.types, {}) for name, declaration in checker.world.library.items()}
-    return CheckedProgram(rebuild(program, checker.types, {}), checker.world, library, diagnostics)
+    checked = CheckedProgram(rebuild(program, checker.types, {}), checker.world, library, diagnostics)
+    if all(found.code == "0109" for found in diagnostics.errors):  # what can't be compiled yet may be what a promise rules out
+        diagnostics.extend(prove(checked))
+    return checked

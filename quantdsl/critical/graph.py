@@ -1,0 +1,191 @@
+"""The calls of a program, read from its checked tree: which function, signal or handler calls which, and what each does by itself that a
+critical path must not."""
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING
+
+from attrs import Factory, define, frozen
+
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import ListType, TensorType
+from compiler.typed_ast.walk import walk
+from quantdsl import nodes as quant
+from quantdsl.critical.bounds import unbounded_loops
+
+if TYPE_CHECKING:
+    from quantdsl.check import CheckedProgram
+
+Key = tuple[str, str]
+"""The strategy that a function or handler stands in ("" for none), and its name there."""
+
+
+class Kind(Enum):
+    ALLOCATION = "allocation"
+    SYSTEM = "system call"
+    UNBOUNDED = "loop without a bound"
+    ORDER = "order"
+
+
+@frozen
+class Act:
+    """Something that a function does by itself, in words that follow its name (`makes a list`), and what to do instead."""
+
+    kind: Kind
+    words: str
+    span: Span
+    hint: str
+
+
+@frozen
+class CallSite:
+    callee: Key
+    span: Span
+
+
+@define(eq=False)
+class Code:
+    """A function, signal or handler. `title`: as messages call it, "`f`" or "`on trade`"."""
+
+    key: Key
+    title: str
+    declaration: nodes.Function | quant.Signal | quant.Handler
+    calls: list[CallSite] = Factory(list)
+    acts: list[Act] = Factory(list)
+
+    def annotation(self, *names: str) -> nodes.Annotation | None:
+        """The first of these annotations that it has."""
+        return next((found for found in self.declaration.annotations if found.name in names), None)
+
+
+_EFFECTS = {
+    "alloc": (Kind.ALLOCATION, "allocates"),
+    "io": (Kind.SYSTEM, "calls the system"),
+    "order": (Kind.ORDER, "sends orders"),
+    "cancel": (Kind.ORDER, "changes orders"),
+}
+
+
+def call_graph(checked: "CheckedProgram") -> dict[Key, Code]:
+    """All that the program declares, and what it uses of the library."""
+    codes: dict[Key, Code] = {}
+
+    def declare(strategy: str, name: str, declaration: nodes.Function | quant.Signal | quant.Handler) -> None:
+        codes[strategy, name] = Code((strategy, name), f"`{name.partition('#')[0]}`", declaration)
+
+    for name, declaration in checked.library.items():
+        declare("", f"std.{name}", declaration)
+    strategies: list[quant.Strategy] = []
+    for statement in checked.program.statements:
+        match statement:
+            case nodes.Function(is_extern=False) | quant.Signal():
+                declare("", statement.name, statement)
+            case quant.Strategy(name=strategy):
+                strategies.append(statement)
+                for number, inner in enumerate(statement.body.statements):
+                    match inner:
+                        case nodes.Function():
+                            declare(strategy, inner.name, inner)
+                        case quant.Handler(event=event):
+                            declare(strategy, f"on {event}#{number}", inner)
+    externs = {name: f for name, f in checked.world.functions.items() if isinstance(f, nodes.Function) and f.is_extern}
+    constants = _constants(checked.program.statements)
+    for (strategy, _), code in codes.items():
+        own = next((s.body.statements for s in strategies if s.name == strategy), ())
+        hidden = {s.name for s in own if isinstance(s, quant.State)}
+        known = {name: natural for name, natural in constants.items() if name not in hidden} | _constants(own)
+        _read(code, partial(_target, codes, frozenset(checked.library), strategy), externs, known)
+    return codes
+
+
+def _constants(statements: tuple[nodes.Statement, ...]) -> dict[str, bool]:
+    """Names of constants and parameters, and whether they are surely not negative."""
+    found: dict[str, bool] = {}
+    for statement in statements:
+        match statement:
+            case nodes.Constant(name=name, value=value):
+                found[name] = isinstance(value, nodes.IntLiteral)
+            case nodes.ProgramParameter(name=name, range=nodes.Range(low=low)):
+                found[name] = isinstance(low, nodes.IntLiteral)
+            case nodes.ProgramParameter(name=name):
+                found[name] = False
+            case _:
+                pass
+    return found
+
+
+def _target(codes: Mapping[Key, Code], library: frozenset[str], strategy: str, name: str) -> Key | None:
+    """What a call of that name means there; None for what isn't written in the language."""
+    inside = f"std.{name}" if name in library else name
+    return next((key for key in ((strategy, name), ("", name), ("", inside)) if key in codes), None)
+
+
+def _read(code: Code, target: Callable[[str], Key | None], externs: Mapping[str, nodes.Function], constants: Mapping[str, bool]) -> None:
+    """Fill in what a body calls and does."""
+    body = code.declaration.body
+    if body is None:
+        return
+    for node in _outside_compute(body):
+        act = _act(node)
+        if act is not None:
+            code.acts.append(act)
+        match node:
+            case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)) if (found := target(name)) is not None:
+                code.calls.append(CallSite(found, node.span))
+            case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)) if name in externs:
+                code.acts += _declared_effects(externs[name], node.span)
+            case _:
+                pass
+    code.acts += [Act(Kind.UNBOUNDED, words, span, hint) for words, span, hint in unbounded_loops(code.declaration, constants)]
+
+
+def _declared_effects(callee: nodes.Function, span: Span) -> Iterator[Act]:
+    """What an `extern` function says of itself: the prelude's own, or one that the program declares."""
+    for effect in callee.effects or ():
+        if effect in _EFFECTS:
+            kind, words = _EFFECTS[effect]
+            if kind is Kind.ORDER:
+                yield Act(kind, words, span, "leave the checks in what risks money")
+            else:
+                hint = (
+                    "`log_ring` keeps a record that is written out later"
+                    if callee.name == "print"
+                    else "call it elsewhere, and keep its result"
+                )
+                yield Act(kind, f"calls `{callee.name}`, which {words}", span, hint)
+
+
+def _outside_compute(body: nodes.Node) -> Iterator[nodes.Node]:
+    """All nodes but those inside of compute blocks, which have rules of their own."""
+    inside: set[int] = set()
+    for node in walk(body):
+        if id(node) in inside:
+            continue
+        if isinstance(node, nodes.Compute):
+            inside.update(id(inner) for inner in walk(node.body))
+        yield node
+
+
+def _act(node: nodes.Node) -> Act | None:
+    """What an expression does that takes memory."""
+    match node:
+        case nodes.Compute():
+            return Act(
+                Kind.ALLOCATION, "has a `compute` block, which takes memory", node.span, "compute in `on timer`, and keep the result"
+            )
+        case nodes.ListLiteral(type=ListType()) | nodes.Comprehension() | nodes.DictLiteral():
+            return Act(Kind.ALLOCATION, "makes a list", node.span, _IN_PLACE)
+        case nodes.Let(annotation=nodes.NamedTypeSyntax(name="list")):
+            return Act(Kind.ALLOCATION, "keeps a list", node.span, _IN_PLACE)
+        case nodes.FString(parts=parts) if any(part.value is not None for part in parts):
+            return Act(Kind.ALLOCATION, "makes a text", node.span, _TEXTS)
+        case nodes.Call(type=ListType() | TensorType()):
+            return Act(Kind.ALLOCATION, "makes a list", node.span, _IN_PLACE)
+        case _:
+            return None
+
+
+_IN_PLACE = "`[T; N]`, `ring<T, N>` and `table<K, V, N>` lie in place"
+_TEXTS = "keep the numbers: `log_ring` takes them as they are"

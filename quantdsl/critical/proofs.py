@@ -1,0 +1,110 @@
+"""What the annotations of a program promise, proved over its whole call graph: `@no_allocation` (0711), `@no_syscalls` (0712),
+`@critical_path` (both, and 0713, 0714), `@inline_always` (0713), `@unsafe_unchecked` (0717). Each message shows the calls that lead to
+what breaks the promise."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from compiler.diagnostics import Diagnostic, Label
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from quantdsl.critical.graph import Act, CallSite, Code, Key, Kind, call_graph
+
+if TYPE_CHECKING:
+    from quantdsl.check import CheckedProgram
+
+
+RULES = {
+    Kind.SYSTEM: ("0712", ("no_syscalls", "critical_path")),
+    Kind.ALLOCATION: ("0711", ("no_allocation", "critical_path")),
+    Kind.UNBOUNDED: ("0714", ("critical_path",)),
+    Kind.ORDER: ("0717", ("unsafe_unchecked",)),
+}
+"""The code of each kind of act, and the annotations that rule it out."""
+
+Way = tuple[tuple[Code, CallSite], ...]
+"""Calls from one function on, each with who makes it."""
+
+
+def prove(checked: "CheckedProgram") -> list[Diagnostic]:
+    """All promises that the program breaks, each place once."""
+    codes = call_graph(checked)
+    found: list[Diagnostic] = []
+    seen: set[tuple[str, Span]] = set()
+    for code in codes.values():
+        for diagnostic in _broken(codes, code):
+            assert diagnostic.span is not None
+            if (diagnostic.code, diagnostic.span) not in seen:
+                seen.add((diagnostic.code, diagnostic.span))
+                found.append(diagnostic)
+    return found
+
+
+def _broken(codes: Mapping[Key, Code], code: Code) -> Iterator[Diagnostic]:
+    """The promises of one function that it breaks, by itself or by what it calls."""
+    if not code.declaration.annotations:
+        return
+    for key, way in ways(codes, code.key).items():
+        told: set[Span] = set()
+        for kind, (number, annotations) in RULES.items():
+            promise = code.annotation(*annotations)
+            if promise is None:
+                continue
+            for act in codes[key].acts:
+                if act.kind is kind and act.span not in told:
+                    told.add(act.span)  # a `print` both allocates and calls the system: once is enough
+                    yield _forbidden(number, code, promise, way, codes[key], act)
+    promise = code.annotation("critical_path")
+    if promise is not None:
+        yield from _circles(codes, code, promise.span)
+    taken_in = code.annotation("inline_always")
+    if taken_in is not None and (around := circle(codes, code.key)):
+        hint = "a function that comes back to itself can't become part of its callers"
+        yield Diagnostic("0713", f"{code.title} is `@inline_always` and calls itself", taken_in.span, others=_labels(around), hint=hint)
+
+
+def _forbidden(number: str, root: Code, promise: nodes.Annotation, way: Way, code: Code, act: Act) -> Diagnostic:
+    subject = code.title if not way else f"{root.title} reaches {code.title}, which"
+    others = (Label(promise.span, f"promised of {root.title} here"), *_labels(way))
+    return Diagnostic(number, f"{subject} {act.words}: `@{promise.name}` rules that out", act.span, others=others, hint=act.hint)
+
+
+def _labels(way: Way) -> tuple[Label, ...]:
+    return tuple(Label(site.span, f"{caller.title} calls `{site.callee[1].removeprefix('std.')}`") for caller, site in way)
+
+
+def _circles(codes: Mapping[Key, Code], root: Code, promised: Span) -> Iterator[Diagnostic]:
+    known: set[frozenset[Key]] = set()
+    for key, way in ways(codes, root.key).items():
+        around = circle(codes, key)
+        members = frozenset(caller.key for caller, _ in around)
+        if not around or members in known:
+            continue
+        known.add(members)
+        *_, (_, last) = around
+        others = (Label(promised, f"promised of {root.title} here"), *_labels((*way, *around[:-1])))
+        message = f"{codes[key].title} comes back to itself: `@critical_path` rules that out"
+        hint = "write a loop with a bound: how deep calls go isn't known before"
+        yield Diagnostic("0713", message, last.span, others=others, hint=hint)
+
+
+def ways(codes: Mapping[Key, Code], start: Key) -> dict[Key, Way]:
+    """All that a function reaches, itself first, each with the calls of the shortest way there."""
+    found: dict[Key, Way] = {start: ()}
+    waiting = [start]
+    while waiting:
+        current = waiting.pop(0)
+        for site in codes[current].calls:
+            if site.callee not in found:
+                found[site.callee] = (*found[current], (codes[current], site))
+                waiting.append(site.callee)
+    return found
+
+
+def circle(codes: Mapping[Key, Code], key: Key) -> Way:
+    """The shortest circle of calls from a function to itself; empty where there is none."""
+    for reached, way in ways(codes, key).items():
+        for site in codes[reached].calls:
+            if site.callee == key:
+                return (*way, (codes[reached], site))
+    return ()
