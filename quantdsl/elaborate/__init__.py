@@ -20,6 +20,8 @@ from quantdsl.elaborate import (  # noqa: F401  They register their rules.
     literals,
     operators,
     patterns,
+    records,
+    rounding,
     signals,
     statements,
 )
