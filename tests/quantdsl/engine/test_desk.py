@@ -80,3 +80,69 @@ def test_random_strategies_on_random_data(data: str) -> None:
     for _ in range(80):
         events = random_events(rng, KINDS[data], 60)
         check(events, acts_of(rng, 50, ROUGH), RiskRules(point=7), options_of(rng))
+
+
+RULES = {
+    "sizes": RiskRules(7, max_order_qty=6, max_notional=7 * 100 * 4, max_position=9),
+    "collar in bps of the mid": RiskRules(7, price_collar=Collar(bps=Fraction(325)), max_position=30),
+    "collar in ticks of the last trade": RiskRules(7, price_collar=Collar(ticks=3, of="last"), stale_data=4),
+    "collar around a price": RiskRules(7, price_collar=Collar(bps=Fraction(1000, 3), of=101), stale_data=2),
+    "open orders": RiskRules(7, max_open_orders=3, max_open_notional=7 * 100 * 9),
+    "rate": RiskRules(7, rate=(2, 9)),
+    "rate of all": RiskRules(7, rate=(3, 12), rate_all=True, self_trade="cancel_resting"),
+    "ids": RiskRules(7, duplicate_id=3, stale_data=6),
+    "self trade": RiskRules(7, self_trade="reject"),
+    "self trade, both cancelled": RiskRules(7, self_trade="cancel_both", max_position=12),
+    "a loss kills": RiskRules(7, max_loss=Loss(60), max_position=40),
+    "a loss reduces": RiskRules(7, max_loss=Loss(40, kills=False), max_drawdown=Loss(400)),
+    "a drawdown reduces": RiskRules(7, max_drawdown=Loss(50, kills=False), rate=(5, 9)),
+    "all": RiskRules(
+        7,
+        max_order_qty=7,
+        max_notional=7 * 100 * 7,
+        price_collar=Collar(bps=Fraction(700), ticks=None),
+        max_position=10,
+        max_open_orders=6,
+        max_open_notional=7 * 100 * 20,
+        rate=(9, 30),
+        rate_all=True,
+        max_loss=Loss(300),
+        max_drawdown=Loss(200, kills=False),
+        stale_data=12,
+        duplicate_id=8,
+        self_trade="reject",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(RULES))
+def test_every_rule_on_random_strategies(name: str) -> None:
+    rng = np.random.default_rng(3)
+    refused = 0
+    for number in range(40):
+        events = random_events(rng, KINDS[list(KINDS)[number % len(KINDS)]], 50)
+        acts, options = acts_of(rng, 50, USUAL), options_of(rng)
+        ran = run_native(events, acts, RULES[name], INSTRUMENT, options)
+        compare(ran, *run_reference(events, acts, limits_of(RULES[name]), INSTRUMENT, options))
+        refused += len(ran.records["rejects"])
+    assert refused > 100
+
+
+SECOND = 10**9
+HOURS = {"by day": (8 * 3600 * SECOND, 20 * 3600 * SECOND), "over midnight": (22 * 3600 * SECOND, 6 * 3600 * SECOND), "none": None}
+
+
+@pytest.mark.parametrize("hours", list(HOURS))
+def test_sessions(hours: str) -> None:
+    """Orders outside of a session, orders for the day, losses since the session began."""
+    rng = np.random.default_rng(4)
+    session = HOURS[hours]
+    instrument = Instrument(point=7, session=session)
+    losses = {"max_loss": Loss(70, session=True), "max_drawdown": Loss(40, session=True, kills=False)}
+    rules = RiskRules(7, session, max_position=20, **losses)  # type: ignore[arg-type]
+    for number in range(60):
+        events = random_events(rng, KINDS[list(KINDS)[number % len(KINDS)]], 60)
+        events["ts"] = events["ts"] * 1800 * SECOND + int(rng.integers(0, 86_400)) * SECOND
+        acts = acts_of(rng, 60, USUAL)
+        acts["tif"] = rng.choice([2, 3], len(acts))
+        check(events, acts, rules, Options(fills=options_of(rng).fills, out=int(rng.integers(0, 3600 * SECOND))), instrument)
