@@ -111,13 +111,17 @@ def _define_order_events(program: Program) -> None:
 
 
 def _define_quote(program: Program) -> None:
-    """`book.only`: the one level of a side, or none."""
-    with program.function("book.only", {"book": Pointer(BOOK), "side": U8, "price": I64, "qty": I64}, internal=True) as b:
+    """`book.top`: the best level of a side, or none. Better ones are gone, and all others too where quotes are all that is known."""
+    with program.function("book.top", {"book": Pointer(BOOK), "side": U8, "price": I64, "qty": I64}, internal=True) as b:
         book, side, price, qty = b.parameters
-        ladder = ladder_of(b, book, side)
+        ladder, own = ladder_of(b, book, side), goodness(b, side, price)
+        deep = b.both(b.get(book, "deep"), b.gt(qty, 0))
         with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
             level = level_at(b, ladder, i)
-            with b.when(b.ne(b.get(level, "price"), price)):
+            other = goodness(b, side, b.get(level, "price"))
+            with b.when(b.both(deep, b.le(other, own))):
+                b.leave()
+            with b.when(b.ne(other, own)):
                 note_level(b, book, side, level)
                 remove(b, ladder, i)
         b.call("book.level", book, side, price, qty)
@@ -184,10 +188,11 @@ def _define_take(program: Program) -> None:
         unknown = b.variable(b.const(False, "i1"))
 
         def quote() -> None:
-            b.call("book.only", book, BUY, price, qty)
-            b.call("book.only", book, SELL, b.get(event, "price2"), b.get(event, "qty2"))
+            b.call("book.top", book, BUY, price, qty)
+            b.call("book.top", book, SELL, b.get(event, "price2"), b.get(event, "qty2"))
 
         def level() -> None:
+            b.put(book, "deep", True)
             b.call("book.level", book, side, price, qty)
 
         def clear() -> None:
@@ -197,8 +202,10 @@ def _define_take(program: Program) -> None:
             with b.when(b.negate(has_side)):
                 b.call("book.note", book, 3, 0, 0, b.cast(b.get(book, "incomplete"), "i64"), 0, 0, 0)
                 b.put(book, "incomplete", False)
+                b.put(book, "deep", False)
 
         def add() -> None:
+            b.put(book, "deep", True)
             (entered,) = b.call("book.enter", book, id, side, price, qty)
             with b.when(b.negate(entered)):
                 b.put(book, "known", False)

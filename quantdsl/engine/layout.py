@@ -116,6 +116,7 @@ BOOK = struct(
     updated=optional(I64),
     suspect=I1,
     known=I1,
+    deep=I1,
     within=I1,
     unseen=I1,
     crossed=I64,
@@ -129,7 +130,8 @@ BOOK = struct(
     orders=Array(BOOK_ORDER, 2 * BOOK_ORDERS),
 )
 """`sides`: bids, then asks, as `BUY` and `SELL` count them. `updated`: the time of the last good update. `known`: no update of the message
-so far spoke of an unknown order. `within`: a message has begun and not ended. `changes`: of the last message, its length in the journal,
+so far spoke of an unknown order. `deep`: levels or orders came since both sides were cleared, so a quote isn't all there
+is. `within`: a message has begun and not ended. `changes`: of the last message, its length in the journal,
 more than `JOURNAL` where it was too long to be taken back; 0 once own orders have looked at it. `unseen`: something changed that the
 journal doesn't tell and own orders haven't looked at. `crossed`: messages refused or trimmed. `incomplete`: something didn't fit, and the
 book is suspect until both sides are cleared; `left_out` counts how often. `grown`: how often the table of orders has doubled."""

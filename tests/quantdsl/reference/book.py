@@ -35,6 +35,8 @@ class Book:
         """Refused or trimmed updates."""
         self._undo: list[Callable[[], Any]] = []
         self._known = True
+        self._deep = False
+        """Levels or orders came since both sides were cleared, so a quote isn't all there is."""
         self._number = 0
 
     def best(self, side: Side) -> int | None:
@@ -91,17 +93,21 @@ class Book:
             case Quote():
                 for side, price, qty in ((Side.BUY, event.bid, event.bid_qty), (Side.SELL, event.ask, event.ask_qty)):
                     for other in [p for p in self.sides[side] if p != price]:
-                        self._set(side, other, 0)
+                        if side * (other - price) > 0 or not self._deep or not qty:
+                            self._set(side, other, 0)
                     self._set(side, price, qty)
             case Level():
+                self._deep = True
                 self._set(event.side, event.price, event.qty)
             case Clear():
+                self._deep &= bool(event.side)
                 for side in [event.side] if event.side else list(self.sides):
                     for price in list(self.sides[side]):
                         self._set(side, price, 0)
                     for id in [id for id, (of, _, _) in self.orders.items() if of is side]:
                         self._order(id, None)
             case Add():
+                self._deep = True
                 return self._enter(event.id, event.side, event.price, event.qty)
             case Execute() | Reduce():
                 return self._leave(event.id, event.qty) is not None

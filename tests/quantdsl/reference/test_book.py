@@ -27,6 +27,13 @@ def test_a_quote_is_the_whole_book() -> None:
     assert shown(fed(Quote(1, 99, 5, 0, 0))) == ({99: 5}, {})
 
 
+def test_a_quote_among_levels_tells_the_best_of_each_side() -> None:
+    levels = (Level(1, BUY, 99, 5), Level(1, BUY, 98, 4), Level(1, BUY, 97, 3), Level(1, SELL, 101, 2))
+    assert shown(fed(*levels, Quote(2, 98, 6, 100, 1))) == ({98: 6, 97: 3}, {100: 1, 101: 2})
+    assert shown(fed(*levels, Quote(2, 0, 0, 101, 2))) == ({}, {101: 2})
+    assert shown(fed(*levels, Clear(2), Quote(2, 98, 6, 100, 1), Quote(3, 97, 6, 100, 1))) == ({97: 6}, {100: 1})
+
+
 def test_levels_are_set_and_removed() -> None:
     book = fed(Level(1, BUY, 99, 5), Level(1, BUY, 98, 4), Level(1, SELL, 101, 2), Level(2, BUY, 99, 0), Level(2, BUY, 97, 0))
     assert shown(book) == ({98: 4}, {101: 2})
