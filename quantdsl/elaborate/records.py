@@ -9,7 +9,7 @@ from quantdsl.check.literals import settled
 from quantdsl.check.patterns import cases_of
 from quantdsl.elaborate.context import Context, elaborates
 from quantdsl.elaborate.expressions import case
-from quantdsl.elaborate.values import Place, Value, Whole
+from quantdsl.elaborate.values import Value, Whole
 
 
 @elaborates(nodes.TupleLiteral)
@@ -28,9 +28,7 @@ def tuple_literal(c: Context, node: nodes.TupleLiteral, place: Type | None) -> V
 @elaborates(nodes.RecordLiteral)
 def record(c: Context, node: nodes.RecordLiteral, place: Type | None) -> Value:
     """`Quote { bid: b, ..base }` or `Leave { why: 3 }`. Fields that aren't given are those of the base, or have their defaults."""
-    name = (
-        node.struct.name if isinstance(node.struct, nodes.Name) else node.struct.segments[-1] if isinstance(node.struct, nodes.Path) else ""
-    )
+    name = node.struct.segments[-1] if isinstance(node.struct, nodes.Path) else getattr(node.struct, "name", "")
     if name not in c.elaboration.world.structs:
         type = c.type(node)
         fields = dict((cases_of(c.elaboration.checker, type) or {})[name])

@@ -1,9 +1,9 @@
 """`to_price`, `to_qty`, `to_money`: a double as a whole number of steps.
 
-A double stands for the step whose value it is nearest to, if there is one: so `to_price(p.f64, round)` is p, however it rounds. Any other is
-rounded as the exact number that it is. A step is divisor / 10**digits. While both x * 10**digits and the number of steps are small, steps
-and the middles between them are compared as the doubles nearest to them, which tells exactly; else x is m * 2**e with whole m, and
-m * 10**digits * 2**e is divided by the divisor in ints of 128 bits."""
+The double that is nearest to the value of a step stands for that step: so `to_price(p.f64, round)` is p, however it rounds. Any other is
+rounded as the exact number that it is. A step is divisor / 10**digits. While x * 10**digits is small, steps and the middles between them
+are compared as the doubles nearest to them, which tells exactly; else x is m * 2**e with whole m, and m * 10**digits * 2**e is divided by
+the divisor in ints of 128 bits."""
 
 from typing import NamedTuple
 
