@@ -365,10 +365,11 @@ def acts_of(rng: np.random.Generator, count: int, kinds: dict[int, float]) -> An
     made["kind"] = rng.choice(list(kinds), count, p=weights / weights.sum())
     made["side"] = rng.integers(0, 2, count)
     made["tif"] = rng.choice([0, 1, 2, 2, 2, 3], count)
-    for name, share in (("limited", 0.8), ("post_only", 0.15), ("reduce_only", 0.1), ("named", 0.5), ("bad", 0.03)):
+    for name, share in (("limited", 0.8), ("post_only", 0.15), ("reduce_only", 0.1), ("named", 0.5), ("bad", 0.03), ("has_stop", 0.15), ("has_show", 0.15)):
         made[name] = rng.random(count) < share
     made["qty"] = rng.integers(0, 9, count)
     made["limit"] = 100 + rng.integers(-8, 9, count)
     made["limit"][rng.random(count) < 0.02] = 0
+    made["stop"], made["show"] = 100 + rng.integers(-4, 5, count), rng.integers(1, 4, count)
     made["id"], made["client"] = rng.integers(1, 12, count), rng.integers(0, 5, count)
     return made
