@@ -14,6 +14,19 @@ PATIENCE = 0.3
 
 
 @contextmanager
+def noticed() -> Iterator[None]:
+    """While inside, the main thread notices a Ctrl-C by itself, and may take its time to leave things in order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.set_wakeup_fd(-1)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+
+
+@contextmanager
 def watched(leave: Callable[[FrameType | None], None]) -> Iterator[None]:
     """While inside, a Ctrl-C that the main thread doesn't notice soon calls `leave`, with that thread's frame, on another thread."""
     main = threading.main_thread()

@@ -16,20 +16,38 @@ RUNNABLE = tuple(ending for ending, language in ENDINGS.items() if language == "
 
 def open_session(path: str, options: "DriverOptions", reporter: "Reporter") -> "Session":
     """Reads and parses the file with the frontend of its ending. Raises ZyntaxError."""
-    if _language(path) == "quantdsl":
-        message = f"`{path}`: running and compiling QuantDSL programs is not supported yet"
-        raise ZyntaxError(
-            Diagnostic("0109", message, hint="`zyntax check` and `zyntax compile --emit ast` take them; ZynML programs (`.zynml`) run")
-        )
+    if language_of(path) == "quantdsl":
+        return _open_host(path, options, reporter)
     from zynml.api import open_program
 
     options.doing("reading")
     return open_program(path, options, reporter.sources, warn=lambda diagnostic: reporter.show([diagnostic]))
 
 
+def _open_host(path: str, options: "DriverOptions", reporter: "Reporter") -> "Session":
+    """A QuantDSL program with a `main`. Raises ZyntaxError for one without."""
+    from compiler.syntax.parse import read_source
+    from compiler.typed_ast.nodes import Function
+    from quantdsl.host.session import open_host
+    from quantdsl.nodes import Strategy
+    from quantdsl.parse import parse_source
+
+    options.doing("reading")
+    source = reporter.sources.add(read_source(path))
+    program = parse_source(source)
+    if not any(isinstance(statement, Function) and statement.name == "main" for statement in program.statements):
+        strategies = [statement.name for statement in program.statements if isinstance(statement, Strategy)]
+        if strategies:
+            message, hint = f"`{path}`: a strategy runs on market data", f"zyntax run {path} --data trades.csv"
+        else:
+            message, hint = f"`{path}` has nothing to run", "write `fn main() { }`, or a strategy, which runs with `--data`"
+        raise ZyntaxError(Diagnostic("0505", message, hint=hint))
+    return open_host(source, program, options, reporter.sources, lambda diagnostic: reporter.show([diagnostic]))
+
+
 def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
     """Shows the file's warnings. Raises ZyntaxError with all its errors."""
-    if _language(path) != "quantdsl":
+    if language_of(path) != "quantdsl":
         open_session(path, options, reporter).check()
         return
     from compiler.syntax.parse import read_source
@@ -48,7 +66,7 @@ def tree_as_json(path: str, reporter: "Reporter") -> str:
     """The file's tree, which needs the parser and nothing else. Raises ZyntaxError with all syntax errors."""
     from compiler.syntax.parse import read_source
 
-    language = _language(path)
+    language = language_of(path)
     source = reporter.sources.add(read_source(path))
     if language == "quantdsl":
         from quantdsl import parse as quantdsl_parse
@@ -63,13 +81,13 @@ def tree_as_json(path: str, reporter: "Reporter") -> str:
 
 def read_text(path: str) -> str:
     """The file's text. Raises ZyntaxError."""
-    _language(path)
+    language_of(path)
     from compiler.syntax.parse import read_source
 
     return read_source(path).text
 
 
-def _language(path: str) -> str:
+def language_of(path: str) -> str:
     """The language of a file. Raises ZyntaxError."""
     ending = Path(path).suffix
     if ending not in ENDINGS:

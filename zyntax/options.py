@@ -1,6 +1,6 @@
 """Options that several commands share, declared once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,9 +22,7 @@ level = click.option(
     "-O",
     "level",
     type=click.Choice(LEVELS),
-    default="3",
-    show_default=True,
-    help="How much to optimise kernels: s is for size, latency for single calls.",
+    help="How much to optimise: s is for size, latency for single calls.  [default: 3; strategies: latency]",
 )
 device = click.option(
     "--device", metavar="DEVICE", help="Run every compute block there (`cpu`, `cuda:0`, `emulator`, `auto`), whatever the program says."
@@ -44,6 +42,10 @@ threads = click.option("--threads", type=click.IntRange(1, 1024), help="Threads 
 render_folder = click.option(
     "--render-dir", default="out", show_default=True, metavar="FOLDER", type=click.Path(file_okay=False), help="Where pictures are written."
 )
+
+
+OF_PROGRAMS = (device, explain_placement, sanitize, threads, render_folder)
+"""Options that say where and how compute blocks run, and where pictures go."""
 
 
 def execution(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,23 +72,28 @@ def driver_options(**given: Any) -> "DriverOptions":
     from compiler.driver import DriverOptions
     from compiler.typed_ast.kernel import OptimizationLevel
 
-    settings = {}
-    for text in given.get("settings") or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"--set {text}: write NAME=VALUE")
-        settings[name.strip()] = value.strip()
     return DriverOptions(
         device=given.get("device"),
         sanitize=bool(given.get("sanitize")),
         strict=bool(given.get("strict")),
         threads=given.get("threads") or 0,
         level=OptimizationLevel(given.get("level") or "3"),
-        parameters=settings,
+        parameters=settings_of(given),
         render_folder=given.get("render_dir") or "out",
         explain=_tell if given.get("explain_placement") else None,
         **({"doing": given["doing"]} if "doing" in given else {}),
     )
+
+
+def settings_of(given: Mapping[str, Any]) -> dict[str, str]:
+    """The texts of `--set`, by name. Raises UsageError for a malformed one."""
+    settings = {}
+    for text in given.get("settings") or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"--set {text}: write NAME=VALUE")
+        settings[name.strip()] = value.strip()
+    return settings
 
 
 def _tell(text: str) -> None:

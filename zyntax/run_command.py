@@ -4,20 +4,31 @@ from typing import Any
 
 import click
 
-from zyntax.options import driver_options, execution
+from zyntax.options import OF_PROGRAMS, driver_options, execution
 from zyntax.progress import showing
+from zyntax.replay_options import MEASURED, REPLAY, RunsBoth, replaying, require_kind
 from zyntax.report import reporter
 
 
-@click.command("run")
+@click.command("run", cls=RunsBoth, of_replays=(*REPLAY, *MEASURED), of_programs=OF_PROGRAMS)
 @click.argument("path", type=click.Path(), metavar="PROGRAM")
+@replaying
 @execution
-def command(path: str, error_format: str, **given: Any) -> None:
-    """Run PROGRAM: its top-level statements, then `main` if it has one.
+def command(path: str, error_format: str, **given: Any) -> int | None:
+    """Run PROGRAM: of ZynML its top-level statements, then `main` if it has one; of QuantDSL its `main`, or with `--data` a strategy,
+    on that market data.
 
-    Exits with 0, with 1 when the program failed while it ran, with 2 when it doesn't compile, with 130 when it was interrupted."""
+    Exits with 0; with 1 when the program failed while it ran, or a checked failure halted the strategy; with 2 when it doesn't compile;
+    with 3 when the data is bad; with 4 when `--enforce` isn't met; with 130 when it was interrupted."""
     here = reporter(error_format)
-    from zyntax.languages import open_session
+    from zyntax.languages import language_of, open_session
 
+    replayed = language_of(path) == "quantdsl" and bool(given["data"])
+    require_kind(click.get_current_context(), path, replayed=replayed)
+    if replayed:
+        from zyntax.replay import replay
+
+        return replay(path, here, **given)
     with showing() as doing:
         open_session(path, driver_options(**given, doing=doing), here).run()
+    return None

@@ -73,9 +73,7 @@ def _outcomes(path: str, here: Any, given: dict[str, Any]) -> "list[tuple[str, s
     except ZyntaxError as error:
         return [(path, words(error))]
     named = None if given.get("sanitize") else expected.device
-    options = driver_options(
-        **{**given, "device": given.get("device") or named, "settings": [f"{n}={v}" for n, v in expected.settings]}
-    )
+    options = driver_options(**{**given, "device": given.get("device") or named, "settings": [f"{n}={v}" for n, v in expected.settings]})
     output = io.StringIO()
     try:
         with contextlib.redirect_stdout(output):

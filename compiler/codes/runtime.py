@@ -96,6 +96,12 @@ CODES = (
         runs=True,
     ),
     code(
+        "0811",
+        "latency target missed",
+        """`zyntax run --enforce p99` was given, and that percentile of the measured latency of the handlers is above the shortest
+        `@target_latency` of the strategy. The outputs are complete; the exit code is 4.""",
+    ),
+    code(
         "0901",
         "internal fault",
         """A fault of the compiler itself, not of the program. Please report it with the program.""",

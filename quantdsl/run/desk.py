@@ -1,13 +1,13 @@
 """The memory of a run, seen from Python: set up before it, read and emptied while it goes on. Its layout is `engine.layout.DESK`."""
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from compiler.hir.layout import numpy_dtype
+from compiler.hir.layout import new_memory
+from compiler.native.types import U8
 from quantdsl.engine.layout import BARS, COLLECTED, DESK, TIMERS
 from quantdsl.facts import Facts
 from quantdsl.run.options import FILLS, RunOptions
@@ -15,19 +15,13 @@ from runtime.replay.grids import Step
 from runtime.replay.outputs.records import LAYOUTS, Records
 
 
-@cache
-def _desk_dtype() -> np.dtype[Any]:
-    return numpy_dtype(DESK)
-
-
 class Desk:
     """`memory` and `state` are what native code is given; both are all zero at first, which costs nothing where nobody writes."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.memory: npt.NDArray[Any] = np.zeros(1, _desk_dtype())
-        # of words, so that it lies on a multiple of 16 as C's allocators have it
-        self.state: npt.NDArray[np.uint64] = np.zeros((facts.state_bytes + 7) // 8 + 1, np.uint64)
+        self.memory: npt.NDArray[Any] = new_memory(DESK)
+        self.state: npt.NDArray[np.uint8] = new_memory(U8, facts.state_bytes)
         self._desk = self.memory[0]
 
     def __getitem__(self, name: str) -> Any:

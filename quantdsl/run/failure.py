@@ -31,6 +31,6 @@ def halted(fault: HostFault, linked: Linked, desk: Desk, files: list[str]) -> Di
     stream = int(failed["stream"])
     file = files[stream] if stream < len(files) else "the data"
     at = f"in `on {EVENTS[int(failed['handler'])]}`, at {file}: row {int(failed['row'])}, {moment(int(failed['ts']))} UTC"
-    kept = [f"`state {shape.name}` is {said(shape, desk.state.view('u1'), desk.facts.market)}" for shape in desk.facts.state]
+    kept = [f"`state {shape.name}` is {said(shape, desk.state, desk.facts.market)}" for shape in desk.facts.state]
     notes = [at, *kept[:SHOWN], *([f"and {len(kept) - SHOWN} more"] if len(kept) > SHOWN else [])]
     return evolve(words(fault, linked), notes=tuple(notes))

@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from attrs import Factory, field, frozen
+from attrs import Factory, frozen
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.engine.layout import NEXT, QUEUE, TOUCH
@@ -38,7 +38,7 @@ class RunOptions:
     `skip`: bad rows are listed and left out; `trim`: books that cross lose their older side; `sample`: one event in so many is timed;
     `enforce`: the percentile that must be within the target; `audit`: calls of the system are counted in a run before the run."""
 
-    data: tuple[Input, ...] = field(converter=tuple)
+    data: tuple[Input, ...]
     begin: int | None = None
     end: int | None = None
     fills: str | None = None

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from compiler.backends.native.link import Outcome
 from compiler.data_faults import told
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from quantdsl.run.audit import Audit
 from quantdsl.run.desk import Desk
 from quantdsl.run.failure import halted
 from quantdsl.run.options import RunOptions
@@ -19,7 +20,7 @@ from quantdsl.run.program import Strategy
 from quantdsl.run.totals import run_of, totals_of
 from runtime.replay.bad_rows import BadRow
 from runtime.replay.batches import Source
-from runtime.replay.events import EVENT, Events, Flag
+from runtime.replay.events import EVENT, Events
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
 from runtime.replay.outputs.files import OutputFault
@@ -66,6 +67,7 @@ class Replay:
     strategy: Strategy
     options: RunOptions
     tell: Callable[[Progress], None] = field(default=lambda progress: None)
+    audit: Audit | None = None
     desk: Desk = field(init=False)
     feed: Feed = field(init=False)
     failure: Diagnostic | None = field(init=False, default=None)
@@ -117,8 +119,8 @@ class Replay:
                 sink.checkpoint()
                 kept = perf_counter()
             first = next(blocks, None)
-        if self.events:
-            self._call("engine.end")
+        while not self._call("engine.end").results[0]:
+            self._collect(sink)
         self._collect(sink)
 
     def blocks(self) -> Iterator[Events]:
@@ -132,25 +134,26 @@ class Replay:
             yield from blocks
 
     def begin(self, first: Events) -> None:
-        """The start of the run, at the first event that is asked for."""
-        begin = int(first["ts"][0])
-        if int(first["flags"][0]) & Flag.WARM_UP and self.options.begin is not None:
-            begin = self.options.begin
-        self._call("engine.begin", begin)
+        """The start of the run, before its first block."""
+        self._call("engine.begin", int(first["ts"][0]))
 
-    def block(self, events: Events) -> Iterator[None]:
-        """Hands a block to the engine; gives control back whenever records are to be collected, and at the end."""
+    def block(self, events: Events, around: Callable[[bool], Any] = lambda inside: None) -> Iterator[None]:
+        """Hands a block to the engine; gives control back whenever records are to be collected, and at the end. `around` is told when
+        native code begins and ends."""
         words = np.ascontiguousarray(events).view(np.uint64).reshape(-1)
         assert words.size == events.size * WORDS
         done = 0
         while done < events.size:
-            done = int(self._call("engine.run", words, events.size, done).results[0])
+            done = int(self._call("engine.run", words, events.size, done, around=around).results[0])
             yield
         self.events += events.size
 
-    def _call(self, name: str, *arguments: Any) -> Outcome:
+    def _call(self, name: str, *arguments: Any, around: Callable[[bool], Any] = lambda inside: None) -> Outcome:
+        function = self.strategy.linked[name]
         started = perf_counter()
-        outcome = self.strategy.linked[name].run([self.desk.memory, self.desk.state, *arguments])
+        around(True)
+        outcome = function.run([self.desk.memory, self.desk.state, *arguments])
+        around(False)
         self.inside += perf_counter() - started
         if outcome.fault is not None:
             site = self.strategy.linked.site(outcome.fault)

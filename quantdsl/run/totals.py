@@ -56,6 +56,7 @@ def totals_of(replay: "Replay", seconds: float) -> Totals:
         "books_refused": int(desk["book"]["crossed"]),
         "illegal_transitions": int(desk["illegal"]),
         "counted": _counted(desk["reject_counts"]),
+        "outside_calls": _outside(replay),
     }
     return Totals(
         used + bad,
@@ -95,6 +96,23 @@ def _halted(replay: "Replay") -> str | None:
 def _counted(counts: Any) -> dict[str, int]:
     """What `count(rejects, why)` counted, by rule."""
     return {rule_name(rule): int(count) for rule, count in zip(Rule, counts, strict=True) if count}
+
+
+def _outside(replay: "Replay") -> dict[str, Any]:
+    """What the loop and the handlers ask of the system and of allocators. Native code calls what it is linked with and nothing else."""
+    strategy, audit = replay.strategy, replay.audit
+    known = 0 if not strategy.unknown else None
+    found = {"allocator": known, "system": known, "linked_with": list(strategy.outside)}
+    if audit is None:
+        return {**found, "how": "by the symbols that the code is linked with"}
+    return {
+        **found,
+        "system": audit.system_calls,
+        "system_by_number": audit.by_number,
+        "page_faults": audit.page_faults,
+        "context_switches": audit.context_switches,
+        "how": "allocators by the symbols that the code is linked with; system calls traced in a run before, page faults by getrusage",
+    }
 
 
 def _times(replay: "Replay", seconds: float) -> dict[str, Any]:

@@ -49,9 +49,7 @@ def test_the_tree_is_json_that_loads(zyntax: Zyntax) -> None:
 
 
 @pytest.mark.usefixtures("programs")
-@pytest.mark.parametrize("arguments", [("run",), ("test",), ("compile", "--emit", "hir")])
-def test_what_needs_more_says_so(zyntax: Zyntax, arguments: tuple[str, ...]) -> None:
-    done = zyntax(*arguments, "cross.qdsl")
-    text = done.stdout + done.stderr
-    assert done.returncode in (1, 2)
-    assert "ZYN0109" in text and "`zyntax check`" in text and "Traceback" not in text
+def test_a_strategy_needs_data(zyntax: Zyntax) -> None:
+    done = zyntax("run", "cross.qdsl")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error[ZYN0505]: `cross.qdsl`: a strategy runs on market data\nhint: zyntax run cross.qdsl --data trades.csv\n"

@@ -1,0 +1,193 @@
+"""QuantDSL from Python: `quantdsl.compile("cross.qdsl", fast=20).run("trades.csv")`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import define, evolve, field
+
+from compiler.diagnostics import Diagnostic, ZyntaxError, render
+from compiler.source import Source, Sources
+from compiler.syntax.parse import read_source
+from quantdsl.run import options as of
+from quantdsl.run.open import Wishes, open_source
+from quantdsl.run.options import RunOptions
+from quantdsl.run.program import Strategy
+from quantdsl.run.replay import Replay
+from runtime.replay.outputs.folder import Outputs
+from runtime.replay.outputs.kept import Kept
+from runtime.replay.outputs.records import Records, Run
+from runtime.replay.outputs.summary import Totals
+
+
+class QuantError(Exception):
+    """What is wrong with a program, its data or its options: the messages of the command as text, and the diagnostics. `bad_data`: it is
+    the data."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], sources: Sources) -> None:
+        super().__init__("\n\n".join(render(found, sources) for found in diagnostics))
+        self.diagnostics = diagnostics
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return tuple(found.full_code for found in self.diagnostics)
+
+    @property
+    def bad_data(self) -> bool:
+        return bool(self.diagnostics) and all(found.data for found in self.diagnostics)
+
+
+@define
+class Result:
+    """What a run left. `summary` is `summary.json` as a dict, its decimals exact; `failure` is the message of the checked failure that
+    halted the strategy, None where there was none."""
+
+    summary: dict[str, Any]
+    failure: str | None
+    _kept: Kept
+
+    def records(self, name: str) -> Records:
+        """One of `orders`, `fills`, `rejects`, `pnl`, `latency` as a structured array in the engine's units: ticks, lots, money at its
+        scale, ns (`runtime.replay.outputs.records`)."""
+        return self._kept.records[name]
+
+    def table(self, name: str) -> Any:
+        """A table as Arrow has it, times and exact decimals; `bad_rows` too."""
+        return self._kept.table(name)
+
+
+@define
+class Program:
+    """A compiled strategy; it may run any number of times."""
+
+    strategy: Strategy
+    warnings: tuple[str, ...]
+    _sources: Sources = field(repr=False)
+
+    @property
+    def facts(self) -> Any:
+        return self.strategy.facts
+
+    def run(
+        self,
+        data: Any,
+        *,
+        fills: str | None = None,
+        latency: str | tuple[int, int] = (0, 0),
+        begin: str | int | None = None,
+        end: str | int | None = None,
+        on_bad: str = "stop",
+        on_cross: str = "refuse",
+        reorder: str | int = 0,
+        mapped: Mapping[str, str] | None = None,
+        latency_all: bool = False,
+        out: str | Path | None = None,
+    ) -> Result:
+        """Replay data: the name of a file, an Arrow table, arrays by column, a structured array, an array of `EVENT`, a list of these
+        (merged by time), or a dict from symbols to these. The keywords are the options of `zyntax run`; times and durations are texts, or
+        ns. With `out` the same files are written as by `--out`. Raises QuantError."""
+        with _told(self._sources):
+            options = _options(data, fills, latency, begin, end, on_bad, on_cross, reorder, mapped or {}, latency_all)
+            sinks: list[Any] = []
+
+            def sink(about: Run) -> Any:
+                sinks.append(_Both(Kept(about), Outputs(Path(out), about)) if out is not None else Kept(about))
+                return sinks[0]
+
+            ending = Replay(self.strategy, options).run(sink)
+        kept = sinks[0].first if isinstance(sinks[0], _Both) else sinks[0]
+        failure = render(ending.failure, self._sources) if ending.failure is not None else None
+        return Result(ending.summary, failure, kept)
+
+
+def compile(source: str | Path, *, strategy: str | None = None, level: str = "latency", **settings: Any) -> Program:
+    """Compile the strategy of a program: a path, or the text of a program (anything with a line break). Keywords are values of its
+    `param`s. Raises QuantError with all errors."""
+    sources, warnings = Sources(), list[str]()
+    texts = {name: _text(value) for name, value in settings.items()}
+    with _told(sources):
+        is_text = isinstance(source, str) and "\n" in source
+        held = sources.add(Source("<program>", str(source)) if is_text else read_source(source))
+        made = open_source(held, Wishes(texts, strategy, level), sources, _noting(warnings, sources), lambda activity: None)
+    return Program(made, tuple(warnings), sources)
+
+
+def _noting(warnings: list[str], sources: Sources) -> Callable[[Diagnostic], None]:
+    return lambda found: warnings.append(render(found, sources))
+
+
+def _text(value: Any) -> str:
+    """A value of Python as a program writes it."""
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+
+
+def _options(
+    data: Any,
+    fills: str | None,
+    latency: str | tuple[int, int],
+    begin: str | int | None,
+    end: str | int | None,
+    on_bad: str,
+    on_cross: str,
+    reorder: str | int,
+    mapped: Mapping[str, str],
+    latency_all: bool,
+) -> RunOptions:
+    for name, value, legal in (
+        ("fills", fills, (*of.FILLS, None)),
+        ("on_bad", on_bad, ("stop", "skip")),
+        ("on_cross", on_cross, ("refuse", "trim")),
+    ):
+        if value not in legal:
+            raise of.refused(f"{name} is {value!r}", f"it is one of {', '.join(str(one) for one in legal if one)}")
+    out, back = of.latency(latency) if isinstance(latency, str) else latency
+    found = tuple(evolve(one, mapped={**one.mapped, **mapped}) for one in of.tables(data))
+    return RunOptions(
+        found,
+        of.moment(begin, "begin") if isinstance(begin, str) else begin,
+        of.moment(end, "end") if isinstance(end, str) else end,
+        fills,
+        out,
+        back,
+        skip=on_bad == "skip",
+        trim=on_cross == "trim",
+        reorder=of.duration(reorder, "reorder") if isinstance(reorder, str) else reorder,
+        sample=1 if latency_all else of.SAMPLE,
+    )
+
+
+@define
+class _Both:
+    """Records that go to two places; the first one's summary counts."""
+
+    first: Kept
+    second: Outputs
+
+    def add(self, table: str, records: Records) -> None:
+        self.first.add(table, records)
+        self.second.add(table, records)
+
+    def add_bad_rows(self, rows: Any) -> None:
+        self.first.add_bad_rows(rows)
+        self.second.add_bad_rows(rows)
+
+    def checkpoint(self) -> None:
+        self.second.checkpoint()
+
+    def finish(self, totals: Totals) -> dict[str, Any]:
+        self.second.finish(totals)
+        return self.first.finish(totals)
+
+    def stop(self, reason: str) -> None:
+        self.first.stop(reason)
+        self.second.stop(reason)
+
+
+@contextmanager
+def _told(sources: Sources) -> Iterator[None]:
+    """Errors inside become QuantErrors."""
+    try:
+        yield
+    except ZyntaxError as error:
+        raise QuantError(error.diagnostics, sources) from None

@@ -1,0 +1,142 @@
+"""From a program's file to a strategy that runs: from the cache where it was compiled before, else through all stages."""
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from attrs import Factory, frozen
+
+from compiler.backends.native import kept
+from compiler.backends.native.link import link_modules
+from compiler.diagnostics import Diagnostic
+from compiler.source import Source, Sources
+from compiler.syntax.parse import read_source
+from quantdsl.facts import Facts
+from quantdsl.run.program import Strategy
+from runtime.cache.store import Store, store
+from runtime.cpu import load
+
+if TYPE_CHECKING:
+    from compiler.hir.module import HirModule
+    from quantdsl.check import CheckedProgram
+
+LEVEL = "latency"
+"""Of strategies unless another is asked for, and of the engine always."""
+
+
+@frozen
+class Wishes:
+    """What a caller wants of a program: texts of its parameters, which strategy, how to compile. `level`: "0" to "3", "s" or "latency"."""
+
+    settings: Mapping[str, str] = Factory(dict)
+    strategy: str | None = None
+    level: str = LEVEL
+    strict: bool = False
+
+
+Warn = Callable[[Diagnostic], None]
+Doing = Callable[[str], None]
+
+
+def open_strategy(
+    path: str, wishes: Wishes, sources: Sources, warn: Warn = lambda warning: None, doing: Doing = lambda activity: None
+) -> Strategy:
+    """The strategy of a program's file, compiled and linked. Raises ZyntaxError with all that is wrong with it."""
+    doing("reading")
+    return open_source(sources.add(read_source(path)), wishes, sources, warn, doing)
+
+
+def open_source(source: Source, wishes: Wishes, sources: Sources, warn: Warn, doing: Doing) -> Strategy:
+    """The same of a text."""
+    seconds: dict[str, float] = {}
+    cache, started = store(), perf_counter()
+    settings = [f"{name}={value}" for name, value in sorted(wishes.settings.items())]
+    key = kept.key("program", source.path, source.text, wishes.strategy or "", wishes.level, *settings)
+    program = kept.found(cache, key)
+    if program is None:
+        program = _compiled(source, wishes, sources, warn, doing, cache, key, seconds)
+    else:
+        seconds["from the cache"] = perf_counter() - started
+    started = perf_counter()
+    engine = _engine(cache, doing)
+    seconds["engine"] = perf_counter() - started
+    started = perf_counter()
+    linked = link_modules([engine, program])
+    seconds["link"] = perf_counter() - started
+    for note in cache.notes if cache is not None else ():
+        warn(_note(note))
+    outside = sorted({*program.more["outside"], *engine.more["outside"]})
+    unknown = sorted({*program.more["unknown"], *engine.more["unknown"]})
+    return Strategy(source.path, Facts(**program.more["facts"]), linked, tuple(outside), tuple(unknown), seconds)
+
+
+def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "CheckedProgram":
+    """The program with the values of its parameters, without errors. Raises ZyntaxError."""
+    from quantdsl.check import check_program
+    from quantdsl.parse import parse_source
+    from quantdsl.run.settings import require_ranges, with_settings
+
+    found = check_program(with_settings(parse_source(source), wishes.settings, sources))
+    found.diagnostics.raise_errors(wishes.strict)
+    require_ranges(found, wishes.settings)
+    return found
+
+
+def elaborated(source: Source, wishes: Wishes, sources: Sources, warn: Warn, doing: Doing) -> "tuple[HirModule, Facts]":
+    """The strategy as HIR, with its facts. Raises ZyntaxError."""
+    from quantdsl.elaborate.strategies import elaborate_strategy
+
+    doing("checking")
+    checked = checked_program(source, wishes, sources)
+    for warning in checked.diagnostics.warnings:
+        warn(warning)
+    doing("writing HIR")
+    return elaborate_strategy(checked, wishes.strategy)
+
+
+def _compiled(
+    source: Source, wishes: Wishes, sources: Sources, warn: Warn, doing: Doing, cache: Store | None, key: str, seconds: dict[str, float]
+) -> kept.Kept:
+    """Through all stages. A program with warnings isn't kept, so that every run tells them."""
+    warned: list[Diagnostic] = []
+
+    def told(warning: Diagnostic) -> None:
+        warned.append(warning)
+        warn(warning)
+
+    started = perf_counter()
+    module, facts = elaborated(source, wishes, sources, told, doing)
+    seconds["to HIR"] = perf_counter() - started
+    doing("compiling")
+    started = perf_counter()
+    made = _kept(None if warned else cache, key, module, wishes.level, {"facts": facts.plain()})
+    seconds["to machine code"] = perf_counter() - started
+    return made
+
+
+def _engine(cache: Store | None, doing: Doing) -> kept.Kept:
+    """Compiled once a machine."""
+    key = kept.key("engine", LEVEL)
+    found = kept.found(cache, key)
+    if found is None:
+        doing("compiling the engine: once on this machine")
+        from quantdsl.engine.build import engine_module
+
+        found = _kept(cache, key, engine_module(), LEVEL, {})
+    return found
+
+
+def _kept(cache: Store | None, key: str, module: "HirModule", level: str, more: dict[str, Any]) -> kept.Kept:
+    from compiler.backends.native.compile import ALLOWED, compile_module
+    from compiler.hir.module import OptimizationLevel
+
+    made = compile_module(module, OptimizationLevel(level))
+    outside = sorted(load.needed(made.object) - {entry.symbol for entry in made.facts.imports.values()})
+    unknown = sorted(set(outside) - ALLOWED)
+    return kept.keep(cache, key, made, {**more, "outside": outside, "unknown": unknown})
+
+
+def _note(text: str) -> Diagnostic:
+    from compiler.diagnostics import Severity
+
+    return Diagnostic("0807", text, severity=Severity.NOTE)

@@ -1,0 +1,114 @@
+"""Replays of QuantDSL strategies from the command line: options to a run, a run to words and an exit code."""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.diagnostics import Diagnostic
+from zyntax.interrupts import noticed
+from zyntax.options import settings_of
+from zyntax.progress import showing
+from zyntax.report import Reporter
+from zyntax.summary_text import summary_text
+
+if TYPE_CHECKING:
+    from quantdsl.run.open import Wishes
+    from quantdsl.run.options import RunOptions
+    from quantdsl.run.replay import Progress
+
+HALTED, LATE = 1, 4
+
+
+def replay(path: str, here: Reporter, **given: Any) -> int:
+    """Runs the strategy and prints its summary; gives the exit code. Raises ZyntaxError."""
+    from quantdsl.run.open import open_strategy
+
+    options = run_options(**given)
+    with showing() as doing:
+        strategy = open_strategy(path, wishes_of(given), here.sources, lambda found: here.show([found]), doing)
+        from quantdsl.run.replay import Replay
+
+        audit = None
+        if options.audit:
+            from quantdsl.run.audit import audit as counted
+
+            doing("counting system calls")
+            audit = counted(strategy, options)
+        with noticed():
+            ending = Replay(strategy, options, _telling(doing), audit).run(lambda about: _sink(given["out"], about))
+    print(summary_text(ending.summary, given["out"]), end="")
+    sys.stdout.flush()
+    if ending.failure is not None:
+        here.show([ending.failure])
+        return HALTED
+    return _latency(ending.summary, options, here)
+
+
+def wishes_of(given: Mapping[str, Any]) -> "Wishes":
+    """How the program is to be compiled. `level` None: as strategies are unless one is asked for."""
+    from quantdsl.run.open import LEVEL, Wishes
+
+    settings = settings_of(given)
+    if given.get("seed") is not None:
+        settings["seed"] = str(given["seed"])
+    return Wishes(settings, given.get("strategy"), given.get("level") or LEVEL, bool(given.get("strict")))
+
+
+def run_options(**given: Any) -> "RunOptions":
+    """Raises ZyntaxError for texts that are none of what they should be."""
+    from quantdsl.run import options as of
+
+    out, back = of.latency(given["latency"]) if given["latency"] else (0, 0)
+    begin, end = (of.moment(given[name], f"--{word}") if given[name] else None for name, word in (("begin", "from"), ("end", "to")))
+    return of.RunOptions(
+        of.inputs(given["data"], given["mapped"]),
+        begin,
+        end,
+        given["fills"],
+        out,
+        back,
+        skip=given["on_bad"] == "skip",
+        trim=given["on_cross"] == "trim",
+        reorder=of.duration(given["reorder"], "--reorder") if given["reorder"] else 0,
+        sample=1 if given["latency_all"] else of.SAMPLE,
+        enforce=given["enforce"],
+        audit=given["audit"],
+    )
+
+
+def _sink(out: str | None, about: Any) -> Any:
+    if out is None:
+        from runtime.replay.outputs.kept import Kept
+
+        return Kept(about, tables=False)
+    from runtime.replay.outputs.folder import Outputs
+
+    return Outputs(Path(out), about)
+
+
+def _telling(doing: Callable[[str], None]) -> "Callable[[Progress], None]":
+    def tell(progress: "Progress") -> None:
+        from runtime.replay.outputs.charts import moment
+
+        rate = progress.events / progress.seconds if progress.seconds else 0.0
+        doing(f"{progress.events:,} events, {rate / 1e6:.1f} M/s, {moment(progress.now)}")
+
+    return tell
+
+
+def _latency(summary: dict[str, Any], options: "RunOptions", here: Reporter) -> int:
+    """4 where the percentile that is enforced is above the target."""
+    if options.enforce is None:
+        return 0
+    found = summary["latency_ns"]
+    target, value = found["target"], found[options.enforce]
+    if target is None:
+        from quantdsl.run.options import refused
+
+        raise refused("`--enforce` needs a target, and no handler has one", "write `@target_latency(500ns)` in front of it")
+    if value is None or value <= target:
+        return 0
+    message = f"the {options.enforce} of the handlers' latency is {value:,.0f} ns, above the target of {target:,.0f} ns"
+    here.show([Diagnostic("0811", message, running=True)])
+    return LATE

@@ -1,0 +1,41 @@
+"""A run's summary in a few lines, for the terminal."""
+
+from decimal import Decimal
+from typing import Any
+
+
+def summary_text(summary: dict[str, Any], out: str | None) -> str:
+    rows: list[tuple[str, str]] = [
+        ("rows", _rows(summary)),
+        ("orders", ", ".join(f"{summary[name]:,} {name}" for name in ("submitted", "filled", "cancelled", "rejected", "open"))),
+    ]
+    if summary["rejects_by_rule"]:
+        rows.append(("rejects", ", ".join(f"{name} {count:,}" for name, count in summary["rejects_by_rule"].items())))
+    for name, one in summary["positions"].items():
+        rows.append(("position", f"{_plain(one['qty'])} {name} at {_plain(one['mark'])}, {one['fills']:,} fills"))
+    for currency, pnl in summary["pnl"].items():
+        parts = ", ".join(f"{word} {_plain(pnl[word])}" for word in ("realized", "unrealized", "fees"))
+        rows.append(("net", f"{_plain(pnl['net'])} {currency} ({parts}), drawdown {_plain(pnl['max_drawdown'])}"))
+    latency, machine = summary["latency_ns"], summary["machine"]
+    if latency["samples"]:
+        target = f", target {latency['target']:,.0f} ns: {latency['within_target']:.2%} within" if latency["target"] is not None else ""
+        shown = ", ".join(f"{name} {latency[name]:,.0f} ns" for name in ("p50", "p99", "p99.9"))
+        rows.append(("latency", f"{shown} ({latency['samples']:,} samples{target})"))
+    if machine.get("events_per_s"):
+        rows.append(("events", f"{summary['events']:,}, {machine['events_per_s'] / 1e6:.1f} M/s; {machine['seconds']:.2f} s with reading"))
+    if summary["halted"] is not None:
+        rows.append(("halted", summary["halted"]))
+    rows.append(("hash", summary["hash"]))
+    rows.append(("outputs", f"{out}/report.html" if out is not None else "none: --out FOLDER writes them"))
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"{name.ljust(width)}  {text}\n" for name, text in rows)
+
+
+def _rows(summary: dict[str, Any]) -> str:
+    left = f", {summary['rows_left_out']:,} left out" if summary.get("rows_left_out") else ""
+    return f"{summary['rows_in']:,} in, {summary['rows_used']:,} used, {summary['rows_bad']:,} bad{left}"
+
+
+def _plain(value: Decimal) -> str:
+    text = f"{value:,f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
