@@ -1,5 +1,6 @@
 """A compiled desk beside the reference's engine: both get the same events, and a strategy that does one act of a table at each handler."""
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -7,16 +8,19 @@ import numpy as np
 from attrs import define, frozen
 
 from compiler.backends.native.compile import HostModule, compile_module
-from compiler.backends.native.link import Linked, link_modules
+from compiler.backends.native.link import link_modules
+from compiler.hir.execute import finish, prepare
 from compiler.hir.layout import new_memory
+from compiler.hir.merge import merged
 from compiler.hir.module import HirModule, OptimizationLevel
+from compiler.hir.translate import Translator
 from compiler.hir.types import Array
 from compiler.native.build import Body, Program
 from compiler.native.types import I1, I64, U8, U32, U64, struct
 from compiler.native.values import match
 from quantdsl.engine import layout
 from quantdsl.engine.build import engine_module
-from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE
+from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, OF_RUNNER
 from quantdsl.engine.layout import DESK
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import RiskRules, risk_memory
@@ -239,17 +243,11 @@ class Ran:
     desk: Any
     state: Any
     records: dict[str, Any]
-    fault: Any = None
 
     @property
     def calls(self) -> list[tuple[int, int, int, str]]:
         log = self.state["log"][: self.state["calls"]]
         return [(int(c["now"]), int(c["position"]), int(c["answer"]), EVENTS[c["event"]]) for c in log]
-
-
-@cache
-def linked(rules: RiskRules, level: OptimizationLevel) -> Linked:
-    return link_modules([engine(level), compile_module(acting_module(rules), level)])
 
 
 def new_desk(rules: RiskRules, instrument: Instrument, options: Options) -> Any:
@@ -274,10 +272,35 @@ def new_desk(rules: RiskRules, instrument: Instrument, options: Options) -> Any:
     return memory
 
 
-def run_native(
-    events: Events, acts: Any, rules: RiskRules, instrument: Instrument, options: Options, level: OptimizationLevel = OptimizationLevel.OLATENCY
-) -> Ran:
-    functions = linked(rules, level)
+Run = Callable[[str, Sequence[Any]], tuple[Any, ...]]
+"""Calls a function of the engine by name; gives its results."""
+
+
+@cache
+def compiled(rules: RiskRules, level: OptimizationLevel = OptimizationLevel.OLATENCY) -> Run:
+    functions = link_modules([engine(level), compile_module(acting_module(rules), level)])
+
+    def run(name: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        outcome = functions[name].run(arguments)
+        assert outcome.fault is None, functions.site(outcome.fault)
+        return outcome.results
+
+    return run
+
+
+@cache
+def interpreted(rules: RiskRules) -> Run:
+    module = merged(engine_module(), acting_module(rules))
+    translated = {name: finish(Translator(module.functions[name], module), {}) for name in OF_RUNNER}
+
+    def run(name: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(translated[name](*prepare(module.functions[name], list(arguments))) or ())
+
+    return run
+
+
+def run_native(events: Events, acts: Any, rules: RiskRules, instrument: Instrument, options: Options, run: Run | None = None) -> Ran:
+    run = run or compiled(rules)
     desk = new_desk(rules, instrument, options)
     state = new_memory(acting_module(rules).functions["act"].parameters[1].type.pointee)  # type: ignore[attr-defined]
     state[0]["acts"][: len(acts)] = [tuple(a) for a in acts]
@@ -285,10 +308,9 @@ def run_native(
     ran = Ran(desk[0], state[0], {name: np.zeros(0, desk[0]["out"][name]["records"].dtype) for name in layout.COLLECTED})
 
     def call(name: str, *arguments: Any) -> Any:
-        outcome = functions[name].run([desk, state, *arguments])
-        assert outcome.fault is None, functions.site(outcome.fault)
+        results = run(name, [desk, state, *arguments])
         collect(ran)
-        return outcome.results[0] if outcome.results else None
+        return results[0] if results else None
 
     if len(events):
         call("engine.begin", int(events["ts"][0]))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.hir.module import OptimizationLevel
 from quantdsl.engine.risk import Collar, Loss, RiskRules
 from runtime.replay.events import Kind
 from tests.quantdsl.engine.desk_stand import (
@@ -20,6 +21,8 @@ from tests.quantdsl.engine.desk_stand import (
     Options,
     acts_of,
     compare,
+    compiled,
+    interpreted,
     run_native,
     run_reference,
 )
@@ -146,3 +149,15 @@ def test_sessions(hours: str) -> None:
         acts = acts_of(rng, 60, USUAL)
         acts["tif"] = rng.choice([2, 3], len(acts))
         check(events, acts, rules, Options(fills=options_of(rng).fills, out=int(rng.integers(0, 3600 * SECOND))), instrument)
+
+
+def test_without_optimisation_and_in_the_interpreter() -> None:
+    rng = np.random.default_rng(5)
+    rules = RULES["all"]
+    runs = [compiled(rules, OptimizationLevel.O0), interpreted(rules)]
+    for number in range(12):
+        events = random_events(rng, KINDS[list(KINDS)[number % len(KINDS)]], 40)
+        acts, options = acts_of(rng, 40, ROUGH), options_of(rng)
+        reference = run_reference(events, acts, limits_of(rules), INSTRUMENT, options)
+        for run in runs:
+            compare(run_native(events, acts, rules, INSTRUMENT, options, run), *reference)
