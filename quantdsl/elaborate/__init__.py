@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from compiler.hir.module import FaultSite, HirModule
+from compiler.hir.types import Pointer, Struct
+from compiler.native import types as native
 from compiler.native.build import Program
 from compiler.typed_ast import nodes
 from quantdsl import nodes as quant
@@ -20,6 +22,7 @@ from quantdsl.elaborate import (  # noqa: F401  They register their rules.
     literals,
     operators,
     patterns,
+    randoms,
     records,
     rounding,
     signals,
@@ -31,13 +34,22 @@ from quantdsl.elaborate.program import Elaboration
 
 
 @frozen
+class Test:
+    """A `test` block: its name, the name of its function in HIR, and the memory that this takes, which begins with all bytes 0."""
+
+    name: str
+    function: str
+    memory: Struct
+
+
+@frozen
 class Elaborated:
-    """The functions of a program. `functions`: the names in HIR of those that can be called from outside, by their own; `tests` likewise,
-    in the order written."""
+    """The functions of a program. `functions`: the names in HIR of those that can be called from outside, by their own. Functions with
+    signals have memory, and can't."""
 
     module: HirModule
     functions: Mapping[str, str]
-    tests: Mapping[str, str]
+    tests: tuple[Test, ...]
 
     def site(self, function: str, number: int) -> FaultSite:
         """What a failure speaks of."""
@@ -73,24 +85,31 @@ def callable_from_outside(function: nodes.Function) -> bool:
     return function.body is not None and not function.type_parameters and not constant
 
 
-def elaborate(checked: CheckedProgram) -> Elaborated:
-    """All functions and tests of a program. Raises ZyntaxError for what isn't supported yet."""
-    made = begin(checked, exported=True)
-    functions: dict[str, str] = {}
-    tests: dict[str, str] = {}
+def elaborate(checked: CheckedProgram, functions: bool = True, tests: bool = True) -> Elaborated:
+    """The functions of a program that can be called from outside, its tests, or both. Raises ZyntaxError for what isn't supported yet."""
+    made = begin(checked, exported=functions)
+    names: dict[str, str] = {}
+    found: list[Test] = []
     for statement in checked.program.statements:
         match statement:
             case nodes.Function(name=name) if id(statement) in made.exported:
-                functions[name] = made.instance(statement).name
-            case nodes.Test(name=name):
-                tests[name] = write_test(made, statement, len(tests))
-    return Elaborated(made.program.module, functions, tests)
+                instance = made.instance(statement)
+                if not instance.borrowed:
+                    names[name] = instance.name
+            case nodes.Test() if tests:
+                found.append(write_test(made, statement, len(found)))
+    return Elaborated(made.program.module, names, tuple(found))
 
 
-def write_test(made: Elaboration, test: nodes.Test, number: int) -> str:
+def write_test(made: Elaboration, test: nodes.Test, number: int) -> Test:
+    """Its memory, that of the signals that it calls, is handed in."""
     name = f"test.n{number}"
-    with made.program.function(name, {}, span=test.span) as b, made.seeing(made.top):
+    inside = f"{name}.body"
+    with made.program.function(inside, {}, internal=True, span=test.span) as b, made.seeing(made.top):
         c = Context(made, b, made.top, {})
         with c.reaching():
             c.body(test.body)
-    return name
+    memory = Struct("memory", (("first", native.U8), *((f"n{number}", one.type) for number, one in enumerate(c.borrowed))))
+    with made.program.function(name, {"memory": Pointer(memory)}, span=test.span) as b:
+        b.call(inside, *(b.at(b.parameters[0], field) for field, _ in memory.fields[1:]))
+    return Test(test.name, name, memory)
