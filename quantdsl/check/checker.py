@@ -35,12 +35,13 @@ class Body:
 
 @define(eq=False)
 class Checker:
-    """One program's check. `used` says whether anything takes the value of what is being inferred."""
+    """One program's check. `top` has its constants and parameters, which types may name."""
 
     world: World
     diagnostics: Diagnostics = Factory(Diagnostics)
     types: dict[int, Type] = Factory(dict)
     body: Body = Factory(lambda: Body("constant"))
+    top: Scope = Factory(Scope)
 
     def report(
         self, code: str, message: str, span: Span, *, hint: str | None = None, label: str = "", others: tuple[Label, ...] = ()

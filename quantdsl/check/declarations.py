@@ -23,7 +23,7 @@ _SETTINGS = (qt.DURATION, qt.TicksType(), qt.QtyType())
 
 
 def check_declarations(checker: Checker, program: nodes.Program) -> None:
-    top = Scope()
+    top = checker.top
     with checker.within(market=_only_market(checker)):
         for statement in program.statements:
             if isinstance(statement, nodes.Constant):
@@ -62,8 +62,10 @@ def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
         case nodes.Struct(type_parameters=parameters):
             with checker.within(parameters=_names(parameters)):
                 for field in node.fields:
-                    if field.annotation is not None:
-                        resolve(checker, field.annotation, top)
+                    place = resolve(checker, field.annotation, top) if field.annotation is not None else ERROR
+                    if field.default is not None:
+                        found = checker.infer(field.default, top, place)
+                        require(checker, found, place, field.default.span, f"the field `{field.name}`")
         case nodes.EnumDeclaration():
             for variant in node.variants:
                 for written in (*variant.elements, *(f.annotation for f in variant.fields if f.annotation is not None)):

@@ -33,7 +33,7 @@ def cases_of(checker: Checker, subject: Type) -> dict[str, tuple[tuple[str, Type
 
 
 def _parts(checker: Checker, variant: nodes.Variant) -> tuple[tuple[str, Type], ...]:
-    scope = Scope()
+    scope = checker.top
     numbered = tuple((str(number), resolve(checker, element, scope)) for number, element in enumerate(variant.elements))
     return numbered or tuple((f.name, resolve(checker, f.annotation, scope)) for f in variant.fields if f.annotation is not None)
 
@@ -42,7 +42,7 @@ def fields_of(checker: Checker, struct: qt.StructType) -> tuple[tuple[str, Type]
     """A struct's fields with their types, its type parameters filled in."""
     declared = checker.world.structs[struct.name]
     bound = {parameter.name: found for parameter, found in zip(declared.type_parameters, struct.arguments, strict=True)}
-    return tuple((f.name, resolve(checker, f.annotation, Scope(), bound)) for f in declared.fields if f.annotation is not None)
+    return tuple((f.name, resolve(checker, f.annotation, checker.top, bound)) for f in declared.fields if f.annotation is not None)
 
 
 @frozen

@@ -66,7 +66,7 @@ def _named(
         if name in checker.body.aliases:
             return checker.report("0210", f"the type `{name}` is defined by itself", world.aliases[name].span, hint="write what it is")
         with checker.within(parameters=frozenset(), aliases=checker.body.aliases | {name}):
-            return resolve(checker, world.aliases[name].target, Scope())
+            return resolve(checker, world.aliases[name].target, checker.top)
     if name in world.enums:
         return _without_arguments(checker, written, qt.EnumType(name))
     if name in world.structs:

@@ -69,6 +69,7 @@ def begin(checked: CheckedProgram, exported: bool = False) -> Elaboration:
     plain = [f for f in rebuilt.values() if isinstance(f, nodes.Function) and callable_from_outside(f)]
     outside = frozenset(map(id, plain)) if exported else frozenset()
     made = Elaboration(world, checker, Program("program"), Layouts(checker), functions, market, outside)
+    checker.top = made.top.sizes
     with made.seeing(made.top):
         for statement in tree.statements:
             match statement:

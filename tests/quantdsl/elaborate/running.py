@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from compiler.hir.layout import new_memory
 from compiler.hir.module import FaultSite, OptimizationLevel
 from compiler.source import Source
 from quantdsl.check import check_program
@@ -45,7 +46,7 @@ class Functions:
         return found[0] if len(found) == 1 else found
 
     def tests(self) -> dict[str, Any]:
-        return {name: self.run(function) for name, function in self.program.tests.items()}
+        return {test.name: self.run(test.function, new_memory(test.memory)) for test in self.program.tests}
 
 
 class Failed:
