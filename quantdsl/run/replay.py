@@ -119,7 +119,7 @@ class Replay:
                 sink.checkpoint()
                 kept = perf_counter()
             first = next(blocks, None)
-        while not self._call("engine.end").results[0]:
+        while self.events and not self._call("engine.end").results[0]:
             self._collect(sink)
         self._collect(sink)
 
@@ -158,6 +158,8 @@ class Replay:
         if outcome.fault is not None:
             site = self.strategy.linked.site(outcome.fault)
             text = site.message.format(*outcome.fault.values) if site else outcome.fault.code
+            if site is not None and site.code == "0812":
+                raise ZyntaxError(Diagnostic(site.code, text, hint=site.hint, running=True))
             raise ZyntaxError(Diagnostic("0901", f"the engine failed in {outcome.fault.function}: {text}"))
         if outcome.caught is not None and self.failure is None and self.desk["halted"]:
             files = [source.name for source in self.feed.sources]

@@ -1,11 +1,14 @@
 """Strategies to run without a program: at each handler the next act of a table (`tests.quantdsl.engine.desk_stand`), linked with the engine."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from compiler.backends.native.compile import compile_module
+from compiler.backends.native.link import Linked, link_modules
 from compiler.hir.layout import numpy_dtype, offset_of, size_of
-from compiler.hir.module import OptimizationLevel
+from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.risk import RiskRules
 from quantdsl.facts import Facts, Market, Shape
@@ -15,6 +18,11 @@ from tests.quantdsl.reference.market import Instrument
 
 STEP = {"tick": (2, 1), "lot": (5, 1)}
 """Of BTCUSDT: 0.01 and 0.00001."""
+
+
+@cache
+def linked(rules: RiskRules) -> Linked:
+    return link_modules([compile_module(engine_module()), compile_module(stand.acting_module(rules))])
 
 
 def strategy(rules: RiskRules, instrument: Instrument, timers: tuple[int, ...] = (), target_ns: float | None = None) -> Strategy:
@@ -36,7 +44,7 @@ def strategy(rules: RiskRules, instrument: Instrument, timers: tuple[int, ...] =
         parameters={"acts": stand.ACTS},
         target_ns=target_ns,
     )
-    return Strategy("acting.qdsl", facts, stand.linked(rules, OptimizationLevel.OLATENCY), ("memcpy",), (), {})
+    return Strategy("acting.qdsl", facts, linked(rules), ("memcpy",), (), {})
 
 
 def put_acts(state: Any, rules: RiskRules, acts: Any) -> None:
