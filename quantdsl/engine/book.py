@@ -10,7 +10,7 @@ from compiler.native.build import Body, Program
 from compiler.native.types import I1, I64, U8, U64
 from compiler.native.values import Optional, match, some, write_optional
 from quantdsl.engine.book_journal import define_note, define_take_back
-from quantdsl.engine.book_ladder import best, define_crowded, define_ladder, goodness, ladder_of, level_at, note_level, remove
+from quantdsl.engine.book_ladder import best, define_crowded, define_ladder, goodness, ladder_of, level_at, note_level, price_at, remove
 from quantdsl.engine.book_orders import COLD, define_orders, note_order, slot_at, slot_of, slots
 from quantdsl.engine.layout import BOOK, BUY, EVENT, SELL
 from runtime.replay.events import Flag, Kind
@@ -66,7 +66,7 @@ def _define_ladders(program: Program) -> None:
         book, side = b.parameters
         ladder = ladder_of(b, book, side)
         with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
-            note_level(b, book, side, level_at(b, ladder, i))
+            note_level(b, book, side, ladder, i)
         b.put(ladder, "count", 0)
         with b.when(b.get(ladder, "lost")):
             b.call("book.note", book, 2, side, b.get(ladder, "lost_from"), 1, 0, 0, 0)
@@ -117,12 +117,11 @@ def _define_quote(program: Program) -> None:
         ladder, own = ladder_of(b, book, side), goodness(b, side, price)
         deep = b.both(b.get(book, "deep"), b.gt(qty, 0))
         with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
-            level = level_at(b, ladder, i)
-            other = goodness(b, side, b.get(level, "price"))
+            other = goodness(b, side, price_at(b, ladder, i))
             with b.when(b.both(deep, b.le(other, own))):
                 b.leave()
             with b.when(b.ne(other, own)):
-                note_level(b, book, side, level)
+                note_level(b, book, side, ladder, i)
                 remove(b, ladder, i)
         b.call("book.level", book, side, price, qty)
 
@@ -161,8 +160,9 @@ def _drop_older(b: Body, book: Value) -> None:
     ladders = [ladder_of(b, book, b.const(side, "u8")) for side in (BUY, SELL)]
     lasts = [b.wrapping("sub", b.get(ladder, "count"), 1) for ladder in ladders]
     bid, ask = (b.get(level_at(b, ladder, last), "number") for ladder, last in zip(ladders, lasts, strict=True))
-    older = b.select(b.lt(bid, ask), b.const(BUY, "i64"), SELL)
-    b.put(book, "sides", older, "count", b.select(b.lt(bid, ask), *lasts), proved=True)
+    for ladder, last, older in zip(ladders, lasts, (b.lt(bid, ask), b.ge(bid, ask)), strict=True):
+        with b.when(older):
+            b.put(ladder, "count", last)
 
 
 def _worn(b: Body, book: Value, side: int) -> Value:

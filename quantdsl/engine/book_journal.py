@@ -61,7 +61,7 @@ def _undo(b: Body, book: Value, i: Value) -> None:
                 remove(b, ladder, at)
             with c.otherwise(), b.choice(here) as there:
                 with there.then():
-                    write(b, level_at(b, ladder, at), price, qty, taken, number)
+                    write(b, level_at(b, ladder, at), qty, taken, number)
                 with there.otherwise(), b.when(b.lt(b.get(ladder, "count"), LEVELS)):
                     insert(b, ladder, at, price, qty, taken, number)
 

@@ -5,7 +5,7 @@ branch on the side. `side` is 0 or 1 everywhere."""
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Pointer
-from compiler.native.build import Body, Program, Variable
+from compiler.native.build import Body, Program
 from compiler.native.types import I1, I64, U8
 from compiler.native.values import Optional
 from quantdsl.engine.layout import BOOK, LEVELS
@@ -27,8 +27,14 @@ def goodness(b: Body, side: Value, price: Value) -> Value:
     return b.wrapping("xor", price, b.wrapping("sub", 0, b.cast(side, "i64")))
 
 
+def price_at(b: Body, ladder: Value, at: Value) -> Value:
+    return b.get(ladder, "prices", at, proved=True)
+
+
 def level_at(b: Body, ladder: Value, at: Value) -> Value:
-    return b.at(ladder, "levels", at, proved=True)
+    """The address of the rest of a level."""
+    place = b.cast(b.get(ladder, "places", at, proved=True), "i64")
+    return b.at(ladder, "levels", place, proved=True)
 
 
 def best(b: Body, book: Value, side: Value) -> Optional:
@@ -36,7 +42,7 @@ def best(b: Body, book: Value, side: Value) -> Optional:
     ladder = ladder_of(b, book, side)
     count = b.get(ladder, "count")
     there = b.ne(count, 0)
-    return Optional(there, b.get(level_at(b, ladder, b.select(there, b.wrapping("sub", count, 1), 0)), "price"))
+    return Optional(there, price_at(b, ladder, b.select(there, b.wrapping("sub", count, 1), 0)))
 
 
 def find(b: Body, book: Value, side: Value, price: Value) -> tuple[Value, Value]:
@@ -54,28 +60,41 @@ def shown(b: Body, book: Value, side: Value, price: Value) -> Value:
 
 def insert(b: Body, ladder: Value, at: Value, price: Value, qty: Value, taken: Value, number: Value) -> None:
     """A new level; there is room for it."""
-    count = b.get(ladder, "count")
-    with b.loop(count, at, -1) as i:
-        b.copy(level_at(b, ladder, i), level_at(b, ladder, b.wrapping("sub", i, 1)))
+    count, most = b.get(ladder, "count"), b.get(ladder, "most")
+    again = b.lt(count, most)
+    place = b.select(again, b.get(ladder, "places", b.select(again, count, 0), proved=True), b.cast(count, "u16"))
+    b.put(ladder, "most", b.larger(most, b.wrapping("add", count, 1)))
+    for part in ("prices", "places"):  # one loop each, so that they become block moves
+        with b.loop(count, at, -1) as i:
+            _move(b, ladder, part, i, b.wrapping("sub", i, 1))
     b.put(ladder, "count", b.wrapping("add", count, 1))
-    write(b, level_at(b, ladder, at), price, qty, taken, number)
+    b.put(ladder, "prices", at, price, proved=True)
+    b.put(ladder, "places", at, place, proved=True)
+    write(b, b.at(ladder, "levels", b.cast(place, "i64"), proved=True), qty, taken, number)
 
 
 def remove(b: Body, ladder: Value, at: Value) -> None:
-    last = b.wrapping("sub", b.get(ladder, "count"), 1)
-    with b.loop(at, last) as i:
-        b.copy(level_at(b, ladder, i), level_at(b, ladder, b.wrapping("add", i, 1)))
+    last, place = b.wrapping("sub", b.get(ladder, "count"), 1), b.get(ladder, "places", at, proved=True)
+    for part in ("prices", "places"):
+        with b.loop(at, last) as i:
+            _move(b, ladder, part, i, b.wrapping("add", i, 1))
+    b.put(ladder, "places", last, place, proved=True)
     b.put(ladder, "count", last)
 
 
-def write(b: Body, level: Value, price: Value, qty: Value, taken: Value, number: Value) -> None:
-    for name, value in (("price", price), ("qty", qty), ("taken", taken), ("number", number)):
+def _move(b: Body, ladder: Value, part: str, to: Value, source: Value) -> None:
+    b.put(ladder, part, to, b.get(ladder, part, source, proved=True), proved=True)
+
+
+def write(b: Body, level: Value, qty: Value, taken: Value, number: Value) -> None:
+    for name, value in (("qty", qty), ("taken", taken), ("number", number)):
         b.put(level, name, value)
 
 
-def note_level(b: Body, book: Value, side: Value, level: Value) -> None:
+def note_level(b: Body, book: Value, side: Value, ladder: Value, at: Value) -> None:
     """The journal keeps what stands there now."""
-    b.call("book.note", book, 0, side, *(b.get(level, name) for name in ("price", "qty", "taken", "number")), 0)
+    level = level_at(b, ladder, at)
+    b.call("book.note", book, 0, side, price_at(b, ladder, at), *(b.get(level, name) for name in ("qty", "taken", "number")), 0)
 
 
 def define_ladder(program: Program) -> None:
@@ -103,24 +122,20 @@ def _find(b: Body, book: Value, side: Value, price: Value) -> None:
     count = b.get(ladder, "count")
     far = b.larger(b.wrapping("sub", count, NEAR), 0)
     with b.loop(b.wrapping("sub", count, 1), b.wrapping("sub", far, 1), -1) as i:
-        own = goodness(b, side, b.get(level_at(b, ladder, i), "price"))
+        own = goodness(b, side, price_at(b, ladder, i))
         with b.when(b.le(own, wanted)):
             same = b.eq(own, wanted)
             b.give(b.select(same, i, b.wrapping("add", i, 1)), same)
-    low, high = b.variable(b.const(0, "i64")), b.variable(far)
+    low, length = b.variable(b.const(0, "i64")), b.variable(far)
     with b.loop(0, LEVELS.bit_length()):
-        with b.when(b.ge(b.now(low), b.now(high))):
+        with b.when(b.le(b.now(length), 0)):
             b.leave()
-        middle = b.wrapping("shr", b.wrapping("add", b.now(low), b.now(high)), 1)
-        worse = b.lt(goodness(b, side, b.get(level_at(b, ladder, middle), "price")), wanted)
-        b.set(low, b.select(worse, b.wrapping("add", middle, 1), b.now(low)))
-        b.set(high, b.select(worse, b.now(high), middle))
-    b.give(b.now(low), _stands(b, ladder, low, far, price))
-
-
-def _stands(b: Body, ladder: Value, low: Variable, far: Value, price: Value) -> Value:
+        half = b.wrapping("shr", b.now(length), 1)
+        worse = b.lt(goodness(b, side, price_at(b, ladder, b.wrapping("add", b.now(low), half))), wanted)
+        b.set(low, b.wrapping("add", b.now(low), b.select(worse, b.wrapping("sub", b.now(length), half), 0)))
+        b.set(length, half)
     inside = b.lt(b.now(low), far)
-    return b.both(inside, b.eq(b.get(level_at(b, ladder, b.select(inside, b.now(low), 0)), "price"), price))
+    b.give(b.now(low), b.both(inside, b.eq(price_at(b, ladder, b.select(inside, b.now(low), 0)), price)))
 
 
 def _become(b: Body, book: Value, side: Value, price: Value, at: Value, here: Value, qty: Value) -> None:
@@ -134,12 +149,12 @@ def _become(b: Body, book: Value, side: Value, price: Value, at: Value, here: Va
         with b.when(b.eq(qty, b.get(level, "qty"))):
             b.put(level, "number", number)
             b.give()
-        note_level(b, book, side, level)
+        note_level(b, book, side, ladder, at)
         with b.choice(b.eq(qty, 0)) as c:
             with c.then():
                 remove(b, ladder, at)
             with c.otherwise():
-                write(b, level, price, qty, zero, number)
+                write(b, level, qty, zero, number)
         b.give()
     with b.when(b.eq(qty, 0)):
         b.give()
@@ -156,15 +171,15 @@ def define_crowded(program: Program) -> None:
     with program.function("book.crowded", parameters, internal=True, attributes=("noalias", "cold", "noinline")) as b:
         book, side, price, at, qty = b.parameters
         ladder = ladder_of(b, book, side)
-        worst = level_at(b, ladder, b.const(0, "i64"))
-        dropped = b.select(b.eq(at, 0), price, b.get(worst, "price"))
+        worst = b.const(0, "i64")
+        dropped = b.select(b.eq(at, 0), price, price_at(b, ladder, worst))
         lost, lost_from = b.get(ladder, "lost"), b.get(ladder, "lost_from")
         b.call("book.note", book, 2, side, lost_from, b.cast(lost, "i64"), 0, 0, 0)
         better = b.larger(goodness(b, side, lost_from), goodness(b, side, dropped))
         b.put(ladder, "lost_from", b.select(lost, goodness(b, side, better), dropped))
         b.put(ladder, "lost", True)
         with b.when(b.ne(at, 0)):
-            note_level(b, book, side, worst)
+            note_level(b, book, side, ladder, worst)
             b.call("book.note", book, 0, side, price, 0, 0, NUMBER_OF_NONE, 0)
-            remove(b, ladder, b.const(0, "i64"))
+            remove(b, ladder, worst)
             insert(b, ladder, b.wrapping("sub", at, 1), price, qty, b.const(0, "i64"), b.get(book, "number"))

@@ -6,7 +6,7 @@ with a stop first waits until a trade, or where there are none the best price of
 from compiler.hir.instruction import Value
 from compiler.native.build import Body, Program
 from compiler.native.values import Optional
-from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at, shown
+from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at, price_at, shown
 from quantdsl.engine.exchange_orders import (
     LONG,
     SLOT,
@@ -134,22 +134,21 @@ def _place(b: Body, desk: Value, slot: Value) -> None:
     with b.when(whole):
         needed = b.variable(b.get(order, "left"))
         with b.loop(b.wrapping("sub", b.get(far, "count"), 1), -1, -1) as i:
-            level = level_at(b, far, i)
-            with b.when(b.either(b.le(b.now(needed), 0), b.negate(_allows(b, side, limit, at_market, level)))):
+            with b.when(b.either(b.le(b.now(needed), 0), b.negate(_allows(b, side, limit, at_market, price_at(b, far, i))))):
                 b.leave()
-            b.set(needed, b.wrapping("sub", b.now(needed), _available(b, level)))
+            b.set(needed, b.wrapping("sub", b.now(needed), _available(b, level_at(b, far, i))))
         with b.when(b.gt(b.now(needed), 0)):
             end(b, desk, slot, int(State.CANCELLED))
             b.give()
     with b.loop(b.wrapping("sub", b.get(far, "count"), 1), -1, -1) as i:
-        level = level_at(b, far, i)
-        left = b.get(order, "left")
-        with b.when(b.either(b.le(left, 0), b.negate(_allows(b, side, limit, at_market, level)))):
+        price, left = price_at(b, far, i), b.get(order, "left")
+        with b.when(b.either(b.le(left, 0), b.negate(_allows(b, side, limit, at_market, price)))):
             b.leave()
+        level = level_at(b, far, i)
         taken = b.smaller(left, _available(b, level))
         with b.when(b.gt(taken, 0)):
             b.put(level, "taken", b.wrapping("add", b.get(level, "taken"), taken))
-            fill(b, desk, slot, b.get(level, "price"), taken, False)
+            fill(b, desk, slot, price, taken, False)
     with b.when(b.le(b.get(order, "left"), 0)):
         b.give()
     with b.when(b.either(at_market, b.eq(tif, IOC), whole)):
@@ -160,8 +159,8 @@ def _place(b: Body, desk: Value, slot: Value) -> None:
     b.call("exchange.rest", desk, slot)
 
 
-def _allows(b: Body, side: Value, limit: Value, at_market: Value, level: Value) -> Value:
-    return b.either(at_market, b.ge(goodness(b, side, limit), goodness(b, side, b.get(level, "price"))))
+def _allows(b: Body, side: Value, limit: Value, at_market: Value, price: Value) -> Value:
+    return b.either(at_market, b.ge(goodness(b, side, limit), goodness(b, side, price)))
 
 
 def _available(b: Body, level: Value) -> Value:

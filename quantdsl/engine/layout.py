@@ -100,11 +100,21 @@ RECORDS_OF_EVENTS = {
 
 # ---- the market -----------------------------------------------------------------------------------------------------------------
 
-LEVEL = struct("level", price=I64, qty=I64, taken=I64, number=I64)
+LEVEL = struct("level", qty=I64, taken=I64, number=I64)
 """`taken`: what our own orders took of it since the data last changed it; `number`: which update set it last."""
-LADDER = struct("ladder", count=I64, lost=I1, lost_from=I64, levels=Array(LEVEL, LEVELS))
-"""One side, the worst level first, so that what changes most, near the best, moves least. `lost`: a level was dropped, the best of those
-dropped stood at `lost_from`."""
+LADDER = struct(
+    "ladder",
+    count=I64,
+    most=I64,
+    lost=I1,
+    lost_from=I64,
+    prices=Array(I64, LEVELS),
+    places=Array(U16, LEVELS),
+    levels=Array(LEVEL, LEVELS),
+)
+"""One side, the worst level first, so that what changes most, near the best, moves least; and no more of it than the price and the place of
+the level among `levels`. `most`: levels that there were at once; places from `count` to there are free. `lost`: a level was dropped, the
+best of those dropped stood at `lost_from`."""
 BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=U8)
 """`used` is 1; 2 while the table grows, of those that haven't found their new slot."""
 CHANGE = struct("change", what=U8, side=U8, price=I64, qty=I64, taken=I64, number=I64, id=U64)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from compiler.hir.instruction import Value
 from compiler.native.build import Body, Program
 from compiler.native.values import Optional
-from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at
+from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at, price_at
 from quantdsl.engine.interface import OF_ENGINE
 from quantdsl.engine.layout import BUY, SELL
 
@@ -64,8 +64,9 @@ def _microprice(b: Body, book: Value) -> None:
     there = b.both(*(b.ne(count, 0) for count in counts))
     with b.when(b.negate(there)):
         b.give(False, 0.0)
-    tops = [level_at(b, ladder, b.wrapping("sub", count, 1)) for ladder, count in zip(ladders, counts, strict=True)]
-    (bid, bid_qty), (ask, ask_qty) = ((b.cast(b.get(top, "price"), "f64"), b.cast(b.get(top, "qty"), "f64")) for top in tops)
+    tops = [(ladder, b.wrapping("sub", count, 1)) for ladder, count in zip(ladders, counts, strict=True)]
+    bid, ask = (b.cast(price_at(b, *top), "f64") for top in tops)
+    bid_qty, ask_qty = (b.cast(b.get(level_at(b, *top), "qty"), "f64") for top in tops)
     b.give(True, b.div(b.add(b.mul(bid, ask_qty), b.mul(ask, bid_qty)), b.add(bid_qty, ask_qty)))
 
 
@@ -90,8 +91,9 @@ def _level(b: Body, book: Value, side: Value, number: Value) -> None:
     ladder = ladder_of(b, book, _own(b, side))
     count = b.get(ladder, "count")
     there = b.both(b.ge(number, 0), b.lt(number, count))
-    level = level_at(b, ladder, b.select(there, b.wrapping("sub", b.wrapping("sub", count, 1), number), 0))
-    b.give(there, *(b.select(there, b.get(level, name), 0) for name in ("price", "qty")))
+    at = b.select(there, b.wrapping("sub", b.wrapping("sub", count, 1), number), 0)
+    price, qty = price_at(b, ladder, at), b.get(level_at(b, ladder, at), "qty")
+    b.give(there, b.select(there, price, 0), b.select(there, qty, 0))
 
 
 def _depth_to(b: Body, book: Value, price: Value) -> None:
@@ -101,8 +103,7 @@ def _depth_to(b: Body, book: Value, price: Value) -> None:
         own = b.const(side, "u8")
         ladder = ladder_of(b, book, own)
         with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
-            level = level_at(b, ladder, i)
-            with b.when(b.lt(goodness(b, own, b.get(level, "price")), goodness(b, own, price))):
+            with b.when(b.lt(goodness(b, own, price_at(b, ladder, i)), goodness(b, own, price))):
                 b.leave()
-            b.set(total, b.saturating("add", b.now(total), b.get(level, "qty")))
+            b.set(total, b.saturating("add", b.now(total), b.get(level_at(b, ladder, i), "qty")))
     b.give(b.now(total))

@@ -3,6 +3,8 @@
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from compiler.backends.native.compile import HostModule, compile_module
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirModule, OptimizationLevel
@@ -61,15 +63,13 @@ class NativeBook:
         good, unknown = outcome.results
         return int(good), int(unknown)
 
-    def ladder(self, side: RecordSide) -> Any:
-        """The levels of a side, best first."""
+    def level(self, side: RecordSide, price: int) -> Any:
         own = self.at["sides"][side - 1]
-        return own["levels"][: own["count"]][::-1]
+        (at,) = np.flatnonzero(own["prices"][: own["count"]] == price)
+        return own["levels"][own["places"][at]]
 
     def take_away(self, side: RecordSide, price: int, qty: int) -> None:
-        for level in self.ladder(side):
-            if level["price"] == price:
-                level["taken"] += qty
+        self.level(side, price)["taken"] += qty
 
     def state(self) -> dict[str, Any]:
         return state_of(self.at)
@@ -89,7 +89,9 @@ def state_of(at: Any) -> dict[str, Any]:
     found["updated"] = int(at["updated"]["value"]) if at["updated"]["present"] else None
     for side in SIDES:
         own = at["sides"][side - 1]
-        found[side.name] = [tuple(map(int, (r["price"], r["qty"], r["taken"]))) for r in own["levels"][: own["count"]][::-1]]
+        prices, places = own["prices"][: own["count"]][::-1], own["places"][: own["count"]][::-1]
+        levels = own["levels"][places]
+        found[side.name] = list(zip(prices.tolist(), levels["qty"].tolist(), levels["taken"].tolist(), strict=True))
     return found
 
 
