@@ -15,15 +15,15 @@ from compiler.hir.host import Checked, Clear, Copy, Element, Local, Member, Narr
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.layout import size_of
 from compiler.hir.memory import Check, GetSlot, MakeSlot, SetSlot
-from compiler.hir.module import HirModule, Linkage
+from compiler.hir.module import HirModule
 from compiler.hir.types import Pointer, is_float, is_wide
 from compiler.source import Span
 
 A_CYCLE = 3.0
 """Plain instructions in a cycle."""
 
-EXTERNAL = 50
-"""Instructions of a function outside of the module, of which nothing else is known."""
+ELSEWHERE = 50
+"""Instructions of a function that another module has, of which nothing else is known."""
 
 DIVISION = {"float": 13.0, "int": 14.0, "wide": 45.0}
 """Cycles of a division until its result is there."""
@@ -107,7 +107,8 @@ class _Costs:
     def instruction(self, op: Instruction, ranges: Ranges) -> Cost | None:
         match op:
             case While():
-                return None
+                rounds, before, inside = ranges.rounds(op), self.region(op.before, ranges), self.region(op.body, ranges)
+                return None if rounds is None or before is None or inside is None else (before + inside + _plain(op, 1)).times(rounds + 1)
             case For():
                 turns, inside = ranges.turns(op), self.region(op.body, ranges)
                 return None if turns is None or inside is None else (inside + _plain(op, 2)).times(turns)
@@ -124,8 +125,8 @@ class _Costs:
 
     def call(self, op: Call) -> Cost | None:
         target = self.module.functions.get(op.function)
-        if target is None or target.linkage is Linkage.EXTERNAL:
-            return _plain(op, EXTERNAL)
+        if target is None or target.is_elsewhere:
+            return _plain(op, ELSEWHERE)
         inside = self.function(op.function)
         return None if inside is None else inside + _plain(op, 2)
 

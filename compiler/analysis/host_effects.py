@@ -70,7 +70,7 @@ def _ways(module: HirModule, name: str) -> dict[str, tuple[Step, ...]]:
         current = waiting.pop(0)
         for call in _calls(module.functions[current]):
             target = module.functions.get(call.function)
-            if target is not None and target.linkage is not Linkage.EXTERNAL and call.function not in ways:
+            if target is not None and not target.is_elsewhere and call.function not in ways:
                 ways[call.function] = (*ways[current], Step(current, call.span))
                 waiting.append(call.function)
     return ways
@@ -91,7 +91,7 @@ def _own(module: HirModule, function: HirFunction) -> Iterator[tuple[Kind, str, 
         match op:
             case Alloc():
                 yield Kind.ALLOCATION, "alloc", op
-            case While():
+            case While() if ranges.rounds(op) is None:
                 yield Kind.UNBOUNDED, "while", op
             case For() if ranges.turns(op) is None:
                 yield Kind.UNBOUNDED, "for", op

@@ -1,14 +1,16 @@
 """What ints a value of a host function can be, from how it was computed, and how often a loop can run. Nothing is known of memory and
 of parameters but their types."""
 
+import itertools
+
 from attrs import Factory, define
 
 from compiler.hir.affine import Affine, FloorDiv
-from compiler.hir.control import For
-from compiler.hir.core import Binary, Cast, Const, Index, Select, dtype_of
+from compiler.hir.control import Continue, For, While
+from compiler.hir.core import Binary, Cast, Compare, Const, Index, Select, dtype_of
 from compiler.hir.host import Checked, Narrow
-from compiler.hir.instruction import Region, Value
-from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
+from compiler.hir.instruction import Instruction, Region, Value
+from compiler.hir.memory import Check, GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import HirFunction
 from compiler.hir.numbers import limits
 from compiler.hir.types import is_float
@@ -66,6 +68,32 @@ class Ranges:
         count = max(0, -((first - last) // loop.step))
         return count if count <= MOST_TURNS else None
 
+    def rounds(self, loop: While) -> int | None:
+        """How often a `while` runs at most whose body counts: it begins by requiring that a cell, 0 before, is below a bound, and adds 1 to
+        it; None for others, and when that is more than MOST_TURNS."""
+        begin = list(itertools.takewhile(lambda op: not _goes_on(op), loop.body.body))
+        for check in begin:
+            match check:
+                case Check(condition=Value(source=Compare(operator="lt", left=Value(source=GetSlot(slot=cell)), right=bound))):
+                    if self._counts(loop, begin, cell):
+                        most = max(0, self.of(bound)[1])
+                        return most if most <= MOST_TURNS else None
+                case _:
+                    pass
+        return None
+
+    def _counts(self, loop: While, begin: list[Instruction], cell: Value) -> bool:
+        """Whether a cell is 0 before the loop, and 1 more after each round."""
+        inside = [op for op in loop.walk() if isinstance(op, SetSlot) and op.slot is cell]
+        first = self._set[cell.name][0].source
+        if len(inside) != 1 or inside[0] not in begin or len(self._set[cell.name]) != 2:
+            return False
+        match first, inside[0].value.source:
+            case Const(value=0), Binary(operator="add", left=Value(source=GetSlot(slot=other)), right=Value(source=Const(value=1))):
+                return other is cell
+            case _:
+                return False
+
     def affine(self, form: Affine) -> Range:
         low = high = form.constant
         for symbol, factor in form.terms:
@@ -102,6 +130,11 @@ class Ranges:
     def _variable(self, loop: For) -> Range | None:
         low, high = self.affine(loop.low), self.affine(loop.high)
         return (low[0], max(low[0], high[1] - 1)) if loop.step > 0 else (min(low[1], high[0] + 1), low[1])
+
+
+def _goes_on(op: Instruction) -> bool:
+    """Whether what stands behind an instruction may be left out in the same round, and the loop run on."""
+    return any(isinstance(inner, Continue) for inner in op.walk())
 
 
 def combined(operation: str, a: Range, b: Range) -> Range | None:

@@ -68,6 +68,7 @@ class Program:
         """Write a declared function; one that gives no results returns at its end."""
         builder = self._declared.pop(name)
         function = builder.function
+        function.span = span
         body = Body(self, builder, function.parameters)
         with body.place(span):
             yield body

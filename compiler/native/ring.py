@@ -22,7 +22,8 @@ class Ring:
         return struct("ring", count=I64, next=I64, items=Array(self.element, self.capacity))
 
     def count(self, b: Body, ring: Value) -> Value:
-        return b.get(ring, "count")
+        """How many elements are there; written so that it is plainly not more than the capacity."""
+        return b.smaller(b.get(ring, "count"), self.capacity)
 
     def slot(self, b: Body, ring: Value, age: Number) -> Value:
         """The address of the element pushed `age` pushes ago: 0 is the newest. An age that isn't there stops."""
@@ -39,7 +40,7 @@ class Ring:
 
     def advance(self, b: Body, ring: Value) -> tuple[Value, Value]:
         """Make room for one more: the address of its slot, which still holds the oldest when the ring was full, and whether it was."""
-        at, count = b.get(ring, "next"), self.count(b, ring)
+        at, count = b.get(ring, "next"), b.get(ring, "count")
         full = b.eq(count, self.capacity)
         following = b.wrapping("add", at, 1)
         b.put(ring, "next", b.select(b.eq(following, self.capacity), 0, following))

@@ -5,7 +5,7 @@ import pytest
 from compiler.analysis.host_costs import stack_bytes, worst_case
 from compiler.analysis.host_effects import Finding, Kind, findings
 from compiler.analysis.ranges import MOST_TURNS, Ranges
-from compiler.hir.control import For
+from compiler.hir.control import For, While
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function, parse_module
@@ -77,6 +77,31 @@ def test_turns_of_loops(loop: str, turns: int | None) -> None:
     function = parse_function(f"{head} {loop} {{ }} }}")
     (found,) = [op for op in function.body.body if isinstance(op, For)]
     assert Ranges(function).turns(found) == turns
+
+
+@pytest.mark.parametrize(
+    "lines,rounds",
+    [
+        ("%g = get %s : slot %c = lt %g, %most : i1 check %c, %g code=0808 site=0 %n = add %g, %one : i64 set %s, %n", 10),
+        ("%g = get %s : slot %n = add %g, %one : i64 set %s, %n %c = lt %g, %most : i1 check %c, %g code=0808 site=0", 10),
+        ("%g = get %s : slot %c = lt %g, %x : i1 check %c, %g code=0808 site=0 %n = add %g, %one : i64 set %s, %n", None),
+        ("%g = get %s : slot %c = lt %g, %most : i1 check %c, %g code=0808 site=0 %n = add %g, %most : i64 set %s, %n", None),
+        ("%g = get %s : slot %c = lt %g, %most : i1 check %c, %g code=0808 site=0", None),
+        (
+            "%g = get %s : slot if %p { continue } %c = lt %g, %most : i1 check %c, %g code=0808 site=0 %n = add %g, %one : i64 set %s, %n",
+            None,
+        ),
+        ("%g = get %s : slot if %p { %c = lt %g, %most : i1 check %c, %g code=0808 site=0 } %n = add %g, %one : i64 set %s, %n", None),
+        ("%g = get %s : slot %c = lt %g, %most : i1 check %c, %g code=0808 site=0 if %p { %n = add %g, %one : i64 set %s, %n }", None),
+        ("%g = get %s : slot %c = lt %g, %most : i1 check %c, %g code=0808 site=0 %n = add %g, %one : i64 set %s, %n set %s, %most", None),
+    ],
+)
+def test_rounds_of_a_while_that_counts(lines: str, rounds: int | None) -> None:
+    head = 'func @f(%x: i64, %p: i1) form=A { site 0808 "s" %zero = const 0 : i64 %one = const 1 : i64 %most = const 10 : i64 '
+    head += "%s = slot %zero : slot<i64> while { %t = const true : i1 condition %t } do { if %p { break } "
+    function = parse_function(head + lines.replace(": slot", ": i64") + " } }")
+    loop = next(op for op in function.body.body if isinstance(op, While))
+    assert Ranges(function).rounds(loop) == rounds
 
 
 def test_an_inner_loop_is_bounded_by_the_outer() -> None:

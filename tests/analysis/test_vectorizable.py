@@ -1,0 +1,151 @@
+"""Which loops of host functions can run several turns at once, and what stands against it in others."""
+
+from collections.abc import Callable
+
+import pytest
+
+from compiler.analysis.vectorizable import carried
+from compiler.hir.instruction import Value
+from compiler.hir.types import Array, Pointer
+from compiler.native.build import Body, Program
+from compiler.native.types import F64, I64, struct
+
+CELL = struct("cell", a=F64, b=F64)
+PARAMETERS = {"x": Pointer(Array(F64, 100)), "y": Pointer(Array(F64, 100)), "cells": Pointer(Array(CELL, 100)), "n": I64}
+Write = Callable[[Body, Value, Value, Value, Value], None]
+
+
+def found(write: Write, noalias: bool = True, step: int = 1) -> list[str]:
+    program = Program("m")
+    with program.function("g", {"v": F64}, [F64]) as b:
+        b.give(b.parameters[0])
+    with program.function("f", PARAMETERS, attributes=("noalias",) if noalias else ()) as b:
+        x, y, cells, _ = b.parameters
+        total = b.variable(b.const(0.0, "f64"))
+        b.program.total = total  # type: ignore[attr-defined]
+        with b.loop(1, 90, step) as i:
+            write(b, x, y, cells, i)
+    return [one.words for one in carried(program.module.functions["f"])]
+
+
+def joined(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    total = b.program.total  # type: ignore[attr-defined]
+    b.set(total, b.add(b.now(total), b.mul(b.get(x, i, proved=True), b.get(y, i, proved=True))))
+
+
+def twice(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    joined(b, x, y, cells, i)
+    joined(b, y, x, cells, i)
+
+
+def mixed(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    joined(b, x, y, cells, i)
+    total = b.program.total  # type: ignore[attr-defined]
+    b.set(total, b.mul(b.now(total), 2.0))
+
+
+def seen(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    joined(b, x, y, cells, i)
+    b.put(y, i, b.now(b.program.total))  # type: ignore[attr-defined]
+
+
+def other(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    total = b.program.total  # type: ignore[attr-defined]
+    b.set(total, b.add(b.mul(b.now(total), 0.5), b.get(x, i)))
+
+
+def own(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    total = b.program.total  # type: ignore[attr-defined]
+    b.set(total, b.get(x, i))
+    b.put(y, i, b.mul(b.now(total), b.now(total)))
+
+
+def sometimes(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    with b.when(b.gt(b.get(x, i), 0.0)):
+        b.set(b.program.total, b.get(x, i))  # type: ignore[attr-defined]
+
+
+def shifted(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    b.put(x, i, b.get(x, b.sub(i, 1)))
+
+
+def in_place(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    b.put(x, i, b.mul(b.get(x, i), 2.0))
+
+
+def apart(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    b.put(x, i, b.get(y, b.sub(i, 1)))
+
+
+def fields(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    b.put(cells, i, "a", b.get(cells, b.add(i, 1), "b"))
+
+
+def scattered(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    b.put(x, b.cast(b.get(y, i), "i64"), 1.0)
+
+
+def one_place(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    b.put(x, 3, b.get(y, i))
+
+
+def calling(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    b.put(x, i, *b.call("g", b.get(y, i)))
+
+
+def neighbours(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+    b.put(x, i, 1.0)
+    b.put(x, b.add(i, 1), 2.0)
+
+
+READS, SETS = "one turn reads what another may write", "one turn writes what another may write"
+CARRIED = "a turn reads a variable that the turn before set"
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        (joined, []),
+        (twice, []),
+        (mixed, [CARRIED]),
+        (seen, [CARRIED]),
+        (other, [CARRIED]),
+        (own, []),
+        (sometimes, ["not every turn sets a variable"]),
+        (shifted, [READS]),
+        (in_place, []),
+        (apart, []),
+        (fields, []),
+        (scattered, [SETS]),
+        (one_place, [SETS]),
+        (calling, ["each turn calls `g`"]),
+        (neighbours, [SETS]),
+    ],
+)
+def test_what_a_turn_needs_of_another(write: Write, expected: list[str]) -> None:
+    assert found(write) == expected
+
+
+def test_turns_further_apart_than_what_they_touch() -> None:
+    assert found(neighbours, step=2) == []
+    assert found(neighbours, step=1) == [SETS]
+
+
+def test_pointers_that_may_be_one() -> None:
+    assert found(apart, noalias=False) == [READS]
+
+
+def test_only_the_innermost_loop_counts() -> None:
+    program = Program("m")
+    with program.function("f", {"x": Pointer(Array(F64, 100))}) as b:
+        (x,) = b.parameters
+        with b.loop(0, 10), b.loop(0, 100) as i:
+            b.put(x, i, b.mul(b.get(x, i), 2.0))
+    assert carried(program.module.functions["f"]) == []
+
+
+def test_a_while_has_no_turns_to_share() -> None:
+    program = Program("m")
+    with program.function("f", {"x": Pointer(Array(F64, 100))}) as b, b.repeat():
+        b.leave()
+    assert [one.words for one in carried(program.module.functions["f"])] == ["a `while` ends where its last turn says"]
