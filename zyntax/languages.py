@@ -52,10 +52,17 @@ def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
         return
     from compiler.syntax.parse import read_source
     from quantdsl.check import check_program
+    from quantdsl.host.tree import is_run
     from quantdsl.parse import parse_source
 
     options.doing("reading")
-    program = parse_source(reporter.sources.add(read_source(path)))
+    source = reporter.sources.add(read_source(path))
+    program = parse_source(source)
+    if is_run(program):
+        from quantdsl.host.session import open_host
+
+        open_host(source, program, options, reporter.sources, lambda diagnostic: reporter.show([diagnostic])).check()
+        return
     options.doing("checking")
     found = check_program(program).diagnostics
     found.raise_errors(options.strict)

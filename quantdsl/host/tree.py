@@ -72,6 +72,9 @@ def _refused(statement: nodes.Statement) -> Iterator[Diagnostic]:
         message = f"{what} is valid, but not supported yet in a program that is run by its `main`"
         return Diagnostic("0109", message, node.span, hint=hint)
 
+    if isinstance(statement, quant.Strategy):
+        yield later("a strategy", statement, "put it into a file of its own, which runs with `--data`")
+        return
     for node in walk(statement):
         if type(node) in _REFUSED:
             yield later(_REFUSED[type(node)][0], node, _REFUSED[type(node)][1])
