@@ -102,6 +102,14 @@ CODES = (
         `@target_latency` of the strategy. The outputs are complete; the exit code is 4.""",
     ),
     code(
+        "0812",
+        "more at once than a replay keeps",
+        """A replay works in memory of fixed size: 1024 open orders, 8192 requests and as many reports on their way, 8192 open fills under
+        `accounting fifo`; and handlers that answer their own reports without end never let time go on. Orders beyond those limits are
+        refused by the risk block; what can't be refused stops the handler, or the run. A latency, or a `rate` in the risk block, keeps a
+        strategy from it.""",
+    ),
+    code(
         "0901",
         "internal fault",
         """A fault of the compiler itself, not of the program. Please report it with the program.""",

@@ -88,7 +88,7 @@ def _time_goes_on(b: Body, desk: Value, due: Value) -> None:
     b.put(desk, "instant", count)
     b.put(desk, "now", b.larger(now, due))
     hint = "handlers answer their own reports without end: give the replay a latency, or the risk block a `rate`"
-    b.require(b.lt(count, AT_ONE_MOMENT), b.get(desk, "now"), code="0811", message="time stands still at {0} ns", hint=hint)
+    b.require(b.lt(count, AT_ONE_MOMENT), b.get(desk, "now"), code="0812", message="time stands still at {0} ns", hint=hint)
 
 
 def _there(b: Body, desk: Value, slot: Value, id: Value) -> Value:

@@ -101,7 +101,7 @@ def _enter(b: Body) -> None:
     desk, _, *rest = b.parameters
     given = dict(zip(list(OF_ENGINE["orders.enter"].parameters), rest, strict=True))
     slot = SLAB.take(b, b.at(desk, "slots"))
-    b.require(b.ge(slot, 0), b.const(OPEN, "i64"), code="0811", message="more than {0} orders are open at once")
+    b.require(b.ge(slot, 0), b.const(OPEN, "i64"), code="0812", message="more than {0} orders are open at once")
     order, count, id = order_at(b, desk, slot), b.get(desk, "open_count"), b.get(desk, "submitted")
     b.put(order, "id", id)
     b.put(order, "ts", b.get(desk, "now"))
@@ -179,7 +179,7 @@ def _cancel(b: Body) -> None:
     (slot,) = b.call("orders.find", desk, state, id)
     with b.when(b.ge(slot, 0)):
         room, places = requests.has_room(b, desk), b.const(REQUESTS - requests.RESERVED, "i64")
-        b.require(room, places, code="0811", message="more than {0} requests are on their way at once")
+        b.require(room, places, code="0812", message="more than {0} requests are on their way at once")
         _ask_to_cancel(b, desk, state, slot)
     b.give(True, id, 0)
 

@@ -42,7 +42,7 @@ class Queue:
         """Room for one more: its address, which still holds something old. Without room it stops."""
         count = self.count(b, queue)
         message = f"more than {{0}} {self.what} at once"
-        b.require(b.lt(count, self.capacity), b.const(self.capacity, "i64"), code="0811", message=message)
+        b.require(b.lt(count, self.capacity), b.const(self.capacity, "i64"), code="0812", message=message)
         number = b.get(queue, "next")
         b.put(queue, "next", b.wrapping("add", number, 1))
         return self.at(b, queue, number)
