@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 AFTER = "hir-after="
 CPU_STAGES = ("ast", "typed-ast", "hir", "schedule", "llvm", "asm", "obj")
 GPU_STAGES = ("hir", "schedule", "llvm", "ptx", "cubin", "sass")
+STRATEGY_STAGES = ("ast", "typed-ast", "hir", "llvm", "asm", "obj")
 STAGES = {"llvm": (*CPU_STAGES, f"{AFTER}PASS"), "nvptx": GPU_STAGES, "cuda": GPU_STAGES}
 """What each back end makes."""
 
@@ -64,7 +65,8 @@ def command(
     ast and typed-ast are JSON (before and after checking), hir is the kernels as nests, hir-after=PASS the kernels after a pass,
     schedule what was chosen for each and why; llvm, asm and obj are code for this CPU. With --backend nvptx all kernels go into one
     module: hir (what one thread does), schedule (how they are launched), llvm, ptx, cubin (wants the extra `compute`), sass (machine
-    code as text; wants the extra `sass`). Kernels whose dtypes are only known at run time are shown for f32."""
+    code as text; wants the extra `sass`). Kernels whose dtypes are only known at run time are shown for f32. Strategies of QuantDSL have
+    ast, typed-ast, hir, llvm, asm and obj."""
     here = reporter(error_format)
     if stage is None and backend != "cuda":
         stage = "hir"
@@ -73,8 +75,14 @@ def command(
         _write(_tree(path, here), output)
         return
     architecture = _architecture(backend, target)
-    from zyntax.languages import open_session
+    from zyntax.languages import is_replayed, open_session
 
+    if is_replayed(path, here):
+        _require_of_strategies(stage, backend, output, time_passes)
+        from zyntax.replay import stage_of
+
+        _write_stage(stage_of(path, here, str(stage), **given), path, str(stage), output)
+        return
     with showing() as doing:
         session = open_session(path, driver_options(**given, device="cuda:0" if backend == "cuda" else None, doing=doing), here)
         made, report = _made(session, stage, architecture) if stage is not None else ("", "")
@@ -83,10 +91,24 @@ def command(
     if time_passes:
         print(_table(session.times.seconds), end="", file=sys.stderr)
     if stage is not None:
-        _write(made, output if output is not None else str(Path(path).with_suffix(FILES[stage])) if stage in FILES else None)
+        _write_stage(made, path, stage, output)
     if backend == "cuda":
         with showing() as doing:
             session.run()
+
+
+def _write_stage(made: str | bytes, path: str, stage: str, output: str | None) -> None:
+    _write(made, output if output is not None else str(Path(path).with_suffix(FILES[stage])) if stage in FILES else None)
+
+
+def _require_of_strategies(stage: str | None, backend: str, output: str | None, time_passes: bool) -> None:
+    """Refuses what strategies have no use for. Raises ZyntaxError."""
+    if backend != "llvm":
+        raise _usage(f"`--backend {backend}` compiles compute blocks, and a strategy is code for this CPU", "leave `--backend` out")
+    if stage not in STRATEGY_STAGES:
+        raise _usage(f"a strategy has no stage `{stage}`", f"its stages are {', '.join(STRATEGY_STAGES)}")
+    if time_passes:
+        raise _usage("`--time-passes` tells the passes of compute blocks", "`zyntax run` tells in its summary how long compiling took")
 
 
 def _made(session: Any, stage: str, architecture: "GpuTarget | None") -> tuple[str | bytes, str]:

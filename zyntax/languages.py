@@ -7,11 +7,13 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 
 if TYPE_CHECKING:
     from compiler.driver import DriverOptions, Session
+    from compiler.source import Source
+    from compiler.typed_ast.nodes import Program
     from zyntax.report import Reporter
 
 ENDINGS = {".zynml": "zynml", ".ml": "zynml", ".qdsl": "quantdsl"}
-RUNNABLE = tuple(ending for ending, language in ENDINGS.items() if language == "zynml")
-"""Endings of the languages whose programs run."""
+RUNNABLE = tuple(ENDINGS)
+"""Endings of programs that `zyntax test` looks for in folders."""
 
 
 def open_session(path: str, options: "DriverOptions", reporter: "Reporter") -> "Session":
@@ -24,25 +26,39 @@ def open_session(path: str, options: "DriverOptions", reporter: "Reporter") -> "
     return open_program(path, options, reporter.sources, warn=lambda diagnostic: reporter.show([diagnostic]))
 
 
+def is_replayed(path: str, reporter: "Reporter") -> bool:
+    """Whether it is a QuantDSL program without a `main`: one of strategies, or of functions alone. Raises ZyntaxError."""
+    return language_of(path) == "quantdsl" and not _has_main(_parsed(path, reporter)[1])
+
+
 def _open_host(path: str, options: "DriverOptions", reporter: "Reporter") -> "Session":
     """A QuantDSL program with a `main`. Raises ZyntaxError for one without."""
-    from compiler.syntax.parse import read_source
-    from compiler.typed_ast.nodes import Function
     from quantdsl.host.session import open_host
     from quantdsl.nodes import Strategy
-    from quantdsl.parse import parse_source
 
     options.doing("reading")
-    source = reporter.sources.add(read_source(path))
-    program = parse_source(source)
-    if not any(isinstance(statement, Function) and statement.name == "main" for statement in program.statements):
-        strategies = [statement.name for statement in program.statements if isinstance(statement, Strategy)]
-        if strategies:
+    source, program = _parsed(path, reporter)
+    if not _has_main(program):
+        if any(isinstance(statement, Strategy) for statement in program.statements):
             message, hint = f"`{path}`: a strategy runs on market data", f"zyntax run {path} --data trades.csv"
         else:
             message, hint = f"`{path}` has nothing to run", "write `fn main() { }`, or a strategy, which runs with `--data`"
         raise ZyntaxError(Diagnostic("0505", message, hint=hint))
     return open_host(source, program, options, reporter.sources, lambda diagnostic: reporter.show([diagnostic]))
+
+
+def _parsed(path: str, reporter: "Reporter") -> "tuple[Source, Program]":
+    from compiler.syntax.parse import read_source
+    from quantdsl.parse import parse_source
+
+    source = reporter.sources.add(read_source(path))
+    return source, parse_source(source)
+
+
+def _has_main(program: "Program") -> bool:
+    from compiler.typed_ast.nodes import Function
+
+    return any(isinstance(statement, Function) and statement.name == "main" for statement in program.statements)
 
 
 def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:

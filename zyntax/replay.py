@@ -45,6 +45,16 @@ def replay(path: str, here: Reporter, **given: Any) -> int:
     return _latency(ending.summary, options, here)
 
 
+def stage_of(path: str, here: Reporter, stage: str, **given: Any) -> str | bytes:
+    """The strategy at a stage of its way down. Raises ZyntaxError."""
+    from compiler.syntax.parse import read_source
+    from quantdsl.stages import stage as made
+
+    with showing() as doing:
+        doing("compiling")
+        return made(stage, here.sources.add(read_source(path)), wishes_of(given), here.sources, lambda found: here.show([found]))
+
+
 def wishes_of(given: Mapping[str, Any]) -> "Wishes":
     """How the program is to be compiled. `level` None: as strategies are unless one is asked for."""
     from quantdsl.run.open import LEVEL, Wishes

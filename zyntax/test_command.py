@@ -63,7 +63,7 @@ def _outcomes(path: str, here: Any, given: dict[str, Any]) -> "list[tuple[str, s
     """Name and fault (None when all is well) of the program's run and of each of its tests."""
     from compiler.diagnostics import ZyntaxError, render
     from zyntax.expectations import expectations, mismatch
-    from zyntax.languages import open_session, read_text
+    from zyntax.languages import is_replayed, open_session, read_text
 
     def words(error: ZyntaxError) -> str:
         return "\n".join(render(d, here.sources) for d in error.diagnostics)
@@ -72,6 +72,11 @@ def _outcomes(path: str, here: Any, given: dict[str, Any]) -> "list[tuple[str, s
         expected = expectations(read_text(path))
     except ZyntaxError as error:
         return [(path, words(error))]
+    try:
+        if is_replayed(path, here):
+            return _outcomes_of_blocks(path, here, expected, given)
+    except ZyntaxError as error:
+        return [(path, None if expected.fails in [d.full_code for d in error.diagnostics] else words(error))]
     named = None if given.get("sanitize") else expected.device
     options = driver_options(**{**given, "device": given.get("device") or named, "settings": [f"{n}={v}" for n, v in expected.settings]})
     output = io.StringIO()
@@ -95,3 +100,20 @@ def _outcomes(path: str, here: Any, given: dict[str, Any]) -> "list[tuple[str, s
         except ZyntaxError as error:
             outcomes.append((f"{path}: {name}", words(error)))
     return outcomes
+
+
+def _outcomes_of_blocks(path: str, here: Any, expected: Any, given: dict[str, Any]) -> "list[tuple[str, str | None]]":
+    """Of a QuantDSL program that doesn't run by itself: that it is correct, and its tests. Raises ZyntaxError."""
+    from compiler.diagnostics import render
+    from compiler.hir.module import OptimizationLevel
+    from compiler.syntax.parse import read_source
+    from quantdsl.run.open import LEVEL, Wishes, checked_program
+    from quantdsl.testing import run_tests
+
+    wishes = Wishes(dict(expected.settings), None, given.get("level") or LEVEL, bool(given.get("strict")))
+    checked = checked_program(here.sources.add(read_source(path)), wishes, here.sources)
+    here.show(checked.diagnostics.warnings)
+    found: list[tuple[str, str | None]] = [(path, f"expected to fail with {expected.fails}, but it is correct" if expected.fails else None)]
+    for name, fault in run_tests(checked, OptimizationLevel(wishes.level)):
+        found.append((f"{path}: {name}", render(fault, here.sources) if fault is not None else None))
+    return found
