@@ -12,6 +12,7 @@ from quantdsl.check.literals import settled
 from quantdsl.check.patterns import cases_of
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope, Variable
+from quantdsl.elaborate.changes import changes
 from quantdsl.elaborate.context import Callee, Context, elaborates
 from quantdsl.elaborate.expressions import case, place_of
 from quantdsl.elaborate.instances import invoke
@@ -88,7 +89,7 @@ def _wrapped(c: Context, node: nodes.Call, name: str, place: Type | None) -> Val
 def _variant(c: Context, node: nodes.Call, name: str) -> Value:
     type = c.type(node)
     parts = (cases_of(c.elaboration.checker, type) or {})[name]
-    values = {part: c.value(argument.value, found) for (part, found), argument in zip(parts, node.arguments, strict=True)}
+    values = {part: c.kept(c.value(argument.value, found)) for (part, found), argument in zip(parts, node.arguments, strict=True)}
     return case(c, type, name, values)
 
 
@@ -116,8 +117,11 @@ def bind_arguments(c: Context, callee: Callee, node: nodes.Call, subject: nodes.
     constants: dict[str, int] = {}
     bound: dict[str, Type] = {}
     names = {parameter.name for parameter in callee.type_parameters}
+    prelude = c.elaboration.is_prelude(callee)
+    waiting = list(given.values())
     for name in (*given, *(name for name in parameters if name not in given)):
         parameter = parameters[name]
+        waiting = waiting[1:]
         argument = given.get(name, parameter.default)
         assert parameter.annotation is not None and argument is not None
         if isinstance(parameter.annotation, nodes.ConstantTypeSyntax):
@@ -125,10 +129,12 @@ def bind_arguments(c: Context, callee: Callee, node: nodes.Call, subject: nodes.
             continue
         type = _parameter_type(c, parameter.annotation, names, constants)
         wanted = substituted(type, bound, names)
-        value = _argument(c, argument, None if _open(wanted, names) else wanted, is_self=name == "self")
+        value = _argument(c, argument, None if _open(wanted, names) else wanted, is_self=prelude and name == "self")
         unify(type, settled(value.type), bound, names)
         wanted = substituted(type, bound, names)
-        values[name] = value if _open(wanted, names) else c.fit(value, _with_sizes(wanted, value.type))
+        value = value if _open(wanted, names) else c.fit(value, _with_sizes(wanted, value.type))
+        changing = any(changes(c, later, None) for later in waiting) or (not prelude and c.changes_state(callee.name))
+        values[name] = c.kept(value) if changing and name != "self" else value
     return Call(node, callee, values, constants, bound, place, subject)
 
 

@@ -13,7 +13,7 @@ from quantdsl.elaborate.values import Number, Place, Value, Whole
 
 @elaborates(nodes.ListLiteral)
 def list_literal(c: Context, node: nodes.ListLiteral, place: Type | None) -> Value:
-    values = [c.value(element, _element(place)) for element in node.elements]
+    values = [c.kept(c.value(element, _element(place))) for element in node.elements]
     type = _element(place) or _element(c.type(node)) or settled(values[0].type)
     made = c.room(qt.Container("array", (type,), qt.Size(len(values))))
     for number, value in enumerate(values):

@@ -80,5 +80,8 @@ def invoke(c: Context, instance: Instance, arguments: list[Value]) -> Value:
         passed.append(place.pointer)
     for lent in instance.borrowed:
         passed.append(c.borrow(lent.key if lent.shared else (lent.key, object()), lent.type, lent.shared))
+    if len(passed) < len(c.b.program.module.functions[instance.name].parameters):
+        message = f"`{instance.callee.name}` calls itself and has memory, which is valid, but not supported yet in QuantDSL"
+        raise c.refuse("0109", message, "use a loop")
     found = c.b.call(instance.name, *passed)
     return place if place is not None else c.of_numbers(instance.result, iter(found))

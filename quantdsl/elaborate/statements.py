@@ -3,11 +3,11 @@
 from compiler.hir import instruction as hir
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, I64, UNIT, Type
-from compiler.typed_ast.walk import walk
 from quantdsl import types as qt
 from quantdsl.check.fits import shown
 from quantdsl.check.literals import settled
 from quantdsl.elaborate import patterns
+from quantdsl.elaborate.changes import changes, root_of
 from quantdsl.elaborate.context import Constant, Context, Named, executes
 from quantdsl.elaborate.expressions import place_of
 from quantdsl.elaborate.operators import combined
@@ -110,7 +110,8 @@ def _clauses(c: Context, clauses: list[nodes.ForClause], body: nodes.Block) -> N
     held = c.value(clause.source)
     if not isinstance(held, Place) or not isinstance(held.type, qt.Container):
         raise not_supported(f"a `for` over a `{shown(held.type)}`", clause.source.span, "go over a range, an array or a ring")
-    held = c.own(held) if _changes(c, body, clause.source) else held
+    root = root_of(clause.source)
+    held = c.own(held) if root is not None and changes(c, body, root) else held
     assert isinstance(held.type, qt.Container)
     ring = c.layouts.ring(held.type) if held.type.kind == "ring" else None
     count = ring.count(c.b, held.pointer) if ring else c.b.const(c.layouts.size(held.type), "i64")
@@ -124,30 +125,6 @@ def _clauses(c: Context, clauses: list[nodes.ForClause], body: nodes.Block) -> N
                 for n, name in enumerate(clause.names):
                     c.let(name, c.part(element, str(n)))
             _clauses(c, others, body)
-
-
-def _changes(c: Context, body: nodes.Block, source: nodes.Expression) -> bool:
-    """Whether a body may change what its loop goes over."""
-    root = root_of(source)
-    for found in walk(body) if root is not None else ():
-        match found:
-            case nodes.Assign(target=nodes.TupleLiteral(elements=targets)):
-                if root in map(root_of, targets):
-                    return True
-            case nodes.Assign(target=target) if root_of(target) == root:
-                return True
-            case nodes.Call(function=nodes.Field(value=subject)) if root_of(subject) == root:
-                return True
-            case nodes.Call(function=nodes.Name(name=name)) if c.changes_state(name):
-                return True
-    return False
-
-
-def root_of(node: nodes.Expression) -> str | None:
-    """The variable that an expression is a part of."""
-    while isinstance(node, nodes.Field | nodes.Index):
-        node = node.value
-    return node.name if isinstance(node, nodes.Name) else None
 
 
 def _counted(c: Context, clause: nodes.ForClause, source: nodes.Range, others: list[nodes.ForClause], body: nodes.Block) -> None:
