@@ -12,6 +12,7 @@ from quantdsl.engine.inside import MARKET, declare
 from quantdsl.engine.interface import OF_PROGRAM
 from quantdsl.engine.loop import define_loop
 from quantdsl.engine.open_orders import define_open_orders
+from quantdsl.engine.queries import define_queries
 
 
 def engine_module() -> HirModule:
@@ -23,6 +24,7 @@ def engine_module() -> HirModule:
     declare(program, MARKET)
     define_book(program)
     define_exchange(program)
+    define_queries(program)
     define_open_orders(program)
     define_account(program)
     define_handlers(program)
