@@ -57,8 +57,8 @@ class Market:
     name: str
     currency: str
     scale: int
-    tick: Pair = field(converter=tuple)
-    lot: Pair = field(converter=tuple)
+    tick: Pair = field(converter=_tuples)
+    lot: Pair = field(converter=_tuples)
     point: int
 
 
@@ -84,10 +84,10 @@ class Facts:
     strategy: str
     market: Market = field(converter=_market)
     settings: Mapping[str, int | float | bool]
-    handlers: tuple[str, ...] = field(default=(), converter=tuple)
-    timers: tuple[int, ...] = field(default=(), converter=tuple)
+    handlers: tuple[str, ...] = field(default=(), converter=_tuples)
+    timers: tuple[int, ...] = field(default=(), converter=_tuples)
     bars: tuple[Pair, ...] = field(default=(), converter=_tuples)
-    kill_texts: tuple[str, ...] = field(default=(), converter=tuple)
+    kill_texts: tuple[str, ...] = field(default=(), converter=_tuples)
     logs: tuple[LogSite, ...] = field(default=(), converter=_logs)
     state_bytes: int = 8
     state: tuple[Shape, ...] = field(default=(), converter=_shapes)

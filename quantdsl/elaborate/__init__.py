@@ -20,7 +20,9 @@ from quantdsl.elaborate import (  # noqa: F401  They register their rules.
     expressions,
     library,
     literals,
+    market,
     operators,
+    orders,
     patterns,
     randoms,
     records,
@@ -64,11 +66,11 @@ def begin(checked: CheckedProgram, exported: bool = False) -> Elaboration:
     inside = {standard.INSIDE + name: declaration for name, declaration in checked.library.items()}
     functions = {**world.functions, **checked.library, **inside, **rebuilt}
     instruments, currencies = list(world.instruments), list(world.currencies)
-    market = instruments[0] if len(instruments) == 1 else None, currencies[0] if len(currencies) == 1 else None
+    only = instruments[0] if len(instruments) == 1 else None, currencies[0] if len(currencies) == 1 else None
     checker = Checker(world)
     plain = [f for f in rebuilt.values() if isinstance(f, nodes.Function) and callable_from_outside(f)]
     outside = frozenset(map(id, plain)) if exported else frozenset()
-    made = Elaboration(world, checker, Program("program"), Layouts(checker), functions, market, outside)
+    made = Elaboration(world, checker, Program("program"), Layouts(checker), functions, only, outside)
     checker.top = made.top.sizes
     with made.seeing(made.top):
         for statement in tree.statements:

@@ -52,10 +52,12 @@ class Constant:
 @frozen
 class Lent:
     """A variable in memory that callers lend (`Context.borrow`): a strategy's or a signal's state. Its address is asked for when its name
-    is used."""
+    is used. `within`: it is that part, by `path`, of lent memory of this type."""
 
     key: Any
     type: Type
+    within: HirType | None = None
+    path: tuple[str, ...] = ()
 
 
 @frozen
@@ -192,7 +194,8 @@ class Context(Holding):
             return None
         if isinstance(found.held, Lent):
             lent = found.held
-            return Place(lent.type, self.borrow(lent.key, self.layouts.memory(lent.type), shared=True))
+            memory = self.borrow(lent.key, lent.within or self.layouts.memory(lent.type), shared=True)
+            return Place(lent.type, self.b.at(memory, *lent.path))
         return found.held if isinstance(found.held, Cells | Place) else None
 
     def can_change(self, node: nodes.Expression | None) -> bool:

@@ -15,6 +15,8 @@ from quantdsl.elaborate.values import Number, Place, Value
 def field_of(c: Context, value: Value, name: str) -> Value:
     """The field of a value: a part of it, or what it converts to."""
     if isinstance(value, Place) and isinstance(value.type, qt.Container):
+        if name in qt.RULES:
+            return Number(I64, c.b.get(value.pointer, qt.RULES.index(name), proved=True))
         assert name == "len"
         return length(c, value)
     if not isinstance(value, Number):
@@ -28,6 +30,8 @@ def field_of(c: Context, value: Value, name: str) -> Value:
             return Number(I64, c.b.wrapping("sub", 1, c.b.wrapping("mul", c.b.cast(value.value, "i64"), 2)))
         case "opposite":
             return Number(qt.SIDE, c.b.wrapping("xor", value.value, 1))
+    if value.type == qt.REJECT_MASK:
+        return c.truth(c.b.ne(c.b.wrapping("and", value.value, 1 << qt.RULES.index(name)), 0))
     raise AssertionError(f"a `{value.type}` has no field {name}")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from attrs import Factory, define, field, frozen
 
@@ -22,6 +23,9 @@ from quantdsl.elaborate.instances import Instance, Market, enter, results, signa
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.values import Value
 
+if TYPE_CHECKING:
+    from quantdsl.elaborate.desk import Desk
+
 
 @frozen
 class Surroundings:
@@ -37,7 +41,7 @@ class Surroundings:
 @define(eq=False)
 class Elaboration:
     """`top` is what plain functions see; `around` says so for declarations that see more. `exported`: the functions that can be called from
-    outside, by identity."""
+    outside, by identity; `desk`: what the strategy being written has to do with the engine."""
 
     world: World
     checker: Checker
@@ -46,6 +50,7 @@ class Elaboration:
     functions: dict[str, Callee]
     market: Market
     exported: frozenset[int] = frozenset()
+    desk: "Desk | None" = None
     around: dict[int, Surroundings] = Factory(dict)
     instances: dict[object, Instance] = Factory(dict)
     top: Surroundings = field(init=False)

@@ -80,7 +80,7 @@ def warmup(c: Context, node: quant.Warmup) -> None:
 def state(c: Context, node: quant.State) -> None:
     """What is remembered begins with all bytes 0; another first value is written at the first call."""
     place = c.resolve(node.annotation) if node.annotation is not None else None
-    if node.value is None or (_is_blank(node.value) and (place is not None or not isinstance(node.value, nodes.Repeat))):
+    if node.value is None or (is_blank(node.value) and (place is not None or not isinstance(node.value, nodes.Repeat))):
         type = place if place is not None or node.value is None else settled(c.type(node.value))
         assert type is not None
         c.names.found[node.name] = Named(Place(type, c.borrow((node.name, node.span), c.layouts.memory(type))), changes=True)
@@ -95,7 +95,7 @@ def state(c: Context, node: quant.State) -> None:
     c.names.found[node.name] = Named(kept, changes=True)
 
 
-def _is_blank(node: nodes.Expression) -> bool:
+def is_blank(node: nodes.Expression) -> bool:
     """Whether all bytes of a value are 0."""
     match node:
         case nodes.IntLiteral(value=0) | nodes.BoolLiteral(value=False) | nodes.Name(name="none"):
@@ -103,7 +103,5 @@ def _is_blank(node: nodes.Expression) -> bool:
         case nodes.FloatLiteral() | nodes.UnitNumber():
             return float(node.text) == 0
         case nodes.Repeat(element=element):
-            return _is_blank(element)
+            return is_blank(element)
     return False
-
-
