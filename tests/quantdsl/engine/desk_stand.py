@@ -16,7 +16,7 @@ from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.translate import Translator
 from compiler.hir.types import Array
 from compiler.native.build import Body, Program
-from compiler.native.types import I1, I64, U8, U32, U64, struct
+from compiler.native.types import I1, I64, U8, U64, struct
 from compiler.native.values import match
 from quantdsl.engine import layout
 from quantdsl.engine.build import engine_module
@@ -150,7 +150,12 @@ class Acting(Strategy):
         match a["kind"]:
             case 1:
                 limit, client = int(a["limit"]) if a["limited"] else None, int(a["client"]) if a["named"] else None
-                flags = {"post_only": bool(a["post_only"]), "reduce_only": bool(a["reduce_only"]), "client_id": client, "bad": bool(a["bad"])}
+                flags = {
+                    "post_only": bool(a["post_only"]),
+                    "reduce_only": bool(a["reduce_only"]),
+                    "client_id": client,
+                    "bad": bool(a["bad"]),
+                }
                 flags |= {"stop": int(a["stop"])} if a["has_stop"] else {}
                 flags |= {"show": int(a["show"])} if a["has_show"] else {}
                 answer = engine.order(SIDES[a["side"]], int(a["qty"]), limit, TIFS[a["tif"]], **flags)
@@ -387,7 +392,15 @@ def acts_of(rng: np.random.Generator, count: int, kinds: dict[int, float]) -> An
     made["kind"] = rng.choice(list(kinds), count, p=weights / weights.sum())
     made["side"] = rng.integers(0, 2, count)
     made["tif"] = rng.choice([0, 1, 2, 2, 2, 3], count)
-    for name, share in (("limited", 0.8), ("post_only", 0.15), ("reduce_only", 0.1), ("named", 0.5), ("bad", 0.03), ("has_stop", 0.15), ("has_show", 0.15)):
+    for name, share in (
+        ("limited", 0.8),
+        ("post_only", 0.15),
+        ("reduce_only", 0.1),
+        ("named", 0.5),
+        ("bad", 0.03),
+        ("has_stop", 0.15),
+        ("has_show", 0.15),
+    ):
         made[name] = rng.random(count) < share
     made["qty"] = rng.integers(0, 9, count)
     made["limit"] = 100 + rng.integers(-8, 9, count)

@@ -39,7 +39,9 @@ ROUGH = {**USUAL, KILL: 0.4, FAIL: 0.4}
 
 def limits_of(rules: RiskRules) -> Limits:
     """The same rules for the reference."""
-    plain = {name: getattr(rules, name) for name in ("max_order_qty", "max_notional", "max_position", "max_open_orders", "max_open_notional")}
+    plain = {
+        name: getattr(rules, name) for name in ("max_order_qty", "max_notional", "max_position", "max_open_orders", "max_open_notional")
+    }
     plain |= {name: getattr(rules, name) for name in ("rate", "rate_all", "stale_data", "duplicate_id", "self_trade")}
     collar = rules.price_collar
     if collar is not None:
@@ -61,7 +63,13 @@ def test_trades_alone() -> None:
         check(events, acts_of(rng, 30, {ORDER: 1.0}), RiskRules(point=7), Options(fills="next"))
 
 
-KINDS = {"trades": {Kind.TRADE: 1}, "quotes": {**QUOTES, **TRADED}, "levels": {**LEVELS, **TRADED}, "orders": {**ORDERS, **TRADED}, "all": {**ALL, **TRADED}}
+KINDS = {
+    "trades": {Kind.TRADE: 1},
+    "quotes": {**QUOTES, **TRADED},
+    "levels": {**LEVELS, **TRADED},
+    "orders": {**ORDERS, **TRADED},
+    "all": {**ALL, **TRADED},
+}
 
 
 def options_of(rng: np.random.Generator) -> Options:

@@ -1,0 +1,402 @@
+"""What a desk does beside what the reference says: bars, linked orders, parts of a position, warm-up, full tables, and its limits."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler.backends.native.compile import compile_module
+from compiler.backends.native.link import HostFunction, Outcome, link_modules
+from compiler.hir.layout import new_memory
+from compiler.hir.types import Array
+from compiler.native.build import Body, Program
+from compiler.native.types import F64, I64, struct
+from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, ORDER_PARAMETERS
+from quantdsl.engine.layout import COLLECTED, GTC
+from quantdsl.engine.orders import program_functions
+from quantdsl.engine.risk import RiskRules, risk_memory
+from runtime.replay.batches import NOBODY
+from runtime.replay.events import EVENT, Flag, Kind
+from tests.quantdsl.engine.desk_stand import Options, engine, new_desk
+from tests.quantdsl.reference.market import Fee, Instrument
+
+BUY, SELL = 0, 1
+FREE = RiskRules()
+Handler = Callable[[Body, Any, Any, Any], None]
+"""Writes a handler from the desk, the state and the number of a bar or timer."""
+
+
+class Desk:
+    """A program of a few handlers, linked with the engine, and its memory. `state` holds what the handlers noted."""
+
+    def __init__(
+        self, rules: RiskRules = FREE, instrument: Instrument | None = None, options: Options | None = None, **handlers: Handler
+    ) -> None:
+        state = struct("state", risk=risk_memory(rules), count=I64, notes=Array(I64, 4096), part=F64)
+        program = Program("few")
+        program_functions(program, rules, state, ("desk.order", "desk.replace", "desk.flatten"))
+        for name in ("desk.cancel", "desk.kill", "desk.link"):
+            program.imported(name, OF_ENGINE[name].whole(state), OF_ENGINE[name].results)
+        for event in EVENTS:
+            with program.function(f"on.{event}", HANDLERS[f"on.{event}"].whole(state)) as b:
+                if event in handlers:
+                    desk, own, *number = b.parameters
+                    handlers[event](b, desk, own, number[0] if number else None)
+        self.linked = link_modules([engine(), compile_module(program.module)])
+        handles = sum(1 << EVENTS.index(event) for event in handlers)
+        options = options or Options(fills="next")
+        self.memory = new_desk(rules, instrument or Instrument(), options)
+        self.memory[0]["settings"]["handles"] = handles
+        self.state_memory = new_memory(state)
+        self.records: dict[str, list[Any]] = {name: [] for name in COLLECTED}
+        self.stops = 0
+
+    @property
+    def at(self) -> Any:
+        return self.memory[0]
+
+    @property
+    def notes(self) -> list[int]:
+        own = self.state_memory[0]
+        return [int(note) for note in own["notes"][: own["count"]]]
+
+    def call(self, name: str, *arguments: Any) -> Outcome:
+        function: HostFunction = self.linked[name]
+        outcome = function.run([self.memory, self.state_memory, *arguments])
+        out = self.at["out"]
+        for table, records in self.records.items():
+            records += out[table]["records"][: out[table]["count"]].tolist()
+            assert out[table]["lost"] == 0
+            out[table]["count"] = 0
+        out["full"] = False
+        return outcome
+
+    def run(self, events: Any, end: bool = True) -> "Desk":
+        assert self.call("engine.begin", int(events["ts"][0])).fault is None
+        done = 0
+        while done < len(events):
+            outcome = self.call("engine.run", events, len(events), done)
+            assert outcome.fault is None, self.words(outcome)
+            done = int(outcome.results[0])
+            self.stops += done < len(events)
+        while end:
+            outcome = self.call("engine.end")
+            assert outcome.fault is None, self.words(outcome)
+            if outcome.results[0]:
+                break
+            self.stops += 1
+        return self
+
+    def words(self, outcome: Outcome) -> tuple[str, str]:
+        """Code and message of what stopped a call."""
+        fault = outcome.fault or outcome.caught
+        assert fault is not None
+        site = self.linked.site(fault)
+        assert site is not None
+        return site.code, site.message.format(*fault.values)
+
+
+def trades(*rows: tuple[int, int, int]) -> Any:
+    """Of (ts, price, qty), by buyers."""
+    made = np.zeros(len(rows), EVENT)
+    made["kind"], made["side"], made["flags"] = Kind.TRADE, 1, Flag.LAST
+    for number, (ts, price, qty) in enumerate(rows):
+        made[number]["ts"], made[number]["price"], made[number]["qty"], made[number]["row"] = ts, price, qty, number + 1
+    return made
+
+
+def note(b: Body, state: Any, *values: Any) -> None:
+    for value in values:
+        count = b.get(state, "count")
+        b.put(state, "notes", count, value)
+        b.put(state, "count", b.add(count, 1))
+
+
+def order(
+    b: Body, desk: Any, state: Any, side: int, qty: Any, limit: int | None = None, tif: int = GTC, stop: int | None = None
+) -> list[Any]:
+    given = [side, qty, limit is not None, limit or 0, tif, False, False, 0, False, 0, stop is not None, stop or 0, False, 0]
+    made = [b.const(v, t.dtype) if isinstance(v, int) else v for v, t in zip(given, ORDER_TYPES, strict=True)]
+    return b.call("desk.order", desk, state, *made)
+
+
+ORDER_TYPES: list[Any] = list(ORDER_PARAMETERS.values())
+
+
+def at_time(b: Body, desk: Any, ts: int) -> Any:
+    return b.when(b.eq(b.get(desk, "now"), ts))
+
+
+# ---- bars ------------------------------------------------------------------------------------------------------------------
+
+
+def bars(*kinds: tuple[int, int]) -> Desk:
+    """Notes of each bar: its number, when its handler ran, and what is in it."""
+
+    def on_bar(b: Body, desk: Any, state: Any, number: Any) -> None:
+        note(
+            b,
+            state,
+            number,
+            b.get(desk, "now"),
+            *[b.get(desk, "bar", name) for name in ("ts", "open", "high", "low", "close", "volume", "trades")],
+        )
+
+    made = Desk(bar=on_bar)
+    made.at["settings"]["bars"] = len(kinds)
+    for builder, (kind, size) in zip(made.at["bars"], kinds, strict=False):
+        builder["kind"], builder["size"] = kind, size
+    return made
+
+
+def rows(values: list[int], width: int) -> list[tuple[int, ...]]:
+    return [tuple(values[i : i + width]) for i in range(0, len(values), width)]
+
+
+def test_bars_of_a_duration_close_at_their_end_and_empty_ones_are_left_out() -> None:
+    data = trades((103, 50, 1), (105, 53, 2), (109, 49, 3), (110, 51, 4), (135, 52, 5), (139, 40, 6))
+    desk = bars((0, 10)).run(data)
+    assert rows(desk.notes, 9) == [(0, 110, 110, 50, 53, 49, 49, 6, 3), (0, 120, 120, 51, 51, 51, 51, 4, 1)]
+    assert desk.at["bars"][0]["started"], "the last one isn't over as the data ends"
+
+
+def test_bars_of_trades_and_of_volume_close_with_the_trade_that_fills_them() -> None:
+    data = trades((1, 50, 1), (2, 53, 2), (3, 49, 9), (4, 51, 1), (5, 52, 3), (6, 40, 1))
+    desk = bars((1, 2), (2, 5)).run(data)
+    assert rows(desk.notes, 9) == [
+        (0, 2, 2, 50, 53, 50, 53, 3, 2),
+        (1, 3, 3, 50, 53, 49, 49, 12, 3),
+        (0, 4, 4, 49, 51, 49, 51, 10, 2),
+        (0, 6, 6, 52, 52, 40, 40, 4, 2),
+        (1, 6, 6, 51, 52, 40, 40, 5, 3),
+    ]
+
+
+def test_bars_before_1970_are_aligned_too() -> None:
+    assert rows(bars((0, 10)).run(trades((-13, 5, 1), (-1, 6, 1))).notes, 9) == [(0, -10, -10, 5, 5, 5, 5, 1, 1)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 60])
+def test_bars_of_random_trades(size: int) -> None:
+    rng = np.random.default_rng(size)
+    ts = np.cumsum(rng.integers(0, 20, 200)) + 1000
+    price, qty = rng.integers(90, 110, 200), rng.integers(1, 9, 200)
+    desk = bars((0, size)).run(trades(*zip(ts.tolist(), price.tolist(), qty.tolist(), strict=True)))
+    expected = []
+    for number in np.unique(ts // size):
+        inside = ts // size == number
+        p, end = price[inside], int((number + 1) * size)
+        if end <= ts[-1]:
+            expected.append((0, end, end, int(p[0]), int(p.max()), int(p.min()), int(p[-1]), int(qty[inside].sum()), int(inside.sum())))
+    assert rows(desk.notes, 9) == expected
+
+
+# ---- timers, rows, warm-up ---------------------------------------------------------------------------------------------------
+
+
+def test_of_two_timers_at_one_moment_the_one_set_first_runs_first() -> None:
+    def on_timer(b: Body, desk: Any, state: Any, number: Any) -> None:
+        note(b, state, b.get(desk, "now"), number)
+
+    desk = Desk(options=Options(timers=(30, 10, 15)), timer=on_timer)
+    desk.run(trades((100, 1, 1), (131, 1, 1)))
+    assert rows(desk.notes, 2) == [(110, 1), (115, 2), (120, 1), (130, 0), (130, 2), (130, 1)]
+
+
+def test_warm_up_builds_the_book_and_no_handler_sees_it() -> None:
+    def start(b: Body, desk: Any, state: Any, _: Any) -> None:
+        note(b, state, b.get(desk, "now"), b.get(desk, "last", "value"), b.get(desk, "book", "sides", 0, "count"))
+
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        note(b, state, b.get(desk, "now"), b.get(desk, "trade", "price"), -1)
+
+    data = trades((100, 7, 1), (105, 6, 1), (200, 8, 1))
+    data["kind"][1] = Kind.BOOK_LEVEL
+    data["flags"][:2] = int(Flag.LAST | Flag.WARM_UP)
+    desk = Desk(options=Options(timers=(10,)), start=start, trade=on_trade).run(data)
+    assert rows(desk.notes, 3) == [(200, 7, 1), (200, 8, -1)]
+    assert desk.at["timers"][0]["due"] == 210
+
+
+def test_rows_of_another_instrument_are_passed_over_and_gaps_of_nobody_concern_all() -> None:
+    def on(b: Body, desk: Any, state: Any, _: Any) -> None:
+        note(b, state, b.get(desk, "row"))
+
+    data = trades((1, 7, 1), (2, 8, 1), (3, 9, 1))
+    data["instrument"] = (3, 2, NOBODY)
+    data["kind"][2] = Kind.GAP
+    desk = Desk(trade=on, gap=on)
+    desk.at["settings"]["instrument"] = 2
+    assert (desk.run(data).notes, int(desk.at["last"]["value"]), int(desk.at["events"])) == ([2, 3], 8, 2)
+
+
+# ---- orders ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_of_two_linked_orders_the_other_one_goes_when_one_fills() -> None:
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        with at_time(b, desk, 1):
+            order(b, desk, state, BUY, 1, 90)
+            order(b, desk, state, SELL, 1, 110)
+            note(b, state, *[b.cast(b.call("desk.link", desk, state, *pair)[0], "i64") for pair in ((1, 2), (1, 3), (2, 2))])
+
+    desk = Desk(trade=on_trade).run(trades((1, 100, 1), (2, 111, 1), (3, 80, 1)))
+    assert desk.notes == [1, 0, 0]
+    states = {row[0]: row[columns("orders")["state"]] for row in desk.records["orders"]}
+    assert states == {2: 4, 1: 5}
+
+
+def columns(table: str) -> dict[str, int]:
+    return {name: number for number, (name, _) in enumerate(COLLECTED[table].fields)}
+
+
+@pytest.mark.parametrize(
+    ("held", "part", "sold"), [(7, 0.5, 4), (7, 1.0, 7), (7, 0.0, 0), (7, -1.0, 0), (7, 3.0, 7), (5, 0.1, 1), (4, 0.1, 0)]
+)
+def test_a_part_of_a_position_is_closed_to_the_nearest_lot(held: int, part: float, sold: int) -> None:
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        with at_time(b, desk, 1):
+            order(b, desk, state, BUY, held)
+        with at_time(b, desk, 2):
+            b.call("desk.flatten", desk, state, b.get(state, "part"))
+
+    desk = Desk(trade=on_trade)
+    desk.state_memory[0]["part"] = part
+    desk.run(trades((1, 100, 1), (2, 100, 1), (3, 100, 1)))
+    assert desk.at["position"]["qty"] == held - sold
+    assert len(desk.records["orders"]) == 1 + (sold > 0)
+
+
+def test_a_part_that_is_no_number_is_refused() -> None:
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        with at_time(b, desk, 1):
+            order(b, desk, state, BUY, 3)
+        with at_time(b, desk, 2):
+            b.call("desk.flatten", desk, state, float("nan"))
+            note(b, state, b.cast(order(b, desk, state, SELL, 1)[0], "i64"))
+
+    desk = Desk(trade=on_trade).run(trades((1, 100, 1), (2, 100, 1), (3, 100, 1)))
+    assert [row[columns("rejects")["mask"]] for row in desk.records["rejects"]] == [2048]
+    assert (desk.at["position"]["qty"], desk.notes) == (2, [1])
+
+
+def test_the_first_reason_to_kill_stays() -> None:
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        b.call("desk.kill", desk, state, b.get(desk, "now"))
+
+    desk = Desk(trade=on_trade).run(trades((3, 100, 1), (4, 100, 1)))
+    assert (int(desk.at["killed_by"]), int(desk.at["trading"])) == (3, 2)
+
+
+def test_fills_larger_than_money_stop_the_run() -> None:
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        order(b, desk, state, BUY, 1 << 40)
+
+    desk = Desk(trade=on_trade)
+    data = trades((1, 1 << 30, 1), (2, 1 << 30, 1))
+    desk.call("engine.begin", 1)
+    assert desk.words(desk.call("engine.run", data, 2, 0)) == ("0806", f"{1 << 30} * {1 << 40} doesn't fit i64")
+
+
+# ---- money -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_profit_and_loss_is_written_at_fills_at_intervals_and_at_the_end() -> None:
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        with at_time(b, desk, 10):
+            order(b, desk, state, BUY, 2)
+
+    desk = Desk(instrument=Instrument(3, taker=Fee(Fraction(100), 1)), trade=on_trade)
+    desk.at["settings"]["pnl_every"] = 100
+    desk.run(trades((10, 100, 1), (20, 100, 1), (30, 101, 1), (119, 102, 1), (120, 103, 1), (500, 103, 1), (501, 90, 1), (502, 91, 1)))
+    fees = 2 * 100 * 3 // 100 + 2
+    written = [(row[0], row[2], row[6]) for row in desk.records["pnl"]]
+    assert written == [
+        (20, 200, -fees),
+        (120, 206, 18 - fees),
+        (501, 180, -60 - fees),
+        (502, 182, -54 - fees),
+    ]
+    assert desk.at["position"]["max_drawdown"] == 78
+    assert (bool(desk.at["position"]["avg_price"]["present"]), int(desk.at["position"]["avg_price"]["value"])) == (True, 100)
+
+
+def test_handlers_of_data_are_timed_one_in_so_many() -> None:
+    desk = Desk(trade=lambda b, desk, state, _: note(b, state, 1))
+    desk.at["settings"]["sample"] = 3
+    desk.run(trades(*[(t, 100, 1) for t in range(10)]))
+    names = columns("latency")
+    assert [row[names["row"]] for row in desk.records["latency"]] == [1, 4, 7, 10]
+    assert all(row[names["ns"]] > 0 and row[names["handler"]] == EVENTS.index("trade") for row in desk.records["latency"])
+
+
+# ---- limits ----------------------------------------------------------------------------------------------------------------------
+
+
+def refusing(b: Body, desk: Any, state: Any, _: Any) -> None:
+    """An order of no lots, which is refused."""
+    b.put(state, "count", b.add(b.get(state, "count"), b.cast(order(b, desk, state, BUY, 0)[2], "i64")))
+
+
+def test_the_loop_stops_between_events_and_between_timers_for_full_tables() -> None:
+    desk = Desk(options=Options(timers=(1,)), timer=refusing).run(trades((0, 1, 1), (10_000, 1, 1)))
+    assert desk.stops >= 2
+    assert [row[0] for row in desk.records["rejects"]] == list(range(1, 10_001))
+    assert desk.at["reject_counts"].tolist() == [0, 10_000] + [0] * 10
+    desk = Desk(trade=refusing).run(trades(*[(t, 1, 1) for t in range(9000)]))
+    assert desk.stops == 2 and [row[0] for row in desk.records["rejects"]] == list(range(9000))
+
+
+def test_more_open_orders_than_there_are_places_are_refused() -> None:
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        with b.loop(0, 1030) as i:
+            ok, _, mask = order(b, desk, state, BUY, 1, 5)
+            with b.when(b.negate(ok)):
+                note(b, state, i, b.cast(mask, "i64"))
+
+    desk = Desk(trade=on_trade).run(trades((0, 10, 1)))
+    assert rows(desk.notes, 2) == [(i, 512) for i in range(1024, 1030)]
+    assert len(desk.records["orders"]) == 1024
+
+
+def test_a_strategy_that_answers_itself_without_end_is_stopped() -> None:
+    def answering(b: Body, desk: Any, state: Any, _: Any) -> None:
+        order(b, desk, state, BUY, 1, 5)
+        b.call("desk.cancel", desk, state, b.get(desk, "submitted"))
+
+    desk = Desk(trade=answering, cancelled=answering)
+    desk.call("engine.begin", 7)
+    assert desk.call("engine.run", trades((7, 10, 1)), 1, 0).results == (1,)
+    for _ in range(1000):
+        outcome = desk.call("engine.end")
+        if outcome.fault is not None:
+            break
+    assert desk.words(outcome) == ("0812", "time stands still at 7 ns")
+
+
+def test_more_reports_than_are_kept_stop_the_run() -> None:
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        with at_time(b, desk, 0):
+            order(b, desk, state, BUY, 100_000, 5)
+
+    desk = Desk(options=Options(fills="touch", back=10**9), trade=on_trade)
+    data = trades(*[(t, 5, 1) for t in range(9000)])
+    data["side"] = 2
+    desk.call("engine.begin", 0)
+    assert desk.words(desk.call("engine.run", data, len(data), 0)) == ("0812", "more than 8192 reports are on their way at once")
+
+
+def test_more_requests_than_are_kept_fail_the_handler() -> None:
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        order(b, desk, state, BUY, 1, 5)
+        with b.loop(0, 7000):
+            b.call("desk.cancel", desk, state, 1)
+
+    desk = Desk(options=Options(fills="next", out=10), trade=on_trade)
+    desk.call("engine.begin", 0)
+    outcome = desk.call("engine.run", trades((0, 10, 1)), 1, 0)
+    assert outcome.fault is None and desk.words(outcome) == ("0812", "more than 6144 requests are on their way at once")
+    assert (bool(desk.at["halted"]), int(desk.at["killed_by"]), int(desk.at["submitted"])) == (True, -2, 0)
+    assert (int(desk.at["open_count"]), int(desk.at["requests"]["next"])) == (0, 0)
