@@ -84,6 +84,8 @@ def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "Checke
 
 def elaborated(source: Source, wishes: Wishes, sources: Sources, warn: Warn, doing: Doing) -> "tuple[HirModule, Facts]":
     """The strategy as HIR, with its facts. Raises ZyntaxError."""
+    from compiler.hir.module import OptimizationLevel
+    from quantdsl.critical.measure import examine
     from quantdsl.elaborate.strategies import elaborate_strategy
 
     doing("checking")
@@ -91,7 +93,12 @@ def elaborated(source: Source, wishes: Wishes, sources: Sources, warn: Warn, doi
     for warning in checked.diagnostics.warnings:
         warn(warning)
     doing("writing HIR")
-    return elaborate_strategy(checked, wishes.strategy)
+    module, facts = elaborate_strategy(checked, wishes.strategy, source)
+    examined = examine(checked, module, sources, OptimizationLevel(wishes.level)).diagnostics
+    examined.raise_errors(wishes.strict)
+    for warning in examined.warnings:
+        warn(warning)
+    return module, facts
 
 
 def _compiled(

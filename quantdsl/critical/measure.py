@@ -1,0 +1,164 @@
+"""What annotations ask of the code that a program becomes: its HIR gets their marks, loses the checks that can't fail (and those that
+`@unsafe_unchecked` gives up), and the longest way through each critical path is counted against `@target_latency` (0716)."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from attrs import Factory, define, evolve, frozen
+
+from compiler.analysis.host_costs import Cost, stack_bytes, worst_case
+from compiler.analysis.vectorizable import carried
+from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
+from compiler.hir.module import HirExecutionConstraints, HirFunction, HirModule, OptimizationLevel
+from compiler.passes.prove_checks import Proof, prove_checks
+from compiler.passes.unchecked import leave_checks_out
+from compiler.source import Sources, Span
+from compiler.typed_ast import nodes
+from quantdsl.check.literals import DURATIONS
+from quantdsl.critical.graph import Code, call_graph
+
+if TYPE_CHECKING:
+    from quantdsl.check import CheckedProgram
+
+GIGAHERTZ = 3.0
+"""Cycles in a nanosecond that estimates assume: what servers run at for long."""
+
+
+@frozen
+class Line:
+    """A line of the program, and the cycles that it takes at worst. `number` 0: of the library."""
+
+    path: str
+    number: int
+    span: Span
+    cycles: float
+
+
+@define
+class Examined:
+    """One function of the program's HIR. `code` is its declaration, None for what the compiler wrote itself; `checks` those that
+    the function had, `given_up` those that `@unsafe_unchecked` left out. `cost` and `stack` are of critical paths only; None also where
+    a loop has no bound or a function comes back to itself."""
+
+    function: HirFunction
+    code: Code | None
+    checks: Sequence[Proof] = ()
+    given_up: Sequence[Proof] = ()
+    cost: Cost | None = None
+    stack: int | None = None
+    lines: Sequence[Line] = ()
+
+    @property
+    def nanoseconds(self) -> float | None:
+        return None if self.cost is None else self.cost.cycles / GIGAHERTZ
+
+
+@define
+class Examination:
+    """All functions of a module, and what is wrong with them."""
+
+    functions: dict[str, Examined] = Factory(dict)
+    diagnostics: Diagnostics = Factory(Diagnostics)
+
+
+def examine(checked: "CheckedProgram", module: HirModule, sources: Sources, level: OptimizationLevel) -> Examination:
+    """Change the HIR in place as annotations say, and measure it."""
+    codes = {code.declaration.span: code for code in call_graph(checked).values()}
+    found = Examination()
+    for function in module.functions.values():
+        if function.is_elsewhere:
+            continue
+        made = found.functions[function.name] = Examined(function, codes.get(function.span) if function.span is not None else None)
+        if made.code is not None:
+            _mark(function, made.code)
+        if made.code is not None and made.code.annotation("vectorizable") is not None:
+            found.diagnostics.extend(_not_vectorizable(made.code, function))
+        if made.code is not None and made.code.annotation("unsafe_unchecked") is not None and level is not OptimizationLevel.O0:
+            removed = leave_checks_out(function)
+            made.given_up = [proof for proof in removed if not proof.kept]
+            made.checks = [proof for proof in removed if proof.kept]
+        else:
+            made.checks = prove_checks(function)
+    for made in found.functions.values():
+        if made.code is not None and made.code.annotation("critical_path", "target_latency", "target_latency_ns") is not None:
+            made.cost, made.stack = worst_case(module, made.function.name), stack_bytes(module, made.function.name)
+            if made.cost is not None:
+                made.lines = lines_of(made.cost, sources)
+            found.diagnostics.extend(_over_target(made))
+    return found
+
+
+def asks_for_code(checked: "CheckedProgram") -> bool:
+    """Whether a program has annotations of which only its HIR can tell whether they hold."""
+    names = ("target_latency", "target_latency_ns", "vectorizable")
+    return any(code.annotation(*names) is not None for code in call_graph(checked).values())
+
+
+def _mark(function: HirFunction, code: Code) -> None:
+    critical, inline = code.annotation("critical_path") is not None, code.annotation("inline_always") is not None
+    if critical or inline:
+        given = function.constraints or HirExecutionConstraints()
+        function.constraints = evolve(given, critical_path=critical, inline_always=inline, no_alloc=critical)
+
+
+def lines_of(cost: Cost, sources: Sources) -> list[Line]:
+    """The cycles of each line, most first."""
+    totals: dict[tuple[str, int], Line] = {}
+    for span, cycles in cost.lines.items():
+        if span is None:
+            continue
+        source = sources.get(span.path)
+        number = 0 if source is None else source.line_and_column(span.start)[0]
+        before = totals.get((span.path, number))
+        if before is None:
+            totals[span.path, number] = Line(span.path, number, span, cycles)
+        else:
+            wider = span if span.end - span.start > before.span.end - before.span.start else before.span
+            totals[span.path, number] = Line(span.path, number, wider, before.cycles + cycles)
+    return sorted(totals.values(), key=lambda line: -line.cycles)
+
+
+def target_of(code: Code) -> tuple[float, bool, nodes.Annotation] | None:
+    """Nanoseconds of `@target_latency`, whether it is hard, and the annotation; None without one that is a plain number."""
+    annotation = code.annotation("target_latency", "target_latency_ns")
+    if annotation is None:
+        return None
+    value, *rest = [argument.value for argument in annotation.arguments]
+    match value:
+        case nodes.IntLiteral(value=number):
+            return float(number), bool(rest), annotation
+        case nodes.UnitNumber(text=text, unit=unit):
+            return float(Fraction(text) * DURATIONS[unit]), bool(rest), annotation
+        case _:
+            return None
+
+
+def _over_target(made: Examined) -> Iterator[Diagnostic]:
+    assert made.code is not None
+    target = target_of(made.code)
+    if target is None or made.nanoseconds is None or made.cost is None or made.nanoseconds <= target[0]:
+        return
+    nanoseconds, hard, annotation = target
+    costliest = [line for line in made.lines[:5] if line.cycles >= 1]
+    yield Diagnostic(
+        "0716",
+        f"{made.code.title} takes {made.cost.cycles:,.0f} cycles at worst, {made.nanoseconds:,.0f} ns at {GIGAHERTZ:g} GHz",
+        annotation.span,
+        f"its target is {nanoseconds:,.0f} ns",
+        others=tuple(Label(line.span, f"{line.cycles:,.0f} cycles") for line in costliest if line.number),
+        notes=tuple(f"{line.cycles:,.0f} cycles in {line.path}" for line in costliest if not line.number),
+        hint="an estimate of the longest way; `zyntax explain` shows all lines, a run measures what it takes",
+        severity=Severity.ERROR if hard else Severity.WARNING,
+    )
+
+
+def _not_vectorizable(code: Code, function: HirFunction) -> Iterator[Diagnostic]:
+    promise = code.annotation("vectorizable")
+    assert promise is not None
+    for found in carried(function):
+        places = [span for span in (found.first, found.second) if span is not None]
+        others = (Label(promise.span, f"promised of {code.title} here"), *(Label(span, "written here") for span in places[1:]))
+        hint = "sums, products and extremes of one variable may go on from turn to turn; all else must be the turn's own"
+        message = f"{code.title} can't run several turns at once: {found.words}"
+        yield Diagnostic("0405", message, places[0] if places else promise.span, others=others, hint=hint)
