@@ -20,6 +20,7 @@ fn knock_out(call: bool, k: f64, barrier: f64, steps: int, paths: int, seed: u64
 fn basket(call: bool, spots: tensor[N, f64], weights: tensor[N, f64], vols: tensor[N, f64], c: tensor[N, N, f64], k: f64, paths: int) -> (f64, f64) {
     mc_basket(call, spots, weights, vols, c, k, 0.03, 1.0, paths, 5)
 }
+fn american(call: bool, s: f64, vol: f64, t: f64, steps: int, paths: int) -> (f64, f64) { mc_american(call, s, 40.0, 0.06, vol, t, steps, paths, 3) }
 fn lower(c: tensor[N, N, f64]) -> tensor { cholesky(c) }
 """
 S, R, VOL = 100.0, 0.03, 0.2
@@ -140,3 +141,37 @@ def test_a_basket_of_two_to_exchange() -> None:
     vol = math.sqrt(0.2**2 + 0.3**2 - 2 * 0.6 * 0.2 * 0.3)
     d = math.log(100 / 95) / vol + vol / 2
     assert abs(price - (100 * phi(d) - 95 * phi(d - vol))) < 4 * deviation
+
+
+def on_a_tree(call: bool, s: float, k: float, r: float, vol: float, t: float, dates: int, between: int = 40) -> float:
+    """Cox, Ross and Rubinstein (1979), exercised at the dates only."""
+    steps = dates * between
+    up = math.exp(vol * math.sqrt(t / steps))
+    chance = (math.exp(r * t / steps) - 1 / up) / (up - 1 / up)
+    side, discount = 1 if call else -1, math.exp(-r * t / steps)
+
+    def exercised(at: int) -> np.ndarray:
+        return np.maximum(side * (s * up ** np.arange(-at, at + 1, 2.0) - k), 0)
+
+    worth = exercised(steps)
+    for at in range(steps - 1, -1, -1):
+        worth = discount * (chance * worth[1:] + (1 - chance) * worth[:-1])
+        if at and at % between == 0:
+            worth = np.maximum(worth, exercised(at))
+    return float(worth[0])
+
+
+@pytest.mark.parametrize(
+    "call, s, vol, t, dates",
+    [(False, 36.0, 0.2, 1.0, 10), (False, 44.0, 0.4, 2.0, 20), (False, 40.0, 0.2, 1.0, 1), (True, 42.0, 0.3, 1.0, 6)],
+)
+def test_american_options(call: bool, s: float, vol: float, t: float, dates: int) -> None:
+    """Within four errors above, and half a per cent more below: the rule is not quite the best."""
+    expected = on_a_tree(call, s, 40.0, 0.06, vol, t, dates)
+    price, deviation = program.american(call, s, vol, t, dates, PATHS)
+    assert expected * 0.995 - 4 * deviation < price < expected + 4 * deviation
+    assert deviation < 0.01 * expected
+
+
+def test_an_american_option_that_no_path_can_exercise() -> None:
+    assert program.american(False, 4000.0, 0.01, 1.0, 4, 100) == (0.0, 0.0)
