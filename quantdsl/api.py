@@ -53,7 +53,7 @@ class Result:
         return self._kept.records[name]
 
     def table(self, name: str) -> Any:
-        """A table as Arrow has it, times and exact decimals; `bad_rows` too."""
+        """A table as Arrow has it, times and exact decimals; also `bad_rows`, and `log` of what `log_ring` noted."""
         return self._kept.table(name)
 
 
@@ -171,6 +171,10 @@ class _Both:
     def add_bad_rows(self, rows: Any) -> None:
         self.first.add_bad_rows(rows)
         self.second.add_bad_rows(rows)
+
+    def add_log(self, rows: Any) -> None:
+        self.first.add_log(rows)
+        self.second.add_log(rows)
 
     def checkpoint(self) -> None:
         self.second.checkpoint()

@@ -15,6 +15,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.run.audit import Audit
 from quantdsl.run.desk import Desk
 from quantdsl.run.failure import halted
+from quantdsl.run.log import log_rows
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import Strategy
 from quantdsl.run.totals import run_of, totals_of
@@ -24,7 +25,7 @@ from runtime.replay.events import EVENT, Events
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
 from runtime.replay.outputs.files import OutputFault
-from runtime.replay.outputs.records import Records, Run
+from runtime.replay.outputs.records import LogRow, Records, Run
 from runtime.replay.outputs.summary import Summary, Totals
 from runtime.replay.rules import Rules
 
@@ -38,6 +39,7 @@ class Sink(Protocol):
 
     def add(self, table: str, records: Records) -> None: ...
     def add_bad_rows(self, rows: list[BadRow]) -> None: ...
+    def add_log(self, rows: list[LogRow]) -> None: ...
     def checkpoint(self) -> None: ...
     def finish(self, totals: Totals) -> Summary: ...
     def stop(self, reason: str) -> None: ...
@@ -170,7 +172,9 @@ class Replay:
         for name, records in self.desk.collect():
             if name == "latency":
                 records["ns"] = _clock().nanoseconds(records["ns"])
-            if name != "log":
+            if name == "log":
+                sink.add_log(log_rows(records, self.strategy.facts))
+            else:
                 sink.add(name, records)
         if lost := self.desk.lost():
             counts = ", ".join(f"{count} {name}" for name, count in lost.items())

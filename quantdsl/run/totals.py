@@ -41,7 +41,7 @@ def run_of(strategy: Strategy, options: RunOptions) -> Run:
     }
     names = [str(one.path) if one.symbol is None else f"{one.symbol}={one.path}" for one in options.data]
     remark = f"No risk block: {facts.no_risk}" if facts.no_risk is not None else ""
-    return Run(strategy.path, [traded], names, settings, EVENTS, facts.target_ns, remark)
+    return Run(strategy.path, [traded], names, settings, EVENTS, facts.target_ns, remark, bool(facts.logs))
 
 
 def totals_of(replay: "Replay", seconds: float) -> Totals:

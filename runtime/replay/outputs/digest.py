@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from runtime.replay.bad_rows import BadRow
-from runtime.replay.outputs.records import LAYOUTS, Records
+from runtime.replay.outputs.records import LAYOUTS, LogRow, Records
 
 LEFT_OUT = ("latency",)
 
@@ -24,7 +24,7 @@ class Digest:
             for name in layout.names or ()
             if name != "unused"
         }
-        self._bad_rows = hashlib.sha256()
+        self._bad_rows, self._log = hashlib.sha256(), hashlib.sha256()
 
     def add(self, table: str, records: Records) -> None:
         for (of, name), column in self._columns.items():
@@ -33,14 +33,22 @@ class Digest:
 
     def add_bad_rows(self, rows: Iterable[BadRow]) -> None:
         for row in rows:
-            for text in (str(row.stream), str(row.row), row.column, row.text, row.why.name, row.detail):
-                data = text.encode()
-                self._bad_rows.update(len(data).to_bytes(8, "little") + data)
+            _take(self._bad_rows, (str(row.stream), str(row.row), row.column, row.text, row.why.name, row.detail))
+
+    def add_log(self, rows: Iterable[LogRow]) -> None:
+        for row in rows:
+            _take(self._log, (str(row.ts), str(row.row), str(row.line), row.text))
 
     def hex(self, facts: str) -> str:
         """The hash of everything so far together with a text of plain facts."""
         whole = hashlib.sha256()
         for (table, name), column in self._columns.items():
             whole.update(f"{table}.{name}:{column.hexdigest()}\n".encode())
-        whole.update(f"bad_rows:{self._bad_rows.hexdigest()}\n{facts}".encode())
+        whole.update(f"bad_rows:{self._bad_rows.hexdigest()}\nlog:{self._log.hexdigest()}\n{facts}".encode())
         return whole.hexdigest()
+
+
+def _take(into: Any, texts: Iterable[str]) -> None:
+    for text in texts:
+        data = text.encode()
+        into.update(len(data).to_bytes(8, "little") + data)

@@ -19,13 +19,13 @@ from runtime.replay.outputs.files import TEMPORARY, OutputFault, whole_file, wri
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.parts import TableFile
 from runtime.replay.outputs.pictures import write_picture
-from runtime.replay.outputs.records import LAYOUTS, Records, Run
+from runtime.replay.outputs.records import LAYOUTS, LogRow, Records, Run
 from runtime.replay.outputs.report import report
 from runtime.replay.outputs.summary import Summary, Totals, finished, to_json
 from runtime.replay.outputs.tables import NAMES, Tables
 
 SUMMARY, REPORT = "summary.json", "report.html"
-_OURS = tuple(f"{name}{ending}" for name in NAMES for ending in (".parquet", ".partial-*.parquet"))
+_OURS = tuple(f"{name}{ending}" for name in (*NAMES, "log") for ending in (".parquet", ".partial-*.parquet"))
 
 
 class Outputs:
@@ -38,6 +38,8 @@ class Outputs:
         tables = Tables(run)
         self._files = {name: TableFile(folder, name, _records_maker(tables, name), len) for name in LAYOUTS}
         self._files["bad_rows"] = TableFile(folder, "bad_rows", lambda chunks: tables.of_bad_rows(chain.from_iterable(chunks)), len)
+        if run.logs:
+            self._files["log"] = TableFile(folder, "log", lambda chunks: tables.of_log(chain.from_iterable(chunks)), len)
         self._ended = False
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -59,6 +61,12 @@ class Outputs:
         found = list(rows)
         self._digest.add_bad_rows(found)
         self._files["bad_rows"].add(found)
+
+    def add_log(self, rows: Iterable[LogRow]) -> None:
+        """Of a run that says it has a log."""
+        found = list(rows)
+        self._digest.add_log(found)
+        self._files["log"].add(found)
 
     def checkpoint(self) -> None:
         """What was added so far survives a kill."""

@@ -9,7 +9,7 @@ from attrs import define, field
 from runtime.replay.bad_rows import BadRow
 from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.gathered import Gathered
-from runtime.replay.outputs.records import LAYOUTS, Records, Run
+from runtime.replay.outputs.records import LAYOUTS, LogRow, Records, Run
 from runtime.replay.outputs.summary import Summary, Totals, finished
 from runtime.replay.outputs.tables import Tables
 
@@ -22,6 +22,7 @@ class Kept:
     tables: bool = True
     records: dict[str, Records] = field(init=False, factory=dict)
     bad_rows: list[BadRow] = field(init=False, factory=list)
+    log: list[LogRow] = field(init=False, factory=list)
     partial: str | None = field(init=False, default=None)
     """Why the run didn't come to its end."""
     gathered: Gathered = field(init=False)
@@ -44,6 +45,12 @@ class Kept:
         self._digest.add_bad_rows(found)
         self.bad_rows += found
 
+    def add_log(self, rows: Iterable[LogRow]) -> None:
+        found = list(rows)
+        self._digest.add_log(found)
+        if self.tables:
+            self.log += found
+
     def checkpoint(self) -> None:
         """Nothing outlives the process."""
 
@@ -58,7 +65,12 @@ class Kept:
     def table(self, name: str) -> Any:
         """One of the tables as Arrow has it."""
         tables = Tables(self.run)
-        return tables.of_bad_rows(self.bad_rows) if name == "bad_rows" else tables.of_records(name, self.records[name])
+        match name:
+            case "bad_rows":
+                return tables.of_bad_rows(self.bad_rows)
+            case "log":
+                return tables.of_log(self.log)
+        return tables.of_records(name, self.records[name])
 
     def _join(self) -> None:
         self.records = {name: np.concatenate(found) if found else np.empty(0, LAYOUTS[name]) for name, found in self._chunks.items()}

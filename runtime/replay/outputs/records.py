@@ -130,6 +130,16 @@ LAYOUTS = {"orders": ORDER, "fills": FILL, "rejects": REJECT, "pnl": PNL, "laten
 
 
 @frozen
+class LogRow:
+    """What a program noted at a moment: the row of data at hand, the line of the program, the text."""
+
+    ts: int
+    row: int
+    line: int
+    text: str
+
+
+@frozen
 class Traded:
     """An instrument: its grid, and the currency that it earns in, with the digits that money has there."""
 
@@ -152,6 +162,8 @@ class Run:
     handlers: Sequence[str] = ()
     target_ns: float | None = None
     remark: str = ""
+    logs: bool = False
+    """The program writes a log."""
 
     @property
     def currencies(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ from runtime.replay.bad_rows import BadRow
 from runtime.replay.events import Side
 from runtime.replay.grids import Step
 from runtime.replay.outputs.decimals import Scale
-from runtime.replay.outputs.records import LAYOUTS, Option, Records, Rule, Run, State, Tif
+from runtime.replay.outputs.records import LAYOUTS, LogRow, Option, Records, Rule, Run, State, Tif
 
 NAMES = (*LAYOUTS, "bad_rows")
 
@@ -61,6 +61,17 @@ class Tables:
                 "text": pa.array([row.text for row in found], pa.string()),
                 "why": pa.array([row.why.value for row in found], pa.string()),
                 "detail": pa.array([row.detail or None for row in found], pa.string()),
+            }
+        )
+
+    def of_log(self, rows: Iterable[LogRow]) -> Any:
+        found = list(rows)
+        return self._table(
+            {
+                "ts": _times([row.ts for row in found]),
+                "row": pa.array([row.row for row in found], pa.uint64()),
+                "line": pa.array([row.line for row in found], pa.uint32()),
+                "text": pa.array([row.text for row in found], pa.string()),
             }
         )
 
