@@ -1,11 +1,11 @@
 """What the programs of `programs/quantdsl` are compared in: their data, and the same market, risk and strategy in plain Python."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from runtime.replay.batches import Source
 from runtime.replay.feed import Feed
@@ -24,7 +24,7 @@ HOUR = 3600 * 10**9
 
 @frozen
 class Golden:
-    """One program with one set of options; `arguments` are those of the command."""
+    """One program with one set of options: `settings` of its parameters, `options` of `quantdsl.Program.run`."""
 
     program: str
     data: str
@@ -36,7 +36,8 @@ class Golden:
     out: int = 0
     back: int = 0
     on_cross: str = "refuse"
-    arguments: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = Factory(dict)
+    options: Mapping[str, Any] = Factory(dict)
 
     @property
     def path(self) -> Path:
@@ -87,7 +88,6 @@ MAKER: dict[str, Any] = {
         max_drawdown=Loss(100 * USDT, then="reducing"),
     ),
     "instrument": Instrument(10, maker=Fee("-0.5"), taker=Fee(2)),
-    "arguments": ("--on-bad", "skip"),
 }
 IMBALANCE: dict[str, Any] = {
     "program": "itch_imbalance.qdsl",
@@ -106,21 +106,15 @@ IMBALANCE: dict[str, Any] = {
     "fills": "touch",
     "on_cross": "trim",
 }
-TRIM = ("--on-cross", "trim")
 SLOW = {"out": 50_000, "back": 80_000}
-LATENCY = ("--latency", "50us/80us")
+SKIP, TRIM, LATE, QUEUE = {"on_bad": "skip"}, {"on_cross": "trim"}, {"latency": "50us/80us"}, {"fills": "queue"}
+OTHER = {"fast": 5, "slow": 40, "clip": "2000lots", "slack": 0}
 GOLDEN = {
     "cross": Golden(**CROSS, strategy=Cross),
-    "cross-late": Golden(**CROSS, strategy=Cross, **SLOW, arguments=LATENCY),
-    "cross-set": Golden(
-        **CROSS,
-        strategy=lambda: Cross(5, 40, 2000, 0),
-        arguments=("--set", "fast=5", "--set", "slow=40", "--set", "clip=2000lots", "--set", "slack=0"),
-    ),
-    "maker-touch": Golden(**MAKER, strategy=Maker, fills="touch"),
-    "maker-queue": Golden(
-        **{**MAKER, "arguments": (*MAKER["arguments"], *LATENCY, "--fills", "queue")}, strategy=Maker, fills="queue", **SLOW
-    ),
-    "imbalance": Golden(**IMBALANCE, arguments=TRIM),
-    "imbalance-late": Golden(**IMBALANCE, **SLOW, arguments=(*TRIM, *LATENCY)),
+    "cross-late": Golden(**CROSS, strategy=Cross, **SLOW, options=LATE),
+    "cross-set": Golden(**CROSS, strategy=lambda: Cross(5, 40, 2000, 0), settings=OTHER),
+    "maker-touch": Golden(**MAKER, strategy=Maker, fills="touch", options=SKIP),
+    "maker-queue": Golden(**MAKER, strategy=Maker, fills="queue", **SLOW, options={**SKIP, **LATE, **QUEUE}),
+    "imbalance": Golden(**IMBALANCE, options=TRIM),
+    "imbalance-late": Golden(**IMBALANCE, **SLOW, options={**TRIM, **LATE}),
 }
