@@ -1,0 +1,72 @@
+"""The programs of `programs/quantdsl`, compiled, against the same strategies in plain Python on the reference engine: orders, fills, refusals
+and the summary are equal; so are runs without optimisation."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quantdsl
+from runtime.replay.feed import Feed
+from tests.quantdsl.golden.programs import DATA, GOLDEN
+from tests.quantdsl.reference.as_records import as_records
+from tests.quantdsl.reference.engine import Engine
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@cache
+def expected(name: str) -> tuple[Engine, Feed]:
+    return GOLDEN[name].expected()
+
+
+@cache
+def compiled(name: str, level: str = "latency") -> Any:
+    golden = GOLDEN[name]
+    return quantdsl.compile(golden.path, level=level, **golden.settings).run(DATA / golden.data, **golden.options)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_orders_fills_and_refusals_are_the_references(name: str) -> None:
+    engine, _ = expected(name)
+    records, found = as_records(engine), compiled(name)
+    assert found.failure is None
+    assert len(records["fills"]) > 20
+    for table in ("orders", "fills", "rejects"):
+        mine, theirs = found.records(table), records[table]
+        if table == "orders":
+            mine, theirs = np.sort(mine, order="id"), np.sort(theirs, order="id")
+        assert np.array_equal(mine, theirs), table
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_summary_is_the_references(name: str) -> None:
+    engine, feed = expected(name)
+    summary, golden = compiled(name).summary, GOLDEN[name]
+    p, scale, (tally,) = engine.position, 8 if golden.listing.name == "BTCUSDT" else 4, feed.tallies
+    (pnl,), (position,) = summary["pnl"].values(), summary["positions"].values()
+    for word, value in (("realized", p.realized), ("unrealized", p.unrealized), ("fees", p.fees), ("net", p.net)):
+        assert pnl[word] == position[word] == Decimal(value).scaleb(-scale), word
+    assert pnl["max_drawdown"] == Decimal(p.max_drawdown).scaleb(-scale)
+    assert position["qty"] == p.qty * Decimal(golden.listing.lot.divisor).scaleb(-golden.listing.lot.digits)
+    assert {word: summary[word] for word in engine.counts()} == engine.counts()
+    assert summary["identity"]["cash_flows"] == Decimal(p.cash).scaleb(-scale)
+    assert pnl["realized"] + pnl["unrealized"] == sum(summary["identity"].values())
+    assert (summary["rows_in"], summary["rows_bad"]) == (tally.rows - tally.left_out, tally.bad)
+    assert summary["rows_in"] == summary["rows_used"] + summary["rows_bad"]
+    assert (summary["books_refused"], summary["illegal_transitions"]) == (engine.book.crossed, 0)
+    assert summary["outside_calls"]["system"] == summary["outside_calls"]["allocator"] == 0
+
+
+@pytest.mark.parametrize("level", ["0", "3"])
+@pytest.mark.parametrize("name", ["cross-late", "maker-queue", "imbalance"])
+def test_optimisation_changes_nothing(name: str, level: str) -> None:
+    assert compiled(name, level).summary["hash"] == compiled(name).summary["hash"]
