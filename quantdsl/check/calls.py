@@ -124,7 +124,8 @@ def _called(
             assert subject is not None
             found, span = subject
         else:
-            found, span = checker.infer(argument.value, scope, substituted(place, bound, names)), argument.span
+            known = substituted(place, bound, names)
+            found, span = checker.infer(argument.value, scope, None if is_open(known, names) else known), argument.span
         if remembers and isinstance(place, qt.TypeVariable) and isinstance(found, OptionType):
             report_optional(checker, found, span)
             failed = True
@@ -269,6 +270,22 @@ def is_ordered(checker: Checker, found: Type) -> bool:
         case qt.TypeVariable(name=name):
             return name in checker.body.ordered
     return found in (qt.DURATION, qt.TIMESTAMP, qt.RATIO, ERROR)
+
+
+def is_open(found: Type, names: set[str]) -> bool:
+    """Whether one of these type parameters is left in a type."""
+    match found:
+        case qt.TypeVariable(name=name):
+            return name in names
+        case OptionType(value=value):
+            return is_open(value, names)
+        case ResultType(value=value, error=error):
+            return is_open(value, names) or is_open(error, names)
+        case qt.Container(elements=elements, size=size):
+            return any(is_open(one, names) for one in (*elements, size))
+        case qt.StructType(arguments=arguments):
+            return any(is_open(one, names) for one in arguments)
+    return any(is_open(one, names) for one in getattr(found, "elements", ()))
 
 
 def unify(place: Type, found: Type, bound: dict[str, Type], names: set[str]) -> None:

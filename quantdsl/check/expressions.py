@@ -167,7 +167,8 @@ def repeat(checker: Checker, node: nodes.Repeat, scope: Scope, expected: Type | 
     wanted = expected.elements[0] if isinstance(expected, qt.Container) and expected.kind == "array" else None
     element = checker.infer(node.element, scope, wanted)
     count = constant_int(node.count, scope)
-    checker.infer(node.count, scope)
+    if not (isinstance(node.count, nodes.Name) and node.count.name in checker.body.parameters):
+        checker.infer(node.count, scope)
     inside = wanted if wanted is not None and fits(element, wanted) else settled(element)
     if count is None:
         if isinstance(node.count, nodes.Name) and node.count.name in checker.body.parameters:

@@ -7,7 +7,7 @@ from attrs import frozen
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, ERROR, OptionType, ResultType, Type
 from quantdsl import types as qt
-from quantdsl.check.calls import substituted, unify
+from quantdsl.check.calls import is_open, substituted, unify
 from quantdsl.check.literals import settled
 from quantdsl.check.patterns import cases_of
 from quantdsl.check.resolve import resolve
@@ -18,6 +18,8 @@ from quantdsl.elaborate.expressions import case, place_of
 from quantdsl.elaborate.instances import invoke
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Place, Value
+
+_INSTEAD = {"print": "record numbers with `log_ring(x)`, or print in the functions of `main`"}
 
 
 @frozen
@@ -98,7 +100,7 @@ def called(c: Context, callee: Callee, node: nodes.Call, subject: nodes.Expressi
     if c.elaboration.is_prelude(callee):
         emitter = _EMITTERS.get(callee.name)
         if emitter is None:
-            raise not_supported(f"`{callee.name}`", node.span, "it isn't compiled yet")
+            raise not_supported(f"`{callee.name}` in compiled code", node.span, _INSTEAD.get(callee.name, "leave it out"))
     else:
         emitter = _OF_KIND[type(callee)]
     return emitter(c, bind_arguments(c, callee, node, subject, place))
@@ -129,10 +131,10 @@ def bind_arguments(c: Context, callee: Callee, node: nodes.Call, subject: nodes.
             continue
         type = _parameter_type(c, parameter.annotation, names, constants)
         wanted = substituted(type, bound, names)
-        value = _argument(c, argument, None if _open(wanted, names) else wanted, is_self=prelude and name == "self")
+        value = _argument(c, argument, None if is_open(wanted, names) else wanted, is_self=prelude and name == "self")
         unify(type, settled(value.type), bound, names)
         wanted = substituted(type, bound, names)
-        value = value if _open(wanted, names) else c.fit(value, _with_sizes(wanted, value.type))
+        value = value if is_open(wanted, names) else c.fit(value, _with_sizes(wanted, value.type))
         changing = any(changes(c, later, None) for later in waiting) or (not prelude and c.changes_state(callee.name))
         values[name] = c.kept(value) if changing and name != "self" else value
     return Call(node, callee, values, constants, bound, place, subject)
@@ -162,22 +164,6 @@ def _parameter_type(c: Context, written: nodes.TypeSyntax, names: set[str], cons
         return resolve(checker, written, scope)
 
 
-def _open(type: Type, names: set[str]) -> bool:
-    """Whether a type parameter is left in a type."""
-    match type:
-        case qt.TypeVariable(name=name):
-            return name in names
-        case OptionType(value=value):
-            return _open(value, names)
-        case ResultType(value=value, error=error):
-            return _open(value, names) or _open(error, names)
-        case qt.Container(elements=elements, size=size):
-            return any(_open(one, names) for one in (*elements, size))
-        case qt.StructType(arguments=arguments):
-            return any(_open(one, names) for one in arguments)
-    return any(_open(one, names) for one in getattr(type, "elements", ()))
-
-
 def _with_sizes(wanted: Type, found: Type) -> Type:
     """A capacity that the callee leaves open is that of the argument."""
     if isinstance(wanted, qt.Container) and isinstance(found, qt.Container) and wanted.size == qt.Size():
@@ -188,5 +174,7 @@ def _with_sizes(wanted: Type, found: Type) -> Type:
 @calls(nodes.Function)
 def call_function(c: Context, call: Call) -> Value:
     assert isinstance(call.callee, nodes.Function)
+    if call.callee.body is None:
+        raise not_supported("a function from outside", call.node.span, f"write `{call.callee.name}` in QuantDSL")
     instance = c.elaboration.instance(call.callee, call.bound, call.constants, {n: v.type for n, v in call.values.items()})
     return invoke(c, instance, [call.values[parameter.name] for parameter, _ in instance.parameters])

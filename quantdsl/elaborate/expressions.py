@@ -156,16 +156,22 @@ def unsized(type: Type) -> bool:
 
 @elaborates(nodes.If)
 def if_(c: Context, node: nodes.If, place: Type | None) -> Value:
-    """Names that an `if let` binds hold in its first block."""
-    joined = Joined(c, node, UNIT if node.otherwise is None else place)
+    """Names that an `if let` binds hold in its first block. Of a condition that is known now only the branch taken is written."""
+    place = UNIT if node.otherwise is None else place
     outside = c.names, c.sizes
     with c.scope():
-        condition = c.number(node.condition, BOOL).value
+        condition = c.number(node.condition, BOOL)
+        if condition.constant:
+            return c.value(node.then, place)
+        if condition.constant is not None:
+            c.names, c.sizes = outside
+            return c.value(node.otherwise, place) if node.otherwise is not None else Whole(UNIT, ())
+        joined = Joined(c, node, place)
         if node.otherwise is None:
-            with c.b.when(condition):
+            with c.b.when(condition.value):
                 joined.set(node.then)
             return joined.value()
-        with c.b.choice(condition) as choice:
+        with c.b.choice(condition.value) as choice:
             with choice.then():
                 joined.set(node.then)
             c.names, c.sizes = outside
@@ -176,13 +182,26 @@ def if_(c: Context, node: nodes.If, place: Type | None) -> Value:
 
 @elaborates(nodes.Conditional)
 def conditional(c: Context, node: nodes.Conditional, place: Type | None) -> Value:
+    condition = c.number(node.condition, BOOL)
+    if condition.constant is not None:
+        return c.value(node.then if condition.constant else node.otherwise, place)
     joined = Joined(c, node, place)
-    with c.b.choice(c.number(node.condition, BOOL).value) as choice:
+    with c.b.choice(condition.value) as choice:
         with choice.then():
             joined.set(node.then)
         with choice.otherwise():
             joined.set(node.otherwise)
     return joined.value()
+
+
+@elaborates(nodes.Compute)
+def compute(c: Context, node: nodes.Compute, place: Type | None) -> Value:
+    raise not_supported("`compute` in a strategy or a test", node.span, "compute in a function that `main` calls")
+
+
+@elaborates(nodes.Range)
+def range_(c: Context, node: nodes.Range, place: Type | None) -> Value:
+    raise not_supported("a range beside a `for`", node.span, "write the range where it is gone over")
 
 
 @elaborates(nodes.Propagate)

@@ -1,17 +1,23 @@
 """Operators on numbers, truths and optionals; those on exact numbers and time are in `exact.py`."""
 
+import operator as python
+
 from compiler.hir import instruction as hir
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, F64, OptionType, ResultType, Scalar, Type
+from quantdsl import types as qt
+from quantdsl.check.fits import shown
 from quantdsl.check.literals import is_literal
 from quantdsl.elaborate import exact
 from quantdsl.elaborate.arithmetic import arithmetic
 from quantdsl.elaborate.context import Context, elaborates
 from quantdsl.elaborate.fitting import common, converted
 from quantdsl.elaborate.literals import literal
-from quantdsl.elaborate.values import Number, Value
+from quantdsl.elaborate.refused import not_supported
+from quantdsl.elaborate.values import Number, Value, Whole
 
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_COMPARED = {"==": python.eq, "!=": python.ne, "<": python.lt, "<=": python.le, ">": python.gt, ">=": python.ge}
 _BITS = {"&": "and", "|": "or"}
 
 
@@ -21,7 +27,7 @@ def unary(c: Context, node: nodes.Unary, place: Type | None) -> Value:
         return literal(c, node, place)
     found = c.number(node.operand)
     if node.operator == "not":
-        return c.truth(c.b.negate(found.value))
+        return c.truth(c.b.negate(found.value)) if found.constant is None else c.constant(not found.constant, BOOL)
     return Number(found.type, c.b.neg(found.value))
 
 
@@ -32,8 +38,12 @@ def binary(c: Context, node: nodes.Binary, place: Type | None) -> Value:
             return default(c, node)
         case "and" | "or":
             return shortened(c, node)
-    left = c.number(node.left)
-    return combined(c, node.operator, left, c.number(node.right), c.type(node))
+    left = c.value(node.left)
+    right = c.value(node.right)
+    if isinstance(left, Number) and isinstance(right, Number):
+        return combined(c, node.operator, left, right, c.type(node))
+    equal = same(c, left, right)
+    return c.truth(equal if node.operator == "==" else c.b.negate(equal))
 
 
 def combined(c: Context, operator: str, left: Number, right: Number, result: Type) -> Number:
@@ -48,10 +58,38 @@ def combined(c: Context, operator: str, left: Number, right: Number, result: Typ
 
 def compared(c: Context, operator: str, left: Number, right: Number) -> hir.Value:
     x, y = left.value, right.value
+    if isinstance(left.constant, int) and isinstance(right.constant, int):
+        return c.b.const(_COMPARED[operator](left.constant, right.constant), "i1")
     if isinstance(left.type, Scalar) and isinstance(right.type, Scalar):
         type = common(left.type, right.type)
         x, y = c.b.cast(x, type), c.b.cast(y, type)
     return c.b.compare(COMPARISONS[operator], x, y)
+
+
+def same(c: Context, left: Value, right: Value) -> hir.Value:
+    """Whether two values of one type are equal: of the same case, with equal parts."""
+    if isinstance(left, Number) and isinstance(right, Number):
+        return compared(c, "==", left, right)
+    if not isinstance(left, Whole) or not isinstance(right, Whole):
+        raise not_supported(f"`==` on `{shown(left.type)}`", c.span(), "compare the numbers in it, one by one")
+    tag, *_ = names = [name for name, _ in c.layouts.parts(left.type)] or [""]
+    if not isinstance(left.type, OptionType | ResultType | qt.EnumType):
+        equal = [same(c, c.part(left, name), c.part(right, name)) for name in names if name]
+        return c.b.both(c.b.const(True, "i1"), *equal)
+    first, second = c.part(left, tag), c.part(right, tag)
+    assert isinstance(first, Number) and isinstance(second, Number)
+    found = [c.b.eq(first.value, second.value)]
+    for name in names[1:]:
+        there = _is_there(c, left.type, name, first.value)
+        found.append(c.b.either(c.b.negate(there), same(c, c.part(left, name), c.part(right, name))))
+    return c.b.both(*found)
+
+
+def _is_there(c: Context, type: Type, part: str, tag: hir.Value) -> hir.Value:
+    """Whether a value with this tag has a part."""
+    if isinstance(type, qt.EnumType):
+        return c.b.eq(tag, c.layouts.tags(type)[part.split(".")[0]])
+    return c.b.negate(tag) if part == "error" else tag
 
 
 def _numbers(c: Context, operator: str, left: Number, right: Number, result: Scalar) -> hir.Value:
@@ -69,7 +107,10 @@ def _numbers(c: Context, operator: str, left: Number, right: Number, result: Sca
 
 def shortened(c: Context, node: nodes.Binary) -> Value:
     """`a and b`: the right side is reached only where it decides."""
-    left = c.number(node.left, BOOL).value
+    first = c.number(node.left, BOOL)
+    left, decided = first.value, first.constant
+    if decided is not None:
+        return c.number(node.right, BOOL) if decided == (node.operator == "and") else first
     found = c.b.variable(left)
     with c.b.when(left if node.operator == "and" else c.b.negate(left)), c.reaching():
         c.b.set(found, c.number(node.right, BOOL).value)
