@@ -1,7 +1,6 @@
 """Declarations: the bodies of functions, signals, strategies and tests, each with the names that it sees."""
 
 from compiler.typed_ast import nodes
-from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, I64, NEVER, UNIT, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
@@ -12,6 +11,7 @@ from quantdsl.check.checker import Checker
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import require, shown
 from quantdsl.check.literals import settled
+from quantdsl.check.nesting import check_nesting
 from quantdsl.check.resolve import resolve
 from quantdsl.check.rules import check_risk, check_strategy_rules
 from quantdsl.check.scope import Scope, Variable
@@ -47,7 +47,9 @@ def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
     check_annotations(checker, node)
     match node:
         case nodes.Import():
-            _use(checker, node)
+            fault = library.refused(node)
+            if fault is not None:
+                checker.diagnostics.add(fault)
         case nodes.Function():
             function(checker, node, top, in_strategy=False)
         case quant.Signal():
@@ -60,6 +62,7 @@ def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
             with checker.within(what="test", result=UNIT):
                 checker.infer(body, top, used=False)
         case nodes.Struct(type_parameters=parameters):
+            check_nesting(checker, node)
             with checker.within(parameters=_names(parameters)):
                 for field in node.fields:
                     place = resolve(checker, field.annotation, top) if field.annotation is not None else ERROR
@@ -67,25 +70,12 @@ def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
                         found = checker.infer(field.default, top, place)
                         require(checker, found, place, field.default.span, f"the field `{field.name}`")
         case nodes.EnumDeclaration():
+            check_nesting(checker, node)
             for variant in node.variants:
                 for written in (*variant.elements, *(f.annotation for f in variant.fields if f.annotation is not None)):
                     resolve(checker, written, top)
         case nodes.TypeAlias(target=target):
             resolve(checker, target, top)
-
-
-def _use(checker: Checker, node: nodes.Import) -> None:
-    """Modules of `std` are known without a `use`; others aren't read yet."""
-    name = ".".join(node.module)
-    if node.module[0] != "std":
-        hint = "write its declarations into this file"
-        checker.report("0109", f"`use {name}`: modules beside `std` are valid, but not supported yet", node.span, hint=hint)
-    elif name not in library.MODULES:
-        hint = did_you_mean(name, library.MODULES) or f"modules are {', '.join(f'`{known}`' for known in library.MODULES)}"
-        checker.report("0202", f"there is no module `{name}`", node.span, hint=hint)
-    elif node.alias is not None:
-        hint = f"`use {name}` is enough: its names are known without a prefix"
-        checker.report("0109", "a module under another name is valid, but not supported yet", node.span, hint=hint)
 
 
 def _names(parameters: tuple[nodes.TypeParameter, ...]) -> frozenset[str]:

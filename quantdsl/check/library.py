@@ -8,9 +8,11 @@ from pathlib import Path
 
 from attrs import evolve
 
+from compiler.diagnostics import Diagnostic
 from compiler.source import Source
 from compiler.syntax.parse import parse_with
 from compiler.typed_ast import nodes
+from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl.actions import QuantActions
@@ -72,3 +74,18 @@ def used_by(statements: Iterable[nodes.Statement]) -> dict[str, nodes.Function |
                     found[name] = _declaration(name)
                     waiting.append(found[name])
     return found
+
+
+def refused(node: nodes.Import) -> Diagnostic | None:
+    """What is wrong with a `use`. Modules of `std` are known without one; others aren't read yet."""
+    name = ".".join(node.module)
+    if node.module[0] != "std":
+        message = f"`use {name}`: modules beside `std` are valid, but not supported yet"
+        return Diagnostic("0109", message, node.span, hint="write its declarations into this file")
+    if name not in MODULES:
+        hint = did_you_mean(name, MODULES) or f"modules are {', '.join(f'`{known}`' for known in MODULES)}"
+        return Diagnostic("0202", f"there is no module `{name}`", node.span, hint=hint)
+    if node.alias is not None:
+        hint = f"`use {name}` is enough: its names are known without a prefix"
+        return Diagnostic("0109", "a module under another name is valid, but not supported yet", node.span, hint=hint)
+    return None

@@ -52,12 +52,12 @@ class HostTree:
 def host_tree(program: nodes.Program, diagnostics: Diagnostics) -> HostTree:
     """The program as the host runs it. What is refused is reported."""
     own = {statement.name for statement in program.statements if isinstance(statement, nodes.Function)}
-    used = {name: declaration for name, declaration in library.used_by(program.statements).items() if name not in own}
-    taken = [attrs.evolve(found, name=library.INSIDE + found.name) for found in used.values() if isinstance(found, nodes.Function)]
+    used = {name: found for name, found in library.used_by(program.statements).items() if isinstance(found, nodes.Function)}
+    taken = [attrs.evolve(found, name=library.INSIDE + name) for name, found in used.items()]
     for statement in program.statements:
         for fault in _refused(statement):
             diagnostics.add(fault)
-    change = _Change({name for name, found in used.items() if isinstance(found, nodes.Function)})
+    change = _Change(set(used) - own)
     kept = [s for s in (*program.statements, *taken) if not isinstance(s, nodes.Import | nodes.Module)]
     statements = tuple(change.node(statement) for statement in kept)
     modules = dict.fromkeys(found.span.path for found in taken)
@@ -72,6 +72,8 @@ def _refused(statement: nodes.Statement) -> Iterator[Diagnostic]:
         message = f"{what} is valid, but not supported yet in a program that is run by its `main`"
         return Diagnostic("0109", message, node.span, hint=hint)
 
+    if isinstance(statement, nodes.Import) and (fault := library.refused(statement)) is not None:
+        yield fault
     if isinstance(statement, quant.Strategy):
         yield later("a strategy", statement, "put it into a file of its own, which runs with `--data`")
         return
@@ -102,7 +104,7 @@ def _refused(statement: nodes.Statement) -> Iterator[Diagnostic]:
 
 
 class _Change:
-    """Puts the host's words for QuantDSL's. `library`: names of the functions that come from `std`."""
+    """Puts the host's words for QuantDSL's. `library`: names of functions that mean those of `std`."""
 
     def __init__(self, library: set[str]) -> None:
         self.library = library
