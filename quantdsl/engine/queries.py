@@ -39,7 +39,8 @@ def _ends(b: Body, book: Value) -> tuple[Optional, Optional]:
 
 
 def _touch(b: Body, book: Value, side: Value) -> None:
-    found = best(b, book, _own(b, side))
+    """The best of the other side, where an order of this one trades at once."""
+    found = best(b, book, b.wrapping("xor", _own(b, side), 1))
     b.give(found.present, b.select(found.present, found.value, 0))
 
 

@@ -30,8 +30,8 @@ def test_of_random_books() -> None:
 
 def check(market: Market) -> None:
     bids, asks = ([(price, level.qty) for price, level in market.book.ladder(side)] for side in (Side.BUY, Side.SELL))
-    assert ask(market, "touch", 0) == (bool(bids), bids[0][0] if bids else 0)
-    assert ask(market, "touch", 1) == (bool(asks), asks[0][0] if asks else 0)
+    assert ask(market, "touch", 0) == (bool(asks), asks[0][0] if asks else 0)
+    assert ask(market, "touch", 1) == (bool(bids), bids[0][0] if bids else 0)
     both = bool(bids and asks)
     assert ask(market, "mid") == (both, (bids[0][0] + asks[0][0]) // 2 if both else 0)
     assert ask(market, "spread") == (both, asks[0][0] - bids[0][0] if both else 0)
