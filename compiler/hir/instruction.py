@@ -13,6 +13,7 @@ regions. Names in affine attributes are uses too: `Instruction.symbols` lists th
 
 from collections.abc import Callable, Iterator
 from enum import Enum, Flag, auto
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
@@ -162,35 +163,29 @@ class Instruction:
     @classmethod
     def fields(cls, *roles: Role) -> list[str]:
         """Names of the fields with one of these roles, in order of declaration."""
-        return [f.name for f in attrs.fields(cls) if f.metadata.get("role") in roles]
+        return list(_fields(cls, roles))
 
     @property
     def operand_values(self) -> list[Value]:
         found: list[Value] = []
-        for f in attrs.fields(type(self)):
-            match f.metadata.get("role"):
-                case Role.OPERAND:
-                    found.append(getattr(self, f.name))
-                case Role.OPTIONAL:
-                    value = getattr(self, f.name)
-                    if value is not None:
-                        found.append(value)
-                case Role.OPERANDS:
-                    found.extend(getattr(self, f.name))
-                case _:
-                    pass
+        for name in _fields(type(self), _VALUES):
+            value = getattr(self, name)
+            if isinstance(value, Value):
+                found.append(value)
+            elif value is not None:
+                found.extend(value)
         return found
 
     @property
     def regions(self) -> list[Region]:
-        values = [getattr(self, name) for name in self.fields(Role.REGION, Role.OPTIONAL_REGION)]
+        values = [getattr(self, name) for name in _fields(type(self), _REGIONS)]
         return [value for value in values if value is not None]
 
     @property
     def symbols(self) -> list[str]:
         """Names used through affine attributes."""
         found: list[str] = []
-        for name in self.fields(Role.ATTRIBUTE):
+        for name in _fields(type(self), _ATTRIBUTES):
             value = getattr(self, name)
             for part in value if isinstance(value, tuple) else (value,):
                 if isinstance(part, Affine):
@@ -203,6 +198,16 @@ class Instruction:
         for inner in self.regions:
             for nested in inner.body:
                 yield from nested.walk()
+
+
+_VALUES = (Role.OPERAND, Role.OPTIONAL, Role.OPERANDS)
+_REGIONS = (Role.REGION, Role.OPTIONAL_REGION)
+_ATTRIBUTES = (Role.ATTRIBUTE,)
+
+
+@cache
+def _fields(cls: Any, roles: tuple[Role, ...]) -> tuple[str, ...]:
+    return tuple(f.name for f in attrs.fields(cls) if f.metadata.get("role") in roles)
 
 
 class Scope:

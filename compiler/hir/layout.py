@@ -60,6 +60,7 @@ def _rounded_up(size: int, align: int) -> int:
     return -(-size // align) * align
 
 
+@cache
 def in_memory(type_: HirType) -> bool:
     """Whether a value of the type may lie in memory: numbers, and structs and arrays of them."""
     match type_:

@@ -1,7 +1,7 @@
 """Which functions become part of those that call them. LLVM's own measure counts the cold way to each failure as if it were code that runs,
 and so leaves out the very calls that matter; here a function is as long as its instructions and those it takes in."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from compiler.hir.control import Call
 from compiler.hir.instruction import Instruction
@@ -13,7 +13,8 @@ LONGEST = 2000
 
 def recursive(module: HirModule) -> frozenset[str]:
     """Names of the functions that come back to themselves."""
-    return frozenset(name for name in module.functions if name in _reached(module, name))
+    called = {name: {op.function for op in _instructions(f) if isinstance(op, Call)} for name, f in module.functions.items()}
+    return frozenset(name for name in module.functions if name in _reached(called, name))
 
 
 def taken_in(module: HirModule) -> frozenset[str]:
@@ -40,13 +41,12 @@ def _instructions(function: HirFunction) -> Iterator[Instruction]:
     return (op for top in function.body.body for op in top.walk())
 
 
-def _reached(module: HirModule, name: str) -> set[str]:
+def _reached(called: Mapping[str, set[str]], name: str) -> set[str]:
     """Functions that a function calls, by however many steps."""
     found: set[str] = set()
     waiting = [name]
     while waiting:
-        for op in _instructions(module.functions[waiting.pop()]):
-            if isinstance(op, Call) and op.function not in found:
-                found.add(op.function)
-                waiting.append(op.function)
+        more = called[waiting.pop()] - found
+        found |= more
+        waiting += more
     return found
