@@ -29,7 +29,8 @@ from quantdsl.check.literals import settled
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope, Variable
 from quantdsl.elaborate.holding import Holding
-from quantdsl.elaborate.values import Cells, Location, Number, Place, Value
+from quantdsl.elaborate.refused import located, not_supported
+from quantdsl.elaborate.values import Cells, Location, Number, Place, Text, Value
 
 if TYPE_CHECKING:
     from quantdsl.elaborate.program import Elaboration, Surroundings
@@ -125,7 +126,9 @@ class Context(Holding):
 
     def number(self, node: nodes.Expression, place: Type | None = None) -> Number:
         found = self.value(node, place)
-        assert isinstance(found, Number), f"a {type(found).__name__} where a number should be"
+        if isinstance(found, Text):
+            raise not_supported("text in compiled code", node.span, "use an enum, or a number")
+        assert isinstance(found, Number), f"no number: {found}"
         return found
 
     def whole_number(self, node: nodes.Expression) -> int | None:
@@ -223,7 +226,8 @@ class Context(Holding):
         if node.span is not NOWHERE and node.span.path != "<prelude>":
             builder.span = node.span
         try:
-            yield
+            with located(node.span):
+                yield
         finally:
             builder.span = before
 

@@ -11,6 +11,7 @@ from compiler.typed_ast.types import I64, UNIT, Type
 from quantdsl.check.scope import Variable
 from quantdsl.elaborate.context import Borrowed, Callee, Context, Named
 from quantdsl.elaborate.layouts import Layouts
+from quantdsl.elaborate.refused import located
 from quantdsl.elaborate.values import Place, Value
 
 Market = tuple[str | None, str | None]
@@ -36,7 +37,8 @@ def signature(layouts: Layouts, instance: Instance) -> dict[str, HirType]:
     """The numbers that an instance takes, by name; a result that lies in memory is written where the last one points to."""
     found: dict[str, HirType] = {}
     for parameter, type in instance.parameters:
-        found.update(layouts.leaves(type, parameter.name))
+        with located(parameter.span):
+            found.update(layouts.leaves(type, parameter.name))
     if layouts.in_memory(instance.result):
         found["result"] = Pointer(layouts.memory(instance.result))
     return found

@@ -4,17 +4,31 @@ from collections.abc import Iterator
 
 from attrs import define, field
 
-from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.types import Array, HirType, Pointer, Struct, Tile
 from compiler.native import types as native
 from compiler.native.book import Book
 from compiler.native.ring import Ring
 from compiler.native.table import Table
-from compiler.typed_ast.types import BOOL, ERROR, STRING, UNIT, DType, OptionType, ResultType, Scalar, TupleType, Type
+from compiler.typed_ast.types import (
+    BOOL,
+    ERROR,
+    STRING,
+    UNIT,
+    DType,
+    ListType,
+    OptionType,
+    ResultType,
+    Scalar,
+    StringType,
+    TensorType,
+    TupleType,
+    Type,
+)
 from quantdsl import types as qt
 from quantdsl.check.checker import Checker
 from quantdsl.check.fits import shown
 from quantdsl.check.patterns import cases_of, fields_of
+from quantdsl.elaborate.refused import not_supported
 
 Parts = tuple[tuple[str, Type], ...]
 Market = tuple[str | None, str | None]
@@ -27,6 +41,7 @@ _NUMBERS: dict[Type, Tile] = {
     qt.SYMBOL: native.U32,
     qt.REJECT_MASK: native.U32,
 }
+_HEAP = {ListType: "a list", StringType: "text", TensorType: "a tensor"}
 
 
 @define(eq=False)
@@ -37,7 +52,6 @@ class Layouts:
     _parts: dict[tuple[Type, Market], Parts | None] = field(factory=dict)
     _memory: dict[tuple[Type, Market], HirType] = field(factory=dict)
     _in_memory: dict[tuple[Type, Market], bool] = field(factory=dict)
-    _open: list[Type] = field(factory=list)
 
     def number(self, type: Type) -> Tile | None:
         """The number that a value of this type is, or None where it is more or less than one."""
@@ -56,7 +70,9 @@ class Layouts:
         if key not in self._parts:
             self._parts[key] = self._found(type)
         found = self._parts[key]
-        assert found is not None, f"a `{type}` has no parts"
+        if found is None:
+            what = _HEAP.get(type.__class__) or f"a `{shown(type)}`"
+            raise not_supported(f"{what} in compiled code", None, "use numbers, `[T; N]`, `ring<T, N>` or `table<K, V, N>`")
         return found
 
     def _found(self, type: Type) -> Parts | None:
@@ -95,8 +111,7 @@ class Layouts:
     def _holds_containers(self, type: Type) -> bool:
         if self.number(type) is not None or type == STRING:
             return False
-        with self._inside(type):
-            return any(self.in_memory(part) for _, part in self.parts(type))
+        return any(self.in_memory(part) for _, part in self.parts(type))
 
     def memory(self, type: Type) -> HirType:
         """The type in memory."""
@@ -116,8 +131,7 @@ class Layouts:
                 return native.optional(self.memory(value))
             case ResultType(value=value, error=error):
                 return native.result(self.memory(value), self.memory(error))
-        with self._inside(type):
-            fields = tuple((name, self.memory(part)) for name, part in self.parts(type))
+        fields = tuple((name, self.memory(part)) for name, part in self.parts(type))
         return Struct(type.name if isinstance(type, qt.StructType | qt.EnumType) else "tuple", fields)
 
     def container(self, type: qt.Container) -> HirType:
@@ -136,8 +150,8 @@ class Layouts:
     def table(self, type: qt.Container) -> Table:
         key = self.number(type.elements[0])
         if key is None or key.dtype in ("f32", "f64"):
-            message = f"a table with keys of type `{shown(type.elements[0])}` is valid, but not supported yet"
-            raise ZyntaxError(Diagnostic("0109", message, hint="use a whole number, an id or an enum without values as the key"))
+            hint = "use a whole number, an id or an enum without values as the key"
+            raise not_supported(f"a table with keys of type `{shown(type.elements[0])}`", None, hint)
         return Table(key, self.memory(type.elements[1]), self.size(type))
 
     def size(self, type: qt.Container) -> int:
@@ -155,22 +169,3 @@ class Layouts:
             return
         for part, found in self.parts(type):
             yield from self.leaves(found, f"{name}.{part}" if name else part)
-
-    def _inside(self, type: Type) -> "_Nesting":
-        return _Nesting(self._open, type)
-
-
-@define(eq=False)
-class _Nesting:
-    """Refuses a type that holds itself, which would have no end."""
-
-    open: list[Type]
-    type: Type
-
-    def __enter__(self) -> None:
-        if self.type in self.open:
-            raise ZyntaxError(Diagnostic("0210", f"the type `{shown(self.type)}` holds itself", hint="keep an index or an id instead"))
-        self.open.append(self.type)
-
-    def __exit__(self, *failure: object) -> None:
-        self.open.pop()
