@@ -13,7 +13,6 @@ regions. Names in affine attributes are uses too: `Instruction.symbols` lists th
 
 from collections.abc import Callable, Iterator
 from enum import Enum, Flag, auto
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
@@ -163,12 +162,12 @@ class Instruction:
     @classmethod
     def fields(cls, *roles: Role) -> list[str]:
         """Names of the fields with one of these roles, in order of declaration."""
-        return list(_fields(cls, roles))
+        return [f.name for f in attrs.fields(cls) if f.metadata.get("role") in roles]
 
     @property
     def operand_values(self) -> list[Value]:
         found: list[Value] = []
-        for name in _fields(type(self), _VALUES):
+        for name in _VALUES.of(type(self)):
             value = getattr(self, name)
             if isinstance(value, Value):
                 found.append(value)
@@ -178,14 +177,14 @@ class Instruction:
 
     @property
     def regions(self) -> list[Region]:
-        values = [getattr(self, name) for name in _fields(type(self), _REGIONS)]
+        values = [getattr(self, name) for name in _REGIONS.of(type(self))]
         return [value for value in values if value is not None]
 
     @property
     def symbols(self) -> list[str]:
         """Names used through affine attributes."""
         found: list[str] = []
-        for name in _fields(type(self), _ATTRIBUTES):
+        for name in _ATTRIBUTES.of(type(self)):
             value = getattr(self, name)
             for part in value if isinstance(value, tuple) else (value,):
                 if isinstance(part, Affine):
@@ -200,14 +199,22 @@ class Instruction:
                 yield from nested.walk()
 
 
-_VALUES = (Role.OPERAND, Role.OPTIONAL, Role.OPERANDS)
-_REGIONS = (Role.REGION, Role.OPTIONAL_REGION)
-_ATTRIBUTES = (Role.ATTRIBUTE,)
+class _Fields:
+    """Names of the fields with certain roles, looked up once a class."""
+
+    def __init__(self, *roles: Role) -> None:
+        self.roles = roles
+        self.known: dict[Any, list[str]] = {}
+
+    def of(self, cls: type[Instruction]) -> list[str]:
+        if cls not in self.known:
+            self.known[cls] = cls.fields(*self.roles)
+        return self.known[cls]
 
 
-@cache
-def _fields(cls: Any, roles: tuple[Role, ...]) -> tuple[str, ...]:
-    return tuple(f.name for f in attrs.fields(cls) if f.metadata.get("role") in roles)
+_VALUES = _Fields(Role.OPERAND, Role.OPTIONAL, Role.OPERANDS)
+_REGIONS = _Fields(Role.REGION, Role.OPTIONAL_REGION)
+_ATTRIBUTES = _Fields(Role.ATTRIBUTE)
 
 
 class Scope:
