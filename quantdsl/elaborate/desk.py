@@ -12,6 +12,7 @@ from quantdsl import types as qt
 from quantdsl.elaborate.context import Context, Lent
 from quantdsl.engine.interface import OF_ENGINE, OF_PROGRAM
 from quantdsl.engine.layout import DESK
+from quantdsl.engine.orders import declare_own
 from quantdsl.engine.risk import RiskRules, risk_memory
 from quantdsl.facts import LogSite
 
@@ -57,9 +58,7 @@ def ask(c: Context, name: str, *given: NativeNumber) -> list[hir.Value]:
         desk.used.add(name)
     if not program.has(name):
         if name in OF_PROGRAM:
-            own = OF_PROGRAM[name]
-            attributes = ("noalias", "noinline") if name == "desk.order" else ("noalias",)
-            program.declare(name, own.whole(desk.head), own.results, attributes=attributes)
+            declare_own(program, name, desk.head)
         else:
             program.imported(name, OF_ENGINE[name].whole(desk.head), OF_ENGINE[name].results)
     return c.b.call(name, memory(c), c.borrow(HEAD, desk.head, shared=True), *given)

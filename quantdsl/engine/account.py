@@ -72,13 +72,17 @@ def _fill(b: Body) -> None:
     fee = _fee(b, desk, value, qty, maker)
     b.put(p, "fees", b.add(b.get(p, "fees"), fee))
     _average(b, p, point)
-    kept = b.eq(b.sub(b.get(p, "realized"), b.get(p, "cost")), b.get(account, "cash"))
-    flat = b.either(b.ne(b.get(p, "qty"), 0), b.eq(b.get(p, "cost"), 0))
-    b.require(b.both(kept, flat), b.get(p, "realized"), b.get(p, "cost"), b.get(account, "cash"), code="0901", message=IDENTITY)
+    require_balance(b, desk)
     b.give(fee)
 
 
-IDENTITY = "the books don't balance: realized {0}, cost of the open part {1}, cash {2}"
+def require_balance(b: Body, desk: Value) -> None:
+    """`realized + unrealized == cash + value`, where unrealized is value - cost."""
+    p = b.at(desk, "position")
+    realized, cost, cash = b.get(p, "realized"), b.get(p, "cost"), b.get(desk, "account", "cash")
+    flat = b.either(b.ne(b.get(p, "qty"), 0), b.eq(cost, 0))
+    message = "the books don't balance: realized {0}, cost of the open part {1}, cash {2}"
+    b.require(b.both(b.eq(b.sub(realized, cost), cash), flat), realized, cost, cash, code="0901", message=message)
 
 
 def _fee(b: Body, desk: Value, value: Value, qty: Value, maker: Value) -> Value:

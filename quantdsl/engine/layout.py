@@ -302,7 +302,6 @@ DESK = struct(
     last=optional(I64),
     last_ts=optional(I64),
     trading=U8,
-    handling=I1,
     halted=I1,
     market_halted=I1,
     bad_input=I1,

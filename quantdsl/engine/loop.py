@@ -8,7 +8,7 @@ from compiler.hir.types import Pointer
 from compiler.native.build import Body, Program
 from compiler.native.types import I1, I64, U8, U32
 from compiler.native.values import Optional, match, some, write_optional
-from quantdsl.engine.account import mark
+from quantdsl.engine.account import mark, require_balance
 from quantdsl.engine.book import known_order, says
 from quantdsl.engine.clock import NEVER
 from quantdsl.engine.delivery import anything_due, look_at_losses
@@ -126,6 +126,7 @@ def _end(b: Body) -> None:
             b.give(False)
         _after(b, desk, state, good_mark(b, desk))
         b.call("account.revalue", desk)
+        require_balance(b, desk)
         b.call("account.record", desk)
         with b.loop(0, b.get(desk, "open_count")) as i:
             b.call("orders.record", desk, b.get(desk, "open", i))

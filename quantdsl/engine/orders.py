@@ -27,17 +27,23 @@ def program_functions(program: Program, rules: RiskRules, state: Struct, used: C
             program.imported(name, OF_ENGINE[name].whole(state), OF_ENGINE[name].results)
     judges = bool(wanted)
     names = [name for name in OF_PROGRAM if name in wanted or name == "risk.asked" or (judges and name.startswith("risk."))]
+    several = len(wanted & NEEDED.keys()) > 1
     for name in names:
-        if not program.has(name):
-            own = OF_PROGRAM[name]
-            program.declare(
-                name, own.whole(state), own.results, attributes=("noalias", "noinline") if name == "desk.order" else ("noalias",)
-            )
+        declare_own(program, name, state, shared=several and name == "risk.judge")
     define_risk(program, rules, names)
     for name, write in (("desk.order", _order), ("desk.replace", _replace), ("desk.flatten", _flatten)):
         if name in wanted:
             with program.define(name) as b:
                 write(b, rules)
+
+
+def declare_own(program: Program, name: str, state: Struct, shared: bool = False) -> None:
+    """Declare one of `interface.OF_PROGRAM`, if it isn't yet. The engine calls only `risk.asked`; the others stay inside the module.
+    `desk.order`, and what several share, is there once."""
+    if not program.has(name):
+        own, engines = OF_PROGRAM[name], name == "risk.asked"
+        attributes = ("noalias", "noinline") if name == "desk.order" or shared else ("noalias",)
+        program.declare(name, own.whole(state), own.results, internal=not engines, attributes=attributes)
 
 
 def _given(b: Body, name: str) -> dict[str, Value]:

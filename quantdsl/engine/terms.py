@@ -19,6 +19,8 @@ Valued = Callable[[nodes.Expression], int | float]
 
 IDS = 4096
 """Accepted client ids that `duplicate_id` remembers where it doesn't say."""
+REMEMBERED = 1 << 20
+"""So many times or ids a risk block remembers at most."""
 _RATIOS = {"bps": Fraction(1, 10_000), "pct": Fraction(1, 100)}
 _TIME = re.compile(r"([01]?[0-9]|2[0-4]):([0-5][0-9])(?::([0-5][0-9]))?")
 
@@ -106,8 +108,11 @@ def risk_rules(
     if risk is None:
         return RiskRules(point, session)
     terms = _Terms(risk, instrument, valued)
-    rate = terms.count("rate", "limit")
-    duplicate = clause(risk, "duplicate_id")
+    rate, ids = terms.count("rate", "limit"), terms.count("duplicate_id", "count") or IDS
+    for number, slot, what in ((rate, "limit", "a `rate` of"), (ids, "count", "`duplicate_id` among")):
+        if number is not None and number > REMEMBERED:
+            place = terms.value("rate" if slot == "limit" else "duplicate_id", slot) or risk
+            raise _wrong("0109", f"{what} {number} is valid, but not supported yet", place.span, f"{REMEMBERED} at most are remembered")
     return RiskRules(
         point,
         session,
@@ -122,7 +127,7 @@ def risk_rules(
         max_loss=terms.loss("max_loss"),
         max_drawdown=terms.loss("max_drawdown"),
         stale_data=terms.duration("stale_data", "limit"),
-        duplicate_id=None if duplicate is None or not client_ids else terms.count("duplicate_id", "count") or IDS,
+        duplicate_id=ids if client_ids and clause(risk, "duplicate_id") is not None else None,
         self_trade=terms.self_trade(),
     )
 

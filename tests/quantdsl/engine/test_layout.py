@@ -1,0 +1,39 @@
+"""The engine's memory is what others read and write: records of data and of outputs, and the containers inside."""
+
+import pytest
+
+from compiler.hir.layout import numpy_dtype
+from compiler.native.slab import Slab
+from quantdsl.engine import interface, layout, open_orders, reports, requests
+from quantdsl.engine.account import OPEN_LOTS
+from quantdsl.engine.build import engine_module
+from runtime.replay.events import EVENT
+from runtime.replay.outputs.records import LAYOUTS
+
+
+def test_events_are_those_that_readers_write() -> None:
+    assert numpy_dtype(layout.EVENT).fields == EVENT.fields and numpy_dtype(layout.EVENT).itemsize == EVENT.itemsize
+
+
+@pytest.mark.parametrize("table", list(LAYOUTS))
+def test_records_are_those_that_outputs_take(table: str) -> None:
+    own = numpy_dtype(layout.COLLECTED[table])
+    assert own.fields == LAYOUTS[table].fields and own.itemsize == LAYOUTS[table].itemsize
+
+
+def test_containers_lie_as_those_who_use_them_think() -> None:
+    fields = dict(layout.DESK.fields)
+    assert fields["slots"] == Slab(layout.ORDER, layout.OPEN).type == open_orders.SLAB.type
+    assert fields["requests"] == requests.QUEUE.type and fields["reports"] == reports.QUEUE.type
+    assert dict(layout.ACCOUNT.fields)["lots"] == OPEN_LOTS.type
+    for capacity in (layout.REQUESTS, layout.REPORTS, layout.LOTS):
+        assert capacity & capacity - 1 == 0
+    assert layout.REQUESTS == layout.REPORTS
+
+
+def test_the_engine_exports_what_the_interface_says() -> None:
+    functions = engine_module().functions
+    for name, signature in (interface.OF_ENGINE | interface.OF_RUNNER).items():
+        made = functions[name]
+        assert [p.type for p in made.parameters] == list(signature.whole().values()), name
+        assert made.results == signature.results, name
