@@ -232,6 +232,9 @@ def planned(
     properties = gpu.device.properties
     architecture = target_of_device(properties.capability).arch
     aligned = [name for place, name in memories if place not in foreign]
+    if any(dim.evaluate(known.__getitem__) <= 0 for one in built.nest.parameters if isinstance(one.type, Mem) for dim in one.type.dims):
+        # bulk copies are from arrays that have elements
+        architecture = architecture.rstrip("a")
     loaded = load(facts_of(known, aligned, architecture, properties.multiprocessors))
     kernel = loaded.kernel
     steps = []

@@ -58,5 +58,6 @@ def launch_maps(function: HirFunction, entry: KernelEntry, sizes: Mapping[str, i
             dims = tuple(form.evaluate(sizes.__getitem__) for form in type_.dims)
             strides = tuple(form.evaluate(sizes.__getitem__) for form in type_.strides or ()) or contiguous_strides(dims)
             dtype = {"index": "i64", "i1": "bool"}.get(type_.dtype, type_.dtype)
-            found.append(LaunchMap(place, Boxes(dtype, dims, strides, parameter.map.box, parameter.map.swizzle, parameter.map.window)))
+            map = parameter.map
+            found.append(LaunchMap(place, Boxes(dtype, dims, strides, map.box, map.swizzle, map.window, map.step)))
     return LaunchMaps(tuple(found))

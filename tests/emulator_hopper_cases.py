@@ -51,7 +51,9 @@ def _cut(tensor: Array, corner: tuple[int, ...], box: tuple[int, ...]) -> Array:
     return padded[tuple(slice(w + at, w + at + extent) for w, at, extent in zip(around, corner, box, strict=True))]
 
 
-def _load(dtype: str, shape: tuple[int, ...], corner: tuple[int, ...], box: tuple[int, ...], swizzle: str = "") -> Launch:
+def _load(
+    dtype: str, shape: tuple[int, ...], corner: tuple[int, ...], box: tuple[int, ...], swizzle: str = "", step: tuple[int, ...] = ()
+) -> Launch:
     """One thread fetches a box, all read it."""
     held = integers(dtype, *shape, low=-100, high=100)
     rank, size, bytes_ = len(shape), int(np.prod(box)), int(np.prod(box)) * NUMPY[dtype].itemsize
@@ -60,15 +62,18 @@ def _load(dtype: str, shape: tuple[int, ...], corner: tuple[int, ...], box: tupl
     dims = "x".join(map(str, box))
     loops = "".join(f"for {name} in 0..{extent} {{ " for name, extent in zip(names, box, strict=True))
     at, zeros, index = ", ".join(map(str, corner)), ", ".join(["0"] * rank), ", ".join(names)
+    apart = step or (1,) * rank
+    seen = _cut(held, corner, tuple(extent * far for extent, far in zip(box, apart, strict=True)))[tuple(slice(None, None, s) for s in apart)]
+    steps = f" step=[{', '.join(map(str, step))}]" if step else ""
     body = FIRST + f"""%s = shared_alloc : mem<{dims}x{dtype}{facts}> %full = mbar.make : barrier
     if %first {{ mbar.init %full[0] count=1 }} sync_threads
     if %first {{ mbar.expect %full[0] bytes={bytes_}
-      bulk_copy.g2s %s[{zeros}], %x[{at}], %full[0] box=[{", ".join(map(str, box))}] }}
+      bulk_copy.g2s %s[{zeros}], %x[{at}], %full[0] box=[{", ".join(map(str, box))}]{steps} }}
     %zero = const 0 : i32 mbar.wait %full[0], %zero
     if %first {{ {loops} %v = load %s[{index}] : {dtype} store %out[{index}], %v {"} " * rank} }}"""
     parameters = f"%x: mem<{'x'.join(map(str, shape))}x{dtype}>, %out: mem<{dims}x{dtype}>"
     assert size <= 4096
-    return Launch(parameters, body, (held, np.ones(box, held.dtype)), {1: _cut(held, corner, box)})
+    return Launch(parameters, body, (held, np.ones(box, held.dtype)), {1: seen})
 
 
 @emulated("bulk_copy.g2s", "mbar.expect", dtype="f32", shape=(37,), corner=(0,), box=(16,))
@@ -78,6 +83,7 @@ def _load(dtype: str, shape: tuple[int, ...], corner: tuple[int, ...], box: tupl
 @emulated("bulk_copy.g2s", "mbar.expect", dtype="f64", shape=(2, 2, 3, 3, 6), corner=(0, 1, 1, -1, 2), box=(2, 1, 2, 2, 4))
 @emulated("bulk_copy.g2s", "mbar.expect", dtype="i32", shape=(5, 8), corner=(9, 0), box=(2, 4))
 @emulated("bulk_copy.g2s", "mbar.expect", dtype="i64", shape=(0, 8), corner=(0, 0), box=(2, 4))
+@emulated("bulk_copy.g2s", "mbar.expect", dtype="bf16", shape=(3, 9, 11, 64), corner=(1, -1, -2, 0), box=(1, 4, 5, 64), swizzle="128B", step=(1, 2, 3, 1))
 def fetched(**facts: object) -> Launch:
     return _load(**facts)  # type: ignore[arg-type]
 

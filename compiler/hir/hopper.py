@@ -126,6 +126,9 @@ column's lie in different banks."""
 _MOST = 256
 """Elements of a box along a dim."""
 
+MOST_STEP = 8
+"""From one element of a box to the next."""
+
 
 def _box_fault(shared: Value, tensor: Value, tensor_index: tuple[Affine, ...], box: tuple[int, ...]) -> Iterator[str]:
     if mem_of(shared).space is not Space.SHARED:
@@ -148,6 +151,16 @@ def _box_fault(shared: Value, tensor: Value, tensor_index: tuple[Affine, ...], b
         yield f"rows of {row} bytes: the swizzle {swizzle} takes {SWIZZLES[swizzle]}"
 
 
+def _step_fault(op: "BulkLoad") -> Iterator[str]:
+    """A box that leaves elements out has a number for each dim, and reaches no further than another."""
+    if len(op.step) != len(op.box) or not all(1 <= step <= MOST_STEP for step in op.step) or op.step[-1] != 1:
+        yield f"steps of {op.step} for a box of {len(op.box)} dims: 1 to {MOST_STEP} along each, 1 along the last"
+    elif any(extent * step > _MOST for extent, step in zip(op.box, op.step, strict=True)):
+        yield f"a box of {op.box} in steps of {op.step}: it reaches over {_MOST} elements at most along each dim"
+    if op.offsets:
+        yield "steps and a window: boxes have one or the other"
+
+
 def _window_fault(op: "BulkLoad") -> Iterator[str]:
     """An im2col copy has a corner, from both ends, and an offset for each dim between the first and the last."""
     spatial = len(op.box) - 2
@@ -163,7 +176,8 @@ def _window_fault(op: "BulkLoad") -> Iterator[str]:
 class BulkLoad(Instruction):
     """`bulk_copy.g2s %s[0, 0], %A[i, k], %full[s] box=[128, 64]`: the box of the tensor at these coordinates to shared memory,
     zeros outside; its bytes are counted by the barrier. The last coordinate is a multiple of 16 bytes.
-    `multicast` is a mask of the cluster's blocks that all get it.
+    `multicast` is a mask of the cluster's blocks that all get it. With `step=[1, 2, 2, 1]` the box's elements lie so far apart along
+    each dim, the last always 1.
 
     With `offsets` (im2col) the tensor is N, spatial dims, C, and the box is pixels by channels of a convolution: pixels are taken
     row after row from the coordinates on, each from `lower` to its extent - 1 + `upper`, and `offsets` are added to each place."""
@@ -179,6 +193,7 @@ class BulkLoad(Instruction):
     lower: tuple[int, ...] = attribute((), as_tuple)
     upper: tuple[int, ...] = attribute((), as_tuple)
     multicast: int = attribute(0)
+    step: tuple[int, ...] = attribute((), as_tuple)
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return []
@@ -186,6 +201,8 @@ class BulkLoad(Instruction):
     def check(self, scope: Scope) -> Iterator[str]:
         yield from _box_fault(self.shared, self.tensor, self.tensor_index, self.box)
         yield from _barrier_fault(self.barrier, self.barrier_index)
+        if self.step:
+            yield from _step_fault(self)
         if self.offsets or self.lower or self.upper:
             yield from _window_fault(self)
         if not 0 <= self.multicast < 1 << 16:

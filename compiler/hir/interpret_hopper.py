@@ -231,8 +231,11 @@ def _spans(extents: Iterable[int], corner: Index, box: Index) -> tuple[tuple[sli
     return tuple(outer), tuple(inner)
 
 
-def box_of(tensor: Array, corner: Index, box: Index) -> Array:
+def box_of(tensor: Array, corner: Index, box: Index, step: Index = ()) -> Array:
     """The box of a tensor at a corner, zeros outside."""
+    if step:
+        reach = tuple(extent * apart for extent, apart in zip(box, step, strict=True))
+        return box_of(tensor, corner, reach)[tuple(slice(None, None, apart) for apart in step)]
     found = np.zeros(box, tensor.dtype)
     outer, inner = _spans(tensor.shape, corner, box)
     found[inner] = tensor[outer]
@@ -310,7 +313,7 @@ def bulk_load(
         target[...] = arrays.new_memory(mem_of(op.shared).dtype, target.shape)
 
         def land(target: Array = target) -> None:
-            found = window_of(tensor, corner, op, offsets) if op.offsets else box_of(tensor, corner, op.box)
+            found = window_of(tensor, corner, op, offsets) if op.offsets else box_of(tensor, corner, op.box, op.step)
             target[...] = found.reshape(-1)
 
         barrier.copies.append((target.nbytes, land))

@@ -41,13 +41,14 @@ _SWIZZLES = {"128B": 128, "64B": 64, "32B": 32}
 """Bytes of a row of a box that is swizzled so. Devices fault on narrower ones."""
 
 _MOST_DIMS, _MOST_BOX, _MOST_PIXELS, _MOST_EXTENT, _MOST_STRIDE = 5, 256, 1024, 1 << 32, 1 << 40
-_ALIGN = 16
+_ALIGN, _MOST_STEP = 16, 8
 
 
 @frozen
 class Boxes:
     """Boxes of arrays of one layout. `strides` and `box` are counted in elements, the contiguous dim last; `swizzle` is "128B", "64B",
-    "32B" or None. With `window`, the last two extents of the box are pixels and channels."""
+    "32B" or None. With `window`, the last two extents of the box are pixels and channels; with `step`, the box's elements lie so far
+    apart along each dim."""
 
     dtype: str
     shape: Dims
@@ -55,6 +56,7 @@ class Boxes:
     box: Dims
     swizzle: str | None = None
     window: Window | None = None
+    step: Dims = ()
 
     def of(self, device: CudaDevice, pointer: int) -> bytes:
         """The map for the array at this address; CudaRefused, with the reason, for what the hardware can't copy."""
@@ -96,6 +98,16 @@ class Boxes:
             yield f"a box's rows are {self.row} bytes, where the swizzle {self.swizzle} takes {_SWIZZLES[self.swizzle]}"
         if self.window is not None:
             yield from self.window_faults(self.window)
+        if self.step and not self._steps_fit():
+            yield f"a box of {self.box} in steps of {self.step}: 1 to {_MOST_STEP}, 1 along the last dim, over {_MOST_BOX} elements at most"
+
+    def _steps_fit(self) -> bool:
+        return all(1 <= step <= _MOST_STEP for step in self.step) and self.step[-1] == 1 and max(self.reach) <= _MOST_BOX
+
+    @property
+    def reach(self) -> Dims:
+        """Elements that a box reaches over, those left out between its own counted."""
+        return tuple(extent * step for extent, step in zip(self.box, self.step or (1,) * len(self.box), strict=True))
 
     def window_faults(self, window: Window) -> Iterator[str]:
         spatial, corners = len(self.shape) - 2, f"a window of corners {window[0]} and {window[1]}"
@@ -129,14 +141,14 @@ def _encoded(device: CudaDevice, pointer: int, boxes: Boxes) -> bytes:
         [api.cuuint64_t(pitch) for pitch in reversed(boxes.pitches)] or [api.cuuint64_t(_ALIGN)],  # the driver wants one
     )
     tail = (
-        [api.cuuint32_t(1)] * rank,
+        [api.cuuint32_t(step) for step in reversed(boxes.step)] or [api.cuuint32_t(1)] * rank,
         api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{boxes.swizzle or 'NONE'}"),
         api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
         api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
     if boxes.window is None:
-        made = device.call("cuTensorMapEncodeTiled", *head, [api.cuuint32_t(extent) for extent in reversed(boxes.box)], *tail)
+        made = device.call("cuTensorMapEncodeTiled", *head, [api.cuuint32_t(extent) for extent in reversed(boxes.reach)], *tail)
     else:
         lower, upper = (list(reversed(corner)) for corner in boxes.window)
         pixels, channels = boxes.box[-2:]

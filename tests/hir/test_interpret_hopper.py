@@ -163,6 +163,10 @@ def test_more_registers_than_the_block_has_are_waited_for_in_vain() -> None:
         ("box=[8, 4]", "rows of 8 bytes: a multiple of 16"),
         ("box=[8, 128]", "rows of 256 bytes: the swizzle 128B takes 128"),
         ("box=[8, 8] offsets=[1]", "a window over a tensor of rank 2: 3 to 5"),
+        ("box=[8, 64] step=[2, 2]", "steps of (2, 2) for a box of 2 dims: 1 to 8 along each, 1 along the last"),
+        ("box=[8, 64] step=[9, 1]", "steps of (9, 1) for a box of 2 dims: 1 to 8 along each, 1 along the last"),
+        ("box=[8, 64] step=[2]", "steps of (2,) for a box of 2 dims: 1 to 8 along each, 1 along the last"),
+        ("box=[64, 64] step=[8, 1]", "a box of (64, 64) in steps of (8, 1): it reaches over 256 elements at most along each dim"),
     ],
 )
 def test_boxes_that_the_hardware_has_not_are_told(copy: str, words: str) -> None:

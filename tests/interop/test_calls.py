@@ -3,6 +3,7 @@
 import threading
 from collections import Counter
 
+import ml_dtypes
 import numpy as np
 import pytest
 from foreign import ByDlpack
@@ -181,3 +182,28 @@ def test_numbers_and_lists_go_in(program):
 
 def test_sizes_below_zero_run_no_loop(program):
     assert program.first(numbers(1, 3), -2).tolist() == []
+
+
+CONVOLUTION = """
+def convolved(x: tensor[N, H, W, C, bf16], f: tensor[K, R, S, C, bf16]): tensor {
+    compute(x, f) -> tensor[N, Y, Z, K, f32] @kernel(conv2d, padding=1) {
+        for n in 0..N, y in 0..Y, z in 0..Z, k in 0..K {
+            var s = 0.0
+            for r in 0..R, q in 0..S, c in 0..C {
+                if y + r >= 1 and y + r < H + 1 and z + q >= 1 and z + q < W + 1 { s += x[n, y + r - 1, z + q - 1, c] * f[k, r, q, c] }
+            }
+            out[n, y, z, k] = s
+        }
+    }
+}"""
+
+
+@pytest.mark.parametrize("pictures", [(2, 5, 7, 32), (0, 5, 7, 32), (2, 1, 7, 32), (2, 5, 7, 0)], ids=str)
+def test_a_convolution_by_bulk_copies_and_pictures_without_elements(gpu, pictures):
+    x = np.random.default_rng(1).integers(-2, 3, pictures).astype(ml_dtypes.bfloat16)
+    f = np.random.default_rng(2).integers(-2, 3, (16, 3, 3, pictures[-1])).astype(ml_dtypes.bfloat16)
+    padded = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+    wanted = np.einsum("nyzcrq,krqc->nyzk", seen, f.astype(np.float64))
+    result = zynml.compile(CONVOLUTION, device="cuda").convolved(x, f)
+    np.testing.assert_array_equal(np.asarray(result), wanted)

@@ -16,7 +16,7 @@ from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
-from compiler.schedule.gpu.warpgroup_products import warpgroup_product
+from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
 from compiler.schedule.launches import Launches
 
 NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f8e4m3": ml_dtypes.float8_e4m3fn, "i8": np.int8, "f32": np.float32, "i32": np.int32}

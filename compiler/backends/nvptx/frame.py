@@ -23,12 +23,13 @@ ALL_LANES = constant(I32, -1)
 @frozen
 class TensorMap:
     """A descriptor of a memory that bulk copies need: a parameter of 128 bytes, which the launch encodes. `window` (im2col): the lower
-    and the upper corner of where pixels are taken from."""
+    and the upper corner of where pixels are taken from. `step`: from one element of a box to the next along each dim, where that isn't 1."""
 
     memory: str
     box: tuple[int, ...]
     swizzle: str | None
     window: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    step: tuple[int, ...] = ()
 
 
 @define

@@ -12,7 +12,8 @@ from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_attention import AttentionDistributing, warpgroup_attention
-from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing, warpgroup_product
+from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
+from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.launches import Launches
 from compiler.schedule.nest import marked
 from compiler.schedule.place import NotPlaceable, place

@@ -37,20 +37,18 @@ from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.rescaling import LOWEST, rescaling_of
-from compiler.schedule.gpu.warpgroup_products import (
-    COPYING_REGISTERS,
+from compiler.schedule.gpu.warpgroup_operands import (
     GROUPS,
-    MULTIPLYING_REGISTERS,
     ROWS,
     SHARED_BYTES,
     SWIZZLED,
-    WARPGROUP,
     Side,
     divides,
+    plain_load,
     side_of,
-    small,
     wide_of,
 )
+from compiler.schedule.gpu.warpgroup_products import COPYING_REGISTERS, MULTIPLYING_REGISTERS, WARPGROUP, small
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
@@ -100,8 +98,8 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
         return None
     if any(len(axes) != 1 for axes in (first.m, first.n, second.m, second.n)):
         return None
-    sides = [side_of(operand, first) for operand in (scores[0].a, scores[0].b)]
-    values = [side_of(_uncast(operand), second) for operand in (weighted[0].a, weighted[0].b)]
+    sides = [side_of(plain_load(operand), first, first.k[0]) for operand in (scores[0].a, scores[0].b)]
+    values = [side_of(plain_load(_uncast(operand)), second, rule.axis) for operand in (weighted[0].a, weighted[0].b)]
     key = next((side for side in sides if side is not None and side.axis == rule.axis), None)
     query = next((side for side in sides if side is not None and side.axis != rule.axis), None)
     found = [side for side in values if side is not None]
@@ -239,9 +237,7 @@ class AttentionDistributing(Distributing):
 
     # ---- multiplying ----
 
-    def multiplied(
-        self, b: Builder, region: Region, memory: "_Memory", turns: Value, leader: Value, group: Sequence[Target]
-    ) -> None:
+    def multiplied(self, b: Builder, region: Region, memory: "_Memory", turns: Value, leader: Value, group: Sequence[Target]) -> None:
         attention, rule = self.attention, self.attention.rule
         inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
         pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", TERMS // 8), self.out.axis("row0", 2)
@@ -285,9 +281,7 @@ class AttentionDistributing(Distributing):
             inner.masks[column] = self.field.axes[column]
         self.produce(group, inner, {})
 
-    def scored(
-        self, b: Builder, memory: "_Memory", stage: Affine, parity: Value, team: Affine, leader: Value, type: Tile
-    ) -> Value:
+    def scored(self, b: Builder, memory: "_Memory", stage: Affine, parity: Value, team: Affine, leader: Value, type: Tile) -> Value:
         attention, ring = self.attention, memory.keys
         total = b.const(0.0, type)
         b.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
@@ -329,9 +323,7 @@ class AttentionDistributing(Distributing):
         value = self.masked(self.value(op.values[0], region), 0.0, [self.attention.along], region)
         return b.add(b.mul(total, growth), b.reduce("add", value, over=over, flags=("reassoc",))[0], flags=("reassoc",))
 
-    def weighted(
-        self, region: Region, memory: "_Memory", stage: Affine, parity: Value, output: Value, leader: Value, pair: str
-    ) -> Value:
+    def weighted(self, region: Region, memory: "_Memory", stage: Affine, parity: Value, output: Value, leader: Value, pair: str) -> Value:
         b, attention, ring = region.builder, self.attention, memory.values
         target = attention.weighted
         weight = next(operand for operand in (target.a, target.b) if _uncast(operand).source is not attention.value.load)

@@ -8,7 +8,7 @@ from fake_driver import EncodedMap, value
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.errors import CudaRefused
 from runtime.cuda.launch import LaunchPlan
-from runtime.cuda.tensor_map import PARAMETER, tensor_map
+from runtime.cuda.tensor_map import PARAMETER, Boxes, tensor_map
 
 TAIL = ("CU_TENSOR_MAP_L2_PROMOTION_L2_128B", "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
 
@@ -45,6 +45,20 @@ def test_windows_have_corners_channels_and_pixels(array):
     assert found[:2] == ("im2col", "CU_TENSOR_MAP_DATA_TYPE_FLOAT16")
     assert found[4:6] == ([64, 6, 5, 2], [128, 768, 3840])
     assert found[6:11] == ([-2, -1], [-3, 0], 64, 128, [1, 1, 1, 1])
+
+
+def test_boxes_that_leave_elements_out_reach_further(array):
+    boxes = Boxes("bf16", (2, 9, 10, 64), (5760, 640, 64, 1), (2, 4, 5, 64), "128B", None, (1, 2, 3, 1))
+    found = EncodedMap.read(boxes.of(array("bf16", 1).device, array("bf16", 1).pointer))
+    assert found[6:8] == ([64, 15, 8, 2], [1, 3, 2, 1])
+
+
+@pytest.mark.parametrize("box, step", [((1, 4, 64), (1, 9, 1)), ((1, 4, 64), (1, 1, 2)), ((1, 64, 64), (1, 8, 1))])
+def test_steps_that_the_hardware_has_not(array, box, step):
+    boxes = Boxes("bf16", (2, 64, 64), (4096, 64, 1), box, None, None, step)
+    with pytest.raises(CudaRefused) as caught:
+        boxes.of(array("bf16", 1).device, array("bf16", 1).pointer)
+    assert str(caught.value) == f"a box of {box} in steps of {step}: 1 to 8, 1 along the last dim, over 256 elements at most"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,323 @@
+"""What warpgroups of sm_90a can multiply: a field that is one sum of products, whose operands lie as bulk copies take them. Rows of a
+tile may lie along several axes (the pixels of a convolution, the tokens of several texts): they are a box of all of them. The sum may
+run along further axes than the one that boxes are contiguous along (the taps of a window)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product as choices
+from math import prod
+
+from attrs import evolve, field, frozen
+
+from compiler.analysis.guards import conditions, is_inside
+from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.hir.affine import Affine
+from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of
+from compiler.hir.hopper import MOST_STEP, WARPGROUP_KINDS
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem, bytes_of, is_float
+from compiler.schedule.gpu.facts import Facts
+
+ROWS = 64
+"""Rows that a warpgroup multiplies at a time."""
+GROUPS = 2
+"""Warpgroups that multiply; one more copies."""
+SWIZZLED = 128
+"""Bytes of a row of a box."""
+BUFFERS = 2
+"""Of each warpgroup, for results on their way out."""
+SHARED_BYTES = 225 * 1024
+RESULT_BYTES = GROUPS * BUFFERS * ROWS * SWIZZLED
+STAGES = 6
+LEAST = 64
+"""Rows and terms below which a tile would be mostly empty."""
+LEAST_CHANNELS = 16
+"""Terms of a box, where a sum has several."""
+WIDTHS = (256, 128, 64, 32, 16, 8)
+"""Columns of a tile."""
+
+
+@frozen(eq=False)
+class Side:
+    """An operand: the load; its own axes, outermost in memory first, and the dim that each runs along; and the dim of the sum's axis
+    that boxes hold a piece of. `tile`: how much of each own axis a tile has."""
+
+    load: Load
+    axes: tuple[str, ...]
+    dims: tuple[int, ...]
+    along: int
+    tile: tuple[int, ...] = ()
+
+    @property
+    def mem(self) -> Mem:
+        assert isinstance(self.load.mem.type, Mem)
+        return self.load.mem.type
+
+    @property
+    def axis(self) -> str:
+        """The own axis of an operand that has one."""
+        (axis,) = self.axes
+        return axis
+
+    @property
+    def across(self) -> bool:
+        """Memory is contiguous along the operand's own axis instead of the sum's."""
+        return self.along != self.mem.rank - 1
+
+    @property
+    def extent(self) -> int:
+        """Rows, or columns, of a tile."""
+        return prod(self.tile)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """How far apart the elements of a tile lie along each dim; empty where they are neighbours."""
+        apart = [1] * self.mem.rank
+        for axis, dim in zip(self.axes, self.dims, strict=True):
+            apart[dim] = self.load.index[dim].coefficient(axis)
+        return tuple(apart) if max(apart) > 1 else ()
+
+    @property
+    def digits(self) -> list[tuple[str, int, int]]:
+        """The own axes as digits of a row's number in the tile: how many rows one step along them is, and their extent."""
+        return [(axis, prod(self.tile[place + 1 :]), self.tile[place]) for place, axis in enumerate(self.axes)]
+
+
+@frozen(eq=False)
+class WarpgroupProduct:
+    """A field that is one product with what follows it. `guard`: outside of it products count nothing, whatever the factors are, which
+    zeros for one of them don't say of the other's infinities and NaN; `outer`: the sum's axes that are walked element by element, around
+    `sum`."""
+
+    target: Contract | Reduce
+    to: str
+    a: Side
+    b: Side
+    sum: str
+    outer: tuple[str, ...]
+    guard: tuple[Affine, ...]
+    stages: int
+    processors: int
+    rows: int = field(default=ROWS * GROUPS, init=False)
+
+    @property
+    def columns(self) -> int:
+        return self.b.extent
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.a, self.b
+
+    @property
+    def depth(self) -> int:
+        """Elements of the sum in a stage."""
+        return wide_of(self.a.mem)
+
+
+@frozen(eq=False)
+class _Sum:
+    """A sum of products as it can be multiplied. `guard`: what is at least 0 where the places of one of the two exist."""
+
+    target: Contract | Reduce
+    to: str
+    a: Load
+    b: Load
+    described: ProductSum
+    guard: tuple[Affine, ...] = ()
+
+
+def warpgroup_product(function: HirFunction, facts: Facts) -> WarpgroupProduct | None:
+    """The field as a product for warpgroups; None where they don't take it: another machine, more than one sum, operands that are
+    computed, types and strides that boxes can't have, little to do."""
+    if facts.architecture != "sm_90a" or (function.kernel_info is not None and function.kernel_info.tensor_cores is False):
+        return None
+    sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
+    found = _sum_of(sums[0]) if len(sums) == 1 else None
+    if found is None or not (found.described.m and found.described.n):
+        return None
+    dtype = dtype_of(found.a.results[0])
+    kind = WARPGROUP_KINDS.get(dtype)
+    if kind is None or dtype != dtype_of(found.b.results[0]) or kind.sums != found.to or kind.word == "tf32":
+        return None
+    for along in _contiguous_first(found):
+        one, other = (side_of(load, found.described, along) for load in (found.a, found.b))
+        if one is None or other is None or (len(one.axes) > 1 and len(other.axes) > 1):
+            continue
+        a, b = (one, other) if _is_first(function, facts, one, other) else (other, one)
+        made = _planned(function, facts, found, a, b, along) if kind.depth == 16 or not (a.across or b.across) else None
+        if made is not None:
+            return made
+    return None
+
+
+def _contiguous_first(found: _Sum) -> Iterator[str]:
+    """Axes of the sum that boxes may lie along."""
+    over = found.described.k
+    last = {load.index[-1].names[0] for load in (found.a, found.b) if len(load.index[-1].names) == 1}
+    yield from sorted(over, key=lambda axis: axis not in last)
+
+
+def _sum_of(target: Contract | Reduce | Scan) -> _Sum | None:
+    described = product_sum(target)
+    if isinstance(target, Contract) and described is not None and target.accumulator is None:
+        a, b = plain_load(target.a), plain_load(target.b)
+        if a is not None and b is not None:
+            return _Sum(target, target.to, a, b, described)
+    if isinstance(target, Reduce) and described is not None:
+        return _guarded(target, described)
+    return None
+
+
+def _guarded(target: Reduce, described: ProductSum) -> _Sum | None:
+    """`sum += a * b` where a guard holds that only says where elements of one of the two exist."""
+    guard = target.values[0].source
+    to = dtype_of(target.values[0])
+    if not isinstance(guard, Select) or (is_float(to) and "reassoc" not in target.flags):
+        return None
+    otherwise = guard.otherwise.source
+    if not isinstance(guard.then.source, Binary) or not isinstance(otherwise, Const) or otherwise.value != 0:
+        return None
+    a, b = (_converted(operand, to) for operand in (described.a, described.b))
+    if a is None or b is None:
+        return None
+    windowed = [load for load in (a, b) if load.where is not None]
+    if len(windowed) != 1 or windowed[0].where is not guard.condition or not is_inside(guard.condition, windowed[0]):
+        return None
+    # whole numbers times 0 are 0
+    outside = [form for form in conditions(guard.condition) if form is not None] if is_float(to) else []
+    return _Sum(target, to, a, b, described, tuple(outside))
+
+
+def _converted(operand: Value, to: str) -> Load | None:
+    """The load that is converted to the sum's type: products of numbers that narrow are exact there."""
+    cast = operand.source
+    load = cast.value.source if isinstance(cast, Cast) and cast.to == to else None
+    return load if isinstance(load, Load) and load.pad is None else None
+
+
+def _planned(function: HirFunction, facts: Facts, found: _Sum, a: Side, b: Side, along: str) -> WarpgroupProduct | None:
+    if len(b.axes) != 1 or (a.across and len(a.axes) != 1) or b.steps or not _end_alike(function, (a, b), along):
+        return None
+    outer = tuple(axis for axis in found.described.k if axis != along)
+    terms = prod(facts.about(function.axes[axis]) for axis in found.described.k)
+    if min(terms, prod(facts.about(function.axes[axis]) for axis in a.axes)) < LEAST:
+        return None
+    if facts.about(function.axes[along]) < (LEAST_CHANNELS if outer else LEAST):
+        return None
+    a = evolve(a, tile=_tile([function.axes[axis] for axis in a.axes], facts))
+    matrices = prod(facts.about(function.axes[axis]) for axis in found.described.batch)
+    down = matrices * prod(-(-facts.about(function.axes[axis]) // tile) for axis, tile in zip(a.axes, a.tile, strict=True))
+    b = evolve(b, tile=(_columns(down, facts.about(function.axes[b.axis]), facts.processors),))
+    if any(step > MOST_STEP for step in a.steps):
+        return None
+    stage = (ROWS * GROUPS + max(b.extent, SWIZZLED // 2)) * SWIZZLED
+    stages = min(STAGES, (SHARED_BYTES - RESULT_BYTES) // stage)
+    return WarpgroupProduct(found.target, found.to, a, b, along, outer, found.guard, stages, facts.processors)
+
+
+def _is_first(function: HirFunction, facts: Facts, one: Side, other: Side) -> bool:
+    """Whether the first operand's axis makes the rows: columns are what the result is contiguous along; but few are always columns, and
+    several axes are always rows."""
+    if len(one.axes) != len(other.axes):
+        return len(one.axes) > len(other.axes)
+    if one.steps or other.steps:
+        return bool(one.steps)
+    first, second = (prod(facts.about(function.axes[axis]) for axis in side.axes) for side in (one, other))
+    if min(first, second) < LEAST:
+        return first > second
+    return one.axes[0] not in {axis for op in function.body.body if isinstance(op, Store) for axis in op.index[-1].names}
+
+
+def plain_load(operand: Value) -> Load | None:
+    """The load that an operand is, if it has no condition."""
+    op = operand.source
+    return op if isinstance(op, Load) and op.where is None else None
+
+
+def side_of(load: Load | None, product: ProductSum, along: str) -> Side | None:
+    """The operand as what boxes can copy: read where it lies, contiguous along its own axis or the sum's."""
+    if load is None:
+        return None
+    mem = load.mem.type
+    assert isinstance(mem, Mem)
+    if load.pad is not None or load.mem.source is not None or not 2 <= mem.rank <= 5 or mem.align < 16:
+        return None
+    varying = {axis for form in load.index for axis in form.names}
+    dims: dict[str, int] = {}
+    for axis in (*(axis for axis in (*product.m, *product.n) if axis in varying), along):
+        places = [place for place, form in enumerate(load.index) if axis in form.names]
+        if len(places) != 1 or not 1 <= load.index[places[0]].coefficient(axis) <= (1 if axis == along else MOST_STEP):
+            return None
+        dims[axis] = places[0]
+    place = dims.pop(along)
+    own = sorted(dims, key=dims.__getitem__)
+    if not own or len({*dims.values(), place}) != len(own) + 1:
+        return None
+    last = own[-1] if dims[own[-1]] == mem.rank - 1 else along
+    # boxes begin at multiples of 16 bytes along what memory is contiguous along
+    unit = 16 // bytes_of(mem.dtype)
+    if {**dims, along: place}[last] != mem.rank - 1 or not divides(unit, load.index[-1] - last):
+        return None
+    strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
+    if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
+        return None
+    return Side(load, tuple(own), tuple(dims[axis] for axis in own), place)
+
+
+def _end_alike(function: HirFunction, sides: Sequence[Side], along: str) -> bool:
+    """Whether what boxes have beyond the end of the sum is zeros in both operands: it isn't there, or there is none."""
+    extent = function.axes[along]
+    if divides(wide_of(sides[0].mem), extent):
+        return True
+    return all(side.load.index[side.along] == Affine.of(along) and side.mem.dims[side.along] == extent for side in sides)
+
+
+def wide_of(mem: Mem) -> int:
+    """Elements of a row of a box."""
+    return SWIZZLED // bytes_of(mem.dtype)
+
+
+def divides(unit: int, form: Affine) -> bool:
+    """Whether the form is a multiple of the unit, whatever its symbols are."""
+    return all(number % unit == 0 for number in (form.constant, *(coefficient for _, coefficient in form.terms)))
+
+
+def digit(row: Affine, size: int, extent: int, half: str | None = None) -> Affine:
+    """A row's place along an axis of which `size` rows are one step: of that row, or of it and the one 8 further, which the axis `half`
+    tells apart. All are powers of two, and with `half` the row's own digit of 8 is 0."""
+    found = row.floordiv(size) if size * extent == ROWS * GROUPS else row.floordiv(size) - row.floordiv(size * extent) * extent
+    return found + Affine.of(half) * (8 // size) if half is not None and size <= 8 < size * extent else found
+
+
+def _tile(extents: Sequence[Affine], facts: Facts) -> tuple[int, ...]:
+    """The rows of a tile as powers of two of each axis: what leaves least of the tiles at the ends empty, and of these what is longest
+    along the last axes."""
+    powers = [1 << n for n in range((ROWS * GROUPS).bit_length())]
+    found = [tile for tile in choices(powers, repeat=len(extents)) if prod(tile) == ROWS * GROUPS]
+
+    def filled(tile: tuple[int, ...]) -> float:
+        return prod(_filled(extent, size, facts) for extent, size in zip(extents, tile, strict=True))
+
+    return min(found, key=lambda tile: (round(filled(tile), 3), *(-size for size in reversed(tile))))
+
+
+def _filled(extent: Affine, size: int, facts: Facts) -> float:
+    """About how much more than the extent its tiles have. Of an extent of which only the magnitude is known some of it is missing."""
+    if extent.value is not None:
+        return -(-extent.value // size) * size / max(1, extent.value)
+    most = facts.about(extent)
+    if divides(size, extent):
+        return 1.0
+    likely = most if most <= 2 else 0.75 * most
+    return max(size, likely + (size - 1) / 2) / likely
+
+
+def _columns(down: int, columns: int, processors: int) -> int:
+    """The width of tiles with which the last round of blocks leaves least to wait for: a tile takes as long as it is wide, and a
+    little. `down`: tiles along the rows, of all matrices."""
+
+    def cost(width: int) -> int:
+        return -(-down * -(-columns // width) // processors) * (width + 48)
+
+    return min(WIDTHS, key=cost)

@@ -1,0 +1,202 @@
+"""Convolutions, and products whose rows lie along several axes, on warpgroups: in every stride, padding and dilation what the nest means,
+and what weights that aren't finite do at the border."""
+
+import itertools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import zynml
+from compiler.backends.nvptx.assemble import assemble
+from compiler.backends.nvptx.compile import compile_kernels
+from compiler.backends.nvptx.target import gpu_target
+from compiler.hir.hopper import BulkLoad, WarpgroupMma
+from compiler.hir.interpret import interpret
+from compiler.hir.verify import verify
+from compiler.kernels import BuiltKernel
+from compiler.program_kernels import kernels
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import facts_of
+from compiler.schedule.launches import Launches
+
+BF16 = ml_dtypes.bfloat16
+NUMPY = {"bf16": BF16, "f32": np.float32}
+
+CHANNELS_LAST = """
+def f(X: tensor[N, H, W, C, bf16], F: tensor[K, R, S, C, bf16]) {
+    compute(X, F) -> tensor[N, Y, Z, K, %s] @kernel(conv2d, stride=%d, padding=%d, dilation=%d) {
+        for n in 0..N, y in 0..Y, x in 0..Z, k in 0..K {
+            var s = 0.0
+            for r in 0..R, q in 0..S, c in 0..C {
+                let i = y * stride + r * dilation - padding
+                let j = x * stride + q * dilation - padding
+                if i >= 0 and i < H and j >= 0 and j < W { s += X[n, i, j, c] * F[k, r, q, c] }
+            }
+            out[n, y, x, k] = s
+        }
+    }
+}"""
+VALID = """
+def f(X: tensor[N, H, W, C, bf16], F: tensor[R, S, C, K, bf16], bias: tensor[K]) {
+    compute(X, F, bias) -> tensor[N, H-R+1, W-S+1, K, bf16] @kernel(conv2d) {
+        for n in 0..N, y in 0..H-R+1, x in 0..W-S+1, k in 0..K {
+            var s = 0.0
+            for r in 0..R, q in 0..S, c in 0..C: s += X[n, y + r, x + q, c] * F[r, q, c, k]
+            out[n, y, x, k] = max(s + bias[k], 0.0)
+        }
+    }
+}"""
+
+TEXTS = """
+def f(X: tensor[B, T, K, bf16], A: tensor[K, N, bf16]) {
+    compute(X, A) -> tensor[B, T, N, bf16] {
+        for b in 0..B, t in 0..T, n in 0..N {
+            var s = 0.0
+            for k in 0..K: s += X[b, t, k] * A[k, n]
+            out[b, t, n] = s
+        }
+    }
+}"""
+
+
+def built(source: str) -> BuiltKernel:
+    program = zynml.compile(source)
+    ((_, kernel),) = kernels(program._session)
+    return kernel
+
+
+def launches(kernel: BuiltKernel, sizes: dict[str, int], processors: int = 2, architecture: str = "sm_90a") -> Launches:
+    memories = [parameter.name for parameter in kernel.nest.parameters]
+    made = launches_for(kernel.nest, kernel.scheduled.field, facts_of(sizes, memories, architecture, processors))
+    for launch in made.launches:
+        verify(launch.function)
+    return made
+
+
+def on_warpgroups(made: Launches) -> bool:
+    return any(isinstance(op, WarpgroupMma) for one in made.launches for top in one.function.body.body for op in top.walk())
+
+
+def run(kernel: BuiltKernel, arrays: dict[str, Any], sizes: dict[str, int]) -> None:
+    made = launches(kernel, sizes)
+    assert on_warpgroups(made)
+    given = [arrays[one.name] if one.name in arrays else sizes[one.name] for one in kernel.nest.parameters]
+    arguments, known = made.counted(given, sizes)
+    (launch,) = made.launches
+    interpret(launch.function, arguments, grid=(launch.blocks(known), 1, 1))
+
+
+def convolved(x: Any, f: Any, stride: int, padding: int, dilation: int) -> Any:
+    """In float64, of channels last; products outside count nothing."""
+    n, h, w, _ = x.shape
+    k, taps_down, taps_across, _ = f.shape
+    down, across = (
+        (extent + 2 * padding - dilation * (taps - 1) - 1) // stride + 1 for extent, taps in ((h, taps_down), (w, taps_across))
+    )
+    out = np.zeros((n, down, across, k))
+    x, f = x.astype(np.float64), f.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        for y, z, r, q in itertools.product(range(down), range(across), range(taps_down), range(taps_across)):
+            i, j = y * stride + r * dilation - padding, z * stride + q * dilation - padding
+            if 0 <= i < h and 0 <= j < w:
+                out[:, y, z] += (x[:, None, i, j] * f[:, r, q]).sum(-1)
+    return out
+
+
+def small(seed: int, *shape: int) -> Any:
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(BF16)
+
+
+CASES = [
+    ((2, 8, 8, 16), (16, 3, 3), (1, 1, 1)),
+    ((3, 7, 9, 24), (72, 3, 3), (1, 1, 1)),
+    ((1, 16, 12, 64), (40, 3, 3), (2, 1, 1)),
+    ((2, 9, 11, 72), (16, 1, 1), (2, 0, 1)),
+    ((1, 13, 10, 16), (24, 3, 2), (1, 2, 2)),
+    ((1, 20, 20, 16), (16, 5, 5), (3, 2, 1)),
+    ((130, 2, 1, 64), (16, 3, 3), (1, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("to", ["bf16", "f32"])
+@pytest.mark.parametrize(("pictures", "filters", "window"), CASES, ids=str)
+def test_windows_in_every_step(pictures: tuple[int, ...], filters: tuple[int, ...], window: tuple[int, int, int], to: str) -> None:
+    x, f = small(1, *pictures), small(2, *filters, pictures[-1])
+    wanted = convolved(x, f, *window)
+    out = np.full(wanted.shape, -7, NUMPY[to])
+    sizes = dict(zip("NHWCKRSYZ", (*pictures, *filters, *wanted.shape[1:3]), strict=True))
+    run(built(CHANNELS_LAST % (to, *window)), {"X": x, "F": f, "out": out}, sizes)
+    np.testing.assert_array_equal(out.astype(np.float32), wanted.astype(NUMPY[to]).astype(np.float32))
+
+
+@pytest.mark.parametrize("to", ["bf16", "f32"])
+def test_weights_that_are_not_finite_meet_no_zeros_of_the_border(to: str) -> None:
+    x, f = small(3, 2, 8, 9, 16), small(4, 24, 3, 3, 16)
+    f[1, 0, 0, 5], f[2, 2, 1, 0], f[20, 1, 1, 15] = np.inf, np.nan, -np.inf
+    x[0, 3, 3, 2], x[1, 0, 0, 5] = np.nan, 0
+    wanted = convolved(x, f, 1, 1, 1)
+    out = np.full(wanted.shape, -7, NUMPY[to])
+    sizes = dict(zip("NHWCKRSYZ", (2, 8, 9, 16, 24, 3, 3, 8, 9), strict=True))
+    run(built(CHANNELS_LAST % (to, 1, 1, 1)), {"X": x, "F": f, "out": out}, sizes)
+    np.testing.assert_array_equal(out.astype(np.float32), wanted.astype(NUMPY[to]).astype(np.float32))
+    assert np.isfinite(wanted[:, 0, :, 1]).any() and np.isnan(wanted).any() and np.isinf(wanted).any()
+
+
+@pytest.mark.parametrize("pictures", [(2, 10, 10, 24), (1, 5, 37, 64)], ids=str)
+def test_windows_without_borders_and_what_follows(pictures: tuple[int, int, int, int]) -> None:
+    n, h, w, c = pictures
+    x, f, bias = small(5, *pictures), small(6, 3, 2, c, 64), np.arange(64, dtype=np.float32) - 30
+    wanted = np.maximum(convolved(x, f.transpose(3, 0, 1, 2), 1, 0, 1) + bias, 0).astype(BF16)
+    out = np.full(wanted.shape, -7, BF16)
+    sizes = {"N": n, "H": h, "W": w, "C": c, "R": 3, "S": 2, "K": 64}
+    run(built(VALID), {"X": x, "F": f, "bias": bias, "out": out}, sizes)
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("texts", [(3, 50, 72), (1, 128, 64), (17, 8, 80), (130, 1, 64)], ids=str)
+def test_rows_along_several_axes(texts: tuple[int, int, int]) -> None:
+    x, a = small(7, *texts), small(8, texts[-1], 80)
+    wanted = (x.astype(np.float64) @ a.astype(np.float64)).astype(BF16)
+    out = np.full(wanted.shape, -7, BF16)
+    run(built(TEXTS), {"X": x, "A": a, "out": out}, dict(zip("BTKN", (*texts, 80), strict=True)))
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("window", [(1, 1, 1), (2, 1, 1), (1, 0, 1)], ids=str)
+def test_the_assembler_keeps_products_side_by_side(window: tuple[int, int, int]) -> None:
+    taps = 1 if window[1] == 0 else 3
+    sizes = dict(zip("NHWCKRSYZ", (32, 56, 56, 256, 256, taps, taps, 56 // window[0], 56 // window[0]), strict=True))
+    made = launches(built(CHANNELS_LAST % ("bf16", *window)), sizes, 132)
+    assert on_warpgroups(made)
+    module = compile_kernels([one.function for one in made.launches], gpu_target("sm_90a"))
+    assert module.hands_registers
+    cubin = assemble(module)
+    assert all(use.spills == 0 for use in cubin.kernels.values()), cubin.kernels
+    assert "C7509" not in cubin.log and "C7510" not in cubin.log and "C7519" not in cubin.log, cubin.log
+
+
+def boxes(made: Launches) -> list[BulkLoad]:
+    return [op for one in made.launches for top in one.function.body.body for op in top.walk() if isinstance(op, BulkLoad)]
+
+
+def test_tiles_fill_pictures() -> None:
+    kernel = built(CHANNELS_LAST % ("bf16", 1, 1, 1))
+    for side, box in ((56, (2, 8, 8, 64)), (28, (8, 4, 4, 64)), (32, (1, 8, 16, 64))):
+        sizes = dict(zip("NHWCKRSYZ", (32, side, side, 64, 64, 3, 3, side, side), strict=True))
+        assert boxes(launches(kernel, sizes, 132))[0].box == box
+
+
+def test_what_boxes_can_not_have_is_left_to_others() -> None:
+    def chosen(source: str, **sizes: int) -> bool:
+        return on_warpgroups(launches(built(source), sizes, 132))
+
+    good = dict(zip("NHWCKRSYZ", (8, 28, 28, 64, 64, 3, 3, 28, 28), strict=True))
+    plain = CHANNELS_LAST % ("bf16", 1, 1, 1)
+    assert chosen(plain, **good)
+    assert not chosen(plain, **{**good, "C": 3})  # rows that don't begin at multiples of 16 bytes
+    assert not chosen(CHANNELS_LAST % ("bf16", 9, 1, 1), **good)  # boxes leave out seven elements at most
+    assert not chosen(plain.replace("j < W {", "j < W - 1 {"), **good)  # the guard says more than that places exist
+    assert not chosen(plain.replace("i >= 0 and", "i >= 0 and k >= c and"), **good)
+    assert not chosen(plain.replace("* F[k, r, q, c]", "* (F[k, r, q, c] * 2.0)"), **good)  # a weight that is computed
