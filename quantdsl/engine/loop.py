@@ -252,9 +252,9 @@ def _after(b: Body, desk: Value, state: Value, found: Optional) -> None:
     mark(b, desk, found)
     look_at_losses(b, desk, state)
     account, now = b.at(desk, "account"), b.get(desk, "now")
-    with b.when(b.both(b.get(account, "pnl_changed"), b.ge(now, b.get(account, "pnl_due")))):
-        with b.when(b.gt(b.get(desk, "settings", "pnl_every"), 0)):
-            b.call("account.record", desk)
+    asked = b.gt(b.get(desk, "settings", "pnl_every"), 0)
+    with b.when(b.both(b.get(account, "pnl_changed"), asked, b.ge(now, b.get(account, "pnl_due")))):
+        b.call("account.record", desk)
 
 
 def _finish(b: Body) -> None:
