@@ -162,6 +162,9 @@ class Replay:
             text = site.message.format(*outcome.fault.values) if site else outcome.fault.code
             if site is not None and site.code == "0812":
                 raise ZyntaxError(Diagnostic(site.code, text, hint=site.hint, running=True))
+            if site is not None and site.code == "0806":
+                hint = "a currency of a smaller scale, or smaller orders"
+                raise ZyntaxError(Diagnostic("0806", f"the position's money doesn't fit 64 bits: {text}", hint=hint, running=True))
             raise ZyntaxError(Diagnostic("0901", f"the engine failed in {outcome.fault.function}: {text}"))
         if outcome.caught is not None and self.failure is None and self.desk["halted"]:
             files = [source.name for source in self.feed.sources]
