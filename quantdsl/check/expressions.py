@@ -311,7 +311,8 @@ def joined(checker: Checker, a: Type, b: Type, node: nodes.Node, expected: Type 
         return NEVER if a == b == NEVER else expected
     if a == NEVER or b == NEVER:
         return b if a == NEVER else a
-    for one, other in ((a, b), (b, a)):
+    weak_last = isinstance(b, Scalar) and b.weak
+    for one, other in ((b, a), (a, b)) if weak_last else ((a, b), (b, a)):
         if fits(one, other):
             return other
         if one == qt.NONE:

@@ -204,10 +204,11 @@ def _numbers(checker: Checker, node: nodes.Binary, left: Scalar, right: Scalar) 
         return F32 if narrow and DType.F32 in (left.dtype, right.dtype) else F64
     if node.operator in ("<<", ">>"):
         return left
-    if fits(left, right):
-        return right
-    if fits(right, left):
-        return left
+    first, second = (right, left) if right.weak else (left, right)
+    if fits(first, second):
+        return second
+    if fits(second, first):
+        return first
     hint = f"convert one: `... as {left}`"
     return checker.report("0207", f"`{left}` and `{right}` have no common type", node.span, hint=hint)
 

@@ -52,7 +52,7 @@ class Writer:
         if dtype == "f64":
             value = self.made.choice([0.0, 0.5, -1.25, 3.0, 1e300, self.made.uniform(-100, 100)])
             return (repr(value) if value >= 0 else f"({value!r})"), lambda v: value
-        low, high = INTS[dtype]
+        low, high = INTS[dtype][0], min(INTS[dtype][1], 2**63 - 1)  # A literal is an i64 where its place says nothing.
         value = self.made.choice([0, 1, 2, 3, 7, low, high, self.made.randint(low, high), min(high, 100)])
         return (str(value) if value >= 0 else f"({value})"), lambda v: value
 
