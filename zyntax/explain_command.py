@@ -1,28 +1,57 @@
 """`zyntax explain`."""
 
+from typing import TYPE_CHECKING
+
 import click
 
-from zyntax.options import error_format
+from zyntax.options import error_format, level, settings_of
+from zyntax.progress import showing
 from zyntax.report import reporter
+
+if TYPE_CHECKING:
+    from zyntax.report import Reporter
 
 
 @click.command("explain")
-@click.argument("code", required=False)
+@click.argument("what", required=False, metavar="[CODE | PROGRAM:FUNCTION]")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often.")
+@click.option("--strategy", metavar="NAME", help="Which strategy, in a program with several.")
+@level
 @error_format
-def command(code: str | None, error_format: str) -> None:
-    """Say what CODE (`ZYN0404` or `404`) means, with a wrong and a right program; without CODE, list all codes."""
-    reporter(error_format)
+def command(what: str | None, settings: tuple[str, ...], strategy: str | None, level: str | None, error_format: str) -> None:
+    """Say what CODE (`ZYN0404` or `404`) means, with a wrong and a right program; without it, list all codes.
+
+    Of PROGRAM:FUNCTION, as in `cross.qdsl:trade`, tell what is known before it runs: whom it calls, the worst case in instructions and
+    cycles by line, the checks that stay and those that were proved away, the bounds of its loops, its vectors, its IR and its assembly."""
+    here = reporter(error_format)
+    path, colon, function = (what or "").rpartition(":")
+    if colon and path.endswith(".qdsl"):
+        with showing() as doing:
+            doing("compiling")
+            print(_function(path, function, settings_of({"settings": settings}), strategy, level or "latency", here), end="")
+        return
     from compiler.codes import CODES, digits_of
     from compiler.codes.page import explanation, listing
     from compiler.diagnostics import Diagnostic, ZyntaxError
     from compiler.typed_ast.suggest import nearest
 
-    if code is None:
+    if what is None:
         print(listing(), end="")
         return
-    found = CODES.get(digits_of(code))
+    found = CODES.get(digits_of(what))
     if found is None:
-        near = nearest(digits_of(code), CODES)
+        near = nearest(digits_of(what), CODES)
         hint = f"did you mean {', '.join(CODES[one].full for one in near)}?" if near else "`zyntax explain` lists all codes"
-        raise ZyntaxError(Diagnostic("0201", f"there is no code `{code}`", hint=hint))
+        raise ZyntaxError(Diagnostic("0201", f"there is no code `{what}`", hint=hint))
     print(explanation(found), end="")
+
+
+def _function(path: str, function: str, settings: dict[str, str], strategy: str | None, level: str, here: "Reporter") -> str:
+    from compiler.hir.module import OptimizationLevel
+    from compiler.syntax.parse import read_source
+    from quantdsl.critical.explain import explain
+    from quantdsl.run.open import Wishes, checked_program
+
+    source = here.sources.add(read_source(path))
+    checked = checked_program(source, Wishes(settings, strategy, level), here.sources)
+    return explain(checked, function, strategy, source, here.sources, OptimizationLevel(level))

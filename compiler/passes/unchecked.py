@@ -6,7 +6,7 @@ A division or a shift keeps its check: for some operands it has no result at all
 from collections.abc import Iterator
 
 from compiler.hir.core import Binary, Cast
-from compiler.hir.host import Checked, Element, Narrow
+from compiler.hir.host import Checked, Element, Narrow, Quotient
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.module import HirFunction
 from compiler.passes.prove_checks import Proof
@@ -24,7 +24,7 @@ def _region(region: Region) -> Iterator[Proof]:
     for number, op in enumerate(region.body):
         for inner in op.regions:
             yield from _region(inner)
-        if not isinstance(op, Checked | Element | Narrow) or op.site < 0:
+        if not isinstance(op, Checked | Element | Narrow | Quotient) or op.site < 0:
             continue
         cheaper = _without_check(op)
         yield Proof(op.name, op.span, cheaper is None)

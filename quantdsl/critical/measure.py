@@ -74,12 +74,11 @@ def examine(checked: "CheckedProgram", module: HirModule, sources: Sources, leve
             _mark(function, made.code)
         if made.code is not None and made.code.annotation("vectorizable") is not None:
             found.diagnostics.extend(_not_vectorizable(made.code, function))
+        made.checks = prove_checks(function)
         if made.code is not None and made.code.annotation("unsafe_unchecked") is not None and level is not OptimizationLevel.O0:
-            removed = leave_checks_out(function)
-            made.given_up = [proof for proof in removed if not proof.kept]
-            made.checks = [proof for proof in removed if proof.kept]
-        else:
-            made.checks = prove_checks(function)
+            left = leave_checks_out(function)
+            made.given_up = [proof for proof in left if not proof.kept]
+            made.checks = [*(proof for proof in made.checks if not proof.kept), *(proof for proof in left if proof.kept)]
     for made in found.functions.values():
         if made.code is not None and made.code.annotation("critical_path", "target_latency", "target_latency_ns") is not None:
             made.cost, made.stack = worst_case(module, made.function.name), stack_bytes(module, made.function.name)

@@ -1,0 +1,162 @@
+"""What annotations make of the HIR, estimates against targets, and what `explain` tells of a function."""
+
+from pathlib import Path
+
+import pytest
+
+from compiler.diagnostics import Severity, ZyntaxError
+from compiler.hir.module import OptimizationLevel
+from compiler.hir.verify import verify
+from compiler.source import Source, Sources
+from quantdsl.check import check_program
+from quantdsl.critical.explain import explain, shortened
+from quantdsl.critical.measure import Examination, asks_for_code, examine
+from quantdsl.elaborate import elaborate
+from quantdsl.parse import parse_source
+from zyntax.main import main
+
+LOOPS = """param depth: int in 1..10 = 5
+@critical_path @target_latency({target})
+fn total(x: f64) -> f64 {{
+  var sum = 0.0
+  for i in 0..depth {{ sum += sqrt(x) }}
+  while sum > 1.0 max 8 {{ sum = sum / 2.0 }}
+  sum
+}}
+"""
+
+
+def examined(text: str, level: OptimizationLevel = OptimizationLevel.OLATENCY) -> Examination:
+    source = Source("p.qdsl", text)
+    checked = check_program(parse_source(source))
+    checked.diagnostics.raise_errors()
+    module = elaborate(checked).module
+    found = examine(checked, module, Sources(source), level)
+    verify(module)
+    return found
+
+
+def test_the_longest_way_against_a_target() -> None:
+    (slow,) = examined(LOOPS.format(target="20ns")).diagnostics.sorted
+    assert slow.code == "0716" and slow.severity is Severity.WARNING and slow.label == "its target is 20 ns"
+    assert len(slow.others) == 2, "both lines that take time are shown"
+    (hard,) = examined(LOOPS.format(target="20ns, hard")).diagnostics.sorted
+    assert hard.severity is Severity.ERROR
+    assert examined(LOOPS.format(target="2us, hard")).diagnostics.sorted == ()
+    assert examined(LOOPS.format(target="20ns").replace("target_latency(20ns)", "target_latency_ns(2000)")).diagnostics.sorted == ()
+
+
+def test_longer_loops_take_longer() -> None:
+    costs = []
+    for depth in (1, 5, 9):
+        one = examined(LOOPS.format(target="1ms").replace("= 5", f"= {depth}")).functions["fn.total"]
+        assert one.cost is not None and one.stack == 0
+        costs.append(one.cost.cycles)
+    first, second, third = costs
+    assert (third - second) / (second - first) == pytest.approx(1.0)
+
+
+def test_marks_and_checks() -> None:
+    found = examined(
+        LOOPS.format(target="1ms") + "fn pick(a: [int; 8], i: int) -> int { a[3] + a[i] }\n@inline_always\nfn one() -> int { 1 }\n"
+    )
+    constraints = found.functions["fn.total"].function.constraints
+    assert constraints is not None and constraints.critical_path and constraints.no_alloc and not constraints.inline_always
+    constraints = found.functions["fn.one"].function.constraints
+    assert constraints is not None and constraints.inline_always
+    pick = found.functions["fn.pick"]
+    assert sorted((proof.instruction, proof.kept) for proof in pick.checks)[:1] == [("checked", True)]
+    assert ("element", True) in [(proof.instruction, proof.kept) for proof in pick.checks]
+
+
+UNCHECKED = "@unsafe_unchecked\nfn hash(a: int, b: int) -> int { a * 31 + b / 7 }\n"
+
+
+def test_what_is_given_up() -> None:
+    hash = examined(UNCHECKED).functions["fn.hash"]
+    assert [proof.instruction for proof in hash.given_up] == ["checked", "checked"]
+    assert all(proof.span is not None for proof in hash.given_up)
+    debug = examined(UNCHECKED, OptimizationLevel.O0).functions["fn.hash"]
+    assert debug.given_up == () and [proof.kept for proof in debug.checks].count(True) == 2, "O0 keeps them; the division can't fail"
+
+
+VECTORS = """@vectorizable
+fn scaled(a: [f64; 64], k: f64) -> f64 {
+  var b = a
+  for i in 0..64 { b[i] = a[i] * k }
+  b[7]
+}
+@vectorizable
+fn running(a: [f64; 64]) -> f64 {
+  var b = a
+  for i in 1..64 { b[i] = b[i - 1] + a[i] }
+  b[63]
+}
+"""
+
+
+def test_turns_that_need_another() -> None:
+    (found,) = examined(VECTORS).diagnostics.sorted
+    assert found.code == "0405" and "`running`" in found.message
+    assert found.span is not None and VECTORS[found.span.start : found.span.end] == "b[i - 1]"
+
+
+def test_which_programs_ask_for_code() -> None:
+    for text, expected in ((VECTORS, True), (LOOPS.format(target="1ms"), True), (UNCHECKED, False)):
+        assert asks_for_code(check_program(parse_source(Source("p", text)))) is expected
+
+
+# ---- explain -------------------------------------------------------------------------------------------------------------
+
+
+def explained(text: str, name: str, level: OptimizationLevel = OptimizationLevel.OLATENCY) -> str:
+    source = Source("p.qdsl", text)
+    checked = check_program(parse_source(source))
+    checked.diagnostics.raise_errors()
+    return explain(checked, name, None, source, Sources(source), level)
+
+
+def test_all_parts_are_told() -> None:
+    found = explained(LOOPS.format(target="20ns") + "fn other(x: f64) -> f64 { total(x) + 1.0 }\n", "other")
+    lines = found.splitlines()
+    assert lines[0] == "other    p.qdsl:9    compiled as fn.other"
+    assert lines[lines.index("calls") + 1] == "  total"
+    assert any(line.startswith("estimate     ") and "ns at 3 GHz at worst" in line for line in lines)
+    assert any(line.strip().endswith("p.qdsl:5  for i in 0..depth { sum += sqrt(x) }") for line in lines)
+    assert {"HIR", "LLVM IR", "assembly"} <= set(lines)
+    assert any(line.startswith("define ") and "@fn.other(" in line for line in lines) and "fn.other:" in lines
+
+
+def test_loops_and_checks_are_told() -> None:
+    found = explained(LOOPS.format(target="20ns"), "total").splitlines()
+    assert "annotations  @critical_path @target_latency(20ns)" in found
+    assert "loop         p.qdsl:5  at most 5 turns" in found
+    assert "loop         p.qdsl:6  at most 8 turns" in found
+    found = explained(UNCHECKED, "hash").splitlines()
+    assert "checks       0 kept, 1 proved away, 2 given up by @unsafe_unchecked" in found
+    assert "  given up  p.qdsl:2  fits  a * 31" in found
+
+
+def test_vectors_are_told() -> None:
+    found = explained(VECTORS.split("@vectorizable\nfn running")[0], "scaled")
+    assert any(line.startswith("vectors ") and "x double" in line for line in found.splitlines())
+
+
+def test_a_function_that_is_not_there() -> None:
+    with pytest.raises(ZyntaxError) as error:
+        explained(UNCHECKED, "hsah")
+    (told,) = error.value.diagnostics
+    assert (told.code, told.message, told.hint) == ("0201", "`p.qdsl` has no function `hsah`", "did you mean `hash`?")
+
+
+def test_structs_are_shortened() -> None:
+    text = "%a: ptr<struct<desk; now: i64, out: struct<out; full: i1, cells: array<3 x struct<c; x: i64>>>>> %b: array<open x f64> lt<gt>"
+    assert shortened(text) == "%a: ptr<struct<desk>> %b: array<open x f64> lt<gt>"
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.qdsl"
+    path.write_text(LOOPS.format(target="20ns"))
+    with pytest.raises(SystemExit) as done:
+        main(["explain", f"{path}:total", "--set", "depth=3"])
+    assert not done.value.code and f"loop         {path}:5  at most 3 turns" in capsys.readouterr().out
