@@ -36,6 +36,7 @@ class Golden:
     out: int = 0
     back: int = 0
     on_cross: str = "refuse"
+    end: int | None = None
     settings: Mapping[str, Any] = Factory(dict)
     options: Mapping[str, Any] = Factory(dict)
 
@@ -45,12 +46,12 @@ class Golden:
 
     def expected(self) -> tuple[Engine, Feed]:
         """The reference's run over the same rows."""
-        feed = Feed([Source(DATA / self.data, 0, (self.listing,), self.listing.name)], Rules(skip=True))
+        window = {} if self.end is None else {"end": self.end}
+        feed = Feed([Source(DATA / self.data, 0, (self.listing,), self.listing.name)], Rules(skip=True, **window))
         engine = Engine(
             self.strategy(), self.limits, self.instrument, fills=self.fills, out=self.out, back=self.back, on_cross=self.on_cross
         )
-        own = (events[events["instrument"] != 0xFFFFFFFF] for events in feed.events())
-        return engine.run(event for events in own for event in from_events(events)), feed
+        return engine.run(event for events in feed.events() for event in from_events(events)), feed
 
 
 USDT, USD = 10**8, 10**4
@@ -74,6 +75,7 @@ CROSS: dict[str, Any] = {
 }
 MAKER: dict[str, Any] = {
     "program": "market_maker.qdsl",
+    "end": 1_723_161_330 * 10**9,
     "data": "btcusdt_spot_20240808.jsonl.gz",
     "listing": BTC,
     "limits": Limits(
