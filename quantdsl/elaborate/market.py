@@ -30,9 +30,15 @@ def touch(c: Context, call: Call) -> Value:
     return result(c, call, *ask(c, "desk.touch", number(call["side"])))
 
 
-@emits("mid", "spread", "microprice")
+@emits("mid", "spread")
 def of_both_sides(c: Context, call: Call) -> Value:
     return result(c, call, *ask(c, f"desk.{call.callee.name}"))
+
+
+@emits("microprice")
+def microprice(c: Context, call: Call) -> Value:
+    there, ticks = ask(c, "desk.microprice")
+    return result(c, call, there, _priced(c, ticks, qt.PriceType(c.around.market[0])))
 
 
 @emits("imbalance")
@@ -131,7 +137,11 @@ def _average(c: Context, call: Call, price: hir.Value, weight: hir.Value) -> Val
     average = b.add(b.cast(ticks, "f64"), b.div(b.cast(rest, "f64"), b.cast(divisor, "f64")))
     type = call["price"].type
     assert isinstance(type, qt.Exact)
+    return result(c, call, there, b.select(there, _priced(c, average, type), 0.0))
+
+
+def _priced(c: Context, ticks: hir.Value, type: qt.Exact) -> hir.Value:
+    """Parts of ticks in the currency's units."""
     size = step(c, type)
     digits = decimal_places(size)
-    scaled = b.div(b.mul(average, float(size * 10**digits)), float(10**digits))
-    return result(c, call, there, b.select(there, scaled, 0.0))
+    return c.b.div(c.b.mul(ticks, float(size * 10**digits)), float(10**digits))

@@ -13,6 +13,7 @@ from compiler.hir import instruction as hir
 from compiler.hir.module import HirExecutionConstraints, HirModule
 from compiler.hir.types import HirType, Struct
 from compiler.native.build import Body, Program
+from compiler.native.types import I64
 from compiler.native.values import match
 from compiler.source import Source
 from compiler.typed_ast import nodes
@@ -96,7 +97,7 @@ class _Memory:
 
     @property
     def type(self) -> Struct:
-        return Struct("state", ((HEAD, self.head), *self.fields.items()))
+        return Struct("state", ((HEAD, self.head), *(self.fields or {"unused": I64}).items()))
 
 
 class Writing:

@@ -16,7 +16,7 @@ class Probe:
     def __init__(self, text: str, compiled_only: bool = False) -> None:
         self.compiled_only = compiled_only
         self.functions = Functions(text)
-        self.name = self.functions.program.functions["probe"]
+        self.name = "fn.probe"
         function = self.functions.program.module.functions[self.name]
         self.memory = [_memory(p.type.pointee) for p in function.parameters if isinstance(p.type, Pointer)]
         self.optional = str(function.results[0]) == "i1" and len(function.results) > 1

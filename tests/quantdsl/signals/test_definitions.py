@@ -167,7 +167,9 @@ def test_count_since() -> None:
 @pytest.mark.parametrize("order", ["rising", "falling", "random", "equal"])
 def test_extremes_of_whole_numbers(order: str) -> None:
     n = 5
-    x = {"rising": np.arange(40), "falling": -np.arange(40), "equal": np.full(40, 3)}.get(order, np.random.default_rng(12).integers(0, 9, 40))
+    x = {"rising": np.arange(40), "falling": -np.arange(40), "equal": np.full(40, 3)}.get(
+        order, np.random.default_rng(12).integers(0, 9, 40)
+    )
     highest = Probe("fn probe(x: int) -> int? { highest(x, 5) }")
     lowest = Probe("fn probe(x: int) -> int? { lowest(x, 5) }")
     assert [highest(int(v)) for v in x[:]] == [None] * (n - 1) + [int(x[i - n + 1 : i + 1].max()) for i in range(n - 1, 40)]

@@ -135,7 +135,7 @@ class Stand:
                     caught.append((outcome.caught.code, outcome.caught.values))
             for table, found in desk.collect():
                 if table != "latency":
-                    records[table] += found.tolist()
+                    records[table] += [tuple(map(_plain, row)) for row in found.tolist()]
             return results[0] if results else None
 
         block = events(rows)
