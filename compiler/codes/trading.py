@@ -100,6 +100,17 @@ CODES = (
         "extern fn model(x: f64) -> f64 effects(none)\n",
     ),
     code(
+        "0716",
+        "estimate above the target",
+        """`@target_latency(500ns)` says how long a function may take; the compiler counts its longest way, loops as often as they can run, in
+        cycles of a processor at 3 GHz. What is over the target is a warning, and an error where the target is `hard`. It is an estimate:
+        a run measures, and `--enforce p99` holds it against the target.""",
+        "@critical_path @target_latency(100ns, hard)\nfn roots(x: f64) -> f64 {\n  var sum = 0.0\n"
+        "  for i in 0..64 { sum += sqrt(x + sum) }\n  sum\n}\n",
+        "@critical_path @target_latency(1us, hard)\nfn roots(x: f64) -> f64 {\n  var sum = 0.0\n"
+        "  for i in 0..64 { sum += sqrt(x + sum) }\n  sum\n}\n",
+    ),
+    code(
         "0717",
         "unchecked code that risks money",
         """`@unsafe_unchecked` leaves out the checks of int arithmetic and indices. That is never allowed in what sends, changes or cancels

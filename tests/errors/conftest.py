@@ -5,8 +5,11 @@ import io
 
 from compiler.diagnostics import ZyntaxError, render
 from compiler.driver import DriverOptions
+from compiler.hir.module import OptimizationLevel
 from compiler.source import Source, Sources
 from quantdsl.check import check_program
+from quantdsl.critical.measure import asks_for_code, examine
+from quantdsl.elaborate import elaborate
 from quantdsl.parse import parse_source
 from zynml.api import open_source
 
@@ -34,7 +37,11 @@ def diagnose(text: str, run: bool = False, sanitize: bool = False, language: str
 def _of_quantdsl(text: str) -> str:
     source = Source("program.qdsl", text)
     try:
-        found = check_program(parse_source(source)).diagnostics.sorted
+        checked = check_program(parse_source(source))
+        if not checked.diagnostics.errors and asks_for_code(checked):
+            module = elaborate(checked).module
+            checked.diagnostics.extend(examine(checked, module, Sources(source), OptimizationLevel.OLATENCY).diagnostics.sorted)
+        found = checked.diagnostics.sorted
     except ZyntaxError as error:
         found = error.diagnostics
     return "\n\n".join(render(diagnostic, Sources(source)) for diagnostic in found)
