@@ -4,7 +4,7 @@ from compiler.hir import instruction as hir
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, OptionType, ResultType, Type
 from quantdsl import types as qt
-from quantdsl.elaborate.context import Constant, Context, elaborates
+from quantdsl.elaborate.context import Context, elaborates
 from quantdsl.elaborate.expressions import Joined
 from quantdsl.elaborate.operators import compared
 from quantdsl.elaborate.values import Number, Value
@@ -24,8 +24,7 @@ def fits(c: Context, pattern: nodes.Pattern, value: Value) -> list[hir.Value]:
         case nodes.TuplePattern(elements=elements):
             return [one for n, element in enumerate(elements) for one in fits(c, element, c.part(value, str(n)))]
         case nodes.VariantPattern(path=path, arguments=arguments):
-            constant = c.names.find(path[0]) if len(path) == 1 and not arguments else None
-            if constant is not None and isinstance(constant.held, Constant):
+            if len(path) == 1 and not arguments and c.names.find(path[0]) is not None:
                 assert isinstance(value, Number)
                 return [compared(c, "==", value, c.number(nodes.Name(name=path[0], type=value.type, span=pattern.span), value.type))]
             return _case(c, path[-1], [(str(n), argument) for n, argument in enumerate(arguments)], value)
@@ -166,9 +165,9 @@ def _arms(c: Context, arms: list[nodes.Arm], subject: Value, joined: Joined) -> 
         return
     arm, *others = arms
     with c.at(arm):
-        conditions = fits(c, arm.pattern, subject)
         last = not others and arm.guard is None
-        if last or (not conditions and arm.guard is None):
+        conditions = fits(c, arm.pattern, subject) if not last else []
+        if not conditions and arm.guard is None:
             with c.scope():
                 bind(c, arm.pattern, subject)
                 joined.set(arm.body)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from quantdsl.elaborate.desk import Desk
 
 
+DEEPEST = 100
+"""Functions that may be being written at once, each called by the one before."""
+
+
 @frozen
 class Surroundings:
     """What the body of a declaration sees: names, capacities, functions, and what `I` and `C` stand for."""
@@ -117,6 +121,9 @@ class Elaboration:
                 return found
             made = Instance(self.fresh(f"fn.{callee.name}"), callee, bound, constants, parameters, result)
             self.instances[key] = made
+            if sum(instance.open for instance in self.instances.values()) > DEEPEST:
+                message = f"`{callee.name}` calls itself with other types or constants over and over, and each makes a function of its own"
+                raise ZyntaxError(Diagnostic("0109", message, callee.name_span, hint="pass the number as a plain parameter"))
             self._write(made, around)
         return made
 

@@ -8,7 +8,7 @@ from quantdsl.check.fits import shown
 from quantdsl.check.literals import settled
 from quantdsl.elaborate import patterns
 from quantdsl.elaborate.changes import changes, root_of
-from quantdsl.elaborate.context import Constant, Context, Named, executes
+from quantdsl.elaborate.context import Context, executes
 from quantdsl.elaborate.expressions import place_of
 from quantdsl.elaborate.operators import combined
 from quantdsl.elaborate.refused import not_supported
@@ -22,8 +22,8 @@ def expression_statement(c: Context, node: nodes.ExpressionStatement) -> None:
 
 @executes(nodes.Constant)
 def constant(c: Context, node: nodes.Constant) -> None:
-    type = c.resolve(node.annotation) if node.annotation is not None else c.type(node.value)
-    c.names.found[node.name] = Named(Constant(node.value, type))
+    value = c.value(node.value, c.resolve(node.annotation) if node.annotation is not None else None)
+    c.let(node.name, c.fit(value, settled(value.type)))
 
 
 @executes(nodes.Let)
