@@ -160,7 +160,7 @@ def _row(b: Body, desk: Value, state: Value, event: Value) -> None:
     b.put(desk, "row", b.get(event, "row"))
     b.put(desk, "stream", b.get(event, "stream"))
     b.put(desk, "events", b.wrapping("add", b.get(desk, "events"), 1))
-    with b.when(b.ne(b.get(desk, "open_count"), 0)):
+    with b.when(b.ne(b.get(desk, "day_orders"), 0)):
         b.call("exchange.expire", desk)
 
     def trade() -> None:

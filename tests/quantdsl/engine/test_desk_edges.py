@@ -23,6 +23,7 @@ from tests.quantdsl.engine.desk_stand import Options, engine, new_desk
 from tests.quantdsl.reference.market import Fee, Instrument
 
 BUY, SELL = 0, 1
+LIVE, PART_FILLED, FILLED, CANCELLED = 2, 3, 4, 5
 FREE = RiskRules()
 Handler = Callable[[Body, Any, Any, Any], None]
 """Writes a handler from the desk, the state and the number of a bar or timer."""
@@ -235,17 +236,39 @@ def test_rows_of_another_instrument_are_passed_over_and_gaps_of_nobody_concern_a
 # ---- orders ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_of_two_linked_orders_the_other_one_goes_when_one_fills() -> None:
+def linking(first: tuple[int, int, int], second: tuple[int, int, int], cancel_at: int = -1) -> Desk:
+    """A strategy that sends two orders (side, qty, limit) and links them; it cancels the first at a time."""
+
     def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
         with at_time(b, desk, 1):
-            order(b, desk, state, BUY, 1, 90)
-            order(b, desk, state, SELL, 1, 110)
+            for given in (first, second):
+                order(b, desk, state, *given)
             note(b, state, *[b.cast(b.call("desk.link", desk, state, *pair)[0], "i64") for pair in ((1, 2), (1, 3), (2, 2))])
+        with at_time(b, desk, cancel_at):
+            b.call("desk.cancel", desk, state, 1)
 
-    desk = Desk(trade=on_trade).run(trades((1, 100, 1), (2, 111, 1), (3, 80, 1)))
+    return Desk(options=Options(fills="touch"), trade=on_trade)
+
+
+@pytest.mark.parametrize(
+    ("rows_", "cancel_at", "ends"),
+    [
+        ([(2, 110, 9)], -1, {1: (0, CANCELLED), 2: (2, FILLED)}),
+        ([(2, 90, 9)], -1, {1: (2, FILLED), 2: (0, CANCELLED)}),
+        ([(2, 110, 1)], -1, {1: (0, CANCELLED), 2: (1, PART_FILLED)}),
+        ([(2, 100, 1)], 2, {1: (0, CANCELLED), 2: (0, CANCELLED)}),
+        ([(2, 100, 1)], -1, {1: (0, LIVE), 2: (0, LIVE)}),
+    ],
+)
+def test_of_two_linked_orders_the_other_one_goes_when_one_fills_or_ends(
+    rows_: list[tuple[int, int, int]], cancel_at: int, ends: dict[int, tuple[int, int]]
+) -> None:
+    desk, names = linking((BUY, 2, 90), (SELL, 2, 110), cancel_at), columns("orders")
+    data = trades((1, 100, 1), *rows_, (3, 100, 1))
+    data["side"][1] = 2 if rows_[0][1] == 90 else 1
+    desk.run(data)
     assert desk.notes == [1, 0, 0]
-    states = {row[0]: row[columns("orders")["state"]] for row in desk.records["orders"]}
-    assert states == {2: 4, 1: 5}
+    assert {row[0]: (row[names["filled"]], row[names["state"]]) for row in desk.records["orders"]} == ends
 
 
 def columns(table: str) -> dict[str, int]:
