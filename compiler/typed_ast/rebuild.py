@@ -22,11 +22,11 @@ def _branches(cls: Any) -> tuple[str, ...]:
 
 
 def rebuild(node: N, types: Mapping[int, Type], kernels: Mapping[int, KernelMetadata]) -> N:
-    """`types` and `kernels` are by the identity of the old nodes. Bodies of compute blocks stay as they are."""
+    """`types` and `kernels` are by the identity of the old nodes. Bodies of compute blocks stay as they are, unless they have types."""
     changes: dict[str, object] = {}
     cls: Any = type(node)
     for name in _branches(cls):
-        if name == "body" and isinstance(node, Compute):
+        if name == "body" and isinstance(node, Compute) and id(node.body) not in types:
             continue
         value: Any = getattr(node, name)
         if isinstance(value, Node):

@@ -7,7 +7,7 @@ from attrs import frozen
 from compiler.diagnostics import Diagnostics
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
-from quantdsl.check import calls, expressions, literals, operators, statements  # noqa: F401  They register their rules.
+from quantdsl.check import blocks, calls, expressions, literals, operators, statements  # noqa: F401  They register their rules.
 from quantdsl.check.checker import Checker
 from quantdsl.check.declarations import check_declarations
 from quantdsl.check.world import Callable, World, world_of

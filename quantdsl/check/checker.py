@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, define, evolve, frozen
 
@@ -13,6 +13,9 @@ from compiler.typed_ast.types import ERROR, UNIT, Type
 from quantdsl.check.scope import Scope
 from quantdsl.check.world import World
 
+if TYPE_CHECKING:
+    from quantdsl.check.blocks import Yielded
+
 
 @frozen
 class Body:
@@ -21,7 +24,7 @@ class Body:
     `what` is "handler", "function", "signal", "test", "strategy" or "constant"; `result` the type that `return` or `emit` gives; `market`
     the names of the instrument and currency that `I` and `C` stand for, `in_strategy` whether they are a strategy's; `parameters` the type
     parameters in sight, `ordered` those of them that `<` compares; `aliases` the types being resolved. `sometimes`: what is checked isn't
-    reached exactly once each time."""
+    reached exactly once each time. `yielded`: what the compute block around gives."""
 
     what: str
     result: Type = UNIT
@@ -31,6 +34,7 @@ class Body:
     ordered: frozenset[str] = frozenset()
     sometimes: bool = False
     aliases: frozenset[str] = frozenset()
+    yielded: "Yielded | None" = None
 
 
 @define(eq=False)

@@ -18,7 +18,6 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-from compiler.typed_ast.walk import walk
 from quantdsl import types as qt
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
@@ -370,21 +369,6 @@ def _arm(checker: Checker, arm: nodes.Arm, subject: Type, scope: Scope, expected
         if isinstance(arm.body, nodes.Block) or used:
             return covered, checker.infer(arm.body, inner, expected, used)
         return covered, checker.statement(nodes.ExpressionStatement(value=arm.body, span=arm.body.span), inner)
-
-
-@infers(nodes.Compute)
-def compute(checker: Checker, node: nodes.Compute, scope: Scope, expected: Type | None, used: bool) -> Type:
-    """The block itself is checked with ZynML's, where it is compiled; here it is looked through for what it must not do."""
-    for value in node.inputs:
-        checker.infer(value.value, scope)
-    for found in walk(node.body):
-        if isinstance(found, nodes.Call) and isinstance(found.function, nodes.Name):
-            callee = checker.world.functions.get(found.function.name)
-            effects = callee.effects or () if isinstance(callee, nodes.Function) else ("memory",) if callee is not None else ()
-            if effects:
-                hint = "compute what is needed before the block, and act on it behind"
-                checker.report("0410", f"`{found.function.name}` stands inside `compute`", found.span, hint=hint)
-    return ERROR
 
 
 @infers(

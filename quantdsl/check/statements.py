@@ -226,10 +226,9 @@ def misplaced(checker: Checker, node: nodes.Statement, scope: Scope) -> Type:
     return UNIT
 
 
-@checks(nodes.Yield, nodes.SharedVariable)
-def outside_compute(checker: Checker, node: nodes.Statement, scope: Scope) -> Type:
-    word = "yield" if isinstance(node, nodes.Yield) else "shared var"
-    checker.report("0101", f"`{word}` stands in a compute block only", node.span)
+@checks(nodes.SharedVariable)
+def outside_compute(checker: Checker, node: nodes.SharedVariable, scope: Scope) -> Type:
+    checker.report("0101", "`shared var` stands in a compute block only", node.span)
     return UNIT
 
 

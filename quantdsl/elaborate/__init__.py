@@ -14,6 +14,7 @@ from quantdsl.check import CheckedProgram
 from quantdsl.check import library as standard
 from quantdsl.check.checker import Checker
 from quantdsl.elaborate import (  # noqa: F401  They register their rules.
+    blocks,
     calls,
     containers,
     conversions,

@@ -33,6 +33,7 @@ from quantdsl.elaborate.refused import located, not_supported
 from quantdsl.elaborate.values import Cells, Location, Number, Place, Text, Value
 
 if TYPE_CHECKING:
+    from quantdsl.check.blocks import Yielded
     from quantdsl.elaborate.program import Elaboration, Surroundings
 
 Callee = nodes.Function | quant.Signal
@@ -99,6 +100,14 @@ class Borrowed:
     pointer: hir.Value
 
 
+@frozen(eq=False)
+class Block:
+    """The compute block around: what its `yield`s give, and the variables in which that is combined."""
+
+    yielded: "Yielded"
+    totals: tuple[Location, ...]
+
+
 class Context(Holding):
     """One function being written, in surroundings. `bound`: what its type parameters stand for; `names`, `sizes`: what names stand for, as
     values and as capacities; `functions`: what can be called by name; `result`: the type of its result; `leave` writes what `return` does
@@ -111,6 +120,7 @@ class Context(Holding):
         self.result: Type = UNIT
         self.leave: Callable[[Value], None] = lambda value: self.b.give()
         self.borrowed: list[Borrowed] = []
+        self.block: Block | None = None
 
     # ---- rules ----
 

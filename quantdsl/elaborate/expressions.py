@@ -194,11 +194,6 @@ def conditional(c: Context, node: nodes.Conditional, place: Type | None) -> Valu
     return joined.value()
 
 
-@elaborates(nodes.Compute)
-def compute(c: Context, node: nodes.Compute, place: Type | None) -> Value:
-    raise not_supported("`compute` in a strategy or a test", node.span, "compute in a function that `main` calls")
-
-
 @elaborates(nodes.Range)
 def range_(c: Context, node: nodes.Range, place: Type | None) -> Value:
     raise not_supported("a range beside a `for`", node.span, "write the range where it is gone over")

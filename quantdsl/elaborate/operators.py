@@ -102,7 +102,8 @@ def _numbers(c: Context, operator: str, left: Number, right: Number, result: Sca
     y = converted(c, right, result.dtype)
     if operator in _BITS:
         return c.b.wrapping(_BITS[operator], x, y)
-    return arithmetic(c, operator, x, y)
+    wraps = c.block is not None and result.dtype.is_int and operator in ("+", "-", "*")
+    return arithmetic(c, f"{operator}%" if wraps else operator, x, y)
 
 
 def shortened(c: Context, node: nodes.Binary) -> Value:

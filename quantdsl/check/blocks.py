@@ -1,0 +1,111 @@
+"""Compute blocks in compiled code. Reductions of numbers are compiled as the loops that they are; the other kinds need tensors, and run in
+programs with a `main`, where ZynML's rules check them."""
+
+from attrs import frozen
+
+from compiler.lowering.dtypes import accumulator
+from compiler.typed_ast import nodes
+from compiler.typed_ast.annotations import kernel_metadata
+from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.types import BOOL, ERROR, UNIT, Scalar, TupleType, Type
+from compiler.typed_ast.walk import walk
+from quantdsl.check.checker import Checker, checks, infers
+from quantdsl.check.fits import shown
+from quantdsl.check.literals import settled
+from quantdsl.check.scope import Scope, Variable
+
+_OPERATORS = {
+    **dict.fromkeys(("+", "sum", "add"), "add"),
+    **dict.fromkeys(("*", "prod", "mul"), "mul"),
+    "min": "min",
+    "max": "max",
+    **dict.fromkeys(("and", "all"), "and"),
+    **dict.fromkeys(("or", "any"), "or"),
+}
+
+
+@frozen
+class Yielded:
+    """The numbers that the `yield`s of a block give: their types, by what they are combined, once the first is checked."""
+
+    operators: tuple[str, ...]
+    types: list[Type]
+
+    def operator(self, part: int) -> str:
+        return self.operators[part] if len(self.operators) > 1 else self.operators[0]
+
+
+def operators_of(node: nodes.Compute) -> tuple[str, ...] | None:
+    """`add mul min max and or` for each component of a reduction, or one for all; None for blocks that are compiled with tensors alone."""
+    metadata, faults = kernel_metadata(node)
+    given = metadata.option("op", "+")
+    names = given if isinstance(given, tuple) else (given,)
+    plain = metadata.kernel_type is KernelType.REDUCE and metadata.option("axis") is None and not metadata.is_async
+    if faults or not plain or not all(name in _OPERATORS for name in names):
+        return None
+    return tuple(_OPERATORS[str(name)] for name in names)
+
+
+@infers(nodes.Compute)
+def compute(checker: Checker, node: nodes.Compute, scope: Scope, expected: Type | None, used: bool) -> Type:
+    inner = Scope(scope)
+    for given in node.inputs:
+        inner.add(Variable(given.name, checker.infer(given.value, scope), "let", given.span))
+    operators = operators_of(node)
+    _stays_inside(checker, node)
+    if operators is None:
+        return ERROR
+    yielded = Yielded(operators, [])
+    with checker.within(yielded=yielded, sometimes=True):
+        checker.infer(node.body, inner, used=False)
+    match yielded.types:
+        case []:
+            hint = "write `yield e` in the innermost loop"
+            return checker.report("0408", "a reduction without a `yield`", node.span, hint=hint)
+        case [only]:
+            return only
+    return ERROR if ERROR in yielded.types else TupleType(tuple(yielded.types))
+
+
+def _stays_inside(checker: Checker, node: nodes.Compute) -> None:
+    """A block computes numbers: it neither acts nor leaves its function."""
+    for found in walk(node.body):
+        match found:
+            case nodes.Call(function=nodes.Name(name=name)):
+                callee = checker.world.functions.get(name)
+                effects = callee.effects or () if isinstance(callee, nodes.Function) else ("memory",) if callee is not None else ()
+                if effects:
+                    hint = "compute what is needed before the block, and act on it behind"
+                    checker.report("0410", f"`{name}` stands inside `compute`", found.span, hint=hint)
+            case nodes.Return() | nodes.Propagate():
+                word = "return" if isinstance(found, nodes.Return) else "?"
+                checker.report("0410", f"`{word}` leaves a compute block", found.span, hint="`break` leaves a loop")
+
+
+@checks(nodes.Yield)
+def yield_(checker: Checker, node: nodes.Yield, scope: Scope) -> Type:
+    yielded = checker.body.yielded
+    found = settled(checker.infer(node.value, scope))
+    if yielded is None:
+        return checker.report("0101", "`yield` stands in a compute block only", node.span)
+    parts = found.elements if isinstance(found, TupleType) else (found,)
+    if len(yielded.operators) not in (1, len(parts)):
+        return checker.report("0408", f"{len(yielded.operators)} operators need a tuple of as many numbers", node.value.span)
+    types = [_combined(checker, yielded.operator(n), part, node) for n, part in enumerate(parts)]
+    if not yielded.types:
+        yielded.types.extend(types)
+    elif yielded.types != types and ERROR not in (*types, *yielded.types):
+        before = ", ".join(map(shown, yielded.types))
+        return checker.report("0203", f"the `yield` before gives `{before}`, and this `{shown(found)}`", node.value.span)
+    return UNIT
+
+
+def _combined(checker: Checker, operator: str, part: Type, node: nodes.Yield) -> Type:
+    """The type in which numbers of a type are combined."""
+    if part == ERROR:
+        return ERROR
+    truth = part == BOOL
+    if not isinstance(part, Scalar) or (not truth if operator in ("and", "or") else truth and operator != "add"):
+        wanted = "bools" if operator in ("and", "or") else "numbers"
+        return checker.report("0203", f"this reduction combines {wanted}, and a `{shown(part)}` is yielded", node.value.span)
+    return Scalar(accumulator(part.dtype)) if operator in ("add", "mul") else part
