@@ -10,7 +10,18 @@ from compiler.native.build import Body, Program
 from compiler.native.types import I1, I64, U8, U64
 from compiler.native.values import Optional, match, some, write_optional
 from quantdsl.engine.book_journal import define_note, define_take_back
-from quantdsl.engine.book_ladder import best, define_crowded, define_ladder, goodness, ladder_of, level_at, note_level, price_at, remove
+from quantdsl.engine.book_ladder import (
+    best,
+    define_crowded,
+    define_ladder,
+    define_moves,
+    goodness,
+    ladder_of,
+    level_at,
+    note_level,
+    price_at,
+    remove,
+)
 from quantdsl.engine.book_orders import COLD, define_orders, note_order, slot_at, slot_of, slots
 from quantdsl.engine.layout import BOOK, BUY, EVENT, SELL
 from runtime.replay.events import Flag, Kind
@@ -60,6 +71,7 @@ def mid2(b: Body, book: Value) -> Optional:
 
 
 def _define_ladders(program: Program) -> None:
+    define_moves(program)
     define_crowded(program)
     define_ladder(program)
     with program.function("book.forget", {"book": Pointer(BOOK), "side": U8}, internal=True, attributes=COLD) as b:
@@ -67,7 +79,8 @@ def _define_ladders(program: Program) -> None:
         ladder = ladder_of(b, book, side)
         with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
             note_level(b, book, side, ladder, i)
-        b.put(ladder, "count", 0)
+        for name in ("count", "most", "free_count"):
+            b.put(ladder, name, 0)
         with b.when(b.get(ladder, "lost")):
             b.call("book.note", book, 2, side, b.get(ladder, "lost_from"), 1, 0, 0, 0)
             b.put(ladder, "lost", False)
@@ -162,7 +175,7 @@ def _drop_older(b: Body, book: Value) -> None:
     bid, ask = (b.get(level_at(b, ladder, last), "number") for ladder, last in zip(ladders, lasts, strict=True))
     for ladder, last, older in zip(ladders, lasts, (b.lt(bid, ask), b.ge(bid, ask)), strict=True):
         with b.when(older):
-            b.put(ladder, "count", last)
+            remove(b, ladder, last)
 
 
 def _worn(b: Body, book: Value, side: int) -> Value:

@@ -8,12 +8,13 @@ from compiler.hir.types import HirType, Pointer
 from compiler.native.build import Body, Program
 from compiler.native.types import I1, I64, U8
 from compiler.native.values import Optional
-from quantdsl.engine.layout import BOOK, LEVELS
+from quantdsl.engine.layout import BLOCK, BOOK, LADDER, LEVELS
 
 NEAR = 12
 """Levels looked at one by one, from the best; those further in are found by halving."""
 NUMBER_OF_NONE = -1
 HIGHEST = (1 << 63) - 1
+LONG = ("noalias", "noinline")
 PLACE: dict[str, HirType] = {"book": Pointer(BOOK), "side": U8, "price": I64}
 
 
@@ -60,30 +61,58 @@ def shown(b: Body, book: Value, side: Value, price: Value) -> Value:
 
 def insert(b: Body, ladder: Value, at: Value, price: Value, qty: Value, taken: Value, number: Value) -> None:
     """A new level; there is room for it."""
-    count, most = b.get(ladder, "count"), b.get(ladder, "most")
-    again = b.lt(count, most)
-    place = b.select(again, b.get(ladder, "places", b.select(again, count, 0), proved=True), b.cast(count, "u16"))
-    b.put(ladder, "most", b.larger(most, b.wrapping("add", count, 1)))
-    for part in ("prices", "places"):  # one loop each, so that they become block moves
-        with b.loop(count, at, -1) as i:
-            _move(b, ladder, part, i, b.wrapping("sub", i, 1))
-    b.put(ladder, "count", b.wrapping("add", count, 1))
-    b.put(ladder, "prices", at, price, proved=True)
-    b.put(ladder, "places", at, place, proved=True)
-    write(b, b.at(ladder, "levels", b.cast(place, "i64"), proved=True), qty, taken, number)
+    (place,) = b.call("ladder.insert", ladder, at, price)
+    write(b, b.at(ladder, "levels", place, proved=True), qty, taken, number)
 
 
 def remove(b: Body, ladder: Value, at: Value) -> None:
-    last, place = b.wrapping("sub", b.get(ladder, "count"), 1), b.get(ladder, "places", at, proved=True)
-    for part in ("prices", "places"):
-        with b.loop(at, last) as i:
-            _move(b, ladder, part, i, b.wrapping("add", i, 1))
-    b.put(ladder, "places", last, place, proved=True)
-    b.put(ladder, "count", last)
+    b.call("ladder.remove", ladder, at)
 
 
-def _move(b: Body, ladder: Value, part: str, to: Value, source: Value) -> None:
-    b.put(ladder, part, to, b.get(ladder, part, source, proved=True), proved=True)
+def define_moves(program: Program) -> None:
+    """`ladder.insert`: a price; the place of its level. `ladder.remove`."""
+    own: dict[str, HirType] = {"ladder": Pointer(LADDER), "at": I64}
+    with program.function("ladder.insert", {**own, "price": I64}, [I64], internal=True, attributes=LONG) as b:
+        ladder, at, price = b.parameters
+        count, free, most = (b.get(ladder, name) for name in ("count", "free_count", "most"))
+        again = b.gt(free, 0)
+        left = b.select(again, b.wrapping("sub", free, 1), 0)
+        place = b.select(again, b.get(ladder, "free", left, proved=True), b.cast(most, "u32"))
+        b.put(ladder, "free_count", left)
+        b.put(ladder, "most", b.select(again, most, b.wrapping("add", most, 1)))
+        b.put(ladder, "count", b.wrapping("add", count, 1))
+        for part in ("prices", "places"):
+            with b.loop(b.wrapping("sub", _blocks(b, at, count), 1), -1, -1) as block:
+                _move(b, ladder, part, b.wrapping("add", at, b.wrapping("mul", block, BLOCK)), 0, 1)
+        b.put(ladder, "prices", at, price, proved=True)
+        b.put(ladder, "places", at, place, proved=True)
+        b.give(b.cast(place, "i64"))
+    with program.function("ladder.remove", own, internal=True, attributes=LONG) as b:
+        ladder, at = b.parameters
+        last, place, free = (
+            b.wrapping("sub", b.get(ladder, "count"), 1),
+            b.get(ladder, "places", at, proved=True),
+            b.get(ladder, "free_count"),
+        )
+        b.put(ladder, "free", free, place, proved=True)
+        b.put(ladder, "free_count", b.wrapping("add", free, 1))
+        b.put(ladder, "count", last)
+        for part in ("prices", "places"):
+            with b.loop(0, _blocks(b, at, last)) as block:
+                _move(b, ladder, part, b.wrapping("add", at, b.wrapping("mul", block, BLOCK)), 1, 0)
+
+
+def _blocks(b: Body, low: Value, high: Value) -> Value:
+    """How many cover the levels from one number to another. Whole ones are moved, as many as there are, so that the few levels that most
+    updates move take no branch that nobody can foresee."""
+    return b.wrapping("shr", b.wrapping("add", b.wrapping("sub", high, low), BLOCK - 1), BLOCK.bit_length() - 1)
+
+
+def _move(b: Body, ladder: Value, part: str, first: Value, source: int, to: int) -> None:
+    """All of a block is read before it is written."""
+    read = [b.get(ladder, part, b.wrapping("add", first, i + source), proved=True) for i in range(BLOCK)]
+    for i, value in enumerate(read):
+        b.put(ladder, part, b.wrapping("add", first, i + to), value, proved=True)
 
 
 def write(b: Body, level: Value, qty: Value, taken: Value, number: Value) -> None:
@@ -132,7 +161,8 @@ def _find(b: Body, book: Value, side: Value, price: Value) -> None:
             b.leave()
         half = b.wrapping("shr", b.now(length), 1)
         worse = b.lt(goodness(b, side, price_at(b, ladder, b.wrapping("add", b.now(low), half))), wanted)
-        b.set(low, b.wrapping("add", b.now(low), b.select(worse, b.wrapping("sub", b.now(length), half), 0)))
+        skipped = b.select(worse, b.wrapping("sub", b.now(length), half), 0)
+        b.set(low, b.wrapping("add", b.now(low), skipped))
         b.set(length, half)
     inside = b.lt(b.now(low), far)
     b.give(b.now(low), b.both(inside, b.eq(price_at(b, ladder, b.select(inside, b.now(low), 0)), price)))

@@ -102,18 +102,22 @@ RECORDS_OF_EVENTS = {
 
 LEVEL = struct("level", qty=I64, taken=I64, number=I64)
 """`taken`: what our own orders took of it since the data last changed it; `number`: which update set it last."""
+BLOCK = 16
+"""Levels that are moved at once; behind the last one a ladder has room for what that moves too much."""
 LADDER = struct(
     "ladder",
     count=I64,
     most=I64,
     lost=I1,
     lost_from=I64,
-    prices=Array(I64, LEVELS),
-    places=Array(U16, LEVELS),
+    prices=Array(I64, LEVELS + 2 * BLOCK),
+    places=Array(U32, LEVELS + 2 * BLOCK),
     levels=Array(LEVEL, LEVELS),
+    free_count=I64,
+    free=Array(U32, LEVELS),
 )
 """One side, the worst level first, so that what changes most, near the best, moves least; and no more of it than the price and the place of
-the level among `levels`. `most`: levels that there were at once; places from `count` to there are free. `lost`: a level was dropped, the
+the level among `levels`. `free`: places among the first `most` that no level has. `lost`: a level was dropped, the
 best of those dropped stood at `lost_from`."""
 BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=U8)
 """`used` is 1; 2 while the table grows, of those that haven't found their new slot."""

@@ -81,7 +81,8 @@ def clear(at: Any) -> None:
     for name, _ in BOOK.fields:
         if name not in ("journal", "orders", "sides"):
             at[name] = 0
-    at["sides"]["count"] = at["sides"]["lost"] = 0
+    for name in ("count", "lost", "most", "free_count"):
+        at["sides"][name] = 0
 
 
 def state_of(at: Any) -> dict[str, Any]:
