@@ -1,7 +1,7 @@
 """Guards that say no more than that an access lies inside of its memory: `0 <= y + r - 1 and y + r - 1 < H` before `X[y + r - 1]`. With
 zeros for what lies outside, such an access needs no guard."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Compare, Const, Index
@@ -9,11 +9,14 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, mem_of
 
 
-def is_inside(guard: Value, load: Load) -> bool:
-    """Whether the guard holds exactly where the load's place exists. Each of its conditions must be one of the place's own; that it
-    leaves none out which matters is what loads in a field promise."""
+def where_inside(guards: Iterable[Value], load: Load) -> frozenset[Affine] | None:
+    """The forms that are at least 0 where all of the guards hold, if they are the load's own condition, and that holds exactly where
+    its place exists; else None. Each must be one of the place's own; that none is left out which matters is what loads in a field
+    promise."""
     wanted = {form for dim in range(mem_of(load.mem).rank) for form in _place(load, dim)}
-    return all(form in wanted for form in conditions(guard))
+    own = set(conditions(load.where)) if load.where is not None else set()
+    found = {form for guard in guards for form in conditions(guard)}
+    return frozenset(form for form in found if form is not None) if found == own and own <= wanted else None
 
 
 def _place(load: Load, dim: int) -> tuple[Affine, Affine]:

@@ -133,10 +133,15 @@ def reduction(made: FieldValues, monoid: str, values: Sequence[Value], over: Seq
 
 
 def _guarded_sum(made: FieldValues, op: Select) -> tuple[Value, tuple[str, ...]] | None:
-    """p ? sum x : 0 as what is summed, and over which axes: a guard around a sum is a guard of each of its terms."""
+    """p ? sum x : 0 as what is summed, and over which axes: a guard around a sum, or around another one, is a guard of each of its terms."""
     inner = op.then.source
     if not isinstance(op.otherwise.source, Const) or op.otherwise.source.value != 0:
         return None
+    if isinstance(inner, Select):
+        found = _guarded_sum(made, inner)
+        if found is None:
+            return None
+        return made.emit(Select(condition=op.condition, then=found[0], otherwise=op.otherwise))[0], found[1]
     if isinstance(inner, Reduce) and inner.monoid == "add" and len(inner.values) == 1 and reorders("add", dtype_of(op.then), inner.flags):
         term = inner.values[0]
     elif isinstance(inner, Contract) and inner.accumulator is None:

@@ -38,6 +38,27 @@ def f(X: tensor[N, H, W, C, bf16], F: tensor[K, R, S, C, bf16]) {
         }
     }
 }"""
+FORMS = {
+    "one guard": "for r in 0..R, q in 0..S, c in 0..C { if y + r >= 1 and y + r < H + 1 and x + q >= 1 and x + q < W + 1 "
+    "{ s += X[n, y + r - 1, x + q - 1, g, c] * F[g, k, r, q, c] } }",
+    "guards in each other": "for r in 0..R { if y + r >= 1 and y + r <= H { for q in 0..S { if 0 <= x + q - 1 { if W > x + q - 1 { "
+    "for c in 0..C { s += F[g, k, r, q, c] * X[n, y + r - 1, x + q - 1, g, c] } } } } } }",
+    "zeros": "for c in 0..C, q in 0..S, r in 0..R { let i = y + r - 1\nlet j = x + q - 1\n"
+    "let v = if 0 <= i and i < H and 0 <= j and j < W { X[n, i, j, g, c] } else { 0.0 }\ns += v * F[g, k, r, q, c] }",
+}
+"""Ways to write a window, in groups, with a border of 1."""
+
+GROUPED = """
+def f(X: tensor[N, H, W, G, C, bf16], F: tensor[G, K, R, S, C, bf16], bias: tensor[G, K], Z: tensor[N, H, W, G, K, bf16]) {
+    compute(X, F, bias, Z) -> tensor[N, H, W, G, K, bf16] @kernel(conv2d) {
+        for n in 0..N, y in 0..H, x in 0..W, g in 0..G, k in 0..K {
+            var s = bias[g, k]
+            FORM
+            out[n, y, x, g, k] = max(s, 0.0) + Z[n, y, x, g, k]
+        }
+    }
+}"""
+
 VALID = """
 def f(X: tensor[N, H, W, C, bf16], F: tensor[R, S, C, K, bf16], bias: tensor[K]) {
     compute(X, F, bias) -> tensor[N, H-R+1, W-S+1, K, bf16] @kernel(conv2d) {
@@ -153,6 +174,23 @@ def test_windows_without_borders_and_what_follows(pictures: tuple[int, int, int,
     sizes = {"N": n, "H": h, "W": w, "C": c, "R": 3, "S": 2, "K": 64}
     run(built(VALID), {"X": x, "F": f, "bias": bias, "out": out}, sizes)
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("weight", [1.0, np.inf], ids=str)
+def test_every_way_to_write_a_window_in_groups(form: str, weight: float) -> None:
+    n, h, w, g, c, k = sizes = (2, 6, 5, 3, 16, 24)
+    x, f, z, bias = small(9, n, h, w, g, c), small(10, g, k, 3, 3, c), small(11, n, h, w, g, k), np.arange(g * k, dtype=np.float32).reshape(g, k)
+    f[1, 3, 0, 1, 2] = weight
+    sums = np.stack([convolved(x[..., group, :], f[group], 1, 1, 1) for group in range(g)], axis=3)
+    if form == "zeros" and not np.isfinite(weight):
+        # the program multiplies the border's zeros
+        sums[:, 0, :, 1, 3] = np.nan
+    wanted = (np.maximum(sums + bias, 0) + z.astype(np.float64)).astype(BF16)
+    out = np.full(wanted.shape, -7, BF16)
+    known = {**dict(zip("NHWGCK", sizes, strict=True)), "R": 3, "S": 3}
+    run(built(GROUPED.replace("FORM", FORMS[form])), {"X": x, "F": f, "bias": bias, "Z": z, "out": out}, known)
+    np.testing.assert_array_equal(out.astype(np.float32), wanted.astype(np.float32))
 
 
 @pytest.mark.parametrize("texts", [(3, 50, 72), (1, 128, 64), (17, 8, 80), (130, 1, 64)], ids=str)

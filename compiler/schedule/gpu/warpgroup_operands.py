@@ -8,7 +8,7 @@ from math import prod
 
 from attrs import evolve, field, frozen
 
-from compiler.analysis.guards import conditions, is_inside
+from compiler.analysis.guards import where_inside
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of
@@ -161,7 +161,7 @@ def _contiguous_first(found: _Sum) -> Iterator[str]:
 def _sum_of(target: Contract | Reduce | Scan) -> _Sum | None:
     described = product_sum(target)
     if isinstance(target, Contract) and described is not None and target.accumulator is None:
-        a, b = plain_load(target.a), plain_load(target.b)
+        a, b = _zero_outside(target.a), _zero_outside(target.b)
         if a is not None and b is not None:
             return _Sum(target, target.to, a, b, described)
     if isinstance(target, Reduce) and described is not None:
@@ -171,22 +171,38 @@ def _sum_of(target: Contract | Reduce | Scan) -> _Sum | None:
 
 def _guarded(target: Reduce, described: ProductSum) -> _Sum | None:
     """`sum += a * b` where a guard holds that only says where elements of one of the two exist."""
-    guard = target.values[0].source
     to = dtype_of(target.values[0])
-    if not isinstance(guard, Select) or (is_float(to) and "reassoc" not in target.flags):
-        return None
-    otherwise = guard.otherwise.source
-    if not isinstance(guard.then.source, Binary) or not isinstance(otherwise, Const) or otherwise.value != 0:
+    value, guards = _unguarded(target.values[0])
+    if not isinstance(value.source, Binary) or (is_float(to) and "reassoc" not in target.flags):
         return None
     a, b = (_converted(operand, to) for operand in (described.a, described.b))
     if a is None or b is None:
         return None
     windowed = [load for load in (a, b) if load.where is not None]
-    if len(windowed) != 1 or windowed[0].where is not guard.condition or not is_inside(guard.condition, windowed[0]):
+    inside = where_inside(guards, windowed[0]) if len(windowed) == 1 else None
+    if inside is None:
         return None
     # whole numbers times 0 are 0
-    outside = [form for form in conditions(guard.condition) if form is not None] if is_float(to) else []
-    return _Sum(target, to, a, b, described, tuple(outside))
+    return _Sum(target, to, a, b, described, tuple(sorted(inside, key=str)) if is_float(to) else ())
+
+
+def _unguarded(value: Value) -> tuple[Value, list[Value]]:
+    """What a value is where conditions hold without which it is 0, and these."""
+    guards = []
+    while isinstance(value.source, Select):
+        otherwise = value.source.otherwise.source
+        if not isinstance(otherwise, Const) or otherwise.value != 0:
+            break
+        guards.append(value.source.condition)
+        value = value.source.then
+    return value, guards
+
+
+def _zero_outside(operand: Value) -> Load | None:
+    """The load that an operand is, or is where its place exists, and 0 elsewhere."""
+    value, guards = _unguarded(operand)
+    load = value.source
+    return load if isinstance(load, Load) and where_inside(guards, load) is not None else None
 
 
 def _converted(operand: Value, to: str) -> Load | None:
