@@ -6,7 +6,6 @@ from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import nearest
 from compiler.typed_ast.types import I64, STRING, Type
-from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check.checker import Checker
@@ -67,11 +66,6 @@ def check_annotations(checker: Checker, node: nodes.Statement) -> None:
                 "0402", f"`@{annotation.name}` can't stand before a {word}", annotation.span, hint=f"it belongs before a {places}"
             )
         _argument(checker, annotation, known)
-    if "critical_path" in seen:
-        for block in (found for found in walk(node) if isinstance(found, nodes.Compute)):
-            others = (Label(seen["critical_path"].span, "written here"),)
-            hint = "compute on a timer, and keep the result in a `state`"
-            checker.report("0402", "`compute` can't stand under `@critical_path`", block.span, others=others, hint=hint)
     for one, other in _CONTRADICTIONS:
         if one in seen and other in seen:
             others = (Label(seen[one].span, "written here"),)

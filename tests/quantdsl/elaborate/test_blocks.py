@@ -125,8 +125,8 @@ def test_ints_wrap_inside_and_are_checked_behind(functions: Functions) -> None:
         ),
         (
             "@critical_path fn f(n: int) -> i64 { compute(n) @kernel(reduce, +) { for i in 0..9 { yield 1 } } }",
-            "0402",
-            "`compute` can't stand under `@critical_path`",
+            "0711",
+            "`f` has a `compute` block",
         ),
         (
             "fn f(n: int) -> (i64, f64) { compute(n) @kernel(reduce, +) { for i in 0..n { yield (i, 1.0)\nyield 1 } } }",
