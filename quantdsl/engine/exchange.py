@@ -197,7 +197,9 @@ def _act(b: Body, desk: Value, slot: Value) -> None:
 
 
 def _trigger(b: Body, desk: Value) -> None:
-    """All whose stop is reached act, in the order in which they came."""
+    """All whose stop is reached act, in the order in which they came; none while trading is halted."""
+    with b.when(b.get(desk, "market_halted")):
+        b.give()
     waiting = b.at(desk, "waiting")
     number = b.variable(b.const(0, "i64"))
     with b.repeat():

@@ -54,6 +54,7 @@ def totals_of(replay: "Replay", seconds: float) -> Totals:
         "identity": _identity(replay),
         "trading": "killed" if desk["trading"] == KILLED else "reducing" if desk["trading"] == REDUCING else "active",
         "books_refused": int(desk["book"]["crossed"]),
+        "books_left_out": int(desk["book"]["left_out"]),
         "illegal_transitions": int(desk["illegal"]),
         "counted": _counted(desk["reject_counts"]),
         "outside_calls": _outside(replay),

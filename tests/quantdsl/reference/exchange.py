@@ -173,7 +173,8 @@ class Exchange:
         self.resting.append(order)
 
     def _look_at_stops(self, orders: list[Resting]) -> None:
-        for order in orders:
+        """Nothing happens while trading is halted."""
+        for order in orders if not self.halted else []:
             price = self.last
             if price is None and not self.book.suspect:
                 price = self.book.best(order.side.opposite)

@@ -71,6 +71,12 @@ def test_a_halt_rejects_a_stop_too() -> None:
     assert states(engine) == [State.REJECTED]
 
 
+def test_a_halt_holds_what_waits() -> None:
+    events: list[Event] = [Quote(1, 99, 5, 101, 5), Halt(2), Quote(3, 101, 5, 103, 5), Halt(4, False), Quote(5, 102, 5, 104, 5)]
+    engine, _ = replay(events, {1: lambda e: e.order(BUY, 2, stop=103)})
+    assert fills(engine) == [(5, 104, 2)]
+
+
 @pytest.mark.parametrize("fills_", ["touch", "queue"])
 def test_an_iceberg_fills_what_it_shows_of_one_trade_and_then_stands_behind(fills_: str) -> None:
     """Two orders of ours at 100: the iceberg, first, shows 2 of 6; the other one has 3. Nothing of others is displayed there."""
