@@ -73,18 +73,29 @@ def f(A: tensor[B, M, K, bf16], C: tensor[B, K, N, bf16]) {
     }
 }"""
 
-CONV = """
-def f(X: tensor[N, H, W, C, bf16], F: tensor[K, R, S, C, bf16]) {
-    compute(X, F) -> tensor[N, H, W, K, bf16] @kernel(conv2d, padding=1) {
-        for n in 0..N, y in 0..H, x in 0..W, k in 0..K:
+def convolution(stride: int, padding: int) -> str:
+    return f"""
+def f(X: tensor[N, H, W, C, bf16], F: tensor[K, R, S, C, bf16]) {{
+    compute(X, F) -> tensor[N, Y, Z, K, bf16] @kernel(conv2d, stride={stride}, padding={padding}) {{
+        for n in 0..N, y in 0..Y, x in 0..Z, k in 0..K:
             var s = 0.0
             for r in 0..R, q in 0..S:
+                let i = y * stride + r - padding
+                let j = x * stride + q - padding
                 for c in 0..C:
-                    if y + r >= 1 and y + r < H + 1 and x + q >= 1 and x + q < W + 1:
-                        s += X[n, y + r - 1, x + q - 1, c] * F[k, r, q, c]
+                    if i >= 0 and i < H and j >= 0 and j < W:
+                        s += X[n, i, j, c] * F[k, r, q, c]
             out[n, y, x, k] = s
-    }
-}"""
+    }}
+}}"""
+
+
+LAYERS = (
+    (56, 64, 64, 1, 1), (56, 64, 64, 3, 1), (56, 64, 256, 1, 1), (56, 256, 64, 1, 1), (56, 256, 512, 1, 2), (56, 128, 128, 3, 2),
+    (28, 128, 128, 3, 1), (28, 512, 128, 1, 1), (28, 256, 256, 3, 2), (14, 256, 256, 3, 1), (14, 256, 1024, 1, 1), (7, 512, 512, 3, 1),
+)  # fmt: skip
+"""Of ResNet-50, beyond the first: pixels a side, channels, filters, taps a side, stride."""
+
 
 ATTENTION = """
 def f(Q: tensor[B, H, M, D, bf16], K: tensor[B, H, N, D, bf16], V: tensor[B, H, N, D, bf16], scale: f32) {
@@ -189,12 +200,21 @@ def rows(scale: int) -> list[Row]:
     found.append(Row(name, FUSED, [a, b, row], plain, 2 * big**3, "TFLOP/s", 8e-3, exact))
     a, b = normal(512, 128, 128, dtype=bf16), normal(512, 128, 128, dtype=bf16)
     found.append(Row("batched 512x128^3 bf16", BATCHED, [a, b], torch.matmul, 2 * 512 * 128**3, "TFLOP/s", 8e-3))
-    x, w = normal(32, 56, 56, 256, dtype=bf16), normal(256, 3, 3, 256, dtype=bf16)
 
-    def convolution(x: Any, w: Any) -> Any:
-        return torch.nn.functional.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), padding=1).permute(0, 2, 3, 1)
+    def layer(name: str, images: int, side: int, channels: int, filters: int, taps: int, stride: int) -> None:
+        x, w = normal(images, side, side, channels, dtype=bf16), normal(filters, taps, taps, channels, dtype=bf16)
 
-    found.append(Row("conv2d 32x56x56x256 3x3 NHWC bf16", CONV, [x, w], convolution, 2 * 32 * 56 * 56 * 256 * 256 * 9, "TFLOP/s", 8e-3))
+        def cudnn(x: Any, w: Any) -> Any:
+            last = torch.nn.functional.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), stride=stride, padding=taps // 2)
+            return last.permute(0, 2, 3, 1)
+
+        work = 2 * images * (side // stride) ** 2 * channels * filters * taps**2
+        found.append(Row(f"{name} {taps}x{taps} NHWC bf16", convolution(stride, taps // 2), [x, w], cudnn, work, "TFLOP/s", 8e-3))
+
+    layer("conv2d 32x56x56x256", 32, 56, 256, 256, 3, 1)
+    for side, channels, filters, taps, stride in LAYERS:
+        step = f", every {stride}." if stride > 1 else ""
+        layer(f"resnet conv2d 32x{side}x{side}x{channels} to {filters}{step}", 32, side, channels, filters, taps, stride)
     for d in (64, 128):
         q, k, v = (normal(4, 16, 4096 // scale, d, dtype=bf16) for _ in range(3))
         found.append(

@@ -133,7 +133,7 @@ def reduction(made: FieldValues, monoid: str, values: Sequence[Value], over: Seq
 
 
 def _guarded_sum(made: FieldValues, op: Select) -> tuple[Value, tuple[str, ...]] | None:
-    """p ? sum x : 0 as what is summed, and over which axes: a guard around a sum, or around another one, is a guard of each of its terms."""
+    """p ? sum x : 0 as what is summed, and over which axes: a guard around a sum, or around a guarded one, is one of each of its terms."""
     inner = op.then.source
     if not isinstance(op.otherwise.source, Const) or op.otherwise.source.value != 0:
         return None

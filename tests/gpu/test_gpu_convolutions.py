@@ -1,0 +1,91 @@
+"""Convolutions on a GPU, in every stride, padding and dilation, with channels that boxes have and channels that they haven't; weights that
+aren't finite at the border; sizes of real networks against cuDNN where PyTorch is here."""
+
+import numpy as np
+import pytest
+
+import zynml
+from tests.windows import BF16, CASES, CHANNELS_LAST, FORMS, GROUPED, VALID, convolved, small
+
+ODD = [
+    ((2, 9, 7, 3), (5, 3, 3), (1, 1, 1)),
+    ((1, 8, 8, 20), (16, 3, 3), (2, 1, 1)),
+    ((4, 33, 31, 64), (100, 3, 3), (1, 1, 1)),
+    ((1, 1, 1, 128), (64, 3, 3), (1, 1, 1)),
+    ((7, 14, 14, 256), (64, 1, 1), (1, 0, 1)),
+    ((2, 40, 40, 16), (24, 7, 7), (2, 3, 1)),
+    ((2, 31, 31, 32), (40, 3, 3), (9, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("to", ["bf16", "f32"])
+@pytest.mark.parametrize(("pictures", "filters", "window"), [*CASES, *ODD], ids=str)
+def test_windows(pictures: tuple[int, ...], filters: tuple[int, ...], window: tuple[int, int, int], to: str) -> None:
+    x, f = small(1, *pictures), small(2, *filters, pictures[-1])
+    wanted = convolved(x, f, *window).astype({"bf16": BF16, "f32": np.float32}[to])
+    p = zynml.compile(CHANNELS_LAST % (to, *window), device="cuda:0")
+    np.testing.assert_array_equal(p.f(x, f).astype(np.float32), wanted.astype(np.float32))
+
+
+@pytest.mark.parametrize("to", ["bf16", "f32"])
+@pytest.mark.parametrize("seed", range(4))
+def test_numbers_that_are_not_finite(to: str, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    x, f = small(3, 3, 19, 17, 32), small(4, 72, 3, 3, 32)
+    for number in (np.inf, -np.inf, np.nan):
+        f[tuple(random.integers(0, extent) for extent in f.shape)] = number
+        x[tuple(random.integers(0, extent) for extent in x.shape)] = number
+    wanted = convolved(x, f, 1, 1, 1).astype({"bf16": BF16, "f32": np.float32}[to])
+    p = zynml.compile(CHANNELS_LAST % (to, 1, 1, 1), device="cuda:0")
+    for _ in range(3):
+        np.testing.assert_array_equal(p.f(x, f).astype(np.float32), wanted.astype(np.float32))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("weight", [1.0, np.inf], ids=str)
+def test_groups_and_what_follows(form: str, weight: float) -> None:
+    n, h, w, g, c, k = 5, 13, 9, 3, 48, 40
+    x, f, z = small(9, n, h, w, g, c), small(10, g, k, 3, 3, c), small(11, n, h, w, g, k)
+    bias = np.arange(g * k, dtype=np.float32).reshape(g, k)
+    f[1, 3, 0, 1, 2] = weight
+    sums = np.stack([convolved(x[..., group, :], f[group], 1, 1, 1) for group in range(g)], axis=3)
+    if form == "zeros" and not np.isfinite(weight):
+        sums[:, 0, :, 1, 3] = np.nan
+    wanted = (np.maximum(sums + bias, 0) + z.astype(np.float64)).astype(BF16)
+    p = zynml.compile(GROUPED.replace("FORM", FORMS[form]), device="cuda:0")
+    np.testing.assert_array_equal(p.f(x, f, bias, z).astype(np.float32), wanted.astype(np.float32))
+
+
+def test_windows_without_borders() -> None:
+    x, f, bias = small(5, 3, 21, 37, 72), small(6, 3, 2, 72, 64), np.arange(64, dtype=np.float32) - 30
+    wanted = np.maximum(convolved(x, f.transpose(3, 0, 1, 2), 1, 0, 1) + bias, 0).astype(BF16)
+    p = zynml.compile(VALID, device="cuda:0")
+    np.testing.assert_array_equal(p.f(x, f, bias), wanted)
+
+
+LAYERS = [
+    (56, 64, 64, 1, 1),
+    (56, 64, 64, 3, 1),
+    (56, 64, 256, 1, 1),
+    (28, 128, 128, 3, 1),
+    (56, 128, 128, 3, 2),
+    (14, 256, 256, 3, 1),
+    (7, 512, 512, 3, 1),
+]
+
+
+@pytest.mark.parametrize(("side", "channels", "filters", "taps", "stride"), LAYERS, ids=str)
+def test_layers_of_a_network(side: int, channels: int, filters: int, taps: int, stride: int) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    make = torch.Generator(device="cuda").manual_seed(1)
+    x = torch.randn(8, side, side, channels, device="cuda", generator=make).bfloat16()
+    f = torch.randn(filters, taps, taps, channels, device="cuda", generator=make).bfloat16()
+    p = zynml.compile(CHANNELS_LAST % ("f32", stride, taps // 2, 1))
+    found = torch.from_dlpack(p.f(x, f)).double()
+    wanted = torch.nn.functional.conv2d(
+        x.permute(0, 3, 1, 2).double(), f.permute(0, 3, 1, 2).double(), stride=stride, padding=taps // 2
+    ).permute(0, 2, 3, 1)
+    assert found.shape == wanted.shape
+    assert float((found - wanted).norm() / wanted.norm()) < 1e-6
