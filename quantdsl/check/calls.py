@@ -7,7 +7,6 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, UNIT, DType, OptionType, ResultType, Scalar, TupleType, Type
-from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import library
@@ -21,6 +20,8 @@ from quantdsl.check.scope import Scope
 from quantdsl.check.world import Callable
 
 _WRAPPERS = ("some", "Ok", "Err")
+CHANGING = ("push", "clear", "insert", "remove")
+"""Methods that change what they are called on."""
 
 
 @infers(nodes.Call)
@@ -97,7 +98,18 @@ def _method(checker: Checker, node: nodes.Call, value: nodes.Expression, name: s
         _arguments_alone(checker, node, scope)
         known = [n for n, f in checker.world.functions.items() if f.parameters and f.parameters[0].name == "self"]
         return checker.report("0202", f"a `{shown(subject)}` has no method `{name}`", node.function.span, hint=did_you_mean(name, known))
+    if name in CHANGING and isinstance(subject, qt.Container) and not _can_change(value, scope):
+        hint = "call it on a `var` or a `state`; a function gets copies of what it is called with"
+        checker.report("0205", f"`{name}` would change what can't change", value.span, hint=hint)
     return _called(checker, node, callee, scope, (subject, value.span), expected)
+
+
+def _can_change(node: nodes.Expression, scope: Scope) -> bool:
+    """Whether an expression is a variable, or a part of one, that may be assigned to."""
+    while isinstance(node, nodes.Field | nodes.Index):
+        node = node.value
+    variable = scope.find(node.name) if isinstance(node, nodes.Name) else None
+    return variable is not None and variable.mutable
 
 
 def _called(
@@ -147,7 +159,7 @@ def _called(
 
 def _may_call(checker: Checker, callee: Callable, node: nodes.Call) -> bool:
     """Orders leave from handlers, and the market is there in strategies only."""
-    effects = callee.effects or () if isinstance(callee, nodes.Function) else ("book",) if reads_market(checker, callee) else ()
+    effects = checker.world.effects(callee)
     body = checker.body
     if ("order" in effects or "cancel" in effects) and not (body.in_strategy and body.what in ("handler", "function")):
         where = {"test": "a test", "signal": "a signal", "function": "a function outside of strategies"}.get(body.what, "a constant")
@@ -158,15 +170,6 @@ def _may_call(checker: Checker, callee: Callable, node: nodes.Call) -> bool:
         checker.report("0201", f"`{callee.name}` is only known in a strategy", node.function.span, hint="pass its value as an argument")
         return False
     return True
-
-
-def reads_market(checker: Checker, signal: quant.Signal) -> bool:
-    """Whether a signal, one of the library, reads the book of the strategy that calls it."""
-    if signal is not checker.world.library.get(signal.name):
-        return False
-    calls = [node.function.name for node in walk(signal.body) if isinstance(node, nodes.Call) and isinstance(node.function, nodes.Name)]
-    found = [checker.world.functions.get(name) for name in calls]
-    return any(isinstance(one, nodes.Function) and "book" in (one.effects or ()) for one in found)
 
 
 def _placed(

@@ -33,8 +33,11 @@ def check_declarations(checker: Checker, program: nodes.Program) -> None:
         for statement in program.statements:
             _declaration(checker, statement, top)
         for declaration in checker.world.library.values():
-            with checker.within(in_strategy=True):
-                _declaration(checker, declaration, Scope())
+            if isinstance(declaration, nodes.Function):
+                function(checker, declaration, Scope(), in_strategy=True)
+            else:
+                with checker.within(in_strategy=True):
+                    _signal(checker, declaration, Scope())
 
 
 def _only_market(checker: Checker) -> tuple[str | None, str | None]:
@@ -45,6 +48,7 @@ def _only_market(checker: Checker) -> tuple[str | None, str | None]:
 
 def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
     check_annotations(checker, node)
+    _bounds(checker, getattr(node, "type_parameters", ()))
     match node:
         case nodes.Import():
             fault = library.refused(node)
@@ -76,6 +80,15 @@ def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
                     resolve(checker, written, top)
         case nodes.TypeAlias(target=target):
             resolve(checker, target, top)
+
+
+def _bounds(checker: Checker, parameters: tuple[nodes.TypeParameter, ...]) -> None:
+    """Type parameters are `Ordered`, or anything."""
+    for parameter in parameters:
+        for bound in parameter.bounds:
+            if not (isinstance(bound, nodes.NamedTypeSyntax) and bound.name == "Ordered" and not bound.arguments):
+                hint = f"write `{parameter.name}: Ordered` for types that `<` compares"
+                checker.report("0201", f"there is no such bound of the type parameter `{parameter.name}`", bound.span, hint=hint)
 
 
 def _names(parameters: tuple[nodes.TypeParameter, ...]) -> frozenset[str]:

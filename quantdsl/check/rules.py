@@ -116,6 +116,6 @@ def _first_order(checker: Checker, node: quant.Strategy) -> nodes.Call | None:
     for found in walk(node.body):
         if isinstance(found, nodes.Call) and isinstance(found.function, nodes.Name):
             callee = checker.world.functions.get(found.function.name)
-            if isinstance(callee, nodes.Function) and "order" in (callee.effects or ()):
+            if callee is not None and "order" in checker.world.effects(callee):
                 return found
     return None

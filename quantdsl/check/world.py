@@ -8,6 +8,7 @@ from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl.check import library
 from quantdsl.check.exact import MAX_SCALE, Currency, Instrument, decimal, shown
@@ -33,6 +34,16 @@ class World:
     aliases: dict[str, nodes.TypeAlias] = Factory(dict)
     cases: dict[str, list[Case]] = Factory(dict)
     library: dict[str, Callable] = Factory(dict)
+
+    def effects(self, callee: Callable) -> frozenset[str]:
+        """What a call does beside computing, for functions that say so, and for those of the library: also what they call does."""
+        if isinstance(callee, nodes.Function) and callee.effects is not None:
+            return frozenset(callee.effects)
+        if callee is not self.library.get(callee.name) or callee.body is None:
+            return frozenset()
+        calls = [found.function for found in walk(callee.body) if isinstance(found, nodes.Call)]
+        called = [self.functions[name.name] for name in calls if isinstance(name, nodes.Name) and name.name in self.functions]
+        return frozenset(effect for one in called for effect in self.effects(one))
 
     def declare(self, declaration: nodes.Statement, diagnostics: Diagnostics | None = None) -> None:
         """Enter a declaration; without diagnostics one of the prelude, which a program may hide."""

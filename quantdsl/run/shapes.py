@@ -38,6 +38,8 @@ def said(shape: Shape, memory: Bytes, market: Market, base: int = 0) -> str:
             return _elements(shape, memory, market, at)
         case "table":
             return f"a table of up to {shape.count}"
+        case "text":
+            return shape.name
         case "bytes":
             return f"{shape.size} bytes"
     return _SAID[shape.what](_number(shape, memory, base), market)

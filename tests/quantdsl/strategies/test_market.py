@@ -222,7 +222,7 @@ def test_log() -> None:
     tuple_, text = stand.facts.logs[1].shape, stand.facts.logs[2].shape
     assert [(part.what, part.offset) for part in tuple_.parts] == [("float", 0), ("bool", 8), ("side", 16)]
     assert (text.what, text.name) == ("text", "seen")
-    assert [site.line for site in stand.facts.logs] == [7, 8, 9]
+    assert [site.line for site in stand.facts.logs] == [8, 9, 10]
 
 
 @pytest.mark.parametrize("logged", ["window", "(t, t, t)"])
@@ -315,3 +315,17 @@ def test_order_flow() -> None:
       on quote(q) { found[n] = ofi(6) ?? 0.25; n += 1 }
     """)(rows)
     assert ran["found"] == [0.25] * 6 + [float(sum(flows[k - 6 : k])) for k in range(6, 40)]
+
+
+def test_a_bracket_around_a_fill() -> None:
+    """Of the profit and the stop one fills, the other is cancelled."""
+    rows = [quote(0, 99, 101), trade(1, 100), quote(2, 95, 97), trade(3, 95, 9, "sell"), quote(4, 95, 97), trade(5, 96)]
+    ran = sent(
+        "if not sent { note(buy(2lots)); sent = true } }\n on fill(f) { if f.side == Buy { match bracket(f, 26, 24) { Ok(both) => { done = true }, Err(why) => { _ = masks.push(why) } } }",
+        rows=rows,
+        states="state sent = false\n state done = false",
+    )
+    assert ran["done"] is True and masks(ran) == []
+    assert [(fill[2], fill[3], fill[9]) for fill in ran.records["fills"]][0][:2] == (101, 2)
+    assert int(ran.desk["position"]["qty"]) == 0 and int(ran.desk["open_count"]) == 0
+    assert len(ran.records["fills"]) == 2 and len(ran.records["orders"]) == 3
