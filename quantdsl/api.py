@@ -9,7 +9,7 @@ from attrs import define, evolve, field
 
 from compiler.diagnostics import Diagnostic, ZyntaxError, render
 from compiler.source import Source, Sources
-from compiler.syntax.parse import read_source
+from compiler.syntax.read import read_source
 from quantdsl.run import options as of
 from quantdsl.run.open import Wishes, open_source
 from quantdsl.run.options import RunOptions

@@ -1,7 +1,8 @@
 """From a QuantDSL text to its tree."""
 
 from compiler.source import Source
-from compiler.syntax.parse import parse_with, require_size
+from compiler.syntax.parse import parse_with
+from compiler.syntax.read import require_size
 from compiler.typed_ast import nodes
 from quantdsl.actions import QuantActions
 

@@ -8,7 +8,7 @@ from compiler.diagnostics import Diagnostic
 from compiler.driver import DriverOptions, Session
 from compiler.library import Library
 from compiler.source import Source, Sources, display_path
-from compiler.syntax.parse import read_source
+from compiler.syntax.read import read_source
 from compiler.typed_ast import nodes
 from zynml.parse import parse_source
 from zynml.stdlib import StdlibSettings, library

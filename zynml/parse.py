@@ -3,7 +3,8 @@
 import re
 
 from compiler.source import Source
-from compiler.syntax.parse import parse_with, require_size
+from compiler.syntax.parse import parse_with
+from compiler.syntax.read import require_size
 from compiler.typed_ast import nodes
 from zynml.actions import ZynmlActions
 

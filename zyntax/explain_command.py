@@ -48,7 +48,7 @@ def command(what: str | None, settings: tuple[str, ...], strategy: str | None, l
 
 def _function(path: str, function: str, settings: dict[str, str], strategy: str | None, level: str, here: "Reporter") -> str:
     from compiler.hir.module import OptimizationLevel
-    from compiler.syntax.parse import read_source
+    from compiler.syntax.read import read_source
     from quantdsl.critical.explain import explain
     from quantdsl.run.open import Wishes, checked_program
 

@@ -48,7 +48,7 @@ def _open_host(path: str, options: "DriverOptions", reporter: "Reporter") -> "Se
 
 
 def _parsed(path: str, reporter: "Reporter") -> "tuple[Source, Program]":
-    from compiler.syntax.parse import read_source
+    from compiler.syntax.read import read_source
     from quantdsl.parse import parse_source
 
     source = reporter.sources.add(read_source(path))
@@ -66,7 +66,7 @@ def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
     if language_of(path) != "quantdsl":
         open_session(path, options, reporter).check()
         return
-    from compiler.syntax.parse import read_source
+    from compiler.syntax.read import read_source
     from quantdsl.check import check_program
     from quantdsl.host.tree import is_run
     from quantdsl.parse import parse_source
@@ -87,7 +87,7 @@ def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
 
 def tree_as_json(path: str, reporter: "Reporter") -> str:
     """The file's tree, which needs the parser and nothing else. Raises ZyntaxError with all syntax errors."""
-    from compiler.syntax.parse import read_source
+    from compiler.syntax.read import read_source
 
     language = language_of(path)
     source = reporter.sources.add(read_source(path))
@@ -105,7 +105,7 @@ def tree_as_json(path: str, reporter: "Reporter") -> str:
 def read_text(path: str) -> str:
     """The file's text. Raises ZyntaxError."""
     language_of(path)
-    from compiler.syntax.parse import read_source
+    from compiler.syntax.read import read_source
 
     return read_source(path).text
 

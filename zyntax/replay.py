@@ -47,7 +47,7 @@ def replay(path: str, here: Reporter, **given: Any) -> int:
 
 def stage_of(path: str, here: Reporter, stage: str, **given: Any) -> str | bytes:
     """The strategy at a stage of its way down. Raises ZyntaxError."""
-    from compiler.syntax.parse import read_source
+    from compiler.syntax.read import read_source
     from quantdsl.stages import stage as made
 
     with showing() as doing:

@@ -106,7 +106,7 @@ def _outcomes_of_blocks(path: str, here: Any, expected: Any, given: dict[str, An
     """Of a QuantDSL program that doesn't run by itself: that it is correct, and its tests. Raises ZyntaxError."""
     from compiler.diagnostics import render
     from compiler.hir.module import OptimizationLevel
-    from compiler.syntax.parse import read_source
+    from compiler.syntax.read import read_source
     from quantdsl.run.open import LEVEL, Wishes, checked_program
     from quantdsl.testing import run_tests
 

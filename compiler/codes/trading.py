@@ -58,8 +58,8 @@ CODES = (
         "0711",
         "allocation where none is allowed",
         """`@no_allocation` and `@critical_path` promise that no memory is asked for, by the function itself or by anything it calls: no
-        lists, no texts made at run time, no `compute` blocks, no outside function that declares `effects(alloc)`. The message shows the calls
-        that lead there.""",
+        lists, no texts made at run time, no `compute` blocks, no outside function that declares `effects(alloc)`. The message shows the
+        calls that lead there.""",
         "extern fn model(x: f64) -> f64 effects(alloc)\nfn twice(x: f64) -> f64 { 2.0 * model(x) }\n"
         "@no_allocation\nfn score(x: f64) -> f64 { twice(x) }\n",
         "extern fn model(x: f64) -> f64 effects(none)\nfn twice(x: f64) -> f64 { 2.0 * model(x) }\n"
@@ -85,8 +85,8 @@ CODES = (
     code(
         "0714",
         "loop without a bound on a critical path",
-        """A loop on a critical path runs at most a number of times that is known when the program is compiled: `for i in 0..n` where `n` is a
-        constant, a `param`, or held by `min(x, 64)`; a `for` over an array or a ring; `while c max 64`, which stops the program when the
+        """A loop on a critical path runs at most a number of times that is known when the program is compiled: `for i in 0..n` where `n` is
+        a constant, a `param`, or held by `min(x, 64)`; a `for` over an array or a ring; `while c max 64`, which stops the program when the
         condition holds more often.""",
         "@critical_path\nfn total(n: int) -> int {\n  var sum = 0\n  for i in 0..n { sum += i }\n  sum\n}\n",
         "@critical_path\nfn total(n: int) -> int {\n  var sum = 0\n  for i in 0..min(n, 64) { sum += i }\n  sum\n}\n",
@@ -102,8 +102,8 @@ CODES = (
     code(
         "0716",
         "estimate above the target",
-        """`@target_latency(500ns)` says how long a function may take; the compiler counts its longest way, loops as often as they can run, in
-        cycles of a processor at 3 GHz. What is over the target is a warning, and an error where the target is `hard`. It is an estimate:
+        """`@target_latency(500ns)` says how long a function may take; the compiler counts its longest way, loops as often as they can run,
+        in cycles of a processor at 3 GHz. What is over the target is a warning, and an error where the target is `hard`. It is an estimate:
         a run measures, and `--enforce p99` holds it against the target.""",
         "@critical_path @target_latency(100ns, hard)\nfn roots(x: f64) -> f64 {\n  var sum = 0.0\n"
         "  for i in 0..64 { sum += sqrt(x + sum) }\n  sum\n}\n",

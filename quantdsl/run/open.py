@@ -10,7 +10,7 @@ from compiler.backends.native import kept
 from compiler.backends.native.link import link_modules
 from compiler.diagnostics import Diagnostic
 from compiler.source import Source, Sources
-from compiler.syntax.parse import read_source
+from compiler.syntax.read import read_source
 from quantdsl.facts import Facts
 from quantdsl.run.program import Strategy
 from runtime.cache.store import Store, store

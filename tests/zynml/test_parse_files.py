@@ -8,7 +8,7 @@ from tests_parser_programs import ALL
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import MAX_SOURCE_BYTES, Source
-from compiler.syntax.parse import read_source
+from compiler.syntax.read import read_source
 from compiler.typed_ast import nodes
 from zynml.parse import parse_source
 

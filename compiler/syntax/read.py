@@ -1,0 +1,39 @@
+"""Reads a program's file. Imports nothing that parses, so that a program from the cache is run without it."""
+
+from pathlib import Path
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.source import MAX_SOURCE_BYTES, Source, Span, display_path
+
+_TOO_LARGE = f"is too large: a program has at most {MAX_SOURCE_BYTES // (1024 * 1024)} MiB"
+_MOVE_DATA = "move its data to a file that it loads"
+
+
+def read_source(path: str | Path) -> Source:
+    """The text of a program file, or ZYN0108 when it is none."""
+    shown = display_path(path)
+
+    def refused(message: str, hint: str | None = None) -> ZyntaxError:
+        return ZyntaxError(Diagnostic("0108", message, Span(shown, 0, 0), hint=hint))
+
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_SOURCE_BYTES + 1)
+    except OSError as error:
+        raise refused(f"`{shown}` can't be read: {(error.strerror or str(error)).lower()}") from None
+    if len(data) > MAX_SOURCE_BYTES:
+        raise refused(f"`{shown}` {_TOO_LARGE}", _MOVE_DATA)
+    if b"\0" in data:
+        raise refused(f"`{shown}` is a binary file, not a program")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise refused(f"`{shown}` is not UTF-8: byte 0x{data[error.start]:02x} in line {line}", "save it as UTF-8") from None
+    return Source(shown, text)
+
+
+def require_size(source: Source) -> None:
+    """Refuse a text that is too large for a program. Raises ZyntaxError."""
+    if len(source.text) > MAX_SOURCE_BYTES:
+        raise ZyntaxError(Diagnostic("0108", f"`{source.path}` {_TOO_LARGE}", Span(source.path, 0, 0), hint=_MOVE_DATA))
