@@ -29,10 +29,15 @@ def whole_file(path: Path) -> Iterator[Path]:
             os.close(descriptor)
         temporary.replace(path)
     except OSError as error:
-        raise OutputFault(path, error.strerror or str(error)) from error
+        raise OutputFault(path, reason_of(error)) from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def reason_of(error: OSError) -> str:
+    """In the system's words; Arrow's errors have their own around them."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def write_text(path: Path, text: str) -> None:
