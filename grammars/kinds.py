@@ -25,7 +25,7 @@ _LITERAL_BEHIND = re.compile(
 _AFTER_PATTERN = re.compile(r"[ \t]*(?::|\{|if\b|=>|\|(?![>|]))")
 _AFTER_ARROW_PATTERN = re.compile(r"[ \t]*(?:if\b[^\n]*=>|=>|\|(?![>|]))")
 _AFTER_GENERICS = re.compile(r"[ \t]*(?:[(),>{}=:;?\]\n\r+]|$|(?:where|on|for|in|effects)\b)")
-_INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:?+\[\]().=>*-]*$")
+_INSIDE_GENERICS = re.compile(r"(?!.*\b(?:and|or|not|if|in)\b)[\w\s,:;?+\[\]().=>*-]*$")
 _TERNARY_REST = re.compile(r"[ \t]+[^\s)\]},;=]|[^\S\n]*[^\s)\]},;=]")
 _TERNARY_TIGHT = re.compile(r"[A-Za-z_0-9(\"']")
 _KERNEL_WORD = re.compile(rf"[ \t]+(?!(?:{'|'.join(HARD)})\b)[A-Za-z_]")
@@ -227,6 +227,8 @@ class Kinds:
                     round_ -= 1
                     if round_ < 0:
                         return False
+                case ";" if round_ > 0:
+                    continue
                 case '"' | "'" | "{" | "}" | ";" | "\n":
                     return False
         return False

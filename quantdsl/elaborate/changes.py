@@ -2,10 +2,8 @@
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
+from quantdsl.check.calls import CHANGING
 from quantdsl.elaborate.context import Context
-
-METHODS = ("push", "clear", "insert", "remove")
-"""Methods that change what they are called on."""
 
 
 def changes(c: Context, code: nodes.Node, variable: str | None) -> bool:
@@ -17,7 +15,7 @@ def changes(c: Context, code: nodes.Node, variable: str | None) -> bool:
                     return True
             case nodes.Assign(target=target) if _meant(target, variable):
                 return True
-            case nodes.Call(function=nodes.Field(value=subject, name=name)) if name in METHODS and _meant(subject, variable):
+            case nodes.Call(function=nodes.Field(value=subject, name=name)) if name in CHANGING and _meant(subject, variable):
                 return True
             case nodes.Call(function=nodes.Name(name=name)) if c.changes_state(name):
                 return True

@@ -211,13 +211,6 @@ class Context(Holding):
             return Place(lent.type, self.b.at(memory, *lent.path))
         return found.held if isinstance(found.held, Cells | Place) else None
 
-    def can_change(self, node: nodes.Expression | None) -> bool:
-        """Whether an expression is a variable, or a part of one, that may be assigned to."""
-        while isinstance(node, nodes.Field | nodes.Index):
-            node = node.value
-        found = self.names.find(node.name) if isinstance(node, nodes.Name) else None
-        return found is not None and found.changes
-
     def type(self, node: nodes.Expression) -> Type:
         """The type that the checker found, with what type parameters stand for, and as a variable would get it."""
         return settled(substituted(node.type, dict(self.bound), set(self.bound)))

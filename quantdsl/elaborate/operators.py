@@ -14,7 +14,7 @@ from quantdsl.elaborate.context import Context, elaborates
 from quantdsl.elaborate.fitting import common, converted
 from quantdsl.elaborate.literals import literal
 from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import Number, Value, Whole
+from quantdsl.elaborate.values import Number, Text, Value, Whole
 
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _COMPARED = {"==": python.eq, "!=": python.ne, "<": python.lt, "<=": python.le, ">": python.gt, ">=": python.ge}
@@ -71,7 +71,8 @@ def same(c: Context, left: Value, right: Value) -> hir.Value:
     if isinstance(left, Number) and isinstance(right, Number):
         return compared(c, "==", left, right)
     if not isinstance(left, Whole) or not isinstance(right, Whole):
-        raise not_supported(f"`==` on `{shown(left.type)}`", c.span(), "compare the numbers in it, one by one")
+        what = "text" if isinstance(left, Text) else f"`{shown(left.type)}`"
+        raise not_supported(f"`==` on {what}", c.span(), "compare numbers, one by one, or use an enum")
     tag, *_ = names = [name for name, _ in c.layouts.parts(left.type)] or [""]
     if not isinstance(left.type, OptionType | ResultType | qt.EnumType):
         equal = [same(c, c.part(left, name), c.part(right, name)) for name in names if name]

@@ -20,8 +20,8 @@ struct Pair<T> { first: T, second: T }
 const N = 4
 fn probe<K>(
   p: Price<ES>, p2: Price<DAX>, q: Qty<ES>, m: Money<USD>, t: Ticks<ES>, ts: Timestamp, d: Duration, r: Ratio, side: Side, id: OrderId,
-  i: int, i32_: i32, u: u8, big: u64, f: f64, g: f32, b: bool, o: Price<ES>?, w: Result<int, u8>, xs: [f64; 4], ring: ring<i64, 8>,
-  tab: table<OrderId, Qty<ES>, 16>, pair: Pair<i32>, mode: Mode, k: K, text: str
+  i: int, i32_: i32, u: u8, big: u64, f: f64, g: f32, b: bool, o: Price<ES>?, w: Result<int, u8>, xs: [f64; 4], mut ring: ring<i64, 8>,
+  mut tab: table<OrderId, Qty<ES>, 16>, pair: Pair<i32>, mode: Mode, k: K, text: str
 ) {
 """
 

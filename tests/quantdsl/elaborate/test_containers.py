@@ -150,6 +150,16 @@ fn longest() -> [i64; 3] {
   for i in 0..4 { if i == 2 { best = [i, i * 2, i * 3] } }
   best
 }
+fn checked_pair(a: bool) -> Result<[int; 2], Pair<[u8; 2]>> {
+  if a { return Ok([1, 2]) }
+  Err(Pair<[u8; 2]> { first: [3, 4], second: [5, 6] })
+}
+fn in_results(a: bool) -> int {
+  match checked_pair(a) {
+    Ok(xs) => xs[0] * 10 + xs[1]
+    Err(p) => p.first[1] * 10 + p.second[0]
+  }
+}
 fn of_arrays(i: int, j: int) -> int {
   let m = [[1, 2], [3, 4], [5, 6]]
   m[i][j]
@@ -202,6 +212,8 @@ def test_structs(f: Functions) -> None:
     assert f.exchanged(1, 2) == (2, 1)
     assert f.optional_arrays(True) == 3.0
     assert f.optional_arrays(False) == -1.0
+    assert f.in_results(True) == 12
+    assert f.in_results(False) == 45
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 9])
