@@ -18,6 +18,7 @@ from compiler.typed_ast.suggest import did_you_mean
 from quantdsl import nodes as quant
 from quantdsl.critical.graph import Code, Key, call_graph
 from quantdsl.critical.measure import GIGAHERTZ, Examination, Examined, examine, lines_of, target_of
+from runtime.cpu import load
 
 if TYPE_CHECKING:
     from quantdsl.check import CheckedProgram
@@ -85,7 +86,7 @@ def _report(
     if one.code.declaration.annotations:
         yield f"annotations  {' '.join(_written(a, sources) for a in one.code.declaration.annotations)}"
     yield from _calls(one, found, module)
-    yield from _estimate(one, module, sources)
+    yield from _estimate(one, module, sources, _frame(assembly.get(symbol)))
     yield from _checks(one, sources)
     yield from _loops(one.function, sources)
     own = ir.get(symbol, "")
@@ -147,7 +148,15 @@ def _calls(one: Examined, found: Examination, module: HirModule) -> Iterator[str
     yield from dict.fromkeys(below(one.function.name, 0)) or ["  nothing"]
 
 
-def _estimate(one: Examined, module: HirModule, sources: Sources) -> Iterator[str]:
+def _frame(assembly: str | None) -> int | None:
+    """Bytes that a function's code takes of the stack, in what it begins with; None for other processors than x86-64."""
+    if assembly is None or not load.target(None, None, None, 3).triple.startswith("x86_64"):
+        return None
+    moved = re.search(r"\bsubq\s+\$(\d+), %rsp", assembly)
+    return 8 * len(re.findall(r"\bpushq\b", assembly)) + (int(moved[1]) if moved is not None else 0)
+
+
+def _estimate(one: Examined, module: HirModule, sources: Sources, frame: int | None) -> Iterator[str]:
     cost = one.cost or worst_case(module, one.function.name)
     if cost is None:
         yield "estimate     none: a loop has no bound, or a function comes back to itself"
@@ -159,7 +168,7 @@ def _estimate(one: Examined, module: HirModule, sources: Sources) -> Iterator[st
     target = target_of(one.code) if one.code is not None else None
     yield line + (f"; its target is {target[0]:,.0f} ns" if target is not None else "")
     if one.stack is not None:
-        yield f"stack        {one.stack:,} bytes of variables"
+        yield f"stack        {one.stack:,} bytes of variables" + (f", {frame:,} in the code's own frame" if frame is not None else "")
     for found in lines_of(cost, sources)[:LINES]:
         if found.cycles >= 0.5:
             source = sources.get(found.path)

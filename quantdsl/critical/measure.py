@@ -25,6 +25,10 @@ GIGAHERTZ = 3.0
 """Cycles in a nanosecond that estimates assume: what servers run at for long."""
 
 
+_NOWHERE = Span("risk rules and orders", 0, 0)
+"""Where code comes from that the compiler writes for every program."""
+
+
 @frozen
 class Line:
     """A line of the program, and the cycles that it takes at worst. `number` 0: of the library."""
@@ -105,8 +109,7 @@ def lines_of(cost: Cost, sources: Sources) -> list[Line]:
     """The cycles of each line, most first."""
     totals: dict[tuple[str, int], Line] = {}
     for span, cycles in cost.lines.items():
-        if span is None:
-            continue
+        span = span or _NOWHERE
         source = sources.get(span.path)
         number = 0 if source is None else source.line_and_column(span.start)[0]
         before = totals.get((span.path, number))

@@ -10,7 +10,7 @@ from compiler.backends.native.compile import ALLOWED, compile_module
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.interpret import interpret
 from compiler.hir.layout import new_memory
-from compiler.hir.module import HirExecutionConstraints, OptimizationLevel
+from compiler.hir.module import HirExecutionConstraints, HirModule, OptimizationLevel
 from compiler.hir.types import Array, Pointer
 from compiler.native.build import Program
 from compiler.native.types import F32, F64, I1, I8, I64, U64, struct
@@ -37,6 +37,24 @@ def test_a_call_that_is_not_allowed_is_refused() -> None:
     with pytest.raises(ZyntaxError) as error:
         compile_module(calling().module, allowed=frozenset({"memset"}))
     assert error.value.diagnostics[0].message == "the code of calling calls cbrt"
+
+
+def test_critical_code_is_looked_through_once_more() -> None:
+    def module(critical: str, effects: str) -> HirModule:
+        program = Program("m")
+        program.external("cbrt", {"x": F64}, [F64], effects=effects)
+        for name, callee in (("inner", "cbrt"), ("outer", "inner"), ("free", None)):
+            told = HirExecutionConstraints(critical_path=name == critical)
+            with program.function(name, {"x": F64}, [F64], constraints=told, attributes=("noinline",)) as b:
+                b.give(*(b.call(callee, b.parameters[0]) if callee else b.parameters))
+        return program.module
+
+    for critical in ("inner", "outer"):
+        with pytest.raises(ZyntaxError) as error:
+            compile_module(module(critical, "alloc")).object  # noqa: B018  asking for it compiles
+        assert error.value.diagnostics[0].message == f"the code of @{critical} calls cbrt"
+    assert compile_module(module("free", "alloc"))["outer"].run([-8.0]).results == (-2.0,)
+    assert compile_module(module("outer", "none"))["outer"].run([-8.0]).results == (-2.0,)
 
 
 def test_the_interpreter_has_no_outside_functions() -> None:

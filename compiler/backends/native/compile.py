@@ -4,11 +4,12 @@ What the final code calls is known: `calls` lists the names of all outside funct
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from compiler.backends.native.emit import emit_module, entry_name, results_struct
 from compiler.backends.native.facts import Entry, Facts, Parameter
+from compiler.backends.native.frame import body_name
 from compiler.backends.native.link import HostFunction, Linked, Outcome, link_modules
 from compiler.backends.native.record import FaultPoint
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -56,9 +57,22 @@ class HostModule:
     def asm(self) -> str:
         return self._compiled.assembly
 
-    @property
+    @cached_property
     def object(self) -> bytes:
+        self._require_allowed()
         return self._compiled.object
+
+    def _require_allowed(self) -> None:
+        """Critical paths call no outside function but those that only compute, whatever else the module may call. That they don't was
+        proved before; here the final code is looked through once more."""
+        functions = self.module.functions.values()
+        outside = {entry_name(f) for f in functions if f.linkage is Linkage.EXTERNAL and "effects.none" not in f.attributes}
+        critical = [f for f in functions if f.constraints is not None and f.constraints.critical_path]
+        if outside and critical:
+            symbols = [symbol for f in critical for symbol in (entry_name(f), body_name(f))]
+            if strange := reached_calls(self.llvm, symbols) & outside:
+                names = ", ".join(f"@{f.name}" for f in critical)
+                raise ZyntaxError(Diagnostic("0901", f"the code of {names} calls {', '.join(sorted(strange))}"))
 
     @property
     def timings(self) -> dict[str, float]:
@@ -130,6 +144,7 @@ def _attributes(target: load.Target, level: OptimizationLevel) -> tuple[str, ...
 
 _CALL = re.compile(r"\bcall\b[^@\n]*@([\w.$]+)\(")
 _DEFINED = re.compile(r"^define [^@\n]*@([\w.$]+)\(", re.MULTILINE)
+_BODY = re.compile(r"^define [^@\n]*@([\w.$]+)\(.*?^\}", re.MULTILINE | re.DOTALL)
 _INTRINSIC = {"llvm.memcpy": "memcpy", "llvm.memmove": "memmove", "llvm.memset": "memset"}
 
 
@@ -143,3 +158,15 @@ def outside_calls(ir: str) -> frozenset[str]:
         elif ".".join(name.split(".")[:2]) in _INTRINSIC:
             found.add(_INTRINSIC[".".join(name.split(".")[:2])])
     return frozenset(found - defined)
+
+
+def reached_calls(ir: str, names: Iterable[str]) -> frozenset[str]:
+    """Names that these functions of a module call in its IR, or those that they call."""
+    bodies = {match[1]: match[0] for match in _BODY.finditer(ir)}
+    found: set[str] = set()
+    waiting = [name for name in names if name in bodies]
+    while waiting:
+        more = set(_CALL.findall(bodies[waiting.pop()])) - found
+        found |= more
+        waiting += [name for name in more if name in bodies]
+    return frozenset(found)
