@@ -1,6 +1,7 @@
-"""How long an event takes in a replay: the book alone, the whole loop without handlers, and with a small strategy's handlers.
+"""How long an event takes in a replay: the book alone, the whole loop without handlers, with a small strategy's handlers, and with a
+program of `programs/quantdsl` that trades, where there is one for the data.
 
-    python -m bench.replay [--only book|loop|watch] [--data NAME ...] [--events 2000000] [--rounds 7] [--json FILE]
+    python -m bench.replay [--only book|loop|watch|program] [--data NAME ...] [--events 2000000] [--rounds 7] [--json FILE]
 
 Nanoseconds of processor time an event: the median of the rounds and the fastest one. A round is one call of compiled code
 over the events in memory, from an empty book; files are repeated, with their book cleared between, until there are enough. Reading files
@@ -23,10 +24,14 @@ from compiler.hir.module import HirModule
 from compiler.hir.types import Array, Pointer
 from compiler.native.build import Body, Program
 from compiler.native.types import F64, I1, I64, struct
+from compiler.source import Sources
 from quantdsl.engine.book import define_book
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, OF_PROGRAM
 from quantdsl.engine.layout import BOOK, DESK, EVENT
+from quantdsl.run.desk import Desk
+from quantdsl.run.open import Wishes, open_strategy
+from quantdsl.run.options import RunOptions
 from runtime.replay.batches import Source
 from runtime.replay.events import EVENT as RECORD
 from runtime.replay.events import Events, Flag, Kind
@@ -40,8 +45,11 @@ FILES = {
     "itch": ("sim_20101224.itch50.gz", Listing("ALC", "0.0001", "1")),
     "hyperliquid": ("btc_hyperliquid_l2book_20250126.jsonl.gz", Listing("BTC", "1", "0.00001")),
 }
-DATA = Path(__file__).parents[1] / "programs" / "data"
-PARTS = ("book", "loop", "watch")
+PROGRAMS = Path(__file__).parents[1] / "programs" / "quantdsl"
+DATA = PROGRAMS.parent / "data"
+PARTS = ("book", "loop", "watch", "program")
+TRADING = {"binance depth": ("market_maker", "queue"), "binance trades": ("ema_cross", "next")}
+"""Programs, and how their orders fill."""
 
 
 # ---- what is replayed -----------------------------------------------------------------------------------------------------------
@@ -204,6 +212,25 @@ def engine_run(handles: tuple[str, ...]) -> Run:
     return run
 
 
+def program_run(name: str, fills: str) -> Run:
+    """Records are taken out as the command does, but not written."""
+    strategy = open_strategy(str(PROGRAMS / f"{name}.qdsl"), Wishes(), Sources())
+
+    def run(events: Events) -> Iterator[None]:
+        desk, done = Desk(strategy.facts), 0
+        desk.set_up(RunOptions(()), fills)
+        assert strategy.linked["engine.begin"].run([desk.memory, desk.state, int(events["ts"][0])]).fault is None
+        yield
+        while done < len(events):
+            outcome = strategy.linked["engine.run"].run([desk.memory, desk.state, events, len(events), done])
+            assert outcome.fault is None and outcome.caught is None
+            done = int(outcome.results[0])
+            for _ in desk.collect():
+                pass
+
+    return run
+
+
 def measure(run: Run, events: Events, rounds: int) -> list[float]:
     """Nanoseconds an event, of each round."""
     found = []
@@ -229,12 +256,14 @@ def main() -> None:
     options = parser.parse_args()
     runs = {"book": book_run, "loop": lambda: engine_run(()), "watch": lambda: engine_run(("trade", "book"))}
     chosen = {name: make() for name, make in runs.items() if options.only in (None, name)}
+    programs = options.only in (None, "program")
     rows: list[dict[str, Any]] = []
     print(f"{'data':<16}{'part':<8}{'events':>10}{'ns':>8}{'fastest':>9}{'M/s':>8}")
     for name in options.data:
         made = SYNTHETIC[name](min(options.events, 400_000), np.random.default_rng(1)) if name in SYNTHETIC else of_file(name)
         events = repeated(made, options.events)
-        for part, run in chosen.items():
+        trading = {"program": program_run(*TRADING[name])} if programs and name in TRADING else {}
+        for part, run in {**chosen, **trading}.items():
             times = measure(run, events, options.rounds)
             ns, fastest = statistics.median(times), min(times)
             print(f"{name:<16}{part:<8}{len(events):>10}{ns:>8.1f}{fastest:>9.1f}{1000 / ns:>8.1f}")

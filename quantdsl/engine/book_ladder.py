@@ -12,6 +12,8 @@ from quantdsl.engine.layout import BLOCK, BOOK, LADDER, LEVELS
 
 NEAR = 12
 """Levels looked at one by one, from the best; those further in are found by halving."""
+WAYS = 8
+"""Into how many parts one step divides what is left; a power of it is the number of levels."""
 NUMBER_OF_NONE = -1
 HIGHEST = (1 << 63) - 1
 LONG = ("noalias", "noinline")
@@ -128,6 +130,8 @@ def note_level(b: Body, book: Value, side: Value, ladder: Value, at: Value) -> N
 
 def define_ladder(program: Program) -> None:
     """`book.find`; `book.level`, the quantity that now stands at a price; `book.shift`, by how much it changes."""
+    with program.function("book.find_far", {**PLACE, "far": I64}, [I64], internal=True, attributes=LONG) as b:
+        _find_far(b, *b.parameters)
     with program.function("book.find", PLACE, [I64, I1], internal=True) as b:
         _find(b, *b.parameters)
     with program.function("book.level", {**PLACE, "qty": I64}, internal=True) as b:
@@ -155,17 +159,32 @@ def _find(b: Body, book: Value, side: Value, price: Value) -> None:
         with b.when(b.le(own, wanted)):
             same = b.eq(own, wanted)
             b.give(b.select(same, i, b.wrapping("add", i, 1)), same)
-    low, length = b.variable(b.const(0, "i64")), b.variable(far)
-    with b.loop(0, LEVELS.bit_length()):
-        with b.when(b.le(b.now(length), 0)):
-            b.leave()
-        half = b.wrapping("shr", b.now(length), 1)
-        worse = b.lt(goodness(b, side, price_at(b, ladder, b.wrapping("add", b.now(low), half))), wanted)
-        skipped = b.select(worse, b.wrapping("sub", b.now(length), half), 0)
-        b.set(low, b.wrapping("add", b.now(low), skipped))
-        b.set(length, half)
-    inside = b.lt(b.now(low), far)
-    b.give(b.now(low), b.both(inside, b.eq(price_at(b, ladder, b.select(inside, b.now(low), 0)), price)))
+    with b.when(b.eq(far, 0)):
+        b.give(0, False)
+    (low,) = b.call("book.find_far", book, side, price, far)
+    inside = b.lt(low, far)
+    b.give(low, b.both(inside, b.eq(price_at(b, ladder, b.select(inside, low, 0)), price)))
+
+
+def _find_far(b: Body, book: Value, side: Value, price: Value, far: Value) -> None:
+    """How many of the `far` worst levels are worse than a price. At each step the prices that part what is left in eight are all looked at
+    and those that are worse counted, which takes no branch: nobody could foresee them."""
+    ladder, wanted = ladder_of(b, book, side), goodness(b, side, price)
+    low, step = b.const(0, "i64"), LEVELS // WAYS
+    while step:
+        worse: list[Value] = []
+        for number in range(1, WAYS):
+            at = b.wrapping("add", low, number * step - 1)
+            inside = b.lt(at, far)
+            own = goodness(b, side, price_at(b, ladder, b.smaller(at, far)))
+            worse.append(b.cast(b.both(inside, b.lt(own, wanted)), "i64"))
+        while len(worse) > 1:
+            worse = [
+                b.wrapping("add", *pair) if len(pair) == 2 else pair[0] for pair in (worse[i : i + 2] for i in range(0, len(worse), 2))
+            ]
+        low = b.wrapping("add", low, b.wrapping("mul", worse[0], step))
+        step //= WAYS
+    b.give(low)
 
 
 def _become(b: Body, book: Value, side: Value, price: Value, at: Value, here: Value, qty: Value) -> None:
