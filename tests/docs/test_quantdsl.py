@@ -1,11 +1,12 @@
-"""The programs on QuantDSL's page are correct, and what it calls refused is refused."""
+"""The programs on QuantDSL's pages are correct, and what it calls refused is refused."""
 
 import pytest
 
 from tests.docs.examples import ROOT, Example, examples
 from tests.errors.conftest import diagnose
 
-PROGRAMS = [example for example in examples(ROOT / "docs" / "quantdsl.md") if example.language == "quantdsl"]
+PAGES = ("quantdsl", "critical_paths")
+PROGRAMS = [example for page in PAGES for example in examples(ROOT / "docs" / f"{page}.md") if example.language == "quantdsl"]
 MARKET = "currency C { scale 2 }\ninstrument A : C { tick 1 lot 1 }\ninstrument B : C { tick 1 lot 1 }\n"
 REFUSED = {
     "several instruments": MARKET + "strategy S on A, B { }",
