@@ -1,5 +1,6 @@
 """Options that several commands share, declared once."""
 
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,20 @@ sanitize = click.option(
     help="Run compute blocks on the emulator and report all races, places outside, reads of what nobody wrote, and barriers or "
     "warp operations that some threads miss.",
 )
+
+
+def _without_cache(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    if given:
+        os.environ["ZYNTAX_CACHE"] = "off"
+
+
+no_cache = click.option(
+    "--no-cache",
+    is_flag=True,
+    expose_value=False,
+    callback=_without_cache,
+    help="Compile strategies anew, and keep nothing in the user's cache.",
+)
 threads = click.option("--threads", type=click.IntRange(1, 1024), help="Threads of compute blocks. Default: one a core.")
 render_folder = click.option(
     "--render-dir", default="out", show_default=True, metavar="FOLDER", type=click.Path(file_okay=False), help="Where pictures are written."
@@ -60,6 +75,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
             render_folder,
             strict,
             level,
+            no_cache,
             error_format,
         )
     ):
