@@ -10,7 +10,7 @@ from compiler.typed_ast.types import Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check.exact import Instrument, decimal_places
-from quantdsl.elaborate.desk import REJECTS
+from quantdsl.elaborate.desk import REJECTS, STATE
 from quantdsl.elaborate.shapes import Shapes
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.layout import AVERAGE, BARS, FIFO, TIMERS
@@ -61,8 +61,9 @@ def _states(s: "Writing") -> tuple[Shape, ...]:
     """Where each state lies that the source names."""
     memory, shapes = s.memory.type, Shapes(s.made.layouts)
     with s.made.seeing(s.around):
-        kept = [(name, type) for name, type in [*s.states.items(), (str(REJECTS.key), REJECTS.type)] if name in s.memory.names]
-        return tuple(shapes.of(type, name, offset_of(memory, s.memory.names[name])) for name, type in kept)
+        named = [((STATE, name), name, type) for name, type in s.states.items()]
+        kept = [one for one in [*named, (REJECTS.key, "rejects", REJECTS.type)] if one[0] in s.memory.names]
+        return tuple(shapes.of(type, name, offset_of(memory, s.memory.names[key])) for key, name, type in kept)
 
 
 def _set(written: Sequence[quant.Handler], event: str, most: int) -> list[quant.Handler]:

@@ -16,10 +16,11 @@ from quantdsl.engine.orders import declare_own
 from quantdsl.engine.risk import RiskRules, risk_memory
 from quantdsl.facts import LogSite
 
-MEMORY, HEAD = "desk", "head"
-"""Keys of what handlers borrow: the desk, and the part of the program's state in front that risk rules remember in."""
+MEMORY, HEAD, STATE = "desk", "head", "state"
+"""Keys of what handlers borrow: the desk, and the part of the program's state in front that risk rules remember in; a state's key is
+(STATE, name)."""
 POSITION = Lent(MEMORY, qt.StructType("Position"), DESK, ("position",))
-REJECTS = Lent("rejects", qt.Container("array", (I64,), qt.Size(len(qt.RULES))))
+REJECTS = Lent(("rejects",), qt.Container("array", (I64,), qt.Size(len(qt.RULES))))
 
 
 @define(eq=False)

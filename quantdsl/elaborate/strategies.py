@@ -31,7 +31,7 @@ from quantdsl.check.scope import Scope
 from quantdsl.elaborate import begin
 from quantdsl.elaborate.context import Borrowed, Context, Lent, Named, Names
 from quantdsl.elaborate.described import facts_of
-from quantdsl.elaborate.desk import HEAD, MEMORY, POSITION, REJECTS, Desk
+from quantdsl.elaborate.desk import HEAD, MEMORY, POSITION, REJECTS, STATE, Desk
 from quantdsl.elaborate.market import MARKET_BOOK
 from quantdsl.elaborate.program import Elaboration, Surroundings
 from quantdsl.elaborate.refused import not_supported
@@ -91,7 +91,7 @@ class _Memory:
         """Room for memory that a handler borrows; what is shared is there once."""
         if one.shared and one.key in self.names:
             return
-        name = f"state.{one.key}" if one.shared else f"memory{len(self.fields)}"
+        name = ".".join(one.key) if one.shared else f"memory{len(self.fields)}"
         self.fields[name] = one.type
         self.names[one.key] = name
 
@@ -174,9 +174,9 @@ class Writing:
             first = c.value(value, type)
             first = first if type is not None else c.fit(first, settled(first.type))
             type = first.type
-            c.write(Place(type, c.borrow(name, c.layouts.memory(type), shared=True)), first)
+            c.write(Place(type, c.borrow((STATE, name), c.layouts.memory(type), shared=True)), first)
         assert type is not None
-        self.around.names.found[name] = Named(Lent(name, type), changes)
+        self.around.names.found[name] = Named(Lent((STATE, name), type), changes)
         self.states[name] = type
 
     # ---- handlers ---------------------------------------------------------------------------------------------------------------

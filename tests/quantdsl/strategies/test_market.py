@@ -200,7 +200,7 @@ def test_counts_of_rejects() -> None:
         rows=[trade(k, 100) for k in range(3)],
     )
     assert ran["hit"] == 3
-    assert ran.state["state.rejects"].tolist() == [0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 3]
+    assert ran.state["rejects"].tolist() == [0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 3]
 
 
 # ---- the log ----------------------------------------------------------------------------------------------------------------------

@@ -114,6 +114,18 @@ def test_structs_and_enums_as_state() -> None:
     assert ran["spot"] == (110, [0, 10, 0])
 
 
+def test_names_of_states_are_free() -> None:
+    ran = strategy("""
+      state desk = 1
+      state head = 2
+      state rejects = 3
+      state position = 4
+      state memory0 = 5
+      on trade(t) { desk += 1; head += 1; rejects += 1; position += 1; memory0 += counted() }
+    """, before="signal counted() -> int { state n = 0; n += 1; emit n }")(TRADES)  # fmt: skip
+    assert [ran[name] for name in ("desk", "head", "rejects", "position", "memory0")] == [5, 6, 7, 8, 15]
+
+
 def test_first_values_are_computed_once() -> None:
     ran = strategy("""
       state rate = squared(0.5)
