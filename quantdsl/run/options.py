@@ -112,12 +112,17 @@ def tables(data: Any) -> tuple[Input, ...]:
         return inputs([str(data)])
     if isinstance(data, list | tuple):
         return tuple(one for part in data for one in tables(part))
-    if isinstance(data, Mapping) and data and all(isinstance(one, str | Path) or _is_table(one) for one in data.values()):
+    if isinstance(data, Mapping) and data and all(map(_is_data, data.values())):
         return tuple(Input(one.path, symbol, one.table) for symbol, part in data.items() for one in tables(part))
     return (Input(Path("data"), None, data),)
 
 
-def _is_table(value: Any) -> bool:
-    """Whether a value of a mapping is a table; else it is a column, and the mapping the table."""
-    dtype = getattr(value, "dtype", None)
-    return isinstance(value, Mapping) or hasattr(value, "schema") or getattr(dtype, "names", None) is not None
+def _is_data(value: Any) -> bool:
+    """Whether a value of a mapping is a file, a table or several; else it is a column, and the mapping the table."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(map(_is_data, value))
+    return (
+        isinstance(value, str | Path | Mapping)
+        or hasattr(value, "schema")
+        or getattr(getattr(value, "dtype", None), "names", None) is not None
+    )

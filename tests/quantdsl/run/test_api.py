@@ -1,0 +1,66 @@
+"""QuantDSL from Python."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import quantdsl
+from tests.quantdsl.golden.programs import DATA, PROGRAMS
+from tests.replay.feeds import read
+
+CROSS, TRADES = PROGRAMS / "ema_cross.qdsl", DATA / "btcusdt_spot_20240808_trades.csv"
+
+
+@pytest.fixture(scope="module")
+def cross() -> quantdsl.Program:
+    return quantdsl.compile(CROSS)
+
+
+def test_a_program_runs_any_number_of_times(cross: quantdsl.Program) -> None:
+    first, second = cross.run(TRADES), cross.run(str(TRADES))
+    assert first.summary["hash"] == second.summary["hash"]
+    assert first.summary["pnl"]["USDT"]["net"] == Decimal("-9.26289748")
+    fills = first.table("fills")
+    assert fills.num_rows == 71 and fills.schema.field("price").type == pa.decimal128(38, 2)
+    assert first.records("fills")["qty"].dtype == np.int64 and first.table("bad_rows").num_rows == 0
+
+
+def test_arrays_and_tables_go_in(cross: quantdsl.Program) -> None:
+    events, _, _ = read(TRADES)
+    columns = {"ts": events["ts"], "price": events["price"] / 100, "qty": events["qty"] / 100_000, "id": events["id"].astype(np.int64)}
+    want = cross.run(TRADES).records("fills")
+    for data in (events, columns, pa.table(columns), {"BTCUSDT": columns}, [pa.table(columns)]):
+        assert np.array_equal(cross.run(data).records("fills"), want)
+
+
+def test_parameters_are_keywords(cross: quantdsl.Program) -> None:
+    other = quantdsl.compile(CROSS, fast=5, slow=40)
+    assert other.facts.parameters["fast"] == 5
+    assert other.run(TRADES).summary["hash"] != cross.run(TRADES).summary["hash"]
+
+
+def test_outputs_can_be_written_too(cross: quantdsl.Program, tmp_path: Path) -> None:
+    result = cross.run(TRADES, out=tmp_path / "out", latency=(50_000, 80_000))
+    assert f'"hash": "{result.summary["hash"]}"' in (tmp_path / "out" / "summary.json").read_text()
+
+
+def test_a_text_is_a_program_too() -> None:
+    text = CROSS.read_text()
+    assert quantdsl.compile(text).run(TRADES).summary["fills"] == 71
+
+
+def test_what_is_wrong_is_one_kind_of_error(cross: quantdsl.Program, tmp_path: Path) -> None:
+    with pytest.raises(quantdsl.QuantError, match="ZYN0201") as raised:
+        quantdsl.compile("strategy S on X { }\n")
+    assert not raised.value.bad_data and raised.value.codes == ("ZYN0201",)
+    with pytest.raises(quantdsl.QuantError, match="there is no such file") as raised:
+        cross.run("nowhere.csv")
+    assert raised.value.bad_data
+    for options in ({"fills": "always"}, {"latency": "1"}, {"begin": "noon"}, {"on_bad": "ignore"}):
+        with pytest.raises(quantdsl.QuantError, match="ZYN0505"):
+            cross.run(TRADES, **options)
+    with pytest.raises(quantdsl.QuantError, match="int is no table"):
+        cross.run(3)
