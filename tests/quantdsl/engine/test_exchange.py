@@ -5,7 +5,8 @@ import pytest
 
 from compiler.hir.module import OptimizationLevel
 from quantdsl.engine.layout import OPEN
-from tests.quantdsl.engine.exchange_stand import MODES, TIFS, Market, interpreted, native
+from runtime.replay.events import Kind
+from tests.quantdsl.engine.exchange_stand import MODES, TIFS, Market, interpreted, native, records
 from tests.quantdsl.engine.random_events import ALL, LEVELS, ORDERS, QUOTES, TRADED, random_events
 from tests.quantdsl.reference.market import Instrument, Side
 
@@ -68,3 +69,17 @@ def test_interpreted_and_without_optimisation(fills: str) -> None:
     for run in (interpreted, native(OptimizationLevel.O0)):
         rng = np.random.default_rng(3)
         play(rng, Market(fills, instrument(rng), run), "all", 50)
+
+
+@pytest.mark.parametrize("fills", MODES)
+def test_as_many_orders_as_may_be_open(fills: str) -> None:
+    """In any order of prices, until one trade fills all of a side."""
+    rng, market = np.random.default_rng(4), Market(fills, Instrument(), native())
+    market.looks = False
+    for price in rng.integers(50, 150, OPEN).tolist():
+        market.order(Side.BUY if price < 100 else Side.SELL, 2, price, show=int(rng.integers(0, 2)))
+    market.looks = True
+    market.compare()
+    trades = [{"kind": Kind.TRADE, "ts": 1, "price": price, "qty": 10_000, "side": side} for price, side in ((49, 2), (150, 1))]
+    market.take(records(*trades))
+    assert not market.plain.resting

@@ -53,7 +53,7 @@ def test_what_waits_can_be_cancelled_replaced_and_expire() -> None:
     assert states(cancelled) == [State.CANCELLED]
     replaced, _ = replay(events, {2: lambda e: e.order(BUY, 1, stop=102), 3: lambda e: e.replace(1, 4, 101)})
     assert fills(replaced) == [(4, 101, 3)]
-    late, script = replay([*BOOK, Trade(2, 100, 1), Trade(86_400 * 10**9, 102, 1)], {2: lambda e: e.order(BUY, 1, tif=Tif.DAY, stop=102)})
+    late, _ = replay([*BOOK, Trade(2, 100, 1), Trade(86_400 * 10**9, 102, 1)], {2: lambda e: e.order(BUY, 1, tif=Tif.DAY, stop=102)})
     assert states(late) == [State.EXPIRED]
 
 
