@@ -61,7 +61,9 @@ def _order(b: Body, rules: RiskRules) -> None:
     options = b.const(0, "u8")
     for bit, condition in ((MARKET, b.negate(limited)), (POST_ONLY, given["post_only"]), (REDUCE_ONLY, given["reduce_only"])):
         options = b.wrapping("or", options, b.select(condition, b.const(bit, "u8"), b.const(0, "u8")))
-    mask, held_at = b.call("risk.judge", desk, state, side, qty, limited, limit, given["reduce_only"], *client, -1)
+    judged, held_at = b.call("risk.judge", desk, state, side, qty, limited, limit, given["reduce_only"], *client, -1)
+    odd = b.either(b.both(given["stop.present"], b.le(given["stop"], 0)), b.both(given["show.present"], b.lt(given["show"], 0)))
+    mask = b.wrapping("or", judged, b.select(odd, b.const(int(Rule.BAD_INPUT), "u32"), b.const(0, "u32")))
     good = b.eq(mask, 0)
     if rules.self_trade in ("cancel_resting", "cancel_both"):
         with b.when(good if rules.self_trade == "cancel_resting" else b.eq(mask, int(Rule.SELF_TRADE))):

@@ -47,6 +47,7 @@ ACT = struct(
     bad=I1,
     has_stop=I1,
     has_show=I1,
+    near=I1,
     qty=I64,
     limit=I64,
     id=U64,
@@ -54,6 +55,7 @@ ACT = struct(
     stop=I64,
     show=I64,
 )
+"""One thing to do. `near`: `limit` and `stop` count from where the order would trade at once, `id` back from the last one."""
 CALL = struct("call", now=I64, position=I64, answer=I64, event=U8)
 CALLS = 4096
 ACT_TYPE = np.dtype([(name, "?" if type is I1 else "u1" if type is U8 else "i8" if type is I64 else "u8") for name, type in ACT.fields])
@@ -69,10 +71,12 @@ def engine(level: OptimizationLevel = OptimizationLevel.OLATENCY) -> HostModule:
 @cache
 def acting_module(rules: RiskRules) -> HirModule:
     """Every handler notes that it ran, and does the next act of the table."""
-    state = struct("state", risk=risk_memory(rules), acts=Array(ACT, ACTS), count=I64, next=I64, calls=I64, log=Array(CALL, CALLS))
+    state = struct(
+        "state", risk=risk_memory(rules), acts=Array(ACT, ACTS), count=I64, next=I64, again=I1, calls=I64, log=Array(CALL, CALLS)
+    )
     program = Program("acting")
     program_functions(program, rules, state, ("desk.order", "desk.replace", "desk.flatten"))
-    for name in ("desk.cancel", "desk.cancel_all", "desk.kill"):
+    for name in ("desk.cancel", "desk.cancel_all", "desk.kill", "desk.touch"):
         program.imported(name, OF_ENGINE[name].whole(state), OF_ENGINE[name].results)
     own = HANDLERS["on.start"].whole(state)
     program.declare("act", {**own, "event": I64}, internal=True, attributes=("noalias", "noinline"))
@@ -87,18 +91,28 @@ def acting_module(rules: RiskRules) -> HirModule:
 def _act(b: Body) -> None:
     desk, state, event = b.parameters
     calls, next = b.get(state, "calls"), b.get(state, "next")
-    call = b.at(state, "log", calls)
+    call = b.at(state, "log", b.smaller(calls, CALLS - 1))
     for name, value in (
         ("now", b.get(desk, "now")),
         ("position", b.get(desk, "position", "qty")),
+        ("answer", b.const(0, "i64")),
         ("event", b.cast(event, "u8")),
     ):
         b.put(call, name, value)
     b.put(state, "calls", b.add(calls, 1))
+    with b.when(b.both(b.get(state, "again"), b.ge(next, b.get(state, "count")))):
+        b.put(state, "next", 0)
+    next = b.get(state, "next")
     with b.when(b.ge(next, b.get(state, "count"))):
         b.give()
     b.put(state, "next", b.add(next, 1))
     act = b.at(state, "acts", next)
+    near = b.get(act, "near")
+    far = b.call("desk.touch", desk, state, b.get(act, "side"))
+    last = b.select(b.get(desk, "last", "present"), b.get(desk, "last", "value"), 0)
+    base = b.select(near, b.select(far[0], far[1], last), 0)
+    id = b.select(near, b.wrapping("sub", b.get(desk, "submitted"), b.get(act, "id")), b.get(act, "id"))
+    limit, stop = (b.add(base, b.get(act, name)) for name in ("limit", "stop"))
 
     def of(*names: str) -> list[Any]:
         return [b.get(act, name) for name in names]
@@ -108,8 +122,8 @@ def _act(b: Body) -> None:
 
     def order() -> None:
         b.put(desk, "bad_input", b.get(act, "bad"))
-        given = of("side", "qty", "limited", "limit", "tif", "post_only", "reduce_only")
-        rest = of("named", "client", "has_stop", "stop", "has_show", "show")
+        given = [*of("side", "qty", "limited"), limit, *of("tif", "post_only", "reduce_only")]
+        rest = [*of("named", "client", "has_stop"), stop, *of("has_show", "show")]
         answer(*b.call("desk.order", desk, state, *given, 0, *rest))
         b.put(desk, "bad_input", False)
 
@@ -121,8 +135,8 @@ def _act(b: Body) -> None:
         b.get(act, "kind"),
         {
             ORDER: order,
-            CANCEL: lambda: b.call("desk.cancel", desk, state, *of("id")) and None,
-            REPLACE: lambda: answer(*b.call("desk.replace", desk, state, b.get(act, "id"), True, *of("qty", "limited", "limit"))),
+            CANCEL: lambda: b.call("desk.cancel", desk, state, id) and None,
+            REPLACE: lambda: answer(*b.call("desk.replace", desk, state, id, True, *of("qty", "limited"), limit)),
             FLATTEN: lambda: b.call("desk.flatten", desk, state, 1.0) and None,
             CANCEL_ALL: lambda: b.call("desk.cancel_all", desk, state) and None,
             KILL: lambda: b.call("desk.kill", desk, state, 1) and None,
@@ -134,8 +148,8 @@ def _act(b: Body) -> None:
 class Acting(Strategy):
     """The same in Python."""
 
-    def __init__(self, acts: Any, handles: int, timers: tuple[int, ...]) -> None:
-        self.acts, self.handles, self.timers = list(acts), handles, timers
+    def __init__(self, acts: Any, options: "Options") -> None:
+        self.acts, self.handles, self.timers, self.again = list(acts), options.handles, options.timers, options.again
         self.calls: list[tuple[int, int, int, str]] = []
 
     def act(self, engine: Engine, event: str) -> None:
@@ -146,27 +160,33 @@ class Acting(Strategy):
         if not self.acts:
             return
         a = self.acts.pop(0)
+        if self.again:
+            self.acts.append(a)
+        side = SIDES[a["side"]]
+        far = engine.book.best(side.opposite)
+        base = (far if far is not None else engine.last or 0) if a["near"] else 0
+        id = engine.submitted - int(a["id"]) if a["near"] else int(a["id"])
         answer: Any = 0
         match a["kind"]:
             case 1:
-                limit, client = int(a["limit"]) if a["limited"] else None, int(a["client"]) if a["named"] else None
+                limit, client = base + int(a["limit"]) if a["limited"] else None, int(a["client"]) if a["named"] else None
                 flags = {
                     "post_only": bool(a["post_only"]),
                     "reduce_only": bool(a["reduce_only"]),
                     "client_id": client,
                     "bad": bool(a["bad"]),
                 }
-                flags |= {"stop": int(a["stop"])} if a["has_stop"] else {}
+                flags |= {"stop": base + int(a["stop"])} if a["has_stop"] else {}
                 flags |= {"show": int(a["show"])} if a["has_show"] else {}
-                answer = engine.order(SIDES[a["side"]], int(a["qty"]), limit, TIFS[a["tif"]], **flags)
+                answer = engine.order(side, int(a["qty"]), limit, TIFS[a["tif"]], **flags)
             case 2:
-                engine.cancel(int(a["id"]))
+                engine.cancel(id)
             case 3:
-                order = engine.orders.get(int(a["id"]))
+                order = engine.orders.get(id)
                 if order is None:
-                    answer = int(a["id"])
+                    answer = id
                 else:
-                    answer = engine.replace(order.id, int(a["qty"]), int(a["limit"]) if a["limited"] else order.limit)
+                    answer = engine.replace(id, int(a["qty"]), base + int(a["limit"]) if a["limited"] else order.limit)
             case 4:
                 engine.flatten()
             case 5:
@@ -239,6 +259,8 @@ class Options:
     handles: int = (1 << len(EVENTS)) - 1
     block: int = 1 << 30
     """Events that are handed over at once."""
+    again: bool = False
+    """The acts begin anew when they are done."""
 
 
 @define
@@ -251,7 +273,7 @@ class Ran:
 
     @property
     def calls(self) -> list[tuple[int, int, int, str]]:
-        log = self.state["log"][: self.state["calls"]]
+        log = self.state["log"][: min(self.state["calls"], CALLS - 1)]
         return [(int(c["now"]), int(c["position"]), int(c["answer"]), EVENTS[c["event"]]) for c in log]
 
 
@@ -309,7 +331,7 @@ def run_native(events: Events, acts: Any, rules: RiskRules, instrument: Instrume
     desk = new_desk(rules, instrument, options)
     state = new_memory(acting_module(rules).functions["act"].parameters[1].type.pointee)  # type: ignore[attr-defined]
     state[0]["acts"][: len(acts)] = [tuple(a) for a in acts]
-    state[0]["count"] = len(acts)
+    state[0]["count"], state[0]["again"] = len(acts), options.again
     ran = Ran(desk[0], state[0], {name: np.zeros(0, desk[0]["out"][name]["records"].dtype) for name in layout.COLLECTED})
 
     def call(name: str, *arguments: Any) -> Any:
@@ -340,7 +362,7 @@ def collect(ran: Ran) -> None:
 
 
 def run_reference(events: Events, acts: Any, limits: Limits, instrument: Instrument, options: Options) -> tuple[Watched, Acting]:
-    strategy = Acting(acts, options.handles, options.timers)
+    strategy = Acting(acts, options)
     own = Watched(
         strategy,
         limits,
@@ -357,7 +379,8 @@ def run_reference(events: Events, acts: Any, limits: Limits, instrument: Instrum
 
 def compare(ran: Ran, own: Watched, strategy: Acting) -> None:
     """Every handler's call and what it saw, all records, and the position to the last unit."""
-    assert ran.calls == strategy.calls
+    assert ran.state["calls"] == len(strategy.calls)
+    assert ran.calls == strategy.calls[: CALLS - 1]
     expected = as_records(own)
     for name in ("orders", "fills", "rejects"):
         mine, theirs = ran.records[name], expected[name]
@@ -406,5 +429,6 @@ def acts_of(rng: np.random.Generator, count: int, kinds: dict[int, float]) -> An
     made["limit"] = 100 + rng.integers(-8, 9, count)
     made["limit"][rng.random(count) < 0.02] = 0
     made["stop"], made["show"] = 100 + rng.integers(-4, 5, count), rng.integers(1, 4, count)
+    made["stop"][rng.random(count) < 0.03], made["show"][rng.random(count) < 0.03] = 0, -1
     made["id"], made["client"] = rng.integers(1, 12, count), rng.integers(0, 5, count)
     return made

@@ -1,6 +1,7 @@
 """The compiled desk against the reference: orders, fills, refusals, profit and loss, and every call of a handler are the same."""
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,11 @@ import pytest
 
 from compiler.hir.module import OptimizationLevel
 from quantdsl.engine.risk import Collar, Loss, RiskRules
+from runtime.replay.batches import Source
 from runtime.replay.events import Kind
+from runtime.replay.feed import Feed
+from runtime.replay.grids import Listing
+from runtime.replay.rules import Rules
 from tests.quantdsl.engine.desk_stand import (
     CANCEL,
     CANCEL_ALL,
@@ -32,6 +37,7 @@ from tests.quantdsl.reference.risk import Collar as ReferenceCollar
 from tests.quantdsl.reference.risk import Limits
 from tests.quantdsl.reference.risk import Loss as ReferenceLoss
 
+DATA = Path(__file__).parents[3] / "programs" / "data"
 INSTRUMENT = Instrument(point=7, maker=Fee(-1, 1), taker=Fee(Fraction(5, 2), 2))
 USUAL = {NOTHING: 4.0, ORDER: 12.0, CANCEL: 3.0, REPLACE: 3.0, FLATTEN: 1.0, CANCEL_ALL: 0.5}
 ROUGH = {**USUAL, KILL: 0.4, FAIL: 0.4}
@@ -169,3 +175,32 @@ def test_without_optimisation_and_in_the_interpreter() -> None:
         reference = run_reference(events, acts, limits_of(rules), INSTRUMENT, options)
         for run in runs:
             compare(run_native(events, acts, rules, INSTRUMENT, options, run), *reference)
+
+
+REAL_DATA = {
+    "trades": ("btcusdt_spot_20240808_trades.csv", Listing("BTCUSDT", "0.01", "0.00001"), 50),
+    "binance": ("btcusdt_spot_20240808.jsonl.gz", Listing("BTCUSDT", "0.01", "0.00001"), 400),
+    "itch": ("sim_20101224.itch50.gz", Listing("ALC", "0.0001", "1"), 300),
+    "hyperliquid": ("btc_hyperliquid_l2book_20250126.jsonl.gz", Listing("BTC", "1", "0.00001"), 20),
+}
+EVERY = {NOTHING: 20.0, ORDER: 12.0, CANCEL: 5.0, REPLACE: 4.0, FLATTEN: 0.5, CANCEL_ALL: 0.2}
+
+
+@pytest.mark.parametrize("name", list(REAL_DATA))
+def test_a_strategy_on_real_data(name: str) -> None:
+    file, listing, width = REAL_DATA[name]
+    feed = Feed([Source(DATA / file, 0, (listing,), listing.name)], Rules(skip=True))
+    events = np.concatenate([block.copy() for block in feed.events()])[:8000]
+    rng = np.random.default_rng(6)
+    acts = acts_of(rng, 64, EVERY)
+    acts["near"] = True
+    acts["limit"], acts["stop"] = rng.integers(-width, width, 64), rng.integers(-width, width, 64)
+    acts["qty"], acts["show"], acts["id"] = rng.integers(1, 2000, 64), rng.integers(100, 1000, 64), rng.integers(0, 6, 64)
+    rules = RiskRules(
+        7, max_position=9000, max_open_orders=12, price_collar=Collar(bps=Fraction(300), of="last"), self_trade="cancel_resting"
+    )
+    fills = "next" if name == "trades" else "queue"
+    options = Options(fills=fills, out=50_000, back=20_000, accounting="fifo", timers=(10**9,), on_cross="trim", again=True, block=1000)
+    ran = run_native(events, acts, rules, INSTRUMENT, options)
+    compare(ran, *run_reference(events, acts, limits_of(rules), INSTRUMENT, options))
+    assert len(ran.records["fills"]) > 20
