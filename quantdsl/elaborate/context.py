@@ -64,10 +64,9 @@ class Lent:
 
 @frozen
 class Named:
-    """What a name stands for. `changes`: it may be assigned to."""
+    """What a name stands for."""
 
     held: Value | Location | Constant | Lent
-    changes: bool = False
 
 
 @define(eq=False)
@@ -192,13 +191,8 @@ class Context(Holding):
     def var(self, name: str, value: Value) -> None:
         """A variable that begins with a value."""
         if name != "_":
-            self.names.found[name] = Named(self.variable(value), changes=True)
+            self.names.found[name] = Named(self.variable(value))
             self.sizes.add(Variable(name, value.type, "var"))
-
-    def keep(self, name: str, location: Location) -> None:
-        """A variable that is kept somewhere already."""
-        self.names.found[name] = Named(location, changes=True)
-        self.sizes.add(Variable(name, location.type, "state"))
 
     def location(self, name: str) -> Location | None:
         """Where the value of a name is kept, if it is kept somewhere."""
@@ -216,8 +210,11 @@ class Context(Holding):
         return settled(substituted(node.type, dict(self.bound), set(self.bound)))
 
     def resolve(self, written: nodes.TypeSyntax) -> Type:
-        """A type as written, with its sizes."""
-        return resolve(self.elaboration.checker, written, self.sizes, self.bound)
+        """A type as written, with its sizes. Raises ZyntaxError for a size that is none."""
+        checker = self.elaboration.checker
+        found = resolve(checker, written, self.sizes, self.bound)
+        checker.diagnostics.raise_errors()
+        return found
 
     # ---- where code goes ----
 

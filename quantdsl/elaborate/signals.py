@@ -7,9 +7,9 @@ from compiler.typed_ast import types as ty
 from compiler.typed_ast.types import OptionType
 from quantdsl import nodes as quant
 from quantdsl.check.literals import settled
-from quantdsl.elaborate.calls import Call, calls
+from quantdsl.elaborate.calls import Call, call_instance, calls
 from quantdsl.elaborate.context import Context, Named, executes
-from quantdsl.elaborate.instances import Instance, enter, invoke, results, signature
+from quantdsl.elaborate.instances import Instance, enter, results, signature
 from quantdsl.elaborate.program import Elaboration, Surroundings, writes
 from quantdsl.elaborate.values import Location, Place, Value
 
@@ -23,8 +23,7 @@ class Remembering(Context):
 
 @calls(quant.Signal)
 def call_signal(c: Context, call: Call) -> Value:
-    made = c.elaboration.instance(call.callee, call.bound, call.constants, {name: value.type for name, value in call.values.items()})
-    return invoke(c, made, [call.values[parameter.name] for parameter, _ in made.parameters])
+    return call_instance(c, call)
 
 
 @writes(quant.Signal)
@@ -83,7 +82,7 @@ def state(c: Context, node: quant.State) -> None:
     if node.value is None or (is_blank(node.value) and (place is not None or not isinstance(node.value, nodes.Repeat))):
         type = place if place is not None or node.value is None else settled(c.type(node.value))
         assert type is not None
-        c.names.found[node.name] = Named(Place(type, c.borrow((node.name, node.span), c.layouts.memory(type))), changes=True)
+        c.names.found[node.name] = Named(Place(type, c.borrow((node.name, node.span), c.layouts.memory(type))))
         return
     begun = c.borrow((node.name, node.span, "begun"), I1)
     with c.b.when(c.b.negate(c.b.get(begun))):
@@ -92,7 +91,7 @@ def state(c: Context, node: quant.State) -> None:
         kept = Place(first.type, c.borrow((node.name, node.span), c.layouts.memory(first.type)))
         c.write(kept, first)
         c.b.put(begun, True)
-    c.names.found[node.name] = Named(kept, changes=True)
+    c.names.found[node.name] = Named(kept)
 
 
 def is_blank(node: nodes.Expression) -> bool:

@@ -10,6 +10,7 @@ from attrs import Factory, define
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir import instruction as hir
+from compiler.hir.layout import size_of
 from compiler.hir.module import HirExecutionConstraints, HirModule
 from compiler.hir.types import HirType, Struct
 from compiler.native.build import Body, Program
@@ -44,6 +45,8 @@ from quantdsl.engine.risk import RiskRules
 from quantdsl.engine.terms import risk_rules, session_of
 from quantdsl.facts import Facts
 
+LARGEST = 1 << 30
+"""Bytes of a strategy's states and signals."""
 _BEFORE_CLIENT = 5
 """Parameters of `buy` before the client's id, less one: of all that send orders it has the fewest."""
 
@@ -158,17 +161,17 @@ class Writing:
                     case nodes.Constant(name=constant, annotation=written, value=value):
                         self.made.declare_constant(self.around, constant, written, value)
                     case quant.State(name=state, annotation=written, value=first):
-                        self._first(c, state, written, first, changes=True)
+                        self._first(c, state, written, first)
                     case nodes.Let(pattern=nodes.BindingPattern(name=variable), annotation=written, value=nodes.Expression() as value):
                         if constant_int(value, self.around.sizes) is not None:
                             self.made.declare_constant(self.around, variable, written, value)
                         else:
-                            self._first(c, variable, written, value, changes=False)
+                            self._first(c, variable, written, value)
                     case nodes.Let():
                         raise not_supported("this `let` in a strategy", statement.span, "write one name and its value: `let a = 3`")
             return Handler(None, name, c.borrowed)
 
-    def _first(self, c: Context, name: str, annotation: nodes.TypeSyntax | None, value: nodes.Expression | None, changes: bool) -> None:
+    def _first(self, c: Context, name: str, annotation: nodes.TypeSyntax | None, value: nodes.Expression | None) -> None:
         type = c.resolve(annotation) if annotation is not None else None
         if value is not None and not (is_blank(value) and type is not None):
             first = c.value(value, type)
@@ -176,7 +179,7 @@ class Writing:
             type = first.type
             c.write(Place(type, c.borrow((STATE, name), c.layouts.memory(type), shared=True)), first)
         assert type is not None
-        self.around.names.found[name] = Named(Lent((STATE, name), type), changes)
+        self.around.names.found[name] = Named(Lent((STATE, name), type))
         self.states[name] = type
 
     # ---- handlers ---------------------------------------------------------------------------------------------------------------
@@ -234,6 +237,9 @@ class Writing:
             for lent in handler.borrowed:
                 if lent.key not in (MEMORY, HEAD):
                     self.memory.lend(lent)
+        if size_of(self.memory.type) > LARGEST:
+            message = f"`{self.node.name}` remembers {size_of(self.memory.type):,} bytes, and {LARGEST:,} is the most"
+            raise ZyntaxError(Diagnostic("0301", message, self.node.name_span, hint="make its windows and containers smaller"))
         for event in EVENTS:
             self._entry(event, handlers[event], begin)
         program_functions(self.made.program, self.desk.rules, self.desk.head, self.desk.used)
