@@ -25,6 +25,7 @@ from runtime.futures import Unawaited
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
     from compiler.kernels import BuiltKernel, KernelOptions
+    from compiler.lowering.kernel import Signature
     from compiler.placement import PlacedBlock, Placement
 
 MODULE_ENDINGS = (".zynml", ".ml")
@@ -85,6 +86,8 @@ class Session:
     """Files of which the program took declarations."""
     _scopes: dict[Span, dict[str, Type]] = Factory(dict)
     _built: "dict[Span, BuiltKernel]" = Factory(dict)
+    _signatures: "dict[Span, Signature]" = Factory(dict)
+    """Of what is built."""
     _blocks: "dict[Span, PlacedBlock]" = Factory(dict)
     _warned: set[tuple[str, Span | None]] = Factory(set)
     _modules: "dict[Path, HostProgram]" = Factory(dict)
@@ -142,7 +145,7 @@ class Session:
             built = build(node, signature, self.kernel_options)
         except ZyntaxError as error:
             return ComputeOutcome(UNKNOWN, error.diagnostics)
-        self._built[node.span] = built
+        self._built[node.span], self._signatures[node.span] = built, signature
         return ComputeOutcome(outcome_type(built.lowered), built.lowered.warnings)
 
     # ---- kernels ----
@@ -174,7 +177,8 @@ class Session:
             functions = {s.name: s for s in self.checked.program.statements if isinstance(s, nodes.Function)}
             declared = dict(self._scopes.get(compute.span, {}))
             declared.update({entry.name: entry.value.type for entry in compute.inputs})
-            block = ComputeBlock(compute, functions, declared, self.kernel_options, self._warn_at_launch)
+            checked = {self._signatures[span]: self._built[span]} if (span := compute.span) in self._built else {}
+            block = ComputeBlock(compute, functions, declared, self.kernel_options, self._warn_at_launch, checked)
             found = self._blocks[compute.span] = self.placement.of(block)
         return found
 
