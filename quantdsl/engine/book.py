@@ -11,6 +11,7 @@ from compiler.native.types import I1, I64, U8, U64
 from compiler.native.values import Optional, match, some, write_optional
 from quantdsl.engine.book_journal import define_note, define_take_back
 from quantdsl.engine.book_ladder import (
+    NUMBER_OF_NONE,
     best,
     define_crowded,
     define_ladder,
@@ -103,7 +104,7 @@ def _define_order_events(program: Program) -> None:
             b.give(False)
         with b.when(b.negate(new)):
             b.give(False)
-        b.call("book.note", book, 1, side, price, 0, 0, 0, id)
+        b.call("book.note", book, 1, side, price, 0, 0, NUMBER_OF_NONE, id)
         order = slot_at(b, book, slot)
         for name, value in (("price", price), ("qty", qty), ("side", side)):
             b.put(order, name, value)

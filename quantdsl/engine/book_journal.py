@@ -66,7 +66,7 @@ def _undo(b: Body, book: Value, i: Value) -> None:
                     insert(b, ladder, at, price, qty, taken, number)
 
     def order() -> None:
-        with b.choice(b.eq(qty, 0)) as c:
+        with b.choice(b.lt(number, 0)) as c:
             with c.then():
                 slot = slot_of(b, book, id)
                 with b.when(b.ge(slot, 0)):

@@ -11,7 +11,7 @@ from compiler.native.values import Optional
 from quantdsl.engine.layout import BLOCK, BOOK, LADDER, LEVELS
 
 NEAR = 12
-"""Levels looked at one by one, from the best; those further in are found by halving."""
+"""Levels looked at one by one, from the best; the others are found in steps that divide by `WAYS`."""
 WAYS = 8
 """Into how many parts one step divides what is left; a power of it is the number of levels."""
 NUMBER_OF_NONE = -1
@@ -91,11 +91,8 @@ def define_moves(program: Program) -> None:
         b.give(b.cast(place, "i64"))
     with program.function("ladder.remove", own, internal=True, attributes=LONG) as b:
         ladder, at = b.parameters
-        last, place, free = (
-            b.wrapping("sub", b.get(ladder, "count"), 1),
-            b.get(ladder, "places", at, proved=True),
-            b.get(ladder, "free_count"),
-        )
+        last, free = b.wrapping("sub", b.get(ladder, "count"), 1), b.get(ladder, "free_count")
+        place = b.get(ladder, "places", at, proved=True)
         b.put(ladder, "free", free, place, proved=True)
         b.put(ladder, "free_count", b.wrapping("add", free, 1))
         b.put(ladder, "count", last)

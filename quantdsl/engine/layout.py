@@ -122,7 +122,7 @@ best of those dropped stood at `lost_from`."""
 BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=U8)
 """`used` is 1; 2 while the table grows, of those that haven't found their new slot."""
 CHANGE = struct("change", what=U8, side=U8, price=I64, qty=I64, taken=I64, number=I64, id=U64)
-"""How to take back one change: `what` is 0 for a level (`number` -1: there was none), 1 for an order (`qty` 0: there was none), 2 for
+"""How to take back one change: `what` is 0 for a level, 1 for an order (`number` -1: there was none), 2 for
 `lost` and `lost_from` (in `qty` and `price`), 3 for `incomplete` (in `qty`)."""
 BOOK = struct(
     "book",

@@ -34,7 +34,7 @@ def random_events(
     is_quote = made["kind"] == Kind.QUOTE
     made["price"][is_quote] = 100 - rng.integers(-1, 4, is_quote.sum())
     made["price2"], made["qty2"] = 100 + rng.integers(0, 4, count), rng.integers(0, 6, count)
-    needs_size = np.isin(made["kind"], [Kind.ADD, Kind.REPLACE, Kind.TRADE])
+    needs_size = made["kind"] == Kind.TRADE
     made["qty"][needs_size] += 1
     scale = np.uint64(rng.choice([1, 4096, 0x9E3779B97F4A7C15]))  # numbers that follow each other, that meet, that lie anywhere
     for name in ("id", "id2"):
