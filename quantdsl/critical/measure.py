@@ -10,7 +10,9 @@ from attrs import Factory, define, evolve, frozen
 from compiler.analysis.host_costs import Cost, stack_bytes, worst_case
 from compiler.analysis.vectorizable import carried
 from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
+from compiler.hir.core import Binary, dtype_of
 from compiler.hir.module import HirExecutionConstraints, HirFunction, HirModule, OptimizationLevel
+from compiler.hir.types import is_float
 from compiler.passes.prove_checks import Proof, prove_checks
 from compiler.passes.unchecked import leave_checks_out
 from compiler.source import Sources, Span
@@ -76,6 +78,8 @@ def examine(checked: "CheckedProgram", module: HirModule, sources: Sources, leve
         made = found.functions[function.name] = Examined(function, codes.get(function.span) if function.span is not None else None)
         if made.code is not None:
             _mark(function, made.code)
+            if made.code.annotation("fast_math") is not None:
+                _free_floats(function)
         if made.code is not None and made.code.annotation("vectorizable") is not None:
             found.diagnostics.extend(_not_vectorizable(made.code, function))
         made.checks = prove_checks(function)
@@ -103,6 +107,13 @@ def _mark(function: HirFunction, code: Code) -> None:
     if critical or inline:
         given = function.constraints or HirExecutionConstraints()
         function.constraints = evolve(given, critical_path=critical, inline_always=inline, no_alloc=critical)
+
+
+def _free_floats(function: HirFunction) -> None:
+    """`@fast_math`: sums of floats in any order, products joined with them."""
+    for op in (op for top in function.body.body for op in top.walk()):
+        if isinstance(op, Binary) and is_float(dtype_of(op.left)):
+            op.flags = ("reassoc", "contract")
 
 
 def lines_of(cost: Cost, sources: Sources) -> list[Line]:

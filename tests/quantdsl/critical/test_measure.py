@@ -142,6 +142,12 @@ def test_vectors_are_told() -> None:
     assert any(line.startswith("vectors ") and "x double" in line for line in found.splitlines())
 
 
+def test_floats_keep_their_order_unless_it_is_given_up() -> None:
+    text = "@vectorizable\nfn total(a: [f64; 64]) -> f64 {\n  var s = 0.0\n  for x in a { s += x }\n  s\n}\n"
+    assert "vectors      none" in explained(text, "total").splitlines()
+    assert any(line.startswith("vectors ") and "x double" in line for line in explained("@fast_math " + text, "total").splitlines())
+
+
 def test_a_function_that_is_not_there() -> None:
     with pytest.raises(ZyntaxError) as error:
         explained(UNCHECKED, "hsah")
