@@ -19,6 +19,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from quantdsl import types as qt
+from quantdsl.check import library
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, report_optional, require, shown
@@ -66,7 +67,7 @@ def name(checker: Checker, node: nodes.Name, scope: Scope, expected: Type | None
     found = checker.world.cases.get(node.name)
     if found is not None:
         return _bare_case(checker, node, expected)
-    if node.name in checker.world.functions:
+    if node.name in checker.world.functions or node.name in library.names():
         return checker.report("0203", f"`{node.name}` is a function, not a value", node.span, hint=f"call it: `{node.name}(...)`")
     return checker.report(
         "0201", f"undefined name `{node.name}`", node.span, hint=did_you_mean(node.name, {*scope.names(), *checker.world.cases})

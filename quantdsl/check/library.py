@@ -9,7 +9,7 @@ from pathlib import Path
 from attrs import evolve
 
 from compiler.diagnostics import Diagnostic
-from compiler.source import Source
+from compiler.source import Source, Span
 from compiler.syntax.parse import parse_with
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
@@ -39,6 +39,11 @@ def _places() -> dict[str, tuple[str, int, int]]:
         for head, following in zip(heads, [*heads[1:], None], strict=True):
             found[head[1]] = (module, head.start(), following.start() if following else len(text))
     return found
+
+
+def holds(span: Span) -> bool:
+    """Whether a place is one of the library's."""
+    return span.path.startswith("<std.")
 
 
 def names() -> frozenset[str]:

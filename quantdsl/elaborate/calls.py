@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, ERROR, OptionType, ResultType, Type
 from quantdsl import types as qt
+from quantdsl.check import library
 from quantdsl.check.calls import is_open, substituted, unify
 from quantdsl.check.literals import settled
 from quantdsl.check.patterns import cases_of
@@ -176,5 +178,20 @@ def call_function(c: Context, call: Call) -> Value:
     assert isinstance(call.callee, nodes.Function)
     if call.callee.body is None:
         raise not_supported("a function from outside", call.node.span, f"write `{call.callee.name}` in QuantDSL")
-    instance = c.elaboration.instance(call.callee, call.bound, call.constants, {n: v.type for n, v in call.values.items()})
+    return call_instance(c, call)
+
+
+def call_instance(c: Context, call: Call) -> Value:
+    """A call of the function that is written for these arguments."""
+    try:
+        instance = c.elaboration.instance(call.callee, call.bound, call.constants, {n: v.type for n, v in call.values.items()})
+    except ZyntaxError as error:
+        raise ZyntaxError(*(_told(found, call) for found in error.diagnostics)) from None
     return invoke(c, instance, [call.values[parameter.name] for parameter, _ in instance.parameters])
+
+
+def _told(found: Diagnostic, call: Call) -> Diagnostic:
+    """What goes wrong inside the library is told of the program's call of it."""
+    if found.span is None or not library.holds(found.span) or library.holds(call.node.span):
+        return found
+    return evolve(found, span=call.node.span, notes=(*found.notes, f"in `{call.callee.name}` of {found.span.path.strip('<>')}"))

@@ -1,6 +1,11 @@
 """What the prelude's plain functions compute."""
 
+from collections.abc import Callable
+from operator import eq, ge, gt, le, lt, ne
+
+from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, F64, UNIT
+from quantdsl.check.constants import constant_int
 from quantdsl.elaborate.calls import Call, emits
 from quantdsl.elaborate.context import Context
 from quantdsl.elaborate.values import Number, Text, Value, Whole
@@ -41,11 +46,29 @@ def extreme(c: Context, call: Call) -> Value:
 
 @emits("assert")
 def assertion(c: Context, call: Call) -> Value:
+    """One about constant parameters is looked at when the function is compiled for them."""
     text = call["text"]
     assert isinstance(text, Text)
+    known = _known(c, call.node.arguments[0].value)
+    if known is False:
+        raise c.refuse("0705", f"an assertion about constants doesn't hold{': ' * bool(text.text)}{text.text}", None, call.node.span)
+    if known:
+        return Whole(UNIT, ())
     message = "assertion failed" + (f": {_escaped(text.text)}" if text.text else "")
     c.b.require(_number(call["condition"]).value, code="0808", message=message)
     return Whole(UNIT, ())
+
+
+_ORDERS: dict[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
+
+
+def _known(c: Context, condition: nodes.Expression) -> bool | None:
+    """Whether a comparison of constants holds; None where it isn't one."""
+    match condition:
+        case nodes.Binary(operator=operator, left=left, right=right) if operator in _ORDERS:
+            a, b = constant_int(left, c.sizes), constant_int(right, c.sizes)
+            return None if a is None or b is None else _ORDERS[operator](a, b)
+    return None
 
 
 def _escaped(text: str) -> str:

@@ -43,7 +43,10 @@ def microprice(c: Context, call: Call) -> Value:
 
 @emits("imbalance")
 def imbalance(c: Context, call: Call) -> Value:
-    return result(c, call, *ask(c, "desk.imbalance", call.constants["levels"]))
+    levels = call.constants["levels"]
+    if levels < 1:
+        raise c.refuse("0705", f"the imbalance of {levels} levels says nothing", "take 1 level, or more", call.node.span)
+    return result(c, call, *ask(c, "desk.imbalance", levels))
 
 
 @emits("level")

@@ -177,6 +177,31 @@ def test_refused(text: str, name: str | None, code: str) -> None:
     assert [d.code for d in raised.value.diagnostics] == [code]
 
 
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("sma(x, 0)", "an assertion about constants doesn't hold: n is at least 1"),
+        ("stdev(x, 1)", "an assertion about constants doesn't hold: n is at least 2"),
+        ("delay(t.price, n)", "an assertion about constants doesn't hold: n is at least 1"),
+        ("imbalance(n)", "the imbalance of 0 levels says nothing"),
+    ],
+)
+def test_constants_that_signals_refuse(expression: str, message: str) -> None:
+    """Told of the program's call, not of the library's text."""
+    text = f"{ES}param n: int in 0..9 = 0\nstrategy S on ES {{ on trade(t) {{ let x = t.price.f64; _ = {expression} }} }}"
+    with pytest.raises(ZyntaxError) as raised:
+        elaborated(text)
+    (found,) = raised.value.diagnostics
+    assert (found.code, found.message) == ("0705", message)
+    assert found.span is not None and text[found.span.start : found.span.end] == expression
+
+
+def test_states_that_are_too_large() -> None:
+    with pytest.raises(ZyntaxError) as raised:
+        elaborated(f"{ES}strategy S on ES {{ on trade(t) {{ _ = sma(t.price.f64, 1_000_000_000) }} }}")
+    assert [d.code for d in raised.value.diagnostics] == ["0301"]
+
+
 def test_one_of_several_strategies() -> None:
     _, facts = elaborated(ES + "strategy A on ES { }\nstrategy B on ES { on trade(t) { } }", "B")
     assert (facts.strategy, facts.handlers) == ("B", ("trade",))
