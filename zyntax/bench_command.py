@@ -2,33 +2,51 @@
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from zyntax.gpu_here import require_gpu
-from zyntax.options import error_format
+from zyntax.options import error_format, level, settings
+from zyntax.replay_options import BENCH, RunsBoth, require_kind, with_options
 from zyntax.report import reporter
 
 if TYPE_CHECKING:
     from runtime.cuda.gpu import Gpu
 
 
-@click.command("bench")
+@click.command("bench", cls=RunsBoth, of_replays=(*BENCH, settings, level))
 @click.argument("subject")
+@partial(with_options, options=(*BENCH, settings, level))
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @error_format
-def command(subject: str, as_json: bool, error_format: str) -> None:
+def command(subject: str, as_json: bool, error_format: str, **given: Any) -> None:
     """Measure SUBJECT on this machine.
 
     \b
-    launch   host time of a kernel launch on the first GPU: with arguments, waited for, in graphs; and of
-             allocations, module look-ups and events. Microseconds, medians."""
-    reporter(error_format)
+    launch     host time of a kernel launch on the first GPU: with arguments, waited for, in graphs; and of
+               allocations, module look-ups and events. Microseconds, medians.
+    PROGRAM    a strategy of QuantDSL on the market data of --data: events a second, and how long an event takes."""
+    here = reporter(error_format)
+    if subject.endswith(".qdsl"):
+        from zyntax.replay import bench
+
+        bench(subject, here, as_json, **given)
+        return
+    require_kind(click.get_current_context(), subject, replayed=False)
+    _device(subject, as_json)
+
+
+def _device(subject: str, as_json: bool) -> None:
     from compiler.diagnostics import Diagnostic, ZyntaxError
 
     if subject not in SUBJECTS:
-        raise ZyntaxError(Diagnostic("0505", f"`zyntax bench` doesn't measure `{subject}`", hint=f"it measures {', '.join(SUBJECTS)}"))
+        raise ZyntaxError(
+            Diagnostic(
+                "0505", f"`zyntax bench` doesn't measure `{subject}`", hint=f"it measures {', '.join(SUBJECTS)}, and strategies (`.qdsl`)"
+            )
+        )
     require_gpu(f"`zyntax bench {subject}` measures a GPU", "`zyntax devices` lists what is here")
     from runtime.cuda.errors import CudaError, CudaRefused
     from runtime.cuda.gpu import gpu

@@ -59,6 +59,8 @@ render_folder = click.option(
 )
 
 
+settings = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often.")
+
 OF_PROGRAMS = (device, explain_placement, sanitize, threads, render_folder)
 """Options that say where and how compute blocks run, and where pictures go."""
 
@@ -70,7 +72,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
             device,
             explain_placement,
             sanitize,
-            click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often."),
+            settings,
             threads,
             render_folder,
             strict,

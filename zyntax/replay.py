@@ -1,5 +1,6 @@
 """Replays of QuantDSL strategies from the command line: options to a run, a run to words and an exit code."""
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from zyntax.interrupts import noticed
 from zyntax.options import settings_of
 from zyntax.progress import showing
 from zyntax.report import Reporter
-from zyntax.summary_text import summary_text
+from zyntax.summary_text import bench_text, summary_text
 
 if TYPE_CHECKING:
     from quantdsl.run.open import Wishes
@@ -43,6 +44,30 @@ def replay(path: str, here: Reporter, **given: Any) -> int:
         here.show([ending.failure])
         return HALTED
     return _latency(ending.summary, options, here)
+
+
+def bench(path: str, here: Reporter, as_json: bool, **given: Any) -> None:
+    """Measures the strategy and prints figures. Raises ZyntaxError."""
+    from quantdsl.run.measure import measure
+    from quantdsl.run.open import open_strategy
+
+    if not given["data"]:
+        raise _no_data(path)
+    options = run_options(**given)
+    with showing() as doing:
+        strategy = open_strategy(path, wishes_of(given), here.sources, lambda found: here.show([found]), doing)
+        doing("measuring")
+        found = measure(strategy, options, given["events"], given["rounds"])
+    if as_json:
+        print(json.dumps({"program": path, "fills": found.fills, **found.figures()}, indent=2))
+        return
+    print(bench_text(path, strategy.facts.target_ns, found.fills, found.figures()), end="")
+
+
+def _no_data(path: str) -> Exception:
+    from quantdsl.run.options import refused
+
+    return refused(f"`{path}`: a strategy runs on market data", f"zyntax bench {path} --data trades.csv")
 
 
 def stage_of(path: str, here: Reporter, stage: str, **given: Any) -> str | bytes:
@@ -81,9 +106,9 @@ def run_options(**given: Any) -> "RunOptions":
         skip=given["on_bad"] == "skip",
         trim=given["on_cross"] == "trim",
         reorder=of.duration(given["reorder"], "--reorder") if given["reorder"] else 0,
-        sample=1 if given["latency_all"] else of.SAMPLE,
-        enforce=given["enforce"],
-        audit=given["audit"],
+        sample=1 if given.get("latency_all") else of.SAMPLE,
+        enforce=given.get("enforce"),
+        audit=bool(given.get("audit")),
     )
 
 

@@ -6,31 +6,36 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-REPLAY = (
-    click.option("--data", multiple=True, metavar="[SYMBOL=]FILE...", help="Market data, in the order in which ties are broken."),
-    click.option("--map", "mapped", multiple=True, metavar="[FILE:]FIELD=NAME", help="What a file calls a field, or doesn't say."),
-    click.option("--strategy", metavar="NAME", help="Which strategy, where the program has several."),
-    click.option("--from", "begin", metavar="TIME", help="Handlers see events from here on: 2024-08-08T13:30:00, UTC, or ns since 1970."),
-    click.option("--to", "end", metavar="TIME", help="Events before this."),
-    click.option(
-        "--fills",
-        type=click.Choice(["next", "touch", "queue"]),
-        help="How orders fill. Default: touch; next for data without a book.",
-    ),
-    click.option("--latency", metavar="OUT/BACK", help="Time of an order to the market and of its reports: 50us/80us."),
-    click.option("--out", metavar="FOLDER", type=click.Path(file_okay=False), help="Where tables, summary and report go."),
-    click.option("--on-bad", type=click.Choice(["stop", "skip"]), default="stop", show_default=True, help="Rows that are no good."),
-    click.option(
-        "--on-cross",
-        type=click.Choice(["refuse", "trim"]),
-        default="refuse",
-        show_default=True,
-        help="Updates after which bids meet asks; trim drops the older side.",
-    ),
-    click.option("--reorder", metavar="DURATION", help="Rows within this time may stand in any order: 5ms."),
-    click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Value of the program's `param seed`."),
+_data = click.option("--data", multiple=True, metavar="[SYMBOL=]FILE...", help="Market data, in the order in which ties are broken.")
+_map = click.option("--map", "mapped", multiple=True, metavar="[FILE:]FIELD=NAME", help="What a file calls a field, or doesn't say.")
+_strategy = click.option("--strategy", metavar="NAME", help="Which strategy, where the program has several.")
+_fills = click.option(
+    "--fills", type=click.Choice(["next", "touch", "queue"]), help="How orders fill. Default: touch; next for data without a book."
 )
+_latency = click.option("--latency", metavar="OUT/BACK", help="Time of an order to the market and of its reports: 50us/80us.")
+_on_bad = click.option("--on-bad", type=click.Choice(["stop", "skip"]), default="stop", show_default=True, help="Rows that are no good.")
+_on_cross = click.option(
+    "--on-cross",
+    type=click.Choice(["refuse", "trim"]),
+    default="refuse",
+    show_default=True,
+    help="Updates after which bids meet asks; trim drops the older side.",
+)
+_from = click.option(
+    "--from", "begin", metavar="TIME", help="Handlers see events from here on: 2024-08-08T13:30:00, UTC, or ns since 1970."
+)
+_to = click.option("--to", "end", metavar="TIME", help="Events before this.")
+_reorder = click.option("--reorder", metavar="DURATION", help="Rows within this time may stand in any order: 5ms.")
+_seed = click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Value of the program's `param seed`.")
+_out = click.option("--out", metavar="FOLDER", type=click.Path(file_okay=False), help="Where tables, summary and report go.")
+_events = click.option(
+    "--events", type=click.IntRange(1, 10**8), default=5_000_000, show_default=True, help="So many at least, the data repeated."
+)
+_rounds = click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Runs, of which the median counts.")
+
+REPLAY = (_data, _map, _strategy, _from, _to, _fills, _latency, _out, _on_bad, _on_cross, _reorder, _seed)
 """Of a replay, in the order of `--help`."""
+BENCH = (_data, _map, _strategy, _from, _to, _fills, _latency, _on_bad, _on_cross, _reorder, _seed, _events, _rounds)
 
 MEASURED = (
     click.option("--latency-all", is_flag=True, help="Time every event, not one in 64."),
@@ -122,6 +127,6 @@ def require_kind(context: click.Context, path: str, *, replayed: bool) -> None:
             elif path.endswith(".qdsl"):
                 message, hint = f"`{option}` goes with a replay, and there is no `--data`", "--data trades.csv names market data"
             else:
-                message, hint = f"`{option}` goes with strategies of QuantDSL, and `{path}` is ZynML", None
+                message, hint = f"`{option}` goes with strategies of QuantDSL, and `{path}` is none", None
             hint = hint or f"`zyntax {context.info_name} --help` lists what goes with what"
             raise ZyntaxError(Diagnostic("0505", message, hint=hint))

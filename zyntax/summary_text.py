@@ -1,4 +1,4 @@
-"""A run's summary in a few lines, for the terminal."""
+"""A run's summary, and what a measurement found, in a few lines for the terminal."""
 
 from decimal import Decimal
 from typing import Any
@@ -27,6 +27,35 @@ def summary_text(summary: dict[str, Any], out: str | None) -> str:
         rows.append(("halted", summary["halted"]))
     rows.append(("hash", summary["hash"]))
     rows.append(("outputs", f"{out}/report.html" if out is not None else "none: --out FOLDER writes them"))
+    return _lines(rows)
+
+
+def bench_text(path: str, target: float | None, fills: str, figures: dict[str, Any]) -> str:
+    """`figures`: of `quantdsl.run.measure.Measured`."""
+    rows = [
+        ("program", f"{path}, {fills} fills, one core"),
+        (
+            "data",
+            f"{figures['sample']:,} events, read at {figures['rows_read_per_s'] / 1e6:.1f} M rows/s; repeated to {figures['events']:,}",
+        ),
+        (
+            "events",
+            f"{figures['events_per_s'] / 1e6:.1f} M/s: {figures['ns_per_event']:.1f} ns each, {figures['ns_per_event_best']:.1f} at best",
+        ),
+    ]
+    for key, name, of in (
+        ("batches_of_16_ns_per_event", "batches", "an event, in batches of 16"),
+        ("handlers_ns_per_call", "handlers", "a call"),
+    ):
+        if (found := figures[key]) is not None:
+            rows.append((name, ", ".join(f"{share} {value:,.1f} ns" for share, value in found.items()) + f" {of}"))
+    rows.append(("timer", f"{figures['timer_subtracted_ns']:.1f} ns subtracted, tells {figures['timer_resolution_ns']:.1f} ns apart"))
+    if target is not None:
+        rows.append(("target", f"{target:,.0f} ns a call"))
+    return _lines(rows)
+
+
+def _lines(rows: list[tuple[str, str]]) -> str:
     width = max(len(name) for name, _ in rows)
     return "".join(f"{name.ljust(width)}  {text}\n" for name, text in rows)
 

@@ -67,7 +67,7 @@ def open_source(source: Source, wishes: Wishes, sources: Sources, warn: Warn, do
         warn(_note(note))
     outside = sorted({*program.more["outside"], *engine.more["outside"]})
     unknown = sorted({*program.more["unknown"], *engine.more["unknown"]})
-    return Strategy(source.path, Facts(**program.more["facts"]), linked, tuple(outside), tuple(unknown), seconds)
+    return Strategy(source.path, Facts(**program.more["facts"]), linked, (engine, program), tuple(outside), tuple(unknown), seconds)
 
 
 def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "CheckedProgram":

@@ -44,7 +44,7 @@ def strategy(rules: RiskRules, instrument: Instrument, timers: tuple[int, ...] =
         parameters={"acts": stand.ACTS},
         target_ns=target_ns,
     )
-    return Strategy("acting.qdsl", facts, linked(rules), ("memcpy",), (), {})
+    return Strategy("acting.qdsl", facts, linked(rules), (), ("memcpy",), (), {})
 
 
 def put_acts(state: Any, rules: RiskRules, acts: Any) -> None:

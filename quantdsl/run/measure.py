@@ -1,0 +1,189 @@
+"""`zyntax bench s.qdsl`: how long a strategy takes for an event, with everything around it: book, orders, fills, accounting, records.
+
+The events are read once and lie in memory; they are repeated, later each time and each time from an empty book, until there are enough.
+Means come from whole runs without any timing inside. Percentiles come from a run that is timed from compiled code, batches of 16 events
+at a time, and from single handlers, each with the timer's own cost subtracted."""
+
+from statistics import median
+from time import process_time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import evolve, frozen
+
+from compiler.backends.native import kept
+from compiler.backends.native.link import Linked, link_modules
+from compiler.data_faults import told
+from quantdsl.engine.interface import OF_RUNNER
+from quantdsl.run.clock import Clock, clock
+from quantdsl.run.options import RunOptions, refused
+from quantdsl.run.program import Strategy
+from quantdsl.run.replay import Replay
+from runtime.cache.store import store
+from runtime.replay.events import Events, Flag, Kind, empty
+from runtime.replay.outputs.records import I64
+
+BATCH = 16
+BLOCK = 1 << 20
+"""Events that the engine is given at a time."""
+PERCENTILES = (50.0, 99.0, 99.9)
+
+
+@frozen
+class Measured:
+    """`events` of one run, which are those of the `sample` repeated; `nanoseconds`: the mean of an event, one for each round; `batches`: of
+    an event, one for each batch of 16; `handlers`: one for each call that was sampled."""
+
+    events: int
+    sample: int
+    rows_per_second: float
+    nanoseconds: list[float]
+    batches: npt.NDArray[np.float64]
+    handlers: npt.NDArray[np.float64]
+    fills: str
+    clock: Clock
+
+    def figures(self) -> dict[str, Any]:
+        """All numbers, for JSON: ns, events a second."""
+        mean = median(self.nanoseconds)
+        return {
+            "events": self.events,
+            "sample": self.sample,
+            "rows_read_per_s": round(self.rows_per_second),
+            "ns_per_event": round(mean, 2),
+            "ns_per_event_best": round(min(self.nanoseconds), 2),
+            "events_per_s": round(1e9 / mean),
+            "batches_of_16_ns_per_event": _percentiles(self.batches),
+            "handlers_ns_per_call": _percentiles(self.handlers),
+            "timer_subtracted_ns": round(self.clock.cost * self.clock.cycle, 2),
+            "timer_resolution_ns": round(self.clock.step * self.clock.cycle, 2),
+        }
+
+
+def measure(strategy: Strategy, options: RunOptions, least: int, rounds: int) -> Measured:
+    """Raises ZyntaxError for bad data, or none."""
+    blocks, reading, seconds = _read(strategy, options)
+    if sum(map(len, blocks)) < BLOCK:
+        # what reads is compiled by now
+        blocks, reading, seconds = _read(strategy, options)
+    if not blocks:
+        raise refused("there is nothing to measure: the data has no events")
+    sample = np.concatenate(blocks)
+    events = repeated(sample, least)
+    plain = evolve(options, fills=reading.fills, sample=0, data=())
+    _round(strategy, plain, events[: min(len(events), 1 << 16)])
+    means = [_round(strategy, plain, events)[0] * 1e9 / len(events) for _ in range(rounds)]
+    handlers = _round(strategy, evolve(plain, sample=64), events)[1]
+    batches = _batches(strategy, plain, events)
+    rows = sum(tally.rows for tally in reading.feed.tallies)
+    return Measured(len(events), len(sample), rows / max(seconds, 1e-9), means, batches, handlers, reading.fills, clock())
+
+
+def _read(strategy: Strategy, options: RunOptions) -> tuple[list[Events], Replay, float]:
+    """All of the data, and the seconds of the processor that it took."""
+    reading = Replay(strategy, options)
+    started = process_time()
+    with told():
+        blocks = list(reading.blocks())
+    return blocks, reading, process_time() - started
+
+
+def repeated(events: Events, least: int) -> Events:
+    """At least so many, the sample again and again."""
+    clear = empty(1)
+    clear["ts"], clear["kind"], clear["flags"] = events["ts"][0], Kind.BOOK_CLEAR, Flag.LAST
+    one = np.concatenate([clear, events]) if (events["kind"] != Kind.TRADE).any() else events
+    turns = max(1, -(-least // len(one)))
+    made = np.tile(one, turns)
+    made["ts"] += np.repeat(np.arange(turns) * (int(one["ts"][-1] - one["ts"][0]) + 1_000_000), len(one))
+    return made
+
+
+def _round(strategy: Strategy, options: RunOptions, events: Events) -> tuple[float, npt.NDArray[np.float64]]:
+    """Seconds of the processor, and what handlers took where they are sampled."""
+    replay = _prepared(strategy, options, events)
+    found = [np.empty(0)]
+    started = process_time()
+    for first in range(0, len(events), BLOCK):
+        for _ in replay.block(events[first : first + BLOCK]):
+            for name, records in replay.desk.collect():
+                if name == "latency":
+                    found.append(records["ns"].copy())
+    return process_time() - started, clock().nanoseconds(np.concatenate(found))
+
+
+def _prepared(strategy: Strategy, options: RunOptions, events: Events) -> Replay:
+    replay = Replay(strategy, options)
+    for _ in replay.blocks():
+        pass
+    replay.begin(events)
+    return replay
+
+
+# ---- batches, timed from compiled code ----
+
+
+def _batches(strategy: Strategy, options: RunOptions, events: Events) -> npt.NDArray[np.float64]:
+    """Of an event, one for each whole batch of 16."""
+    replay, timed = _prepared(strategy, options, events), _timed(strategy)
+    cycles: I64 = np.zeros(len(events) // BATCH + 1, np.int64)
+    whole = np.ascontiguousarray(events)
+    done = number = 0
+    while done < len(events):
+        held = [replay.desk.memory, replay.desk.state, whole, len(events), done, cycles, cycles.size, number]
+        done, number = (int(found) for found in timed["measure.batches"].run(held).results)
+        for _ in replay.desk.collect():
+            pass
+    found: npt.NDArray[np.float64] = clock().nanoseconds(cycles[:number]) / BATCH
+    return found
+
+
+def _timed(strategy: Strategy) -> Linked:
+    """The strategy's code and the engine's, with the function that times them."""
+    cache, key = store(), kept.key("measure")
+    found = kept.found(cache, key)
+    if found is None:
+        from compiler.backends.native.compile import compile_module
+
+        found = kept.keep(cache, key, compile_module(_program()))
+    return link_modules([*strategy.modules, found])
+
+
+def _program() -> Any:
+    """`measure.batches` runs batches until the engine stops for records: gives how many events are done and how many batches timed."""
+    from compiler.hir.types import Array, Pointer
+    from compiler.native.build import Program
+    from compiler.native.types import I64 as WORD
+
+    program, run = Program("measure"), OF_RUNNER["engine.run"]
+    program.imported("engine.run", run.whole(), run.results)
+    own = {"cycles": Pointer(Array(WORD, None)), "room": WORD, "number": WORD}
+    with program.function("measure.batches", {**run.whole(), **own}, [WORD, WORD]) as b:
+        desk, state, events, count, first, cycles, room, before = b.parameters
+        at, number = b.variable(first), b.variable(before)
+        with b.repeat():
+            begin = b.now(at)
+            with b.when(b.ge(begin, count)):
+                b.leave()
+            end = b.smaller(b.wrapping("add", begin, BATCH), count)
+            started = b.cycles()
+            (done,) = b.call("engine.run", desk, state, events, end, begin)
+            took = b.wrapping("sub", b.cycles(), started)
+            b.set(at, done)
+            with b.when(b.lt(done, end)):
+                b.leave()
+            with b.when(b.eq(b.wrapping("sub", end, begin), BATCH)):
+                b.put(b.row(cycles, b.now(number), room), b.cast(took, "i64"))
+                b.set(number, b.wrapping("add", b.now(number), 1))
+        b.give(b.now(at), b.now(number))
+    return program.module
+
+
+def _percentiles(values: npt.NDArray[np.float64]) -> dict[str, float] | None:
+    """Values that were there: the least that so many don't exceed."""
+    if not values.size:
+        return None
+    found = np.percentile(values, PERCENTILES, method="inverted_cdf")
+    named = {f"p{share:g}": round(float(value), 2) for share, value in zip(PERCENTILES, found, strict=True)}
+    return {**named, "max": round(float(values.max()), 2)}
