@@ -76,5 +76,5 @@ def test_another_subject_is_refused_with_what_there_is() -> None:
     assert (diagnostic.code, diagnostic.message, diagnostic.hint) == (
         "0505",
         "`zyntax bench` doesn't measure `matmul`",
-        "it measures launch",
+        "it measures launch, and strategies (`.qdsl`)",
     )
