@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.diagnostics import Diagnostics
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
 from quantdsl.check import blocks, calls, expressions, literals, operators, statements  # noqa: F401  They register their rules.
 from quantdsl.check.checker import Checker
-from quantdsl.check.declarations import check_declarations
+from quantdsl.check.declarations import check_declarations, check_library
 from quantdsl.check.world import Callable, World, world_of
 from quantdsl.critical.proofs import prove
 
@@ -36,3 +36,11 @@ def check_program(program: nodes.Program) -> CheckedProgram:
     if all(found.code == "0109" for found in diagnostics.errors):  # what can't be compiled yet may be what a promise rules out
         diagnostics.extend(prove(checked))
     return checked
+
+
+def with_library_of(checked: CheckedProgram, instrument: str) -> CheckedProgram:
+    """The program with the library's types as they are in a strategy on that instrument."""
+    checker = Checker(checked.world, Diagnostics())
+    check_library(checker, instrument, checked.world.instruments[instrument].currency.name)
+    library = {name: rebuild(declaration, checker.types, {}) for name, declaration in checked.world.library.items()}
+    return evolve(checked, library=library)

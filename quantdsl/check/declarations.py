@@ -32,12 +32,24 @@ def check_declarations(checker: Checker, program: nodes.Program) -> None:
                 _parameter(checker, statement, top)
         for statement in program.statements:
             _declaration(checker, statement, top)
+    check_library(checker, *_a_market(checker))
+
+
+def check_library(checker: Checker, instrument: str | None, currency: str | None) -> None:
+    """What a program uses of the library, with `I` and `C` as these."""
+    with checker.within(market=(instrument, currency), in_strategy=True):
         for declaration in checker.world.library.values():
             if isinstance(declaration, nodes.Function):
                 function(checker, declaration, Scope(), in_strategy=True)
             else:
-                with checker.within(in_strategy=True):
-                    _signal(checker, declaration, Scope())
+                _signal(checker, declaration, Scope())
+
+
+def _a_market(checker: Checker) -> tuple[str | None, str | None]:
+    """Any: what the library means doesn't depend on which, and it is looked at again for the market of a strategy."""
+    currency = next(iter(checker.world.currencies), None)
+    instrument = next(iter(checker.world.instruments.values()), None)
+    return (instrument.name, instrument.currency.name) if instrument is not None else (None, currency)
 
 
 def _only_market(checker: Checker) -> tuple[str | None, str | None]:

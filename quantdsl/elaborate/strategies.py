@@ -23,7 +23,7 @@ from compiler.typed_ast.types import Type
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
-from quantdsl.check import CheckedProgram
+from quantdsl.check import CheckedProgram, with_library_of
 from quantdsl.check.constants import constant_int
 from quantdsl.check.declarations import RECORDS
 from quantdsl.check.exact import Instrument
@@ -107,7 +107,8 @@ class Writing:
     """One strategy being written."""
 
     def __init__(self, checked: CheckedProgram, node: quant.Strategy, source: Source | None) -> None:
-        self.checked, self.node = checked, node
+        self.checked = checked = with_library_of(checked, node.instruments[0].name) if len(checked.world.instruments) > 1 else checked
+        self.node = node
         self.instrument: Instrument = checked.world.instruments[node.instruments[0].name]
         declared = checked.world.own[self.instrument.name]
         assert isinstance(declared, quant.Instrument)

@@ -112,7 +112,8 @@ class Stand:
 
     def _run(self, linked: Any, rows: Sequence[Row], options: dict[str, Any]) -> Ran:
         desk = Desk(self.facts)
-        fills = options.pop("fills", "touch") if "fills" in options else "touch"
+        options = dict(options)
+        fills = options.pop("fills", "touch")
         desk.set_up(RunOptions(data=(), **options), fills)
         state = new_memory(self.module.functions["on.start"].parameters[1].type.pointee)  # type: ignore[attr-defined]
         records: dict[str, list[Any]] = {name: [] for name in COLLECTED}
