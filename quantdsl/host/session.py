@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from compiler.diagnostics import Diagnostic, Diagnostics
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.driver import DriverOptions, Session
 from compiler.library import Library
 from compiler.source import Source, Sources
 from compiler.typed_ast import nodes
 from quantdsl.host.library import library
+from quantdsl.host.refused import refused
 from quantdsl.host.tree import host_tree
 from zynml.api import ZynML
 from zynml.stdlib import StdlibSettings
@@ -28,11 +29,12 @@ def open_host(
     source: Source, program: nodes.Program, options: DriverOptions, sources: Sources, warn: Callable[[Diagnostic], None]
 ) -> Session:
     """A program with a `main` as a session. Raises ZyntaxError with all that the host doesn't run."""
-    diagnostics = Diagnostics()
-    tree = host_tree(program, diagnostics)
-    diagnostics.raise_errors()
+    base = Path(source.path).parent if Path(source.path).exists() else None
+    language = QuantHost(StdlibSettings(base_folder=base, render_folder=Path(options.render_folder)))
+    faults = tuple(refused(program, language.library.functions))
+    if faults:
+        raise ZyntaxError(*faults)
+    tree = host_tree(program)
     for text in tree.library:
         sources.add(text)
-    base = Path(source.path).parent if Path(source.path).exists() else None
-    settings = StdlibSettings(base_folder=base, render_folder=Path(options.render_folder))
-    return Session(source, tree.program, QuantHost(settings), sources, options, warn, tree.library)
+    return Session(source, tree.program, language, sources, options, warn, tree.library)

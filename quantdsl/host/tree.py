@@ -1,7 +1,7 @@
-"""From QuantDSL's tree to the one that the host runs: what both languages have stays, what QuantDSL writes in its own way becomes the
-other's, and what the host doesn't run is refused."""
+"""From QuantDSL's tree to the one that the host runs: what both languages have stays, and what QuantDSL writes in its own way becomes the
+other's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import count
 from typing import Any, TypeVar
@@ -9,30 +9,13 @@ from typing import Any, TypeVar
 import attrs
 from attrs import frozen
 
-from compiler.diagnostics import Diagnostic, Diagnostics
 from compiler.source import Source
 from compiler.typed_ast import nodes
-from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
-from quantdsl import types as qt
 from quantdsl.check import library
+from quantdsl.host.refused import RATIOS, RENAMED
 
 N = TypeVar("N", bound=nodes.Node)
-
-_RATIOS = {"bps": Fraction(1, 10_000), "pct": Fraction(1, 100)}
-_MARKETS = (quant.Currency, quant.Instrument, quant.Risk)
-_REFUSED: dict[type[nodes.Node], tuple[str, str]] = {
-    **dict.fromkeys(_MARKETS, ("a market's declaration", "strategies have markets: count in f64 here")),
-    quant.Signal: ("a signal", "signals belong to strategies: loop over the values here"),
-    quant.State: ("`state`", "use a `var`"),
-    nodes.LetCondition: ("`if let`", "nothing is optional here: compare with `==`, or with `isnan`"),
-    nodes.OptionTypeSyntax: ("a type that may be none", "return `nan` where there is no number"),
-    nodes.ArrayTypeSyntax: ("an array type", "write `list<f64>` or `tensor`"),
-    nodes.ConstantTypeSyntax: ("a `const` parameter", "declare it without `const`"),
-}
-_TYPES = {*qt.OF_INSTRUMENT, *qt.OPAQUE, "Money", "Side", "Tif", "ring", "table", "book"}
-_OPERATORS = ("+|", "-|", "*|", "+%", "-%", "*%")
-_RENAMED = {"is_nan": "isnan"}
 
 
 def is_run(program: nodes.Program) -> bool:
@@ -49,58 +32,17 @@ class HostTree:
     library: tuple[Source, ...]
 
 
-def host_tree(program: nodes.Program, diagnostics: Diagnostics) -> HostTree:
-    """The program as the host runs it. What is refused is reported."""
+def host_tree(program: nodes.Program) -> HostTree:
+    """The program, of which nothing is refused, as the host runs it."""
     own = {statement.name for statement in program.statements if isinstance(statement, nodes.Function)}
     used = {name: found for name, found in library.used_by(program.statements).items() if isinstance(found, nodes.Function)}
     taken = [attrs.evolve(found, name=library.INSIDE + name) for name, found in used.items()]
-    for statement in program.statements:
-        for fault in _refused(statement):
-            diagnostics.add(fault)
     change = _Change(set(used) - own)
     kept = [s for s in (*program.statements, *taken) if not isinstance(s, nodes.Import | nodes.Module)]
     statements = tuple(change.node(statement) for statement in kept)
     modules = dict.fromkeys(found.span.path for found in taken)
     sources = tuple(library.source(path.strip("<>")) for path in modules)
     return HostTree(attrs.evolve(program, statements=statements), sources)
-
-
-def _refused(statement: nodes.Statement) -> Iterator[Diagnostic]:
-    """0109 for what is valid where code is compiled for a replay."""
-
-    def later(what: str, node: nodes.Node, hint: str) -> Diagnostic:
-        message = f"{what} is valid, but not supported yet in a program that is run by its `main`"
-        return Diagnostic("0109", message, node.span, hint=hint)
-
-    if isinstance(statement, nodes.Import) and (fault := library.refused(statement)) is not None:
-        yield fault
-    if isinstance(statement, quant.Strategy):
-        yield later("a strategy", statement, "put it into a file of its own, which runs with `--data`")
-        return
-    for node in walk(statement):
-        if type(node) in _REFUSED:
-            yield later(_REFUSED[type(node)][0], node, _REFUSED[type(node)][1])
-            continue
-        match node:
-            case nodes.UnitNumber(unit=unit) if unit not in _RATIOS:
-                yield later(f"a number of `{unit}`", node, "write the plain number")
-            case nodes.Binary(operator=operator) if operator in _OPERATORS:
-                yield later(f"`{operator}`", node, f"use `{operator[0]}`, which is checked; in compute blocks ints wrap")
-            case nodes.NamedTypeSyntax(name=name) if name in _TYPES:
-                yield later(f"`{name}`", node, "strategies have exact numbers and containers in place: use `f64`, `list` and `tensor` here")
-            case nodes.Name(name="none"):
-                yield later("`none`", node, "return `nan` where there is no number")
-            case nodes.Function(is_extern=True):
-                yield later("an `extern` function", node, "declare it with a body")
-            case nodes.Function(annotations=(annotation, *_)):
-                hint = "the host promises nothing of the kind: leave it out, or call the function from a handler"
-                yield later(f"`@{annotation.name}`", annotation, hint)
-            case nodes.Compute(body=body):
-                yield from (
-                    later("`while` with a bound in a compute block", inner, "write `for k in 0..n:` and `break`")
-                    for inner in walk(body)
-                    if isinstance(inner, nodes.While) and inner.bound is not None
-                )
 
 
 class _Change:
@@ -131,7 +73,7 @@ class _Change:
         return nodes.Let(pattern=pattern, annotation=node.annotation, value=node.value, span=node.span)
 
     def unit_number(self, node: nodes.UnitNumber) -> nodes.Expression:
-        ratio = _RATIOS.get(node.unit)
+        ratio = RATIOS.get(node.unit)
         return node if ratio is None else nodes.FloatLiteral(value=float(Fraction(node.text) * ratio), span=node.span)
 
     def repeat(self, node: nodes.Repeat) -> nodes.Expression:
@@ -143,7 +85,7 @@ class _Change:
         if not isinstance(node.function, nodes.Name):
             return node
         name = node.function.name
-        changed = library.INSIDE + name if name in self.library else _RENAMED.get(name, name)
+        changed = library.INSIDE + name if name in self.library else RENAMED.get(name, name)
         return node if changed == name else attrs.evolve(node, function=attrs.evolve(node.function, name=changed))
 
     def block(self, node: nodes.Block) -> nodes.Block:

@@ -18,6 +18,9 @@ REFUSED = [
     ("fn f(x: f64?) { }", "a type that may be none", "return `nan` where there is no number"),
     ("fn f(x: f64) { let y = none }", "`none`", "return `nan` where there is no number"),
     ("fn f(n: const int) { }", "a `const` parameter", "declare it without `const`"),
+    ("fn f() { ema(1.0, 3) }", "`ema`", "strategies call it: write one, which runs with `--data`"),
+    ("fn f() { order(Buy, 3) }", "`order`", "strategies call it: write one, which runs with `--data`"),
+    ("fn f() { let x = some(3) }", "`some`", "return `nan` where there is no number"),
     ("extern fn f(x: f64) -> f64 effects(none)", "an `extern` function", "declare it with a body"),
     (
         "@critical_path fn f(x: f64) -> f64 { x }",
@@ -40,6 +43,18 @@ def test_what_the_host_refuses(text: str, what: str, hint: str) -> None:
     assert lines[1].startswith(" --> p.qdsl:1:") or lines[1].startswith(" --> p.qdsl:2:")
     assert lines[-1] == f"hint: {hint}"
     assert found.count("error[") == 1
+
+
+@pytest.mark.parametrize(
+    "statement, words",
+    [
+        ("emit 3", "`emit` stands in a signal only"),
+        ("warmup 3", "`warmup` stands in a signal only"),
+        ("on trade(t) { }", "`on` stands directly in a strategy only"),
+    ],
+)
+def test_what_belongs_elsewhere(statement: str, words: str) -> None:
+    assert message(f"fn main() {{ {statement} }}\n").startswith(f"error[ZYN0101]: {words}\n")
 
 
 def test_all_that_is_wrong_at_once() -> None:
