@@ -1,16 +1,21 @@
 """QuantDSL: strategies compiled to native code, and the replay that runs them on market data.
-`quantdsl.compile(path).run(data)` gives a run's tables and summary."""
+`quantdsl.compile(path).run(data)` gives a run's tables and summary; `quantdsl.functions(path)` what a program computes by itself."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quantdsl.api import Program, QuantError, Result, compile
+    from quantdsl.host.functions import functions
 
-__all__ = ["Program", "QuantError", "Result", "compile"]
+__all__ = ["Program", "QuantError", "Result", "compile", "functions"]
 
 
 def __getattr__(name: str) -> Any:
     # The command imports parts of this package, and reading a program needs none of what running it does.
+    if name == "functions":
+        from quantdsl.host.functions import functions
+
+        return functions
     if name in __all__:
         from quantdsl import api
 
