@@ -146,3 +146,24 @@ def test_records_with_sides_and_kinds_that_dont_exist_harm_nothing() -> None:
     native.take(strange)
     after = native.state()
     assert (after["BUY"], after["SELL"]) == (before["BUY"], before["SELL"])
+
+
+@pytest.mark.parametrize("trim", [False, True], ids=["refuse", "trim"])
+def test_records_of_random_bytes_leave_a_book_in_order(trim: bool) -> None:
+    rng, count = np.random.default_rng(12), 5000
+    for width in (1 << 63, 50):
+        data = np.frombuffer(rng.bytes(count * EVENT.itemsize), EVENT).copy()
+        data["kind"] = rng.integers(0, 14, count)
+        data["flags"] |= np.where(rng.random(count) < 0.5, 1, 0).astype("u2")
+        for name in ("id", "id2"):
+            data[name] %= 50
+        for name in ("price", "price2", "qty", "qty2"):
+            data[name] = rng.integers(-width, width, count)
+        native = NativeBook(trim)
+        for part in np.array_split(data, 100):
+            native.take(part)
+            sides = [[price for price, _, _ in native.state()[name]] for name in ("BUY", "SELL")]
+            assert sides == [sorted(set(sides[0]), reverse=True), sorted(set(sides[1]))]
+            assert all(qty > 0 for name in ("BUY", "SELL") for _, qty, _ in native.state()[name])
+            met = bool(sides[0] and sides[1] and sides[0][0] >= sides[1][0])
+            assert not met or native.at["suspect"] or native.at["within"]
