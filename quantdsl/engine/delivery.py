@@ -12,6 +12,7 @@ from compiler.native.types import I1, I64, U8
 from compiler.native.values import match
 from quantdsl.engine import reports, requests
 from quantdsl.engine.account import mark
+from quantdsl.engine.clock import NEVER
 from quantdsl.engine.handlers import handled, tell
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.layout import MARKET, REQUESTS
@@ -20,7 +21,6 @@ from quantdsl.engine.open_orders import SLAB, order_at, weigh
 from quantdsl.engine.outputs import collect, side_of_record
 from runtime.replay.outputs.records import State
 
-NEVER = (1 << 63) - 1
 AT_ONE_MOMENT = 1 << 20
 """So much may happen without time going on."""
 LOSS = -1
