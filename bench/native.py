@@ -3,8 +3,9 @@
     python -m bench.native [--calls 10000000] [--rounds 7] [--level latency|3] [--json FILE]
 
 Both are called from compiled loops (`native.cpp`), in turn, on equal state; results and final states are compared first. Nanoseconds are
-means over all calls of a round, the median of the rounds; the ratio is ours over C++'s. C++ comes twice: with 64-bit products that are
-cut off, and with 128-bit ones, rounded half to even, which is what ours computes (they differ in `fill` and `tick` only)."""
+means over all calls of a round, the median of the rounds; the ratio is ours over C++'s. The percentiles are of a call of ours, from batches
+of 16, the counter's own time taken off. C++ comes twice: with 64-bit products that are cut off, and with 128-bit ones, rounded half to
+even, which is what ours computes (they differ in `fill` and `tick` only)."""
 
 import argparse
 import ctypes
@@ -101,6 +102,15 @@ def timed(loops: ctypes.CDLL, name: str, address: int, inputs: Any, ours: bool) 
     return run
 
 
+def percentiles(loops: ctypes.CDLL, name: str, address: int, inputs: Any, calls: int) -> dict[str, float]:
+    """Of a call of ours, from batches of 16."""
+    record, memory, out = np.zeros(RECORD_BYTES, np.uint8), state(name), np.zeros(calls // 16)
+    places = [ctypes.c_void_p(m.ctypes.data) for m in (record, *memory, inputs)]
+    sizes = [ctypes.c_int64(v) for v in (inputs.itemsize, len(inputs) - 1, len(out))]
+    getattr(loops, f"batches_{6 if name == 'tick' else 2}")(ctypes.c_void_p(address), *places, *sizes, ctypes.c_void_p(out.ctypes.data))
+    return {f"p{of:g}": round(float(np.percentile(out, of)), 2) for of in (50, 99, 99.9)}
+
+
 def measure(calls: int, rounds: int, level: OptimizationLevel) -> list[dict[str, Any]]:
     rng = np.random.default_rng(7)
     made = compile_module(hot_functions(), level, frozenset())
@@ -125,6 +135,7 @@ def measure(calls: int, rounds: int, level: OptimizationLevel) -> list[dict[str,
             for who in ("c++", "c++ exact"):
                 ratios = [a / b for a, b in zip(times["ours"], times[who], strict=True)]
                 row[f"ratio to {who}"] = round(statistics.median(ratios), 2)
+            row |= percentiles(plain, name, made[name].address, inputs, calls)
             found.append(row)
     return found
 
