@@ -93,7 +93,8 @@ def _target(checker: Checker, target: nodes.Expression, scope: Scope) -> Type:
             return checker.report("0201", f"undefined name `{root.name}`", root.span, hint=hint)
         if not variable.mutable:
             others = (Label(variable.span, "declared here"),) if variable.span.path and not variable.span.path.startswith("<") else ()
-            hint = f"declare it with `var {root.name}`" if variable.kind == "let" else "assign to a `var` or a `state`"
+            own = variable.kind == "let" and variable.span.path
+            hint = f"declare it with `var {root.name}`" if own else "assign to a `var` or a `state`"
             return checker.report(
                 "0205",
                 f"`{root.name}` can't change: it is {_KINDS.get(variable.kind, f'a `{variable.kind}`')}",

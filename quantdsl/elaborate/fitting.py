@@ -8,6 +8,7 @@ from compiler.typed_ast.types import DType, OptionType, ResultType, Scalar, Tupl
 from quantdsl import types as qt
 from quantdsl.check.fits import shown
 from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Number, Place, Value, Whole
 
@@ -34,6 +35,8 @@ def fitted(c: Context, value: Value, place: Type) -> Value:
             return c.make(place, {str(n): c.fit(c.part(value, str(n)), element) for n, element in enumerate(elements)})
         case qt.Container(kind="array"), qt.Container(kind="array", elements=(element,)):
             return _array(c, value, place, element)
+    if value.type == MARKET_BOOK:
+        raise not_supported(f"the market's book as a `{shown(place)}`", c.span(), "take it as `fn f<N>(b: book<N>)`")
     if c.layouts.memory(value.type) == c.layouts.memory(place):
         return relabelled(value, place)
     raise not_supported(f"a `{shown(value.type)}` as a `{shown(place)}`", c.span(), "write the type where the value is made")

@@ -41,6 +41,8 @@ _NUMBERS: dict[Type, Tile] = {
     qt.SYMBOL: native.U32,
     qt.REJECT_MASK: native.U32,
 }
+MARKET_BOOK = qt.Container("book", (), qt.Size())
+"""The type of the book that `on book(b)` gives. There is one, so that a value of it holds nothing."""
 _HEAP = {ListType: "a list", StringType: "text", TensorType: "a tensor"}
 
 
@@ -89,7 +91,7 @@ class Layouts:
                 cases = cases_of(self.checker, type) or {}
                 own = [(f"{case}.{name}", part) for case, parts in cases.items() for name, part in parts]
                 return ("tag", Scalar(DType.U8)), *own
-        return () if type in (UNIT, ERROR, qt.NONE) else None
+        return () if type in (UNIT, ERROR, qt.NONE, MARKET_BOOK) else None
 
     def _has_values(self, type: qt.EnumType) -> bool:
         return any(variant.elements or variant.fields for variant in self.checker.world.enums[type.name].variants)
@@ -102,7 +104,7 @@ class Layouts:
     def in_memory(self, type: Type) -> bool:
         """Whether values of this type are always kept in memory: those with containers in them."""
         if isinstance(type, qt.Container):
-            return True
+            return type != MARKET_BOOK
         key = (type, self.checker.body.market)
         if key not in self._in_memory:
             self._in_memory[key] = self._holds_containers(type)

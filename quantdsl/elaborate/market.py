@@ -3,12 +3,13 @@
 from compiler.hir import instruction as hir
 from compiler.native.types import I64, I128, struct
 from compiler.native.values import read_optional
-from compiler.typed_ast.types import OptionType, Type
+from compiler.typed_ast.types import OptionType
 from quantdsl import types as qt
 from quantdsl.check.exact import decimal_places
 from quantdsl.elaborate.calls import Call, emits
 from quantdsl.elaborate.context import Context
 from quantdsl.elaborate.desk import ask, memory
+from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.literals import step
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Number, Value
@@ -96,9 +97,6 @@ def _require_market(c: Context, call: Call) -> None:
     """The only book that is filled is the market's."""
     if call["self"].type != MARKET_BOOK:
         raise not_supported("a book of one's own", call.node.span, "the book of the market is what `on book(b)` gives")
-
-
-MARKET_BOOK: Type = qt.Container("book", (), qt.Size())
 
 
 # ---- averages with exact sums -----------------------------------------------------------------------------------------------------

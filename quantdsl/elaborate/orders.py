@@ -11,6 +11,7 @@ from quantdsl import types as qt
 from quantdsl.elaborate.calls import Call, emits
 from quantdsl.elaborate.context import Context
 from quantdsl.elaborate.desk import REJECTS, ask, desk_of, memory
+from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.market import number, result
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.shapes import Shapes
@@ -129,7 +130,7 @@ def log_ring(c: Context, call: Call) -> Value:
     words: list[hir.Value] = []
     if isinstance(record, Text):
         shape = Shape(record.text, "text", 0, 0)
-    elif c.layouts.in_memory(record.type):
+    elif c.layouts.in_memory(record.type) or record.type == MARKET_BOOK:
         raise not_supported("a container in the log", call.node.span, "log its elements, or their number")
     else:
         words = [_word(c.b, one) for one in c.numbers(record)]

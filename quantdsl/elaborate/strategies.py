@@ -33,11 +33,11 @@ from quantdsl.elaborate import begin
 from quantdsl.elaborate.context import Borrowed, Context, Lent, Named, Names
 from quantdsl.elaborate.described import facts_of
 from quantdsl.elaborate.desk import HEAD, MEMORY, POSITION, REJECTS, STATE, Desk
-from quantdsl.elaborate.market import MARKET_BOOK
+from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.program import Elaboration, Surroundings
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.signals import is_blank
-from quantdsl.elaborate.values import Number, Place
+from quantdsl.elaborate.values import Number, Place, Whole
 from quantdsl.engine.interface import EVENTS, HANDLERS
 from quantdsl.engine.layout import DESK
 from quantdsl.engine.orders import program_functions
@@ -193,10 +193,11 @@ class Writing:
             self.made.program.function(name, {}, internal=True, constraints=constraints, span=node.span) as b,
             self._context(b) as c,
         ):
-            if node.record is not None:
-                type = MARKET_BOOK if node.event == "book" else qt.StructType(RECORDS[node.event])
+            if node.record is not None and node.event == "book":
+                c.names.found[node.record] = Named(Whole(MARKET_BOOK, ()))
+            elif node.record is not None:
                 desk = c.borrow(MEMORY, DESK, shared=True)
-                c.names.found[node.record] = Named(Place(type, c.b.at(desk, node.event)))
+                c.names.found[node.record] = Named(Place(qt.StructType(RECORDS[node.event]), c.b.at(desk, node.event)))
             with c.reaching():
                 c.body(node.body)
             return Handler(node, name, c.borrowed)

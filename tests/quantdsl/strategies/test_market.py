@@ -68,6 +68,19 @@ def test_the_book() -> None:
     assert (ran["deep"], ran["second"], ran["time"]) == (3, (104, 8), 0)
 
 
+def test_the_book_as_a_value() -> None:
+    ran = strategy("""
+      state best: Price? = none
+      state best_too: Price? = none
+      on book(b) {
+        let same = b
+        best = same.bid(0)
+        best_too = top(b)
+      }
+    """, before="fn top<N>(b: book<N>) -> Price<ES>? { b.ask(0) }")(BOOK)  # fmt: skip
+    assert (ran["best"], ran["best_too"]) == (99, 102)
+
+
 def test_without_a_book() -> None:
     ran = strategy("""
       state seen: (Price?, Price?, Ticks?, f64?, Price?)? = none

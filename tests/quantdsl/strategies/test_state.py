@@ -168,6 +168,7 @@ def test_an_overflow_halts_the_strategy() -> None:
         ("strategy A on ES { on bar(0ticks)(x) { } }", None, "0705"),
         ("strategy A on ES { " + "on timer(1s) { }; " * 9 + "}", None, "0109"),
         ("signal again(n: int) -> int { state m = 0; emit again(m) }\nstrategy A on ES { on start { _ = again(1) } }", None, "0109"),
+        ("fn top(b: book<3>) -> Price<ES>? { b.bid(0) }\nstrategy A on ES { on book(b) { _ = top(b) } }", None, "0109"),
         ("strategy A on ES { risk Desk; state own: book<3>; on trade(t) { _ = own.bid(0) } }", None, "0109"),
     ],
 )
