@@ -98,6 +98,23 @@ def test_the_assembler_keeps_products_side_by_side(sizes: tuple[int, int, int], 
     assert "C7509" not in cubin.log and "C7510" not in cubin.log and "C7519" not in cubin.log, cubin.log
 
 
+def test_what_follows_may_divide() -> None:
+    """ptxas makes a call of a division, and waits for every product in a kernel with calls."""
+    made = FunctionBuilder("product", Form.FIELD)
+    a, b = (made.parameter(name, Mem("bf16", dims, readonly=True)) for name, dims in (("A", ("M", "K")), ("B", ("K", "N"))))
+    c = made.parameter("C", Mem("bf16", ("M", "N")))
+    for size, axis in zip("MNK", "ijk", strict=True):
+        made.parameter(size, INDEX)
+        made.axis(axis, size)
+    x = made.body.contract(made.body.load(a, ["i", "k"]), made.body.load(b, ["k", "j"]), ["k"], "f32")
+    root = made.body.op("sqrt", made.body.add(made.body.mul(x, x), made.body.const(1.0)))
+    made.body.store(c, made.body.cast(made.body.op("div", x, root), "bf16"), ["i", "j"])
+    module = compile_kernels([one.function for one in launches(made.finish(), facts(1024, 1024, 1024, 132)).launches], gpu_target("sm_90a"))
+    assert ".rn.f32" not in "".join(line for line in module.text.splitlines() if "div" in line or "sqrt" in line or "rcp" in line)
+    log = assemble(module).log
+    assert "C7509" not in log and "C7510" not in log and "C7519" not in log, log
+
+
 def chosen(field: HirFunction, known: Facts) -> bool:
     made, _, about = specialised(field, known)
     return warpgroup_product(made, about) is not None

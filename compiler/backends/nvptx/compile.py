@@ -15,6 +15,7 @@ from compiler.backends.nvptx.debug import Debug
 from compiler.backends.nvptx.emit import emit_kernel
 from compiler.backends.nvptx.frame import Kernel, TensorMap
 from compiler.backends.nvptx.target import GpuTarget
+from compiler.backends.nvptx.written_out import without_calls
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import HirFunction, HirGlobal, HirModule
 from compiler.hir.types import Mem, Tile, bytes_of
@@ -87,6 +88,8 @@ def compile_kernels(
     text = module.text()
     _require_known_intrinsics(text)
     ptx = _generate(text, target, level)
+    if "wgmma." in ptx:
+        ptx = without_calls(ptx)
     return PtxModule(ptx, target, tuple(map(_entry, kernels)), text)
 
 

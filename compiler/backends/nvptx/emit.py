@@ -21,6 +21,7 @@ from compiler.backends.nvptx import (
     faults,
     fragments,
     hopper,
+    pairs,
     shared,
     threads,
     warpgroups,
@@ -32,7 +33,7 @@ from compiler.backends.nvptx.target import GpuTarget
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.control import For
-from compiler.hir.core import Binary, Const, Unary
+from compiler.hir.core import Binary, Const, Pack2, Unary
 from compiler.hir.gpu import (
     Atomic,
     ClusterSync,
@@ -134,6 +135,8 @@ def emit(frame: Frame, op: Instruction) -> None:
             fragments.fill(frame, op)
         case Unary() if "afn" in op.flags and approximate.has(op):
             approximate.unary(frame, op)
+        case Pack2() if pairs.narrows(frame, op):
+            pairs.pack(frame, op)
         case Binary() if division.shares_divisor(frame, op):
             division.divide(frame, op)
         case _:

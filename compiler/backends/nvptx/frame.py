@@ -23,7 +23,7 @@ ALL_LANES = constant(I32, -1)
 @frozen
 class TensorMap:
     """A descriptor of a memory that bulk copies need: a parameter of 128 bytes, which the launch encodes. `window` (im2col): the lower
-    and the upper corner of where pixels are taken from. `step`: from one element of a box to the next along each dim, where that isn't 1."""
+    and the upper corner of where pixels are taken from. `step`: from one element of a box to the next along each dim, if not 1."""
 
     memory: str
     box: tuple[int, ...]
