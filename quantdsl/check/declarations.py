@@ -100,7 +100,7 @@ def _bounds(checker: Checker, parameters: tuple[nodes.TypeParameter, ...]) -> No
         for bound in parameter.bounds:
             if not (isinstance(bound, nodes.NamedTypeSyntax) and bound.name == "Ordered" and not bound.arguments):
                 hint = f"write `{parameter.name}: Ordered` for types that `<` compares"
-                checker.report("0201", f"there is no such bound of the type parameter `{parameter.name}`", bound.span, hint=hint)
+                checker.report("0201", f"the bound of `{parameter.name}` is none that is known", bound.span, hint=hint)
 
 
 def _names(parameters: tuple[nodes.TypeParameter, ...]) -> frozenset[str]:
