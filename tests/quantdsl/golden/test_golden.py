@@ -1,17 +1,35 @@
 """The programs of `programs/quantdsl`, compiled, against the same strategies in plain Python on the reference engine: orders, fills, refusals
-and the summary are equal; so are runs without optimisation."""
+and the summary are equal; so are runs without optimisation, and interpreted ones."""
 
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import quantdsl
+from compiler.backends.native.link import Outcome
+from compiler.hir.execute import finish, prepare
+from compiler.hir.merge import merged
+from compiler.hir.module import HirModule
+from compiler.hir.translate import Translator
+from compiler.source import Sources
+from compiler.syntax.read import read_source
+from quantdsl.engine.build import engine_module
+from quantdsl.engine.interface import OF_RUNNER
+from quantdsl.run.open import Wishes, elaborated
+from quantdsl.run.options import Input, RunOptions
+from quantdsl.run.replay import Replay
+from runtime.replay.batches import Source
 from runtime.replay.feed import Feed
+from runtime.replay.outputs.kept import Kept
 from runtime.replay.outputs.records import Option
+from runtime.replay.rules import Rules
 from tests.quantdsl.golden.programs import DATA, GOLDEN
 from tests.quantdsl.reference.as_records import as_records
 from tests.quantdsl.reference.engine import Engine
@@ -74,3 +92,32 @@ def test_the_summary_is_the_references(name: str) -> None:
 @pytest.mark.parametrize("name", ["cross-late", "maker-queue", "imbalance"])
 def test_optimisation_changes_nothing(name: str, level: str) -> None:
     assert compiled(name, level).summary["hash"] == compiled(name).summary["hash"]
+
+
+class Interpreted:
+    """Program and engine in the interpreter of HIR, as a linked strategy."""
+
+    def __init__(self, module: HirModule) -> None:
+        self.module = merged(engine_module(), module)
+        self.functions = {name: finish(Translator(self.module.functions[name], self.module), {}) for name in OF_RUNNER}
+
+    def __getitem__(self, name: str) -> Any:
+        def run(arguments: Any) -> Outcome:
+            return Outcome(tuple(self.functions[name](*prepare(self.module.functions[name], list(arguments))) or ()))
+
+        return SimpleNamespace(run=run)
+
+
+@pytest.mark.parametrize(("name", "first", "count"), [("cross", 0, 1200), ("maker-queue", 0, 3000), ("imbalance", 600, 1200)])
+def test_interpreted_runs_are_the_same(name: str, first: int, count: int) -> None:
+    golden = GOLDEN[name]
+    program = quantdsl.compile(golden.path)
+    feed = Feed([Source(DATA / golden.data, 0, (golden.listing,), golden.listing.name)], Rules(skip=True))
+    events = np.concatenate(list(feed.events()))[first : first + count]
+    options = RunOptions((Input(Path("events"), None, events),), fills=golden.fills, trim=golden.on_cross == "trim", sample=0)
+    source = read_source(golden.path)
+    module, _ = elaborated(source, Wishes(), Sources(source), lambda warning: None, lambda activity: None)
+    own = Replay(program.strategy, options).run(Kept).summary
+    theirs = Replay(evolve(program.strategy, linked=Interpreted(module)), options).run(Kept).summary
+    assert own["submitted"] > 10 and own["fills"] > 0
+    assert theirs["hash"] == own["hash"]
