@@ -68,6 +68,7 @@ def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
         return
     from compiler.syntax.read import read_source
     from quantdsl.check import check_program
+    from quantdsl.critical.whole import examine_all
     from quantdsl.host.tree import is_run
     from quantdsl.parse import parse_source
 
@@ -80,7 +81,10 @@ def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
         open_host(source, program, options, reporter.sources, lambda diagnostic: reporter.show([diagnostic])).check()
         return
     options.doing("checking")
-    found = check_program(program).diagnostics
+    checked = check_program(program)
+    checked.diagnostics.raise_errors(options.strict)
+    reporter.show(checked.diagnostics.warnings)
+    found = examine_all(checked, source, reporter.sources)
     found.raise_errors(options.strict)
     reporter.show(found.warnings)
 

@@ -96,12 +96,6 @@ def examine(checked: "CheckedProgram", module: HirModule, sources: Sources, leve
     return found
 
 
-def asks_for_code(checked: "CheckedProgram") -> bool:
-    """Whether a program has annotations of which only its HIR can tell whether they hold."""
-    names = ("target_latency", "target_latency_ns", "vectorizable")
-    return any(code.annotation(*names) is not None for code in call_graph(checked).values())
-
-
 def _mark(function: HirFunction, code: Code) -> None:
     critical, inline = code.annotation("critical_path") is not None, code.annotation("inline_always") is not None
     if critical or inline:

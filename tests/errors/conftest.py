@@ -5,11 +5,9 @@ import io
 
 from compiler.diagnostics import ZyntaxError, render
 from compiler.driver import DriverOptions
-from compiler.hir.module import OptimizationLevel
 from compiler.source import Source, Sources
 from quantdsl.check import check_program
-from quantdsl.critical.measure import asks_for_code, examine
-from quantdsl.elaborate import elaborate
+from quantdsl.critical.whole import examine_all
 from quantdsl.parse import parse_source
 from zynml.api import open_source
 
@@ -38,9 +36,8 @@ def _of_quantdsl(text: str) -> str:
     source = Source("program.qdsl", text)
     try:
         checked = check_program(parse_source(source))
-        if not checked.diagnostics.errors and asks_for_code(checked):
-            module = elaborate(checked).module
-            checked.diagnostics.extend(examine(checked, module, Sources(source), OptimizationLevel.OLATENCY).diagnostics.sorted)
+        if not checked.diagnostics.errors:
+            checked.diagnostics.extend(examine_all(checked, source, Sources(source)).sorted)
         found = checked.diagnostics.sorted
     except ZyntaxError as error:
         found = error.diagnostics

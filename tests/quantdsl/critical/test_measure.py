@@ -10,7 +10,7 @@ from compiler.hir.verify import verify
 from compiler.source import Source, Sources
 from quantdsl.check import check_program
 from quantdsl.critical.explain import explain, shortened
-from quantdsl.critical.measure import Examination, asks_for_code, examine
+from quantdsl.critical.measure import Examination, examine
 from quantdsl.elaborate import elaborate
 from quantdsl.parse import parse_source
 from zyntax.main import main
@@ -101,9 +101,14 @@ def test_turns_that_need_another() -> None:
     assert found.span is not None and VECTORS[found.span.start : found.span.end] == "b[i - 1]"
 
 
-def test_which_programs_ask_for_code() -> None:
-    for text, expected in ((VECTORS, True), (LOOPS.format(target="1ms"), True), (UNCHECKED, False)):
-        assert asks_for_code(check_program(parse_source(Source("p", text)))) is expected
+def test_check_tells_what_only_code_can_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.qdsl"
+    for text, code in ((VECTORS, "ZYN0405"), (LOOPS.format(target="20ns"), "ZYN0716"), (UNCHECKED, "")):
+        path.write_text(text)
+        with pytest.raises(SystemExit) as done:
+            main(["check", str(path)])
+        assert bool(done.value.code) is (code == "ZYN0405"), text
+        assert code in capsys.readouterr().err
 
 
 # ---- explain -------------------------------------------------------------------------------------------------------------
