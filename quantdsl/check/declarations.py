@@ -2,6 +2,7 @@
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import ERROR, I64, NEVER, UNIT, Type
+from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import library
@@ -32,17 +33,31 @@ def check_declarations(checker: Checker, program: nodes.Program) -> None:
                 _parameter(checker, statement, top)
         for statement in program.statements:
             _declaration(checker, statement, top)
+    _tensors_stay_outside(checker, program)
     check_library(checker, *_a_market(checker))
 
 
 def check_library(checker: Checker, instrument: str | None, currency: str | None) -> None:
     """What a program uses of the library, with `I` and `C` as these."""
+    outside = library.of_tensors(checker.world.library)
     with checker.within(market=(instrument, currency), in_strategy=True):
-        for declaration in checker.world.library.values():
+        for name, declaration in checker.world.library.items():
+            if name in outside:
+                continue
             if isinstance(declaration, nodes.Function):
                 function(checker, declaration, Scope(), in_strategy=True)
             else:
                 _signal(checker, declaration, Scope())
+
+
+def _tensors_stay_outside(checker: Checker, program: nodes.Program) -> None:
+    """Functions of the library that work on tensors aren't called in compiled code."""
+    outside = library.of_tensors(checker.world.library)
+    for node in walk(program) if outside else ():
+        match node:
+            case nodes.Call(function=nodes.Name(name=name) as function) if name in outside and name not in checker.world.own:
+                message = f"`{name}` works on tensors, which is valid, but not supported yet in compiled code"
+                checker.report("0109", message, function.span, hint="call it in a program that is run by its `main`")
 
 
 def _a_market(checker: Checker) -> tuple[str | None, str | None]:

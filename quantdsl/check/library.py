@@ -2,7 +2,7 @@
 the library they call each other as `std.name`, which no program can hide."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -79,6 +79,13 @@ def used_by(statements: Iterable[nodes.Statement]) -> dict[str, nodes.Function |
                     found[name] = _declaration(name)
                     waiting.append(found[name])
     return found
+
+
+def of_tensors(found: Mapping[str, nodes.Function | quant.Signal]) -> set[str]:
+    """Those of the declarations that take or give tensors, and those that call them: they run in programs with a `main` only."""
+    tensors = {name for name, declaration in found.items() if any(isinstance(n, nodes.TensorTypeSyntax) for n in walk(declaration))}
+    calls = {name: set(used_by((declaration,))) for name, declaration in found.items()} if tensors else {}
+    return tensors | {name for name, called in calls.items() if called & tensors}
 
 
 def refused(node: nodes.Import) -> Diagnostic | None:

@@ -8,7 +8,7 @@ from attrs import Factory, frozen
 
 from compiler.backends.native import kept
 from compiler.backends.native.link import link_modules
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from quantdsl.facts import Facts
@@ -73,10 +73,15 @@ def open_source(source: Source, wishes: Wishes, sources: Sources, warn: Warn, do
 def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "CheckedProgram":
     """The program with the values of its parameters, without errors. Raises ZyntaxError."""
     from quantdsl.check import check_program
+    from quantdsl.host.tree import is_run
     from quantdsl.parse import parse_source
     from quantdsl.run.settings import require_ranges, with_settings
 
-    found = check_program(with_settings(parse_source(source), wishes.settings, sources))
+    program = parse_source(source)
+    if is_run(program):
+        message = f"`{source.path}` is run by its `main`, and has no strategy"
+        raise ZyntaxError(Diagnostic("0505", message, hint=f"`zyntax run {source.path}`, without `--data`"))
+    found = check_program(with_settings(program, wishes.settings, sources))
     found.diagnostics.raise_errors(wishes.strict)
     require_ranges(found, wishes.settings)
     return found
