@@ -178,6 +178,7 @@ def mark(b: Body, desk: Value, found: Optional) -> None:
 def _watch(b: Body, desk: Value) -> None:
     p, account, settings = b.at(desk, "position"), b.at(desk, "account"), b.at(desk, "settings")
     net, now = b.get(p, "net"), b.get(desk, "now")
+    b.put(account, "watched", net)
     with b.when(b.ge(now, b.get(account, "session_until"))):
         begin = b.select(b.get(settings, "has_session"), b.get(settings, "session_begin"), 0)
         session = b.quotient(b.sub(now, begin), DAY, "floor")

@@ -232,9 +232,11 @@ def _fill(b: Body) -> None:
 
 
 def look_at_losses(b: Body, desk: Value, state: Value) -> None:
-    """Where the risk block limits them."""
-    settings = b.at(desk, "settings")
-    with b.when(b.either(b.get(settings, "max_loss", "present"), b.get(settings, "max_drawdown", "present"))):
+    """Where the risk block limits them, and they, or the session, may have changed."""
+    settings, account = b.at(desk, "settings"), b.at(desk, "account")
+    limited = b.either(b.get(settings, "max_loss", "present"), b.get(settings, "max_drawdown", "present"))
+    other = b.ne(b.get(desk, "position", "net"), b.get(account, "watched"))
+    with b.when(b.both(limited, b.either(other, b.ge(b.get(desk, "now"), b.get(account, "session_until"))))):
         (killed,) = b.call("account.watch", desk)
         with b.when(killed):
             b.call("desk.kill", desk, state, LOSS)

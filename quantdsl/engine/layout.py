@@ -255,12 +255,14 @@ ACCOUNT = struct(
     session_peak=I64,
     run_peak=I64,
     session_until=I64,
+    watched=I64,
     pnl_due=I64,
     pnl_changed=I1,
     lots=queue(LOT, LOTS),
 )
 """What the position's numbers come from: `mark2` in half ticks; the others as the losses are measured from. `session_until`: when the next
-session begins. `pnl_due`: when the next record of profit and loss is due, if anything `pnl_changed` since the last."""
+session begins. `watched`: the net that was last looked at. `pnl_due`: when the next record of profit and loss is due, if anything
+`pnl_changed` since the last."""
 
 # ---- what is collected ------------------------------------------------------------------------------------------------------------
 
