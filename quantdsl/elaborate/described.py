@@ -80,9 +80,7 @@ def _setting(s: "Writing", node: quant.Handler) -> tuple[int, Type]:
     written = node.settings[0].value
     size = int(s.constant(written))
     if size <= 0:
-        raise ZyntaxError(
-            Diagnostic("0705", f"`on {node.event}` is set to nothing that could pass", written.span, hint="write `1s`, or more")
-        )
+        raise ZyntaxError(Diagnostic("0705", f"what `on {node.event}` is set to is not above zero", written.span))
     return size, written.type
 
 

@@ -13,7 +13,7 @@ from compiler.hir import instruction as hir
 from compiler.hir.layout import size_of
 from compiler.hir.module import HirExecutionConstraints, HirModule
 from compiler.hir.types import HirType, Struct
-from compiler.native.build import Body, Program
+from compiler.native.build import Body
 from compiler.native.types import I64
 from compiler.native.values import match
 from compiler.source import Source
@@ -30,6 +30,7 @@ from quantdsl.check.exact import Instrument
 from quantdsl.check.literals import settled
 from quantdsl.check.scope import Scope
 from quantdsl.elaborate import begin
+from quantdsl.elaborate.constants import value_of
 from quantdsl.elaborate.context import Borrowed, Context, Lent, Named, Names
 from quantdsl.elaborate.described import facts_of
 from quantdsl.elaborate.desk import HEAD, MEMORY, POSITION, REJECTS, STATE, Desk
@@ -37,7 +38,7 @@ from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.program import Elaboration, Surroundings
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.signals import is_blank
-from quantdsl.elaborate.values import Number, Place, Whole
+from quantdsl.elaborate.values import Place, Whole
 from quantdsl.engine.interface import EVENTS, HANDLERS
 from quantdsl.engine.layout import DESK
 from quantdsl.engine.orders import program_functions
@@ -135,8 +136,6 @@ class Writing:
         risk = self.checked.world.risks[named] if named is not None else None
         return risk_rules(risk, self.instrument, self.constant, session_of(self.declared), _names_clients(self.node))
 
-    # ---- constants --------------------------------------------------------------------------------------------------------------
-
     @contextmanager
     def _context(self, b: Body) -> Iterator[Context]:
         with self.made.seeing(self.around):
@@ -144,12 +143,7 @@ class Writing:
 
     def constant(self, node: nodes.Expression) -> int | float:
         """The number of a constant expression, as its type is stored."""
-        with Program("constants").function("constant", {}) as b, self._context(b) as c:
-            found = c.value(node)
-        known = found.constant if isinstance(found, Number) else None
-        if known is None:
-            raise ZyntaxError(Diagnostic("0204", "this is no constant", node.span, hint="write a number, a `const` or a `param`"))
-        return known
+        return value_of(self.made, self.around, node)
 
     # ---- states -----------------------------------------------------------------------------------------------------------------
 
@@ -187,12 +181,8 @@ class Writing:
 
     def _handler(self, node: quant.Handler, number: int) -> Handler:
         name = f"handler.{node.event}" + (f".n{number}" if number else "")
-        critical = any(annotation.name == "critical_path" for annotation in node.annotations)
-        constraints = HirExecutionConstraints(no_alloc=True, critical_path=True) if critical else None
-        with (
-            self.made.program.function(name, {}, internal=True, constraints=constraints, span=node.span) as b,
-            self._context(b) as c,
-        ):
+        promised = _promised([node])
+        with self.made.program.function(name, {}, internal=True, constraints=promised, span=node.span) as b, self._context(b) as c:
             if node.record is not None and node.event == "book":
                 c.names.found[node.record] = Named(Whole(MARKET_BOOK, ()))
             elif node.record is not None:
@@ -215,9 +205,8 @@ class Writing:
     def _entry(self, event: str, handlers: Sequence[Handler], begin: Handler) -> None:
         """`on.trade` and its like: what the engine calls."""
         signature = HANDLERS[f"on.{event}"]
-        critical = [h.node for h in handlers if h.node is not None and any(a.name == "critical_path" for a in h.node.annotations)]
-        constraints = HirExecutionConstraints(no_alloc=True, critical_path=True) if critical else None
-        with self.made.program.function(f"on.{event}", signature.whole(self.memory.type), constraints=constraints) as b:
+        promised = _promised([handler.node for handler in handlers if handler.node is not None])
+        with self.made.program.function(f"on.{event}", signature.whole(self.memory.type), constraints=promised) as b:
             if event == "start" and begin.borrowed:
                 self._call(b, begin)
             if "number" in signature.parameters and len(handlers) > 1:
@@ -254,3 +243,9 @@ def _names_clients(node: quant.Strategy) -> bool:
     """Whether some order may have a client id."""
     calls = (found for found in walk(node.body) if isinstance(found, nodes.Call))
     return any(argument.name == "client_id" or place > _BEFORE_CLIENT for call in calls for place, argument in enumerate(call.arguments))
+
+
+def _promised(handlers: Sequence[quant.Handler]) -> HirExecutionConstraints | None:
+    """What is asked of the code of handlers that stand together: a critical path if one of them is."""
+    critical = any(annotation.name == "critical_path" for node in handlers for annotation in node.annotations)
+    return HirExecutionConstraints(no_alloc=True, critical_path=True) if critical else None

@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
+from compiler.diagnostics import ZyntaxError
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.layout import FIFO, SETTINGS
 from quantdsl.facts import Facts
-from tests.quantdsl.strategies.stand import SECOND, Stand, elaborated, trade
+from tests.quantdsl.strategies.stand import ES, SECOND, Stand, elaborated, trade
 
 TWO = """module lib.two
 currency USD { scale 8 }
@@ -92,3 +95,47 @@ def test_the_library_is_of_the_strategys_market() -> None:
     assert ran["average"] == (100 + 202 + 306 + 412) / 10 / 2
     assert (ran["top"], ran["sent"]) == (103, 2)
     assert stand.facts.settings["max_loss.value"] == 5_000 * 10**6
+
+
+def test_constants_are_computed() -> None:
+    """Also those that functions give."""
+    _, facts = elaborated(
+        ES
+        + """
+    const PERIOD = 100ms
+    param k: int in 1..9 = 3
+    fn doubled(x: Duration) -> Duration { x * 2 }
+    fn reversed(x: int) -> int {
+      var left = x
+      var made = 0
+      while left > 0 max 20 { made = made * 10 + left % 10; left /= 10 }
+      made
+    }
+    strategy S on ES {
+      const TWICE = doubled(PERIOD)
+      on timer(PERIOD * k) { }
+      on timer(TWICE) { }
+      on bar(1lots * reversed(120))(x) { }
+    }"""
+    )
+    assert (facts.timers, facts.bars) == ((3 * SECOND // 10, SECOND // 5), ((2, 21),))
+
+
+@pytest.mark.parametrize(
+    ("setting", "code", "message"),
+    [
+        ("large(1s)", "0705", "this constant has no value: 1000000000 * 9000000000000000000 doesn't fit `Duration`, in ns"),
+        ("1s * lasting(3.0)", "0204", "this is no constant: it remembers something"),
+        ("1s - 10s", "0705", "what `on timer` is set to is not above zero"),
+    ],
+)
+def test_constants_without_a_value(setting: str, code: str, message: str) -> None:
+    text = f"""{ES}
+    fn large(x: Duration) -> Duration {{ x * 9_000_000_000_000_000_000 }}
+    fn lasting(x: f64) -> int {{ if ema(x, 3) > 0.0 {{ 1 }} else {{ 2 }} }}
+    strategy S on ES {{ on timer({setting}) {{ }} }}"""
+    with pytest.raises(ZyntaxError) as raised:
+        elaborated(text)
+    (found,) = raised.value.diagnostics
+    assert (found.code, found.message) == (code, message)
+    assert found.span is not None and text[found.span.start : found.span.end] == setting

@@ -1,0 +1,39 @@
+"""Constants whose values the compiler itself needs: what handlers are set to, limits of risk, parameters."""
+
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.typed_ast import nodes
+from compiler.typed_ast.types import UNKNOWN
+from quantdsl.check.literals import settled
+from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.program import Elaboration, Surroundings
+
+
+def value_of(made: Elaboration, around: Surroundings, node: nodes.Expression) -> int | float:
+    """The number of a constant expression, as its type is stored: where it is not plain to see, as the interpreter computes it. Raises
+    ZyntaxError where it has none."""
+    with made.seeing(around):
+        typed = made.typed(node, None) if node.type == UNKNOWN else node
+        number = made.layouts.number(settled(typed.type))
+        if number is None:
+            raise ZyntaxError(Diagnostic("0204", "this is no number", node.span, hint="write a number, a `const` or a `param`"))
+        name = made.fresh("constant")
+        with made.program.function(name, {}, [number], internal=True) as b:
+            c = Context(made, b, around, {})
+            found = c.number(typed)
+            b.give(found.value)
+    function = made.program.module.functions.pop(name)
+    if found.constant is not None:
+        return found.constant
+    if c.borrowed:
+        raise ZyntaxError(Diagnostic("0204", "this is no constant: it remembers something", node.span, hint="write a number or a `const`"))
+    from compiler.hir.execute import finish
+    from compiler.hir.fault import KernelFault
+    from compiler.hir.translate import Translator
+
+    try:
+        (value,) = finish(Translator(function, made.program.module), {})()
+    except KernelFault as fault:
+        site = (made.program.module.functions.get(fault.function) or function).sites[fault.site]
+        raise ZyntaxError(Diagnostic("0705", f"this constant has no value: {site.message.format(*fault.values)}", node.span)) from None
+    assert isinstance(value, int | float)
+    return value
