@@ -94,14 +94,17 @@ class Program:
         with self.define(name, span) as body:
             yield body
 
-    def external(self, name: str, parameters: Mapping[str, HirType], results: Sequence[HirType] = (), effects: str | None = None) -> None:
-        """Declare a function of C. `effects`: "none", "alloc" or "io"; None: not said."""
+    def external(
+        self, name: str, parameters: Mapping[str, HirType], results: Sequence[HirType] = (), effects: str | Sequence[str] | None = None
+    ) -> None:
+        """Declare a function of C. `effects`: "none", or of "alloc" and "io"; None: not said."""
         builder = FunctionBuilder(name)
         for label, type in parameters.items():
             builder.parameter(label, type)
         made = builder.function
         made.results, made.linkage, made.link_name = tuple(results), Linkage.EXTERNAL, name
-        made.attributes = (f"effects.{effects}",) if effects else ()
+        said = [effects] if isinstance(effects, str) else effects or []
+        made.attributes = tuple(f"effects.{effect}" for effect in said)
         self.module.add(made)
 
     def imported(

@@ -177,7 +177,9 @@ def _with_sizes(wanted: Type, found: Type) -> Type:
 def call_function(c: Context, call: Call) -> Value:
     assert isinstance(call.callee, nodes.Function)
     if call.callee.body is None:
-        raise not_supported("a function from outside", call.node.span, f"write `{call.callee.name}` in QuantDSL")
+        from quantdsl.elaborate.outside import call_outside
+
+        return call_outside(c, call)
     return call_instance(c, call)
 
 

@@ -177,6 +177,11 @@ def needed(code: bytes) -> frozenset[str]:
     return frozenset(found)
 
 
+def is_loaded(name: str) -> bool:
+    """Whether the process has a function of C of that name."""
+    return hasattr(ctypes.CDLL(None), name)
+
+
 def link_objects(objects: Sequence[bytes], names: Sequence[str]) -> tuple[dict[str, int], Any]:
     """Bring objects that need each other into this process: where these functions lie, and what keeps the code alive."""
     from llvmlite import binding

@@ -89,8 +89,9 @@ class HostModule:
         """What is to be known besides the code."""
         functions = self.module.functions.values()
         exports, imports = ({f.name: entry_of(f) for f in functions if f.linkage is kind} for kind in (Linkage.EXPORTED, Linkage.IMPORTED))
-        calls = ALLOWED | {entry_name(f) for f in functions if f.linkage is Linkage.EXTERNAL}
-        return Facts(self.module.name, exports, imports, calls, self.points, {f.name: f.sites for f in functions if f.sites})
+        declared = frozenset(entry_name(f) for f in functions if f.linkage is Linkage.EXTERNAL)
+        sites = {f.name: f.sites for f in functions if f.sites}
+        return Facts(self.module.name, exports, imports, ALLOWED | declared, self.points, sites, declared)
 
     @cached_property
     def linked(self) -> Linked:

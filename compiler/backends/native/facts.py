@@ -35,7 +35,7 @@ class Entry:
 
 @frozen
 class Facts:
-    """`calls`: functions of C that it may call."""
+    """`calls`: functions of C that it may call; `declared`: those of them that the program asked for."""
 
     name: str
     exports: Mapping[str, Entry]
@@ -43,6 +43,7 @@ class Facts:
     calls: frozenset[str]
     points: tuple[FaultPoint, ...]
     sites: Mapping[str, tuple[FaultSite, ...]]
+    declared: frozenset[str] = frozenset()
 
 
 def to_json(facts: Facts) -> Any:
@@ -52,6 +53,7 @@ def to_json(facts: Facts) -> Any:
         "exports": [_entry(entry) for entry in facts.exports.values()],
         "imports": [_entry(entry) for entry in facts.imports.values()],
         "calls": sorted(facts.calls),
+        "declared": sorted(facts.declared),
         "points": [[p.function, p.site, list(p.dtypes), p.code, p.undo] for p in facts.points],
         "sites": {name: [_site(site) for site in sites] for name, sites in facts.sites.items()},
     }
@@ -67,6 +69,7 @@ def from_json(data: Any) -> Facts:
         frozenset(data["calls"]),
         tuple(FaultPoint(function, site, tuple(dtypes), code, undo) for function, site, dtypes, code, undo in data["points"]),
         {name: tuple(map(_to_site, sites)) for name, sites in data["sites"].items()},
+        frozenset(data["declared"]),
     )
 
 

@@ -81,6 +81,10 @@ def link_modules(modules: Sequence[Compiled]) -> Linked:
         strange = load.needed(code) - own.calls - {entry.symbol for entry in own.imports.values()}
         if strange:
             raise _refused(f"the code of {own.name} calls {', '.join(sorted(strange))}")
+        for name in load.needed(code) & own.declared:
+            if not load.is_loaded(name):
+                hint = "load its library first: `ctypes.CDLL(path, ctypes.RTLD_GLOBAL)`"
+                raise ZyntaxError(Diagnostic("0201", f"no function `{name}` of C is loaded in this process", hint=hint))
     addresses, tracker = load.link_objects(objects, list(found))
     return Linked(facts, addresses, tracker)
 
