@@ -9,6 +9,9 @@ from compiler.typed_ast import nodes
 from grammars.faults import Token
 
 _LAST_WORD = re.compile(r"\w+\Z")
+_EXPONENT = re.compile(r"[eE]([+-]?[\d_]+)")
+_LARGEST_EXPONENT = 400
+"""Decimals are kept exactly, with all their digits."""
 _SIZE = re.compile(r"\d[\d_]*\Z")
 
 
@@ -20,6 +23,12 @@ class QuantExpressions(StatementActions):
 
     def number(self, start: int, end: int, token: Token) -> nodes.Expression:
         found = super().number(start, end, token)
+        if isinstance(found, nodes.FloatLiteral | nodes.UnitNumber):
+            exponent = _EXPONENT.search(token.text)
+            if exponent is not None and (len(exponent[1]) > 4 or abs(int(exponent[1])) > _LARGEST_EXPONENT):
+                hint = f"exponents go from -{_LARGEST_EXPONENT} to {_LARGEST_EXPONENT}"
+                self.fault("0106", f"`{token.text}` is too large or too small", start, end, hint)
+                return nodes.IntLiteral(value=0, span=self.span(start, end))
         if isinstance(found, nodes.FloatLiteral):
             return evolve(found, text=token.text.removesuffix(found.suffix or "").replace("_", ""))
         return found

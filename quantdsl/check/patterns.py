@@ -68,7 +68,7 @@ def bind(checker: Checker, pattern: nodes.Pattern, subject: Type, scope: Scope, 
             scope.add(Variable(name, subject, kind, pattern.span))
             return ANYTHING
         case nodes.AlternativePattern(alternatives=alternatives):
-            return Shape(either=tuple(bind(checker, alternative, subject, scope, kind) for alternative in alternatives))
+            return Shape(either=_either(checker, alternatives, subject, scope, kind))
         case nodes.LiteralPattern(value=value):
             return _literal(checker, value, subject, scope)
         case nodes.TuplePattern(elements=elements):
@@ -82,6 +82,25 @@ def bind(checker: Checker, pattern: nodes.Pattern, subject: Type, scope: Scope, 
         case nodes.StructPattern(path=path, fields=fields):
             return _case(checker, pattern, path, [(f.name, f.pattern) for f in fields], subject, scope, kind, whole=False)
     raise AssertionError(f"a pattern of class {type(pattern).__name__}")
+
+
+def _either(checker: Checker, alternatives: tuple[nodes.Pattern, ...], subject: Type, scope: Scope, kind: str) -> tuple[Shape, ...]:
+    """All alternatives bind the same names, to values of one type."""
+    scopes = [Scope(scope) for _ in alternatives]
+    shapes = tuple(bind(checker, one, subject, own, kind) for one, own in zip(alternatives, scopes, strict=True))
+    known = {name: variable for own in scopes for name, variable in own.variables.items()}
+    for one, own in zip(alternatives, scopes, strict=True):
+        for name, variable in known.items():
+            mine = own.find(name) if name in own.variables else None
+            if mine is None:
+                hint = "all alternatives bind the same names; `_` stands for what isn't used"
+                checker.report("0201", f"`{name}` has no value in this alternative", one.span, hint=hint)
+            elif mine.type != variable.type and ERROR not in (mine.type, variable.type):
+                message = f"`{name}` is a `{shown(mine.type)}` here, and a `{shown(variable.type)}` in another alternative"
+                checker.report("0203", message, mine.span, hint="write an arm for each")
+    for variable in known.values():
+        scope.add(variable)
+    return shapes
 
 
 def _literal(checker: Checker, value: nodes.Expression, subject: Type, scope: Scope) -> Shape:
