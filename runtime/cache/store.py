@@ -9,6 +9,7 @@ import json
 import os
 import struct
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ LARGEST = 256 << 20
 """Bytes of all entries together; the ones unused for longest go first."""
 
 _MAGIC = b"zyntax code 1\n"
-_ENDING = ".zyn"
+_ENDING, _UNFINISHED = ".zyn", ".part"
+_GIVEN_UP = 3600.0
+"""Seconds after which a file that was never moved to its place belonged to a process that was killed."""
 
 
 @define
@@ -34,11 +37,16 @@ class Store:
         """Head and bytes of an entry; None where there is none that is whole."""
         path = self._path(key)
         try:
-            held = path.read_bytes()
+            with path.open("rb") as file:
+                stranger = os.name == "posix" and os.fstat(file.fileno()).st_uid != os.getuid()
+                held = file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
             self._note(f"the cache {self.folder} can't be read: {_reason(error)}")
+            return None
+        if stranger:
+            self._note(f"{path} belongs to another user, whose code isn't run")
             return None
         found = _unpacked(held, key)
         if found is None:
@@ -53,7 +61,7 @@ class Store:
         """Keep an entry, and drop old ones where there are too many."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.folder)
+            handle, temporary = tempfile.mkstemp(_UNFINISHED, dir=self.folder)
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(_packed(head, code, key))
@@ -71,12 +79,15 @@ class Store:
     def _make_room(self) -> None:
         entries = []
         for entry in os.scandir(self.folder):
-            if entry.name.endswith(_ENDING):
+            if entry.name.endswith((_ENDING, _UNFINISHED)):
                 try:
                     found = entry.stat()
                 except FileNotFoundError:
                     continue  # another process was faster
-                entries.append((found.st_mtime_ns, found.st_size, entry.path))
+                if entry.name.endswith(_ENDING):
+                    entries.append((found.st_mtime_ns, found.st_size, entry.path))
+                elif time.time() - found.st_mtime > _GIVEN_UP:
+                    Path(entry.path).unlink(missing_ok=True)
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
             if total <= self.largest:

@@ -56,6 +56,25 @@ def test_the_longest_unused_go_first(tmp_path: Path) -> None:
     assert [name for name in "abcd" if kept.get(name)] == ["a", "c", "d"]
 
 
+def test_what_a_killed_process_left_goes_too(tmp_path: Path) -> None:
+    for name, old in (("a.part", True), ("b.part", False), ("note.txt", True)):
+        (tmp_path / name).write_bytes(b"half")
+        if old:
+            os.utime(tmp_path / name, (1, 1))
+    Store(tmp_path).put("c", 0, b"")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.part", "c.zyn", "note.txt"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs users as POSIX has them")
+def test_code_of_another_user_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Store(tmp_path)
+    kept.put("a", 0, b"code")
+    me = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: me + 1)
+    assert kept.get("a") is None
+    assert kept.notes == [f"{tmp_path / 'a.zyn'} belongs to another user, whose code isn't run"]
+
+
 def test_a_folder_that_cannot_be_used_costs_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     kept = Store(tmp_path / "file")
