@@ -52,8 +52,8 @@ def on_warpgroups(made: Launches) -> bool:
     return any(isinstance(op, WarpgroupMma) for one in made.launches for top in one.function.body.body for op in top.walk())
 
 
-def run(kernel: BuiltKernel, arrays: dict[str, Any], sizes: dict[str, int]) -> None:
-    made = launches(kernel, sizes)
+def run(kernel: BuiltKernel, arrays: dict[str, Any], sizes: dict[str, int], processors: int = 2) -> None:
+    made = launches(kernel, sizes, processors)
     assert on_warpgroups(made)
     given = [arrays[one.name] if one.name in arrays else sizes[one.name] for one in kernel.nest.parameters]
     arguments, known = made.counted(given, sizes)
@@ -74,15 +74,15 @@ def test_windows_in_every_step(pictures: tuple[int, ...], filters: tuple[int, ..
     np.testing.assert_array_equal(out.astype(np.float32), wanted.astype(NUMPY[to]).astype(np.float32))
 
 
-@pytest.mark.parametrize("to", ["bf16", "f32"])
-def test_weights_that_are_not_finite_meet_no_zeros_of_the_border(to: str) -> None:
+@pytest.mark.parametrize(("to", "processors"), [("bf16", 2), ("f32", 2), ("bf16", 64)])
+def test_weights_that_are_not_finite_meet_no_zeros_of_the_border(to: str, processors: int) -> None:
     x, f = small(3, 2, 8, 9, 16), small(4, 24, 3, 3, 16)
     f[1, 0, 0, 5], f[2, 2, 1, 0], f[20, 1, 1, 15] = np.inf, np.nan, -np.inf
     x[0, 3, 3, 2], x[1, 0, 0, 5] = np.nan, 0
     wanted = convolved(x, f, 1, 1, 1)
     out = np.full(wanted.shape, -7, NUMPY[to])
     sizes = dict(zip("NHWCKRSYZ", (2, 8, 9, 16, 24, 3, 3, 8, 9), strict=True))
-    run(built(CHANNELS_LAST % (to, 1, 1, 1)), {"X": x, "F": f, "out": out}, sizes)
+    run(built(CHANNELS_LAST % (to, 1, 1, 1)), {"X": x, "F": f, "out": out}, sizes, processors)
     np.testing.assert_array_equal(out.astype(np.float32), wanted.astype(NUMPY[to]).astype(np.float32))
     assert np.isfinite(wanted[:, 0, :, 1]).any() and np.isnan(wanted).any() and np.isinf(wanted).any()
 

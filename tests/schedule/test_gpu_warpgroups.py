@@ -61,14 +61,17 @@ CASES = [
     ("f16", "f32", "f32", False, True, True, (130, 66, 64)),
     ("bf16", "f32", "bf16", False, True, False, (16, 128, 72)),
     ("bf16", "f32", "f32", False, False, False, (3, 200, 64)),
+    ("bf16", "f32", "bf16", False, False, True, (64, 136, 200)),
+    ("f16", "f32", "f16", False, True, False, (1, 136, 72)),
     ("i8", "i32", "i32", False, True, False, (72, 136, 128)),
     ("f8e4m3", "f32", "f32", False, True, False, (72, 136, 128)),
 ]
 
 
+@pytest.mark.parametrize("processors", [2, 64], ids="{} processors".format)
 @pytest.mark.parametrize(("dtype", "to", "out", "turned_a", "turned_b", "bias", "sizes"), CASES, ids=str)
 def test_warpgroups_mean_the_product(
-    dtype: str, to: str, out: str, turned_a: bool, turned_b: bool, bias: bool, sizes: tuple[int, int, int]
+    dtype: str, to: str, out: str, turned_a: bool, turned_b: bool, bias: bool, sizes: tuple[int, int, int], processors: int
 ) -> None:
     m, n, k = sizes
     random = np.random.default_rng(k)
@@ -76,7 +79,7 @@ def test_warpgroups_mean_the_product(
     row = random.integers(-4, 5, n).astype(np.float32)
     c = np.full((m, n), -7, NUMPY[out])
     given = [np.ascontiguousarray(a.T) if turned_a else a, np.ascontiguousarray(b.T) if turned_b else b, row, c]
-    known = facts(m, n, k)
+    known = facts(m, n, k, processors)
     made = launches(product(dtype, to, out, turned_a, turned_b, bias), known)
     arguments, sizes_known = made.counted([*given, m, n, k], {"M": m, "N": n, "K": k})
     (launch,) = made.launches
@@ -87,12 +90,12 @@ def test_warpgroups_mean_the_product(
     np.testing.assert_array_equal(c, expected.astype(NUMPY[out]))
 
 
-@pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (1024, 1024, 1024), (16, 4096, 4096), (4000, 4104, 4040)], ids=str)
+@pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (1024, 1024, 1024), (16, 4096, 4096), (64, 4096, 4096), (4000, 4104, 4040)], ids=str)
 @pytest.mark.parametrize("turned_b", [False, True])
 def test_the_assembler_keeps_products_side_by_side(sizes: tuple[int, int, int], turned_b: bool) -> None:
     made = launches(product("bf16", "f32", "bf16", turned_b=turned_b), facts(*sizes, processors=132))
     module = compile_kernels([one.function for one in made.launches], gpu_target("sm_90a"))
-    assert module.hands_registers
+    assert module.hands_registers == (sizes[0] > 64)
     cubin = assemble(module)
     assert all(use.spills == 0 for use in cubin.kernels.values())
     assert "C7509" not in cubin.log and "C7510" not in cubin.log and "C7519" not in cubin.log, cubin.log

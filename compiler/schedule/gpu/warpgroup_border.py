@@ -13,7 +13,7 @@ from compiler.hir.gpu import GridIndex, SharedAlloc
 from compiler.hir.hopper import BulkWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space
-from compiler.schedule.gpu.warpgroup_operands import GROUPS, ROWS, WarpgroupProduct, digit
+from compiler.schedule.gpu.warpgroup_operands import ROWS, WarpgroupProduct, digit
 from compiler.schedule.place import Region, Target
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ class Border:
         self.product = product
         self.notes: Value | None = None
         if product.guard:
-            self.notes = b.emit(SharedAlloc(type=Mem("i32", (GROUPS, TURNS), space=Space.SHARED)), "notes").result
+            self.notes = b.emit(SharedAlloc(type=Mem("i32", (product.groups, TURNS), space=Space.SHARED)), "notes").result
 
     def begin(self, b: Builder) -> None:
         if self.notes is not None:
-            for group in range(GROUPS):
+            for group in range(self.product.groups):
                 for turn in range(TURNS):
                     b.store(self.notes, b.const(0, "i32"), [group, turn])
 
@@ -76,7 +76,7 @@ class Border:
             element = Affine.of(loop.variable.name) * THREADS + thread - thread.floordiv(THREADS) * THREADS
             element = Affine.of(body.index(element).name)
             row = Affine.of(body.index(placing.team * ROWS + element.floordiv(columns)).name)
-            places = [digit(row, size, extent) for _, size, extent in self.product.a.digits]
+            places = [digit(row, size, extent, self.product.rows) for _, size, extent in self.product.a.digits]
             column = element - element.floordiv(columns) * columns
             placing.produce(group, placing.at(region, body, places, column), {})
 

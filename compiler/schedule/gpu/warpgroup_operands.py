@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product as choices
 from math import prod
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from compiler.analysis.guards import where_inside
 from compiler.analysis.recognise import ProductSum, product_sum
@@ -22,20 +22,23 @@ from compiler.schedule.gpu.facts import Facts
 ROWS = 64
 """Rows that a warpgroup multiplies at a time."""
 GROUPS = 2
-"""Warpgroups that multiply; one more copies."""
+"""Warpgroups that multiply, one more copies; one of a block multiplies where two would leave half of the processors without work."""
 SWIZZLED = 128
 """Bytes of a row of a box."""
 BUFFERS = 2
 """Of each warpgroup, for results on their way out."""
 SHARED_BYTES = 225 * 1024
-RESULT_BYTES = GROUPS * BUFFERS * ROWS * SWIZZLED
-STAGES = 6
+STAGES = {1: 12, 2: 6}
+"""Of copies on their way, by warpgroups: enough bytes for the time that memory takes."""
 LEAST = 64
 """Rows and terms below which a tile would be mostly empty."""
 LEAST_CHANNELS = 16
 """Terms of a box, where a sum has several."""
 WIDTHS = (256, 128, 64, 32, 16, 8)
 """Columns of a tile."""
+SHARED_CACHE, EPILOGUE = 1.2, 48
+"""What a row or column of a tile costs where all processors load at once, of what it costs one alone; and how many the end of a tile
+costs."""
 
 
 @frozen(eq=False)
@@ -97,9 +100,13 @@ class WarpgroupProduct:
     sum: str
     outer: tuple[str, ...]
     guard: tuple[Affine, ...]
+    groups: int
     stages: int
     processors: int
-    rows: int = field(default=ROWS * GROUPS, init=False)
+
+    @property
+    def rows(self) -> int:
+        return self.a.extent
 
     @property
     def columns(self) -> int:
@@ -221,15 +228,22 @@ def _planned(function: HirFunction, facts: Facts, found: _Sum, a: Side, b: Side,
         return None
     if facts.about(function.axes[along]) < (LEAST_CHANNELS if outer else LEAST):
         return None
-    a = evolve(a, tile=_tile([function.axes[axis] for axis in a.axes], facts))
-    matrices = prod(facts.about(function.axes[axis]) for axis in found.described.batch)
-    down = matrices * prod(-(-facts.about(function.axes[axis]) // tile) for axis, tile in zip(a.axes, a.tile, strict=True))
-    b = evolve(b, tile=(_columns(down, facts.about(function.axes[b.axis]), facts.processors),))
     if any(step > MOST_STEP for step in a.steps):
         return None
-    stage = (ROWS * GROUPS + max(b.extent, SWIZZLED // 2)) * SWIZZLED
-    stages = min(STAGES, (SHARED_BYTES - RESULT_BYTES) // stage)
-    return WarpgroupProduct(found.target, found.to, a, b, along, outer, found.guard, stages, facts.processors)
+    matrices = prod(facts.about(function.axes[axis]) for axis in found.described.batch)
+    columns = facts.about(function.axes[b.axis])
+
+    def cost(shape: tuple[int, tuple[int, ...], int]) -> float:
+        groups, tile, width = shape
+        down = prod(-(-facts.about(function.axes[axis]) // extent) for axis, extent in zip(a.axes, tile, strict=True))
+        return _cost(matrices * down * -(-columns // width), ROWS * groups + width, facts.processors)
+
+    tiles = {groups: _tile([function.axes[axis] for axis in a.axes], facts, ROWS * groups) for groups in (GROUPS, 1)}
+    groups, tile, width = min(((groups, tile, width) for groups, tile in tiles.items() for width in WIDTHS), key=cost)
+    a, b = evolve(a, tile=tile), evolve(b, tile=(width,))
+    stage = (a.extent + max(b.extent, SWIZZLED // 2)) * SWIZZLED
+    stages = min(STAGES[groups], (SHARED_BYTES - groups * BUFFERS * ROWS * SWIZZLED) // stage)
+    return WarpgroupProduct(found.target, found.to, a, b, along, outer, found.guard, groups, stages, facts.processors)
 
 
 def _is_first(function: HirFunction, facts: Facts, one: Side, other: Side) -> bool:
@@ -240,7 +254,7 @@ def _is_first(function: HirFunction, facts: Facts, one: Side, other: Side) -> bo
     if one.steps or other.steps:
         return bool(one.steps)
     first, second = (prod(facts.about(function.axes[axis]) for axis in side.axes) for side in (one, other))
-    if min(first, second) < LEAST:
+    if min(first, second) <= LEAST:
         return first > second
     return one.axes[0] not in {axis for op in function.body.body if isinstance(op, Store) for axis in op.index[-1].names}
 
@@ -299,18 +313,18 @@ def divides(unit: int, form: Affine) -> bool:
     return all(number % unit == 0 for number in (form.constant, *(coefficient for _, coefficient in form.terms)))
 
 
-def digit(row: Affine, size: int, extent: int, half: str | None = None) -> Affine:
-    """A row's place along an axis of which `size` rows are one step: of that row, or of it and the one 8 further, which the axis `half`
-    tells apart. All are powers of two, and with `half` the row's own digit of 8 is 0."""
-    found = row.floordiv(size) if size * extent == ROWS * GROUPS else row.floordiv(size) - row.floordiv(size * extent) * extent
+def digit(row: Affine, size: int, extent: int, rows: int, half: str | None = None) -> Affine:
+    """A row's place, of so many rows, along an axis of which `size` rows are one step: of that row, or of it and the one 8 further, which
+    the axis `half` tells apart. All are powers of two, and with `half` the row's own digit of 8 is 0."""
+    found = row.floordiv(size) if size * extent == rows else row.floordiv(size) - row.floordiv(size * extent) * extent
     return found + Affine.of(half) * (8 // size) if half is not None and size <= 8 < size * extent else found
 
 
-def _tile(extents: Sequence[Affine], facts: Facts) -> tuple[int, ...]:
+def _tile(extents: Sequence[Affine], facts: Facts, rows: int) -> tuple[int, ...]:
     """The rows of a tile as powers of two of each axis: what leaves least of the tiles at the ends empty, and of these what is longest
     along the last axes."""
-    powers = [1 << n for n in range((ROWS * GROUPS).bit_length())]
-    found = [tile for tile in choices(powers, repeat=len(extents)) if prod(tile) == ROWS * GROUPS]
+    powers = [1 << n for n in range(rows.bit_length())]
+    found = [tile for tile in choices(powers, repeat=len(extents)) if prod(tile) == rows]
 
     def filled(tile: tuple[int, ...]) -> float:
         return prod(_filled(extent, size, facts) for extent, size in zip(extents, tile, strict=True))
@@ -329,11 +343,8 @@ def _filled(extent: Affine, size: int, facts: Facts) -> float:
     return max(size, likely + (size - 1) / 2) / likely
 
 
-def _columns(down: int, columns: int, processors: int) -> int:
-    """The width of tiles with which the last round of blocks leaves least to wait for: a tile takes as long as it is wide, and a
-    little. `down`: tiles along the rows, of all matrices."""
-
-    def cost(width: int) -> int:
-        return -(-down * -(-columns // width) // processors) * (width + 48)
-
-    return min(WIDTHS, key=cost)
+def _cost(tiles: int, loaded: int, processors: int) -> float:
+    """About how long tiles take that load so many rows and columns each: the rounds of a processor, or what the cache gives all of them
+    together; and a little for each round."""
+    rounds = -(-tiles // processors)
+    return max(rounds * loaded, SHARED_CACHE * tiles * loaded / processors) + rounds * EPILOGUE

@@ -36,7 +36,7 @@ from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.warpgroup_border import Border
-from compiler.schedule.gpu.warpgroup_operands import BUFFERS, GROUPS, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
+from compiler.schedule.gpu.warpgroup_operands import BUFFERS, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
@@ -53,7 +53,7 @@ class WarpgroupDistributing(Distributing):
         axes = [*product.a.axes, product.b.axis]
         batch = [axis for axis in field.axes if axis not in (*axes, *product.outer, product.sum)]
         plans = [AxisPlan(axis, "block") for axis in (*batch, *axes)] + [AxisPlan(axis) for axis in (*product.outer, product.sum)]
-        super().__init__(field, Table(plans, block=(WARPGROUP * (GROUPS + 1),)))
+        super().__init__(field, Table(plans, block=(WARPGROUP * (product.groups + 1),)))
         self.product, self.batch, self.own = product, batch, axes
         self.team = Affine()
         self.digits = ("", "", "")
@@ -94,10 +94,11 @@ class WarpgroupDistributing(Distributing):
         for axis in product.outer:
             steps = b.mul(steps, b.op("max", b.index(self.field.axes[axis]), b.const(0, "index")))
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
-            copying.emit(SetMaxRegisters(direction="dec", registers=COPYING_REGISTERS))
+            if product.groups > 1:
+                copying.emit(SetMaxRegisters(direction="dec", registers=COPYING_REGISTERS))
+                multiplying.emit(SetMaxRegisters(direction="inc", registers=MULTIPLYING_REGISTERS))
             with copying.when(first) as one:
                 self.tiles(one, region, block, rounds, counts, lambda inner, number: self.copied(inner, number, steps, ring))
-            multiplying.emit(SetMaxRegisters(direction="inc", registers=MULTIPLYING_REGISTERS))
             place = Affine.of(thread.name)
             self.leader = multiplying.op("eq", multiplying.index(place - place.floordiv(WARPGROUP) * WARPGROUP), multiplying.index(0))
             self.tiles(multiplying, region, block, rounds, counts, lambda inner, number: self.multiplied(inner, number, steps, ring, group))
@@ -240,7 +241,7 @@ class WarpgroupDistributing(Distributing):
         base = Affine.of(b.index(team * ROWS + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4)).name)
         column = (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(eight) * 8 + pair
         self.team, self.digits = team, (pair, eight, half)
-        inner = self.at(region, b, [digit(base, size, extent, half) for _, size, extent in product.a.digits], column)
+        inner = self.at(region, b, [digit(base, size, extent, product.rows, half) for _, size, extent in product.a.digits], column)
         inner.made[product.target.results[0]] = complete
         if product.guard:
             wrong = self.border.noted(self, complete, number, b)
@@ -299,7 +300,7 @@ class WarpgroupDistributing(Distributing):
         assert self.body is not None
         key = ("result", mem.dtype)
         if key not in self.memories:
-            type = Mem(mem.dtype, (GROUPS, BUFFERS, ROWS, wide), space=Space.SHARED, align=1024, swizzle="128B")
+            type = Mem(mem.dtype, (product.groups, BUFFERS, ROWS, wide), space=Space.SHARED, align=1024, swizzle="128B")
             self.memories[key] = self.body.emit(SharedAlloc(type=type), "result").result
         buffers = self.memories[key]
         value = self.value(store.value, region)
@@ -326,8 +327,8 @@ class WarpgroupDistributing(Distributing):
             place.forms[product.b.axis] = region.starts[product.b.axis] + part * wide
             first = next(axis for axis, tile in zip(product.a.axes, product.a.tile, strict=True) if tile > 1)
             for axis, tile in zip(product.a.axes, product.a.tile, strict=True):
-                extents[axis] = tile // GROUPS if axis == first else tile
-                place.forms[axis] = region.starts[axis] + (self.team * (tile // GROUPS) if axis == first else 0)
+                extents[axis] = tile // product.groups if axis == first else tile
+                place.forms[axis] = region.starts[axis] + (self.team * (tile // product.groups) if axis == first else 0)
             box = tuple(prod(extent for axis, extent in extents.items() if axis in form.names) for form in store.index)
             with b.when(self.leader) as one:
                 one.emit(
@@ -372,7 +373,7 @@ class _Ring:
     """The stages in shared memory, and the barriers that say which are full and which are empty."""
 
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
-        self.stages = product.stages
+        self.stages, self.groups = product.stages, product.groups
         self.a, self.b = (b.emit(SharedAlloc(type=_stage_memory(side, product)), "stage").result for side in product.sides)
         self.full = b.emit(BarrierMake(type=Barrier(self.stages)), "full").result
         self.empty = b.emit(BarrierMake(type=Barrier(self.stages)), "empty").result
@@ -380,7 +381,7 @@ class _Ring:
     def begin(self, b: Builder) -> None:
         for stage in range(self.stages):
             b.emit(BarrierInit(barrier=self.full, barrier_index=(Affine.of(stage),), count=1))
-            b.emit(BarrierInit(barrier=self.empty, barrier_index=(Affine.of(stage),), count=GROUPS))
+            b.emit(BarrierInit(barrier=self.empty, barrier_index=(Affine.of(stage),), count=self.groups))
 
     def place(self, b: Builder, turn: Value) -> tuple[Affine, Value]:
         """The stage of a turn, and how often it was filled before, odd or even."""
