@@ -12,7 +12,7 @@ def summary_text(summary: dict[str, Any], out: str | None) -> str:
     if summary["rejects_by_rule"]:
         rows.append(("rejects", ", ".join(f"{name} {count:,}" for name, count in summary["rejects_by_rule"].items())))
     for name, one in summary["positions"].items():
-        rows.append(("position", f"{_plain(one['qty'])} {name} at {_plain(one['mark'])}, {one['fills']:,} fills"))
+        rows.append(("position", f"{_plain(one['qty'])} {name}{_mark(one['mark'])}, {one['fills']:,} fills"))
     for currency, pnl in summary["pnl"].items():
         parts = ", ".join(f"{word} {_plain(pnl[word])}" for word in ("realized", "unrealized", "fees"))
         rows.append(("net", f"{_plain(pnl['net'])} {currency} ({parts}), drawdown {_plain(pnl['max_drawdown'])}"))
@@ -63,6 +63,10 @@ def _lines(rows: list[tuple[str, str]]) -> str:
 def _rows(summary: dict[str, Any]) -> str:
     left = f", {summary['rows_left_out']:,} left out" if summary.get("rows_left_out") else ""
     return f"{summary['rows_in']:,} in, {summary['rows_used']:,} used, {summary['rows_bad']:,} bad{left}"
+
+
+def _mark(mark: Decimal | None) -> str:
+    return f" at {_plain(mark)}" if mark is not None else ""
 
 
 def _plain(value: Decimal) -> str:

@@ -205,8 +205,9 @@ def _watch(b: Body, desk: Value) -> None:
 def _record(b: Body, desk: Value) -> None:
     p, account = b.at(desk, "position"), b.at(desk, "account")
     own = {name: b.get(p, name) for name in ("realized", "unrealized", "fees", "net")}
-    mark2 = b.select(b.get(account, "mark2", "present"), b.get(account, "mark2", "value"), 0)
+    marked = b.get(account, "mark2", "present")
+    own |= {"mark2": b.select(marked, b.get(account, "mark2", "value"), 0), "marked": b.cast(marked, "u32")}
     instrument = b.get(desk, "settings", "instrument")
-    collect(b, desk, "pnl", ts=b.get(desk, "now"), position=b.get(p, "qty"), mark2=mark2, instrument=instrument, **own)
+    collect(b, desk, "pnl", ts=b.get(desk, "now"), position=b.get(p, "qty"), instrument=instrument, **own)
     b.put(account, "pnl_changed", False)
     b.put(account, "pnl_due", b.saturating("add", b.get(desk, "now"), b.get(desk, "settings", "pnl_every")))

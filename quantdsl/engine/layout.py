@@ -279,7 +279,7 @@ OUT_FILL = struct(
 )
 OUT_REJECT = struct("out_reject", ts=I64, order=U64, qty=I64, limit=I64, instrument=U32, mask=U16, side=U8, options=U8)
 OUT_PNL = struct(
-    "out_pnl", **dict.fromkeys(("ts", "position", "mark2", "realized", "unrealized", "fees", "net"), I64), instrument=U32, unused=U32
+    "out_pnl", **dict.fromkeys(("ts", "position", "mark2", "realized", "unrealized", "fees", "net"), I64), instrument=U32, marked=U32
 )
 OUT_LATENCY = struct("out_latency", ts=I64, row=U64, ns=F64, handler=U32, calls=U32)
 """`ns` holds cycles of the processor until it is collected."""

@@ -109,6 +109,7 @@ def test_one_moment_is_a_chart(value: int, swing: Sample) -> None:
     pnl, latency = np.zeros(1, LAYOUTS["pnl"]), np.full(1, 0, LAYOUTS["latency"])
     pnl["net"] = value if abs(value) < 2**62 else value // 4
     pnl["position"] = pnl["mark2"] = value
+    pnl["marked"] = 1
     for chart in charts(run_of({"pnl": pnl, "latency": latency}, swing.run)):
         drawn = svg(chart)
         assert "nan" not in drawn and "inf" not in drawn

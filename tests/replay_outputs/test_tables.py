@@ -72,6 +72,8 @@ def test_a_mark_between_two_ticks_keeps_its_half() -> None:
     run = Run("p", [Traded("A", Step(2, 25), Step(0, 1), "USD", 2), Traded("B", Step(0, 1), Step(3, 1), "JPY", 0)])
     rows = np.zeros(2, LAYOUTS["pnl"])
     rows["mark2"], rows["instrument"], rows["net"], rows["position"] = [3, 7], [0, 1], [150, 150], [2, 2500]
+    assert Tables(run).of_records("pnl", rows)["mark"].to_pylist() == [None, None], "there was no price yet"
+    rows["marked"] = 1
     found = Tables(run).of_records("pnl", rows)
     assert found["mark"].to_pylist() == [Decimal("0.375"), Decimal("3.5")]
     assert found["net"].to_pylist() == [Decimal("1.5"), Decimal(150)]

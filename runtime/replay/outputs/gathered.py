@@ -96,7 +96,8 @@ class Gathered:
         for number in np.unique(records["instrument"]).tolist():
             own = records[records["instrument"] == number]
             one = self.positions[number]
-            one.marks.add(own["ts"], own["mark2"])
+            marked = own[own["marked"] != 0]
+            one.marks.add(marked["ts"], marked["mark2"])
             one.positions.add(own["ts"], own["position"])
             one.last = own[-1].copy()
 

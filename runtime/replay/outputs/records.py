@@ -117,7 +117,7 @@ PNL = np.dtype(
         ("fees", "<i8"),
         ("net", "<i8"),
         ("instrument", "<u4"),
-        ("unused", "<u4"),
+        ("marked", "<u4"),  # 1: `mark2` is one, 0: there was no price yet
     ]
 )
 """Profit and loss of an instrument at a moment."""

@@ -109,7 +109,7 @@ def _position(gathered: Gathered, number: int) -> Summary:
     tables, one = Tables(gathered.run), gathered.positions[number]
     return {
         "qty": tables.qty.value(int(one.last["position"]), number),
-        "mark": tables.mark.value(int(one.last["mark2"]), number),
+        "mark": tables.mark.value(int(one.last["mark2"]), number) if one.last["marked"] else None,
         **{kind: tables.money.value(int(one.last[kind]), number) for kind in ("realized", "unrealized", "fees", "net")},
         "volume": tables.qty.value(one.volume, number),
         "fills": one.fill_count,

@@ -126,7 +126,7 @@ class Tables:
             "ts": _times(r["ts"]),
             "instrument": _words(r["instrument"], self.names),
             "position": self.qty.column(r["position"], r["instrument"]),
-            "mark": self.mark.column(r["mark2"], r["instrument"]),
+            "mark": self.mark.column(r["mark2"], r["instrument"], r["marked"] != 0),
             **{name: self.money.column(r[name], r["instrument"]) for name in ("realized", "unrealized", "fees", "net")},
         }
 

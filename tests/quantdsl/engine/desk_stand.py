@@ -392,7 +392,7 @@ def compare(ran: Ran, own: Watched, strategy: Acting) -> None:
             mine["options"] &= 1
         assert mine.dtype.names == theirs.dtype.names
         assert [tuple(r) for r in mine.tolist()] == [tuple(r) for r in theirs.tolist()], name
-    kept = [(s.ts, s.position, s.mark2 or 0, s.realized, s.unrealized, s.fees, s.net, 0, 0) for s in own.kept]
+    kept = [(s.ts, s.position, s.mark2 or 0, s.realized, s.unrealized, s.fees, s.net, 0, s.mark2 is not None) for s in own.kept]
     assert [tuple(r) for r in ran.records["pnl"].tolist()] == kept
     p, native = own.position, ran.desk["position"]
     for name in ("qty", "cost", "realized", "unrealized", "fees", "net", "max_drawdown", "volume"):

@@ -24,7 +24,7 @@ def as_records(engine: Engine) -> dict[str, Records]:
         "rejects": _filled(
             "rejects", ((r.ts, r.order, r.qty, r.limit or 0, 0, r.mask, SIDES[r.side], _market(r.limit)) for r in engine.rejects)
         ),
-        "pnl": _filled("pnl", ((s.ts, s.position, s.mark2 or 0, s.realized, s.unrealized, s.fees, s.net, 0, 0) for s in engine.samples)),
+        "pnl": _filled("pnl", ((s.ts, s.position, s.mark2 or 0, s.realized, s.unrealized, s.fees, s.net, 0, s.mark2 is not None) for s in engine.samples)),
     }
 
 
