@@ -35,7 +35,6 @@ REFUSED = {
     "module": "module a",
     "model": 'let m = model("weights.safetensors")',
     "pipeline": "pipeline p(q: int) -> int { q }",
-    "random in a kernel": KERNEL.format("", "A[i] * random(1, i)"),
     "import image": 'let i = import image("a.png") as Image',
     "dot of tiles": "let A = zeros(4, 4)\nlet y = compute(A) { for i in 0..M: out[i] = dot(A[i], A[i]) }",
     "a slice": "let A = zeros(64)\nlet y = compute(A) { for i in 0..S step 32: out[i:i+32] = A[i:i+32] }",
