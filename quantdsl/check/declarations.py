@@ -1,5 +1,6 @@
 """Declarations: the bodies of functions, signals, strategies and tests, each with the names that it sees."""
 
+from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import ERROR, I64, NEVER, UNIT, Type
 from compiler.typed_ast.walk import walk
@@ -195,8 +196,22 @@ def _signal(checker: Checker, node: quant.Signal, top: Scope) -> None:
         result = resolve(checker, node.result, inner)
         with checker.within(result=result):
             checker.infer(node.body, inner, used=False)
+        _directly(checker, node)
         if not any(_emits(statement) for statement in node.body.statements):
             checker.report("0209", f"the signal `{node.name}` may end without an `emit`", node.name_span, hint="end its body with `emit e`")
+
+
+def _directly(checker: Checker, node: quant.Signal) -> None:
+    """Memory and warm-up are a signal's whatever it does in one call: they stand in no branch."""
+    direct = {id(statement) for statement in node.body.statements}
+    for found in walk(node.body):
+        if isinstance(found, quant.State | quant.Warmup) and id(found) not in direct:
+            word = "state" if isinstance(found, quant.State) else "warmup"
+            checker.report("0101", f"`{word}` stands directly in a signal", found.span, hint="move it to where the signal begins")
+    warmups = [found for found in node.body.statements if isinstance(found, quant.Warmup)]
+    for again in warmups[1:]:
+        first = (Label(warmups[0].span, "first here"),)
+        checker.report("0210", "`warmup` stands twice", again.span, others=first, hint="keep one of the two")
 
 
 def _emits(node: nodes.Node) -> bool:
