@@ -179,14 +179,14 @@ class Context(Holding):
         finally:
             self.names, self.sizes = before, sizes
 
-    def let(self, name: str, value: Value) -> None:
-        """A name for a value that doesn't change."""
+    def let(self, name: str, value: Value, kind: str = "let") -> None:
+        """A name for a value that doesn't change. Capacities may name those of the kinds "const" and "const parameter"."""
         if name == "_":
             return
         self.names.found[name] = Named(self.kept(value))
         known = value.constant if isinstance(value, Number) else None
         whole = known if isinstance(known, int) and not isinstance(known, bool) else None
-        self.sizes.add(Variable(name, value.type, "const parameter", constant=whole))
+        self.sizes.add(Variable(name, value.type, kind, constant=whole))
 
     def var(self, name: str, value: Value) -> None:
         """A variable that begins with a value."""

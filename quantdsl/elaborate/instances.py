@@ -53,7 +53,7 @@ def enter(c: Context, instance: Instance) -> None:
     """Names of the parameters, and how the function is left."""
     given = iter(tuple(c.b.parameters))
     for name, known in instance.constants.items():
-        c.let(name, c.constant(known, I64))
+        c.let(name, c.constant(known, I64), "const parameter")
     for parameter, type in instance.parameters:
         value = c.of_numbers(type, given)
         if parameter.mutable:

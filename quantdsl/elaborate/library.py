@@ -5,6 +5,7 @@ from operator import eq, ge, gt, le, lt, ne
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, F64, UNIT
+from compiler.typed_ast.walk import walk
 from quantdsl.check.constants import constant_int
 from quantdsl.elaborate.calls import Call, emits
 from quantdsl.elaborate.context import Context
@@ -63,7 +64,10 @@ _ORDERS: dict[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">
 
 
 def _known(c: Context, condition: nodes.Expression) -> bool | None:
-    """Whether a comparison of constants holds; None where it isn't one."""
+    """Whether a comparison of constant parameters holds; None where it isn't one."""
+    named = [c.sizes.find(found.name) for found in walk(condition) if isinstance(found, nodes.Name)]
+    if not any(variable is not None and variable.kind == "const parameter" for variable in named):
+        return None
     match condition:
         case nodes.Binary(operator=operator, left=left, right=right) if operator in _ORDERS:
             a, b = constant_int(left, c.sizes), constant_int(right, c.sizes)

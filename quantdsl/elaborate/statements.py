@@ -23,7 +23,7 @@ def expression_statement(c: Context, node: nodes.ExpressionStatement) -> None:
 @executes(nodes.Constant)
 def constant(c: Context, node: nodes.Constant) -> None:
     value = c.value(node.value, c.resolve(node.annotation) if node.annotation is not None else None)
-    c.let(node.name, c.fit(value, settled(value.type)))
+    c.let(node.name, c.fit(value, settled(value.type)), "const")
 
 
 @executes(nodes.Let)

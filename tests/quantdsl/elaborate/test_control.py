@@ -134,6 +134,10 @@ test "fails" {
   let x = 4
   assert(cubes(2) == x, "cubes of {x}")
 }
+test "constants" {
+  let four = 4
+  assert(four == 5, "four")
+}
 test "divides" { assert(1 / bounded(0) == 1) }
 """
 )
@@ -276,4 +280,5 @@ def test_blocks(f: Functions) -> None:
     found = f.tests()
     assert found["holds"] == ()
     assert found["fails"] == ("0808", "assertion failed: cubes of {x}", 'assert(cubes(2) == x, "cubes of {x}")')
+    assert found["constants"] == ("0808", "assertion failed: four", 'assert(four == 5, "four")')
     assert found["divides"] == ("0806", "1 / 0 has no value in i64", "1 / bounded(0)")
