@@ -34,12 +34,16 @@ def explain(checked: "CheckedProgram", name: str, strategy: str | None, source: 
     ZyntaxError where there is none of that name."""
     codes = call_graph(checked)
     wanted = {f"`{name}`", f"`on {name.removeprefix('on').lstrip(' .')}`"}
-    keys = {key for key, code in codes.items() if code.title in wanted}
+    keys = {key for key, code in codes.items() if code.title in wanted and key[0] in ("", strategy or key[0])}
     if not keys:
         known = sorted({code.title.strip("`") for code in codes.values()})
         hint = did_you_mean(name, known) or f"it has {', '.join(f'`{one}`' for one in known)}"
         raise ZyntaxError(Diagnostic("0201", f"`{source.path}` has no function `{name}`", hint=hint))
-    module = _module(checked, keys, strategy, source)
+    owners = sorted({key[0] for key in keys} - {""})
+    if len(owners) > 1:
+        message = f"`{name}` stands in {len(owners)} strategies: {', '.join(f'`{one}`' for one in owners)}"
+        raise ZyntaxError(Diagnostic("0204", message, hint=f"say which: --strategy {owners[0]}"))
+    module = _module(checked, keys, owners[0] if owners else strategy, source)
     found = examine(checked, module, sources, level)
     made = [one for one in found.functions.values() if one.code is not None and one.code.key in keys]
     if not made:
@@ -59,8 +63,7 @@ def _module(checked: "CheckedProgram", keys: set[Key], strategy: str | None, sou
     from quantdsl.elaborate.strategies import elaborate_strategy
 
     if any(isinstance(statement, quant.Strategy) for statement in checked.program.statements):
-        named = next((key[0] for key in keys if key[0]), strategy)
-        module, _ = elaborate_strategy(checked, named, source)
+        module, _ = elaborate_strategy(checked, strategy, source)
         spans = {code.declaration.span for key, code in call_graph(checked).items() if key in keys}
         if any(function.span in spans for function in module.functions.values()):
             return module
@@ -82,7 +85,9 @@ def _report(
 ) -> Iterator[str]:
     assert one.code is not None
     symbol = entry_name(one.function)
-    yield f"{one.code.title.strip('`')}    {_place(one.code.declaration.span, sources)}    compiled as {one.function.name}"
+    declared = one.code.declaration
+    named = declared.event_span if isinstance(declared, quant.Handler) else declared.name_span
+    yield f"{one.code.title.strip('`')}    {_place(named, sources)}    compiled as {one.function.name}"
     if one.code.declaration.annotations:
         yield f"annotations  {' '.join(_written(a, sources) for a in one.code.declaration.annotations)}"
     yield from _calls(one, found, module)

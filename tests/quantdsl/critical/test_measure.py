@@ -160,6 +160,38 @@ def test_a_function_that_is_not_there() -> None:
     assert (told.code, told.message, told.hint) == ("0201", "`p.qdsl` has no function `hsah`", "did you mean `hash`?")
 
 
+TWO = """currency USD { scale 8 }
+instrument ES : USD { tick 0.25  lot 1  multiplier 50 }
+signal half(x: f64) -> f64 { emit x / 2.0 }
+strategy A on ES {
+  state v = 0.0
+  @critical_path
+  on trade(t) { v = half(t.price.f64) }
+}
+strategy B on ES {
+  state n = 0
+  on trade(t) { n += 1 }
+}
+"""
+
+
+def test_handlers_and_signals_of_strategies() -> None:
+    source = Source("p.qdsl", TWO)
+    checked = check_program(parse_source(source))
+
+    def told(name: str, strategy: str | None) -> list[str]:
+        return explain(checked, name, strategy, source, Sources(source), OptimizationLevel.OLATENCY).splitlines()
+
+    with pytest.raises(ZyntaxError) as error:
+        told("trade", None)
+    (refused,) = error.value.diagnostics
+    assert (refused.code, refused.message) == ("0204", "`trade` stands in 2 strategies: `A`, `B`")
+    first = told("on trade", "A")
+    assert first[0].startswith("on trade    p.qdsl:7    compiled as ") and first[first.index("calls") + 1] == "  half"
+    assert told("trade", "B")[0].startswith("on trade    p.qdsl:11    compiled as ")
+    assert told("half", "A")[0].startswith("half    p.qdsl:3    compiled as ")
+
+
 def test_structs_are_shortened() -> None:
     text = "%a: ptr<struct<desk; now: i64, out: struct<out; full: i1, cells: array<3 x struct<c; x: i64>>>>> %b: array<open x f64> lt<gt>"
     assert shortened(text) == "%a: ptr<struct<desk>> %b: array<open x f64> lt<gt>"
