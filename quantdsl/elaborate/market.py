@@ -6,6 +6,7 @@ from compiler.native.values import read_optional
 from compiler.typed_ast.types import OptionType
 from quantdsl import types as qt
 from quantdsl.check.exact import decimal_places
+from quantdsl.elaborate.arithmetic import checked
 from quantdsl.elaborate.calls import Call, emits
 from quantdsl.elaborate.context import Context
 from quantdsl.elaborate.desk import ask, memory
@@ -127,8 +128,9 @@ def _average(c: Context, call: Call, price: hir.Value, weight: hir.Value) -> Val
     """Sum of price * weight over sum of weight, in the currency's units: whole ticks exactly, then what is left of one."""
     b = c.b
     sums = c.borrow(("sums", call.node.span), struct("sums", total=I128, weight=I64))
-    total = b.add(b.get(sums, "total"), b.wrapping("mul", b.cast(price, "i128"), b.cast(weight, "i128")))
-    weights = b.add(b.get(sums, "weight"), weight)
+    share = b.wrapping("mul", b.cast(price, "i128"), b.cast(weight, "i128"))
+    total = checked(c, "add", b.get(sums, "total"), share, "a sum of weighted prices, {0} + {1}, doesn't fit 128 bits")
+    weights = checked(c, "add", b.get(sums, "weight"), weight, "a sum of weights, {0} + {1}, doesn't fit 64 bits")
     b.put(sums, "total", total)
     b.put(sums, "weight", weights)
     there = b.ne(weights, 0)

@@ -342,3 +342,13 @@ def test_a_bracket_around_a_fill() -> None:
     assert ran.records["fills"][0][2:4] == (101, 2)
     assert int(ran.desk["position"]["qty"]) == 0 and int(ran.desk["open_count"]) == 0
     assert len(ran.records["fills"]) == 2 and len(ran.records["orders"]) == 3
+
+
+def test_sums_that_overflow_stop() -> None:
+    largest = (1 << 63) - 1
+    ran = strategy("""
+      state v: f64? = none
+      on trade(t) { v = vwap(t.price, t.qty) }
+    """)([trade(0, 5, largest), trade(1, 5, 1)])
+    assert ran["v"] == 1.25
+    assert ran.caught == [("0806", (largest, 1))]
