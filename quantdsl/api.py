@@ -82,13 +82,14 @@ class Program:
         reorder: str | int = 0,
         mapped: Mapping[str, str] | None = None,
         latency_all: bool = False,
+        pnl_every: str | int = of.PNL_EVERY,
         out: str | Path | None = None,
     ) -> Result:
         """Replay data: the name of a file, an Arrow table, arrays by column, a structured array, an array of `EVENT`, a list of these
         (merged by time), or a dict from symbols to these. The keywords are the options of `zyntax run`; times and durations are texts, or
         ns. With `out` the same files are written as by `--out`. Raises QuantError."""
         with _told(self._sources):
-            options = _options(data, fills, latency, begin, end, on_bad, on_cross, reorder, mapped or {}, latency_all)
+            options = _options(data, fills, latency, begin, end, on_bad, on_cross, reorder, mapped or {}, latency_all, pnl_every)
             sinks: list[Any] = []
 
             def sink(about: Run) -> Any:
@@ -133,6 +134,7 @@ def _options(
     reorder: str | int,
     mapped: Mapping[str, str],
     latency_all: bool,
+    pnl_every: str | int,
 ) -> RunOptions:
     for name, value, legal in (
         ("fills", fills, (*of.FILLS, None)),
@@ -154,6 +156,7 @@ def _options(
         trim=on_cross == "trim",
         reorder=of.duration(reorder, "reorder") if isinstance(reorder, str) else reorder,
         sample=1 if latency_all else of.SAMPLE,
+        pnl_every=of.duration(pnl_every, "pnl_every") if isinstance(pnl_every, str) else pnl_every,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, Severity
 from zyntax.interrupts import noticed
 from zyntax.options import settings_of
 from zyntax.progress import showing
@@ -30,8 +30,10 @@ def replay(path: str, here: Reporter, **given: Any) -> int:
         strategy = open_strategy(path, wishes_of(given), here.sources, lambda found: here.show([found]), doing)
         from quantdsl.run.replay import Replay
 
+        if given["enforce"] and strategy.facts.target_ns is None:
+            raise _no_target()
         audit = None
-        if options.audit:
+        if given["audit"]:
             from quantdsl.run.audit import audit as counted
 
             doing("counting system calls")
@@ -40,10 +42,11 @@ def replay(path: str, here: Reporter, **given: Any) -> int:
             ending = Replay(strategy, options, _telling(doing), audit).run(lambda about: _sink(given["out"], about))
     print(summary_text(ending.summary, given["out"]), end="")
     sys.stdout.flush()
+    here.show(Diagnostic("0811", note, severity=Severity.NOTE) for note in ending.notes)
     if ending.failure is not None:
         here.show([ending.failure])
         return HALTED
-    return _latency(ending.summary, options, here)
+    return _latency(ending.summary, given["enforce"], here)
 
 
 def bench(path: str, here: Reporter, as_json: bool, **given: Any) -> None:
@@ -107,8 +110,7 @@ def run_options(**given: Any) -> "RunOptions":
         trim=given["on_cross"] == "trim",
         reorder=of.duration(given["reorder"], "--reorder") if given["reorder"] else 0,
         sample=1 if given.get("latency_all") else of.SAMPLE,
-        enforce=given.get("enforce"),
-        audit=bool(given.get("audit")),
+        pnl_every=of.duration(given["pnl_every"], "--pnl-every") if given.get("pnl_every") else of.PNL_EVERY,
     )
 
 
@@ -132,18 +134,18 @@ def _telling(doing: Callable[[str], None]) -> "Callable[[Progress], None]":
     return tell
 
 
-def _latency(summary: dict[str, Any], options: "RunOptions", here: Reporter) -> int:
-    """4 where the percentile that is enforced is above the target."""
-    if options.enforce is None:
-        return 0
-    found = summary["latency_ns"]
-    target, value = found["target"], found[options.enforce]
-    if target is None:
-        from quantdsl.run.options import refused
+def _no_target() -> Exception:
+    from quantdsl.run.options import refused
 
-        raise refused("`--enforce` needs a target, and no handler has one", "write `@target_latency(500ns)` in front of it")
-    if value is None or value <= target:
+    return refused("`--enforce` needs a target, and no handler has one", "write `@target_latency(500ns)` in front of it")
+
+
+def _latency(summary: dict[str, Any], percentile: str | None, here: Reporter) -> int:
+    """4 where the percentile that is enforced is above the target."""
+    found = summary["latency_ns"]
+    value = found[percentile] if percentile is not None else None
+    if value is None or value <= found["target"]:
         return 0
-    message = f"the {options.enforce} of the handlers' latency is {value:,.0f} ns, above the target of {target:,.0f} ns"
+    message = f"the {percentile} of the handlers' latency is {value:,.0f} ns, above the target of {found['target']:,.0f} ns"
     here.show([Diagnostic("0811", message, running=True)])
     return LATE

@@ -26,6 +26,9 @@ _from = click.option(
 )
 _to = click.option("--to", "end", metavar="TIME", help="Events before this.")
 _reorder = click.option("--reorder", metavar="DURATION", help="Rows within this time may stand in any order: 5ms.")
+_pnl_every = click.option(
+    "--pnl-every", metavar="DURATION", help="Between records of profit and loss beside those at fills.  [default: 1s]"
+)
 _seed = click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Value of the program's `param seed`.")
 _out = click.option("--out", metavar="FOLDER", type=click.Path(file_okay=False), help="Where tables, summary and report go.")
 _events = click.option(
@@ -33,7 +36,7 @@ _events = click.option(
 )
 _rounds = click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Runs, of which the median counts.")
 
-REPLAY = (_data, _map, _strategy, _from, _to, _fills, _latency, _out, _on_bad, _on_cross, _reorder, _seed)
+REPLAY = (_data, _map, _strategy, _from, _to, _fills, _latency, _out, _on_bad, _on_cross, _reorder, _seed, _pnl_every)
 """Of a replay, in the order of `--help`."""
 BENCH = (_data, _map, _strategy, _from, _to, _fills, _latency, _on_bad, _on_cross, _reorder, _seed, _events, _rounds)
 

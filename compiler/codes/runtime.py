@@ -97,9 +97,10 @@ CODES = (
     ),
     code(
         "0811",
-        "latency target missed",
+        "timing isn't what was asked for",
         """`zyntax run --enforce p99` was given, and that percentile of the measured latency of the handlers is above the shortest
-        `@target_latency` of the strategy. The outputs are complete; the exit code is 4.""",
+        `@target_latency` of the strategy: the outputs are complete, and the exit code is 4. As a note: the system doesn't let the loop
+        run on the core of `@cpu_affinity`.""",
     ),
     code(
         "0812",

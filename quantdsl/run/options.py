@@ -14,8 +14,8 @@ from quantdsl.engine.layout import NEXT, QUEUE, TOUCH
 FILLS = {"next": NEXT, "touch": TOUCH, "queue": QUEUE}
 SAMPLE = 64
 """One event in so many is timed, unless each is to be."""
+PNL_EVERY = 10**9
 UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-PERCENTILES = ("p50", "p99", "p99.9", "max")
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h)")
 _SYMBOL = re.compile(r"([A-Za-z_][\w.\-]*)=(.+)", re.DOTALL)
@@ -35,8 +35,8 @@ class Input:
 @frozen
 class RunOptions:
     """`begin`, `end`: ns since 1970 UTC; `fills` None: by the data; `out`, `back`: ns to the market and from it; `reorder`: ns;
-    `skip`: bad rows are listed and left out; `trim`: books that cross lose their older side; `sample`: one event in so many is timed;
-    `enforce`: the percentile that must be within the target; `audit`: calls of the system are counted in a run before the run."""
+    `skip`: bad rows are listed and left out; `trim`: books that cross lose their older side; `sample`: one event in so many is timed, 0:
+    none; `pnl_every`: ns between records of profit and loss beside those at fills, 0: no others."""
 
     data: tuple[Input, ...]
     begin: int | None = None
@@ -48,10 +48,7 @@ class RunOptions:
     trim: bool = False
     reorder: int = 0
     sample: int = SAMPLE
-    enforce: str | None = None
-    audit: bool = False
-    seed: int = 0
-    pnl_every: int = 10**9
+    pnl_every: int = PNL_EVERY
 
 
 def refused(message: str, hint: str | None = None) -> ZyntaxError:

@@ -16,6 +16,7 @@ from quantdsl.run.audit import Audit
 from quantdsl.run.desk import Desk
 from quantdsl.run.failure import halted
 from quantdsl.run.log import log_rows
+from quantdsl.run.machine import pinned
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import Strategy
 from quantdsl.run.totals import run_of, totals_of
@@ -56,10 +57,12 @@ class Progress:
 
 @frozen
 class Ending:
-    """`failure`: why the strategy was halted by a checked failure; its data was accounted to the end all the same."""
+    """`failure`: why the strategy was halted by a checked failure; its data was accounted to the end all the same. `notes`: what else
+    is to be said of the run."""
 
     summary: Summary
     failure: Diagnostic | None = None
+    notes: tuple[str, ...] = ()
 
 
 @define
@@ -77,6 +80,8 @@ class Replay:
     inside: float = field(init=False, default=0.0)
     """Seconds in the engine."""
     fills: str = field(init=False, default="next")
+    not_pinned: str | None = field(init=False, default=None)
+    """Why the thread isn't on the core that the program asks for."""
 
     def __attrs_post_init__(self) -> None:
         self.desk = Desk(self.strategy.facts)
@@ -94,14 +99,14 @@ class Replay:
         with _written():
             sink = make(about)
             try:
-                with told():
+                with told(), pinned(self.strategy.facts.affinity) as self.not_pinned:
                     self._all(sink, about, started)
                 summary = sink.finish(totals_of(self, perf_counter() - started))
             except BaseException as error:
                 with suppress(OutputFault):
                     sink.stop(_reason(error))
                 raise
-        return Ending(summary, self.failure)
+        return Ending(summary, self.failure, (self.not_pinned,) if self.not_pinned else ())
 
     def _all(self, sink: Sink, about: Run, started: float) -> None:
         blocks = self.blocks()

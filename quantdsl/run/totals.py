@@ -90,7 +90,7 @@ def _halted(replay: "Replay") -> str | None:
     if killed == FAILURE:
         return replay.failure.message if replay.failure is not None else "a checked failure"
     if killed == LOSS:
-        return "the loss that its risk block allows"
+        return "its risk block's limit of losses"
     return f"kill: {replay.strategy.facts.kill_texts[killed - 1]}" if killed > 0 else None
 
 
@@ -133,8 +133,9 @@ def _timing(replay: "Replay") -> Mapping[str, Any]:
         return {}
     from quantdsl.run.clock import clock
 
-    found = clock()
+    found, core = clock(), replay.strategy.facts.affinity
     return {
+        **({"core": core if replay.not_pinned is None else None, "not_pinned": replay.not_pinned} if core is not None else {}),
         "one_event_in": replay.options.sample,
         "subtracted": round(found.cost * found.cycle, 2),
         "resolution": round(found.step * found.cycle, 2),

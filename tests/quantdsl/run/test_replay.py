@@ -1,6 +1,7 @@
 """The runner around the engine: what goes in, what comes out, in whatever form and pieces; and what it does when something fails."""
 
 import json
+import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,18 @@ def test_more_records_than_there_is_room_for_are_never_left_out_in_silence() -> 
     made.desk["out"]["rejects"]["lost"] = 3
     with pytest.raises(ZyntaxError, match="ZYN0109: one event made more records than are kept for it: 3 rejects are lost"):
         made.run(Kept)
+
+
+def test_the_loop_is_on_the_core_that_is_asked_for_or_says_why_not() -> None:
+    before = os.sched_getaffinity(0)
+    for core, pinned in ((min(before), True), (4095, False)):
+        own = strategy(RULES, INSTRUMENT)
+        made = Replay(evolve(own, facts=evolve(own.facts, affinity=core)), of(few(10)))
+        ending = made.run(Kept)
+        assert (ending.notes == ()) is pinned
+        assert ending.summary["latency_ns"]["core"] == (core if pinned else None)
+    assert ending.notes[0].startswith("the loop isn't pinned to core 4095: ")
+    assert os.sched_getaffinity(0) == before
 
 
 # ---- memory --------------------------------------------------------------------------------------------------------------------
