@@ -40,7 +40,10 @@ def signature(layouts: Layouts, instance: Instance) -> dict[str, HirType]:
         with located(parameter.span):
             found.update(layouts.leaves(type, parameter.name))
     if layouts.in_memory(instance.result):
-        found["result"] = Pointer(layouts.memory(instance.result))
+        name = "result"
+        while name in found:
+            name += "_"
+        found[name] = Pointer(layouts.memory(instance.result))
     return found
 
 

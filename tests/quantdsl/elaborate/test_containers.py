@@ -47,6 +47,11 @@ fn kept() -> (int, int) {
   (changed(xs), xs[0])
 }
 fn filled(x: f64) -> [f64; N] { [x; N] }
+fn put_together(result: int, memory0: [int; 2]) -> [int; 2] { [result, memory0[1]] }
+fn named() -> int {
+  let x = put_together(3, [4, 5])
+  x[0] * 10 + x[1]
+}
 fn wider() -> [i64; 3] {
   let narrow: [i32; 3] = [1, -2, 3]
   narrow
@@ -199,6 +204,7 @@ def test_arrays_as_results(f: Functions) -> None:
     f.filled(2.5, out)
     assert out.tolist() == [2.5] * 5
     out = np.zeros(3, np.int64)
+    assert f.named() == 35
     f.wider(out)
     assert out.tolist() == [1, -2, 3]
     f.longest(out)

@@ -1,5 +1,6 @@
 """Patterns, branches, loops, optionals and results, generics and constants: what each gives, against plain Python."""
 
+import numpy as np
 import pytest
 
 from tests.quantdsl.elaborate.running import MARKETS, Functions
@@ -122,6 +123,7 @@ fn calls(x: int) -> f64 { named(x, c = 4.0) + named(b = 1, a = x) + (x |> named(
 fn maths(x: f64) -> (f64, f64, bool, bool, bool) {
   (floor(x) + ceil(x), min(x, 1.0) + max(x, 1.0), is_nan(x), approx(x, x * (1.0 + 1e-12)), approx(x, x + 1.0))
 }
+fn single(x: f32, n: int) -> (f32, f64, f32, bool) { (x * 0.1 + 1, x * 0.1 + n, x / n as f32, x < 0.1) }
 fn casts(x: f64, u: u64, b: bool) -> (i32, f64, int, f32) { (x as i32, u as f64, b as int, x as f32) }
 fn compared(a: int, b: u64, c: f64) -> (bool, bool, bool) { (a < b, b > c, a == b) }
 fn shifted(x: i32, n: int) -> (i32, i32) { (x << n, x >> n) }
@@ -258,6 +260,10 @@ def test_maths(f: Functions) -> None:
     assert f.maths(2.5) == (5.0, 3.5, False, True, False)
     assert repr(f.maths(float("nan"))) == repr((float("nan"), float("nan"), True, False, False))
     assert f.maths(float("-inf")) == (float("-inf"), float("-inf"), False, True, True)
+    tenth, x = np.float32(0.1), np.float32(0.7)
+    expected = (float(x * tenth + np.float32(1)), float(x * tenth) + 3.0, float(x / np.float32(3)), bool(x < tenth))
+    assert f.single(float(x), 3) == expected
+    assert f.single(float(tenth), 3)[3] is False
     assert f.casts(-3.9, 2**64 - 1, True) == (-3, 2.0**64, 1, pytest.approx(-3.9, rel=1e-7))
     assert f.casts(3e9, 0, True) == ("0806", "3000000000.0 doesn't fit i32", "x as i32")
     assert f.compared(-1, 2**63, 2.0**63) == (True, False, False)
