@@ -25,6 +25,18 @@ def words(fault: HostFault, linked: Linked) -> Diagnostic:
     return Diagnostic(site.code, message, site.span, label, site.others, hint=site.hint, running=True)
 
 
+def of_engine(fault: HostFault, linked: Linked) -> Diagnostic:
+    """A failure of the engine itself: a limit of its memory, money that no longer fits, or a fault of ours."""
+    site = linked.site(fault)
+    text = site.message.format(*fault.values) if site is not None else fault.code
+    if site is not None and site.code == "0812":
+        return Diagnostic(site.code, text, hint=site.hint, running=True)
+    if site is not None and site.code == "0806":
+        hint = "a currency of a smaller scale, or smaller orders"
+        return Diagnostic("0806", f"the position's money doesn't fit 64 bits: {text}", hint=hint, running=True)
+    return Diagnostic("0901", f"the engine failed in {fault.function}: {text}")
+
+
 def halted(fault: HostFault, linked: Linked, desk: Desk, files: list[str]) -> Diagnostic:
     """The failure that halted a strategy, with the event that it happened at."""
     failed: Any = desk["failed"]

@@ -14,7 +14,7 @@ from compiler.data_faults import told
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.run.audit import Audit
 from quantdsl.run.desk import Desk
-from quantdsl.run.failure import halted
+from quantdsl.run.failure import halted, of_engine
 from quantdsl.run.log import log_rows
 from quantdsl.run.machine import pinned
 from quantdsl.run.options import RunOptions
@@ -163,14 +163,7 @@ class Replay:
         around(False)
         self.inside += perf_counter() - started
         if outcome.fault is not None:
-            site = self.strategy.linked.site(outcome.fault)
-            text = site.message.format(*outcome.fault.values) if site else outcome.fault.code
-            if site is not None and site.code == "0812":
-                raise ZyntaxError(Diagnostic(site.code, text, hint=site.hint, running=True))
-            if site is not None and site.code == "0806":
-                hint = "a currency of a smaller scale, or smaller orders"
-                raise ZyntaxError(Diagnostic("0806", f"the position's money doesn't fit 64 bits: {text}", hint=hint, running=True))
-            raise ZyntaxError(Diagnostic("0901", f"the engine failed in {outcome.fault.function}: {text}"))
+            raise ZyntaxError(of_engine(outcome.fault, self.strategy.linked))
         if outcome.caught is not None and self.failure is None and self.desk["halted"]:
             files = [source.name for source in self.feed.sources]
             self.failure = halted(outcome.caught, self.strategy.linked, self.desk, files)
