@@ -18,6 +18,10 @@ from attrs import Factory, define, frozen
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir import instruction as hir
+from compiler.hir.build import Builder
+from compiler.hir.control import Call
+from compiler.hir.host import Element
+from compiler.hir.instruction import Effect, Instruction, Region
 from compiler.hir.types import HirType, Pointer
 from compiler.native.build import Body
 from compiler.source import NOWHERE, Span
@@ -120,6 +124,7 @@ class Context(Holding):
         self.leave: Callable[[Value], None] = lambda value: self.b.give()
         self.borrowed: list[Borrowed] = []
         self.block: Block | None = None
+        self.written: dict[int, Place] = {}
 
     # ---- rules ----
 
@@ -218,6 +223,26 @@ class Context(Holding):
 
     # ---- where code goes ----
 
+    def once(self, key: int, write: Callable[[], Value]) -> Value:
+        """What lies in memory and is always the same: written where the function begins, if nothing in it can fail."""
+        if key in self.written:
+            return self.written[key]
+        here, region = self.b.here, Region()
+        self.b.here = Builder(self.b.builder, region)
+        self.b.here.span = here.span
+        try:
+            found = write()
+        finally:
+            self.b.here = here
+        assert isinstance(found, Place)
+        place = Place(found.type, found.pointer)
+        if all(_always_goes_on(op) for top in region.body for op in top.walk()):
+            self.b.builder.body.region.body[:0] = region.body
+            self.written[key] = place
+        else:
+            here.region.body.extend(region.body)
+        return place
+
     @contextmanager
     def at(self, node: nodes.Node) -> Iterator[None]:
         """What is written inside comes from a node."""
@@ -258,6 +283,12 @@ class Context(Holding):
         pointer = self.b.builder.parameter(f"memory{len(self.borrowed)}", Pointer(type))
         self.borrowed.append(Borrowed(key, type, shared, pointer))
         return pointer
+
+
+def _always_goes_on(op: Instruction) -> bool:
+    if isinstance(op, Element):
+        return op.site < 0
+    return not isinstance(op, Call) and not op.effects & Effect.FAULT
 
 
 Elaborate = Callable[[Context, Any, Type | None], Value]

@@ -82,6 +82,8 @@ class Elaboration:
         names, sizes = c.names, c.sizes
         c.names, c.sizes = c.around.names, c.around.sizes
         try:
+            if c.layouts.in_memory(type):
+                return c.once(id(value), lambda: c.value(value, type))
             return c.value(value, type)
         finally:
             c.names, c.sizes = names, sizes

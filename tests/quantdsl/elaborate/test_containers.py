@@ -165,6 +165,22 @@ fn in_results(a: bool) -> int {
     Err(p) => p.first[1] * 10 + p.second[0]
   }
 }
+const WEIGHTS = [0.5; 40]
+const PRIMES: [i64; 4] = [2, 3, 5, 7]
+const LEVELS = [Level { price: 1.0 }, Level { price: 2.0, qty: 5lots }]
+const FAULTY = [1, PRIMES[3] / (PRIMES[0] - 2)]
+fn constants(n: int) -> (f64, int, int) {
+  var t = 0.0
+  var u = 0
+  for i in 0..n {
+    t += WEIGHTS[i]
+    if i > 2 { u += PRIMES[i % 4] }
+  }
+  var own = PRIMES
+  own[0] = 100
+  if n < 0 { u = FAULTY[0] }
+  (t, u, own[0] * 1000 + PRIMES[0] * 100 + LEVELS[1].qty.lots)
+}
 fn of_arrays(i: int, j: int) -> int {
   let m = [[1, 2], [3, 4], [5, 6]]
   m[i][j]
@@ -188,6 +204,9 @@ def test_elements(f: Functions) -> None:
     assert f.at(xs, 5) == ("0801", "index 5 in an array of 5", "xs[i]")
     assert f.at(xs, -1) == ("0801", "index -1 in an array of 5", "xs[i]")
     assert f.of_arrays(2, 1) == 6
+    assert f.constants(6) == (3.0, 7 + 2 + 3, 100_205)
+    assert f.constants(41) == ("0801", "index 40 in an array of 40", "WEIGHTS[i]")
+    assert f.constants(-1) == ("0806", "7 / 0 has no value in i64", "PRIMES[3] / (PRIMES[0] - 2)")
     assert f.of_arrays(0, 2) == ("0801", "index 2 in an array of 2", "m[i][j]")
 
 
