@@ -65,7 +65,13 @@ def launches(field: HirFunction, known: Facts) -> Launches:
 
 @pytest.mark.parametrize(
     ("dtype", "mask", "sizes"),
-    [("f16", FULL, (1, 128, 128, 64, 64)), ("bf16", CAUSAL, (2, 100, 100, 64, 64)), ("f16", CAUSAL, (1, 70, 200, 40, 128))],
+    [
+        ("f16", FULL, (1, 128, 128, 64, 64)),
+        ("bf16", CAUSAL, (2, 100, 100, 64, 64)),
+        ("f16", CAUSAL, (1, 70, 200, 40, 128)),
+        ("bf16", FULL, (1, 65, 520, 64, 64)),
+        ("f16", FULL, (1, 66, 3, 64, 72)),
+    ],
     ids=str,
 )
 def test_warpgroups_mean_attention(dtype: str, mask: str, sizes: tuple[int, int, int, int, int]) -> None:
@@ -95,6 +101,7 @@ def test_the_assembler_keeps_products_side_by_side(sizes: tuple[int, int, int, i
     made = launches(attention("bf16", mask), facts(*sizes))
     module = compile_kernels([one.function for one in made.launches], gpu_target("sm_90a"))
     assert module.hands_registers
+    # that setmaxnreg is dropped there leaves fewer registers than a GPU's driver gives: C7512
     log = assemble(module).log
     assert "C7509" not in log and "C7510" not in log and "C7519" not in log, log
 

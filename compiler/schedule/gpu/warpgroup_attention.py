@@ -2,8 +2,8 @@
 copies keys and values into rings, two others keep 64 rows each. Scores come into registers, where what stands between the products is
 computed; as the left operand of the second product they stay there. The sums are rescaled as the maximum grows (`rescaling.py`).
 
-The shape is that of FlashAttention-3 (Shah and others, 2024) without its overlap inside a warpgroup; everything between the products
-is the field's: scales, masks, caps."""
+The shape is that of FlashAttention-3 (Shah and others, 2024): while a warpgroup computes the weights of a turn its products with the
+values of the turn before are under way. Everything between the products is the field's: scales, masks, caps."""
 
 from collections.abc import Sequence
 
@@ -255,23 +255,49 @@ class AttentionDistributing(Distributing):
         maximum = dtype_of(rule.maximum.results[0])
         starts = [b.const(LOWEST[maximum], Tile(maximum, ((half, 2),)))]
         starts += [b.const(0.0, Tile(dtype_of(op.results[0]), ((half, 2),))) for op in sums]
-        starts.append(b.const(0.0, Tile("f32", ((feature, 2), (features, attention.width // 8), (half, 2)))))
+        output = b.const(0.0, Tile("f32", ((feature, 2), (features, attention.width // 8), (half, 2))))
+        words = b.const(0, Tile("u32", ((eight, TERMS // 8), (half, 2))))
+        self.columns, self.across = (pair, eight), across
+        scores = Tile("f32", ((pair, 2), (eight, TERMS // 8), (half, 2)))
         b.emit(BarrierWait(barrier=memory.asked, barrier_index=(Affine(),), parity=b.const(0, "i32")))
-        with b.loop("turn", 0, turns.name, carried=starts) as (body, loop):
-            turn = inner.inside(body, (attention.along,))
-            turn.starts[attention.along] = Affine.of(loop.variable.name) * TERMS
-            turn.forms[attention.along] = turn.starts[attention.along] + across + Affine.of(eight) * 8 + pair
-            if not divides(TERMS, self.field.axes[attention.along]):
-                turn.masks[attention.along] = self.field.axes[attention.along]
-            stage, parity = memory.place(body, loop.variable)
-            scores = Tile("f32", ((pair, 2), (eight, TERMS // 8), (half, 2)))
-            turn.made[attention.scores.results[0]] = self.scored(body, memory, stage, parity, team, leader, scores)
-            before, *totals, output = loop.carried
-            after, growth = self.grown(turn, before, (pair, eight))
-            added = [self.added(turn, op, total, growth, (pair, eight)) for op, total in zip(sums, totals, strict=True)]
-            weighted = self.weighted(turn, memory, stage, parity, body.mul(output, growth), leader, pair)
-            body.yield_(after, *added, weighted)
-        _, *totals, output = loop.results
+        some = b.op("min", turns, b.const(1, "index"), name="some")
+        with b.loop("first", 0, some.name, carried=[*starts, words]) as (body, first):
+            turn = self.turned(inner, body, Affine.of(first.variable.name))
+            stage = memory.place(body, first.variable)
+            self.arrived(body, memory.keys, *stage)
+            body.emit(WarpgroupFence())
+            (found,) = self.waited(body, [self.scored(body, memory, stage[0], team, scores)], 0)
+            self.given_back(body, memory.keys, stage[0], leader)
+            _, *after, weights = self.softened(turn, found, first.carried[:-1], sums)
+            self.arrived(body, memory.values, *stage)
+            body.yield_(*after, self.packed(body, weights))
+        with b.loop("turn", 1, turns.name, carried=[*first.results, output]) as (body, loop):
+            *before, weights, total = loop.carried
+            turn = self.turned(inner, body, Affine.of(loop.variable.name))
+            keys = memory.place(body, loop.variable)
+            values, _ = memory.place(body, body.sub(loop.variable, body.const(1, "index")))
+            self.arrived(body, memory.keys, *keys)
+            body.emit(WarpgroupFence())
+            asked = self.scored(body, memory, keys[0], team, scores)
+            total = self.weighted(body, memory, values, weights, total)
+            (found,) = self.waited(body, [asked], 1)
+            self.given_back(body, memory.keys, keys[0], leader)
+            growth, *after, weights = self.softened(turn, found, before, sums)
+            # a loop, above which ptxas takes no wait for products: it would be before the exponentials
+            self.arrived(body, memory.values, *keys)
+            # the words that products under way read can't be written: those of the next come after
+            total, weights = self.waited(body, [total, weights], 0)
+            self.given_back(body, memory.values, values, leader)
+            body.yield_(*after, self.packed(body, weights), body.mul(total, growth))
+        *_, words, output = loop.results
+        with b.loop("last", 0, some.name, carried=[output]) as (body, last):
+            ending, _ = memory.place(body, body.sub(turns, body.const(1, "index")))
+            body.emit(WarpgroupFence())
+            (total,) = self.waited(body, [self.weighted(body, memory, ending, words, last.carried[0])], 0)
+            self.given_back(body, memory.values, ending, leader)
+            body.yield_(total)
+        _, *totals = loop.results[: 1 + len(sums)]
+        (output,) = last.results
         for op, total in zip(sums, totals, strict=True):
             inner.made[op.results[0]] = _over_lanes(b, "add", total)
         inner.made[attention.weighted.results[0]] = output
@@ -281,11 +307,24 @@ class AttentionDistributing(Distributing):
             inner.masks[column] = self.field.axes[column]
         self.produce(group, inner, {})
 
-    def scored(self, b: Builder, memory: "_Memory", stage: Affine, parity: Value, team: Affine, leader: Value, type: Tile) -> Value:
+    def turned(self, region: Region, b: Builder, number: Affine) -> Region:
+        """The scores of this turn: their places, and which exist."""
+        along, (pair, eight) = self.attention.along, self.columns
+        turn = region.inside(b, (along,))
+        turn.starts[along] = number * TERMS
+        turn.forms[along] = turn.starts[along] + self.across + Affine.of(eight) * 8 + pair
+        if not divides(TERMS, self.field.axes[along]):
+            turn.masks[along] = self.field.axes[along]
+        return turn
+
+    def arrived(self, b: Builder, ring: "_Ring", stage: Affine, parity: Value) -> None:
+        """Waits for a tile. All waits come before the fence: between products they would part the threads."""
+        b.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
+
+    def scored(self, b: Builder, memory: "_Memory", stage: Affine, team: Affine, type: Tile) -> Value:
+        """The products for a turn's scores, on their way."""
         attention, ring = self.attention, memory.keys
         total = b.const(0.0, type)
-        b.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
-        b.emit(WarpgroupFence())
         step, wide = WARPGROUP_KINDS[attention.dtype].depth, wide_of(attention.query.mem)
         for part in range(0, attention.depth, step):
             box, within = Affine.of(part // wide), Affine.of(part % wide)
@@ -301,10 +340,23 @@ class AttentionDistributing(Distributing):
                 )
             ).result
         b.emit(WarpgroupCommit())
-        found = b.emit(WarpgroupWait(values=(total,), count=0)).results[0]
+        return total
+
+    def waited(self, b: Builder, values: Sequence[Value], count: int) -> list[Value]:
+        """The values when all products but those of the last groups are done."""
+        return b.emit(WarpgroupWait(values=tuple(values), count=count)).results
+
+    def given_back(self, b: Builder, ring: "_Ring", stage: Affine, leader: Value) -> None:
         with b.when(leader) as freeing:
             freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(stage,)))
-        return found
+
+    def softened(self, turn: Region, scores: Value, before: Sequence[Value], sums: Sequence[Reduce]) -> tuple[Value, ...]:
+        """What earlier sums are multiplied by; the maximum, the sums and the weights with this turn's scores."""
+        turn.made[self.attention.scores.results[0]] = scores
+        maximum, *totals = before
+        after, growth = self.grown(turn, maximum, self.columns)
+        added = [self.added(turn, op, total, growth, self.columns) for op, total in zip(sums, totals, strict=True)]
+        return growth, after, *added, self.weights(turn)
 
     def grown(self, region: Region, before: Value, over: Sequence[str]) -> tuple[Value, Value]:
         """The maximum with this tile's scores, and what sums are multiplied by for that."""
@@ -323,14 +375,19 @@ class AttentionDistributing(Distributing):
         value = self.masked(self.value(op.values[0], region), 0.0, [self.attention.along], region)
         return b.add(b.mul(total, growth), b.reduce("add", value, over=over, flags=("reassoc",))[0], flags=("reassoc",))
 
-    def weighted(self, region: Region, memory: "_Memory", stage: Affine, parity: Value, output: Value, leader: Value, pair: str) -> Value:
-        b, attention, ring = region.builder, self.attention, memory.values
+    def weights(self, region: Region) -> Value:
+        attention = self.attention
         target = attention.weighted
         weight = next(operand for operand in (target.a, target.b) if _uncast(operand).source is not attention.value.load)
-        weights = b.cast(self.masked(self.value(weight, region), 0.0, [attention.along], region), attention.dtype)
-        words = b.emit(Pack2(value=weights, over=pair)).result
-        b.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
-        b.emit(WarpgroupFence())
+        return self.masked(self.value(weight, region), 0.0, [attention.along], region)
+
+    def packed(self, b: Builder, weights: Value) -> Value:
+        """In pairs, as the left operand of the second product."""
+        return b.emit(Pack2(value=b.cast(weights, self.attention.dtype), over=self.columns[0])).result
+
+    def weighted(self, b: Builder, memory: "_Memory", stage: Affine, words: Value, output: Value) -> Value:
+        """The products of a turn's weights with its values, on their way."""
+        attention, ring = self.attention, memory.values
         step = WARPGROUP_KINDS[attention.dtype].depth
         total = output
         for part in range(0, TERMS, step):
@@ -347,10 +404,7 @@ class AttentionDistributing(Distributing):
                 )
             ).result
         b.emit(WarpgroupCommit())
-        found = b.emit(WarpgroupWait(values=(total,), count=0)).results[0]
-        with b.when(leader) as freeing:
-            freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(stage,)))
-        return found
+        return total
 
 
 def _over_lanes(b: Builder, operator: str, value: Value) -> Value:
