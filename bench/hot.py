@@ -1,0 +1,256 @@
+"""The four functions of a critical path of a strategy in QuantDSL, all checks on, against C++ written for that strategy alone.
+
+    python -m bench.hot [--calls 10000000] [--rounds 7] [--json FILE]
+
+`hot.qdsl` is the strategy, `hot.cpp` what one would write by hand for it (`g++ -O3 -march=native -ffp-contract=off`: contracted products
+would not be the same numbers). What is timed of ours is what a replay runs (`hot_functions.py`):
+
+- risk: seven rules for an order, and the memory of those accepted (times, client ids);
+- fill: position, cost, profit and loss, fee and drawdown after a fill, at a mark;
+- signal: a tick in the book, then the handler: two EMA, the imbalance of 10 levels, the microprice; no order is sent;
+- order: the same where most ticks send an order, up to its request on the way to the market (batches only: it is delivered between them);
+- tick: all of it, the order filled, reported, accounted and written down.
+
+Both sides are called from compiled loops through a volatile pointer, in turn, on equal state. Results of each call and what the desks hold
+are compared first. Nanoseconds are means over all calls of a round, the median of the rounds; the ratio is ours over C++'s, round by round.
+Percentiles are of a call, from batches of 16, and of single calls; the counter's own time is taken off of both."""
+
+import argparse
+import ctypes
+import json
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import define
+
+from bench.hot_functions import ASKED, TICK, TRADED, linked, program_of, seen, state_of, with_risk
+from compiler.backends.native.link import Linked
+from compiler.backends.native.record import RECORD_BYTES
+from compiler.hir.layout import new_memory
+from compiler.hir.module import OptimizationLevel
+from compiler.source import Sources
+from compiler.syntax.read import read_source
+from quantdsl.engine.layout import COLLECTED
+from quantdsl.run.desk import Desk
+from quantdsl.run.machine import machine
+from quantdsl.run.options import RunOptions
+from runtime.replay.events import Flag, Kind, empty
+
+HERE = Path(__file__).parent
+MANY, LEVELS, MIDDLE = 1 << 14, 16, 20_000
+NUMBERS = (
+    *("qty", "cost", "realized", "unrealized", "fees", "net", "max_drawdown", "volume", "open_buys", "open_sells", "average", "cash", "peak"),
+    *("submitted", "open_count", "rejects", "requests", "fills", "want"),
+)
+"""What the desk of C++ begins with; `fast` and `slow` follow."""
+FUNCTIONS = ("risk", "fill", "signal", "order", "tick")
+
+
+# ---- inputs ----
+
+
+def asked(rng: np.random.Generator) -> Any:
+    """Orders of which about half break some rule."""
+    made = new_memory(ASKED, MANY)
+    made["side"], made["qty"] = rng.integers(0, 2, MANY), rng.integers(1, 1060, MANY)
+    made["limit"] = MIDDLE + rng.integers(-110, 111, MANY)
+    made["step"] = rng.integers(200, 2000, MANY)
+    made["client"] = 1 + np.arange(MANY) + rng.integers(0, 3, MANY)
+    made["held"] = rng.integers(-2100, 2101, MANY)
+    return made
+
+
+def traded(rng: np.random.Generator) -> Any:
+    made = new_memory(TRADED, MANY)
+    made["side"], made["qty"] = rng.integers(0, 2, MANY), rng.integers(1, 100, MANY)
+    made["side"][1::2], made["qty"][1::2] = 1 - made["side"][::2], made["qty"][::2]
+    made["price"] = MIDDLE + rng.integers(-120, 121, MANY)
+    made["maker"] = rng.integers(0, 2, MANY)
+    made["mark2"] = 2 * made["price"] + rng.integers(-4, 5, MANY)
+    return made
+
+
+def ticks(rng: np.random.Generator) -> Any:
+    """Prices rise for some time, with more on the bid, then fall."""
+    made = new_memory(TICK, MANY)
+    run = rng.integers(8, 40, MANY // 16)
+    up = np.repeat(np.arange(len(run)) % 2 == 0, run)[:MANY]
+    made["step"] = 700
+    within = np.clip(np.cumsum(np.where(up, 1, -1) * rng.integers(0, 2, MANY)) % 16, 0, 8)
+    made["bid"], made["ask"] = MIDDLE - 9 + within, MIDDLE + 1 + within
+    for own, larger in (("bid", up), ("ask", ~up)):
+        made[f"{own}_at"] = np.where(rng.integers(0, 2, MANY) == 0, 0, rng.integers(1, 10, MANY))
+        made[f"{own}_qty"] = rng.integers(20, 500, MANY) + np.where(larger, 1500, 0)
+    return made
+
+
+# ---- both sides ----
+
+
+class Subject(ctypes.Structure):
+    """`Subject` of hot.cpp."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("f", "after", "record", "desk", "state", "input")),
+        ("stride", ctypes.c_int64),
+        ("inputs", ctypes.c_int64),
+        ("counts", ctypes.c_void_p * 8),
+        ("stop", ctypes.c_uint64),
+    ]
+
+
+@define
+class Side:
+    """One of both: its memory and its functions. `held` keeps what C++ points to."""
+
+    loops: ctypes.CDLL
+    kind: str
+    held: list[Any]
+    subject: Subject
+
+    def results(self, first: int, calls: int) -> Any:
+        out = np.zeros(calls, np.int64)
+        getattr(self.loops, f"results_{self.kind}")(ctypes.byref(self.subject), first, calls, ctypes.c_void_p(out.ctypes.data))
+        return out
+
+    def mean(self, calls: int) -> float:
+        total = ctypes.c_int64()
+        return float(getattr(self.loops, f"mean_{self.kind}")(ctypes.byref(self.subject), calls, ctypes.byref(total)))
+
+    def batches(self, calls: int) -> Any:
+        out, ns = np.zeros(calls // 16), ctypes.c_double()
+        getattr(self.loops, f"batches_{self.kind}")(ctypes.byref(self.subject), len(out), ctypes.c_void_p(out.ctypes.data), ctypes.byref(ns))
+        return out * ns.value
+
+    def seen(self) -> dict[str, float]:
+        if self.kind == "ours":
+            return seen(self.held[0].memory[0], self.held[1][0])
+        memory = self.held[0]
+        found: dict[str, float] = dict(zip(NUMBERS, map(int, memory[: 8 * len(NUMBERS)].view(np.int64)), strict=True))
+        found["fast"], found["slow"] = map(float, memory[8 * len(NUMBERS) :][:16].view(np.float64))
+        return found
+
+
+def library(folder: Path, *flags: str) -> ctypes.CDLL:
+    out = folder / f"hot{len(flags)}.so"
+    command = ["g++", "-O3", "-march=native", "-ffp-contract=off", "-shared", "-fPIC", *flags, "-o", str(out), str(HERE / "hot.cpp")]
+    subprocess.run(command, check=True)
+    made = ctypes.CDLL(str(out))
+    made.mean_ours.restype = made.mean_hand.restype = ctypes.c_double
+    made.singles_ours.restype = made.singles_hand.restype = ctypes.c_double
+    made.desk_bytes.restype = ctypes.c_uint64
+    return made
+
+
+def by_hand(loops: ctypes.CDLL, name: str, inputs: Any, sizes: Any) -> Side:
+    memory = np.zeros(loops.desk_bytes(), np.uint8)
+    loops.desk_begin(ctypes.c_void_p(memory.ctypes.data), MIDDLE - 1, MIDDLE + 1, LEVELS, ctypes.c_void_p(sizes.ctypes.data))
+    function = getattr(loops, "c_signal" if name == "order" else f"c_{name}")
+    after = ctypes.cast(loops.c_settle, ctypes.c_void_p).value if name == "order" else None
+    subject = Subject(ctypes.cast(function, ctypes.c_void_p).value, after, None, memory.ctypes.data, None, inputs.ctypes.data)
+    subject.stride, subject.inputs = inputs.itemsize, len(inputs)
+    loops.counts_of(ctypes.c_void_p(memory.ctypes.data), subject.counts)
+    return Side(loops, "hand", [memory, inputs], subject)
+
+
+def ours(loops: ctypes.CDLL, name: str, code: Linked, module: Any, facts: Any, inputs: Any, sizes: Any) -> Side:
+    desk = Desk(facts)
+    desk.set_up(RunOptions((), sample=0, pnl_every=0), "touch")
+    state = new_memory(state_of(module))
+    record = np.zeros(RECORD_BYTES, np.uint8)
+    code["engine.begin"].run([desk.memory, desk.state, 0])
+    events = empty(2 * LEVELS)
+    for number in range(2 * LEVELS):
+        side, level = divmod(number, LEVELS)
+        events[number]["kind"], events[number]["side"] = Kind.BOOK_LEVEL, side + 1
+        events[number]["price"] = MIDDLE - 1 - level if side == 0 else MIDDLE + 1 + level
+        events[number]["qty"] = sizes[number]
+        events[number]["flags"] = Flag.LAST if number == 2 * LEVELS - 1 else 0
+    handles, desk["settings"]["handles"] = int(desk["settings"]["handles"]), 0
+    code["engine.run"].run([desk.memory, state, events.view(np.uint64).reshape(-1), len(events), 0])
+    desk["settings"]["handles"] = handles
+    function = code[f"measure.{'signal' if name == 'order' else name}"]
+    after = code["measure.settle"].address if name == "order" else None
+    places = record.ctypes.data, desk.memory.ctypes.data, state.ctypes.data, inputs.ctypes.data
+    subject = Subject(function.address, after, *places, inputs.itemsize, len(inputs))
+    for number, table in enumerate(COLLECTED):
+        subject.counts[number] = _address(desk, table)
+    return Side(loops, "ours", [desk, state, record, inputs, code], subject)
+
+
+def _address(desk: Desk, table: str) -> int:
+    """Where the number of a table's records is kept."""
+    out = desk.memory.dtype.fields["out"]
+    held = out[0].fields[table]
+    return int(desk.memory.ctypes.data + out[1] + held[1] + held[0].fields["count"][1])
+
+
+def compare(pair: tuple[Side, Side], name: str, calls: int = 200_000) -> None:
+    """The results of each call, and what the desks hold in between."""
+    step = 16 * 63
+    for first in range(0, calls, step):
+        found = [side.results(first, step) for side in pair]
+        assert (found[0] == found[1]).all(), f"{name}: results differ from call {first + int(np.argmin(found[0] == found[1]))} on"
+        views = [side.seen() for side in pair]
+        wrong = {what: (value, views[1][what]) for what, value in views[0].items() if value != views[1][what]}
+        assert not wrong, f"{name}: after {first + step} calls {wrong}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", choices=FUNCTIONS, nargs="*", default=FUNCTIONS)
+    parser.add_argument("--level", default="latency", choices=[level.value for level in OptimizationLevel])
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = measure(options.calls, options.rounds, options.only, OptimizationLevel(options.level))
+    names = list(rows[0])
+    print("  ".join(f"{name:>14}" for name in names))
+    for row in rows:
+        print("  ".join(f"{row[name]!s:>14}" for name in names))
+    if options.json is not None:
+        options.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+def measure(calls: int, rounds: int, only: Any, level: OptimizationLevel) -> list[dict[str, Any]]:
+    rng, sources, found = np.random.default_rng(7), Sources(), []
+    source = sources.add(read_source(str(HERE / "hot.qdsl")))
+    inputs = {"risk": asked(rng), "fill": traded(rng), "tick": ticks(rng)}
+    inputs["signal"] = inputs["order"] = inputs["tick"]
+    sizes = rng.integers(100, 1000, 2 * LEVELS)
+    with tempfile.TemporaryDirectory() as folder:
+        trading, watching = library(Path(folder)), library(Path(folder), "-DMOST=0")
+        for name in only:
+            loops = watching if name == "signal" else trading
+            module, facts = program_of(source, sources, **({"most": "0lots"} if name == "signal" else {}))
+            code = linked(with_risk(module) if name == "risk" else module, level)
+            both = lambda: (ours(loops, name, code, module, facts, inputs[name], sizes), by_hand(loops, name, inputs[name], sizes))  # noqa: E731, B023
+            compare(both(), name)
+            pair = both()
+            times: tuple[list[float], list[float]] = ([], [])
+            batches: list[Any] = [[], []]
+            for turn in range(rounds):
+                for which in (0, 1) if turn % 2 == 0 else (1, 0):
+                    if name == "order":
+                        batches[which].append(pair[which].batches(calls))
+                        times[which].append(float(batches[which][-1].mean()))
+                    else:
+                        times[which].append(pair[which].mean(calls))
+            assert pair[0].subject.stop == 0, f"{name}: calls failed"
+            ratios = [a / b for a, b in zip(*times, strict=True)]
+            row: dict[str, Any] = {"function": name, "ours": round(statistics.median(times[0]), 2), "c++": round(statistics.median(times[1]), 2)}
+            row["ratio"] = round(statistics.median(ratios), 2)
+            for which, who in ((0, ""), (1, "c++ ")):
+                one = np.concatenate(batches[which]) if batches[which] else pair[which].batches(calls)
+                row |= {f"{who}p{of:g}": round(float(np.percentile(one, of)), 2) for of in (50, 99, 99.9)}
+            found.append(row)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""What `hot.py` times of `hot.qdsl`: the functions that a replay runs, each behind one of one shape, and memory to run them on.
+
+Nothing of them is written again here. The rules are `risk.judge` and `risk.accept` of the compiled program; a fill is accounted by the
+engine's `account.fill` and `account.revalue`; a tick calls the program's `on.book` as the engine calls it, and what the order then does is
+the engine's `until`. The tick itself is four numbers of the book, written in place."""
+
+from typing import Any
+
+import numpy as np
+
+from compiler.backends.native.link import Linked, link_modules
+from compiler.backends.native.compile import compile_module
+from compiler.hir.instruction import Value
+from compiler.hir.module import HirModule, OptimizationLevel
+from compiler.hir.types import Pointer, Struct
+from compiler.native.build import Body, Program
+from compiler.native.types import I64, struct
+from compiler.native.values import some
+from compiler.source import Source, Sources
+from quantdsl.engine.account import mark
+from quantdsl.engine.book_ladder import ladder_of, level_at
+from quantdsl.engine.build import engine_module
+from quantdsl.engine.delivery import anything_due
+from quantdsl.engine.handlers import call_handler
+from quantdsl.engine.interface import OPAQUE
+from quantdsl.engine.layout import BUY, DESK, SELL
+from quantdsl.facts import Facts
+from quantdsl.run.open import Wishes, elaborated
+
+ASKED = struct("asked", **dict.fromkeys(("side", "qty", "limit", "step", "client", "held"), I64))
+TRADED = struct("traded", **dict.fromkeys(("side", "price", "qty", "maker", "mark2"), I64))
+TICK = struct("tick", **dict.fromkeys(("step", "bid", "ask", "bid_at", "bid_qty", "ask_at", "ask_qty"), I64))
+
+
+def program_of(source: Source, sources: Sources, **settings: str) -> tuple[HirModule, Facts]:
+    return elaborated(source, Wishes(settings), sources, lambda warning: None, lambda activity: None)
+
+
+def state_of(module: HirModule) -> Struct:
+    """The layout of a program's state."""
+    pointer = module.functions["on.book"].parameters[1].type
+    assert isinstance(pointer, Pointer) and isinstance(pointer.pointee, Struct)
+    return pointer.pointee
+
+
+def linked(program: HirModule, level: OptimizationLevel) -> Linked:
+    """Both modules with the functions that are timed: in the engine's `measure.fill`, `.signal`, `.settle` and `.tick`."""
+    return link_modules([compile_module(with_engines(), level), compile_module(program, level)])
+
+
+def with_engines() -> HirModule:
+    module = engine_module()
+    program = Program(module.name)
+    program.module = module
+    for name, input, write in (
+        ("fill", TRADED, _fill),
+        ("signal", TICK, _signal),
+        ("settle", TICK, _settle),
+        ("tick", TICK, _tick),
+    ):
+        parameters = {"desk": Pointer(DESK), "state": Pointer(OPAQUE), "input": Pointer(input)}
+        with program.function(f"measure.{name}", parameters, [I64]) as b:
+            write(b, *b.parameters)
+    return module
+
+
+def with_risk(module: HirModule) -> HirModule:
+    """Adds `measure.risk` to a program of its own."""
+    program = Program(module.name)
+    program.module = module
+    parameters = {"desk": Pointer(DESK), "state": Pointer(_head(module)), "input": Pointer(ASKED)}
+    with program.function("measure.risk", parameters, [I64]) as b:
+        _risk(b, *b.parameters)
+    return module
+
+
+def _head(module: HirModule) -> Struct:
+    pointer = module.functions["risk.judge"].parameters[1].type
+    assert isinstance(pointer, Pointer) and isinstance(pointer.pointee, Struct)
+    return pointer.pointee
+
+
+def _risk(b: Body, desk: Value, state: Value, asked: Value) -> None:
+    side, qty, limit, client = (b.get(asked, name) for name in ("side", "qty", "limit", "client"))
+    own = b.const(True, "i1"), b.cast(client, "u64")
+    b.put(desk, "now", b.add(b.get(desk, "now"), b.get(asked, "step")))
+    b.put(desk, "position", "qty", b.get(asked, "held"))
+    mask, _ = b.call("risk.judge", desk, state, b.cast(side, "u8"), qty, b.const(True, "i1"), limit, b.const(False, "i1"), *own, -1)
+    with b.when(b.eq(mask, 0)):
+        b.call("risk.accept", desk, state, *own)
+    b.give(b.cast(mask, "i64"))
+
+
+def _fill(b: Body, desk: Value, state: Value, traded: Value) -> None:
+    side, price, qty, maker, mark2 = (b.get(traded, name) for name in ("side", "price", "qty", "maker", "mark2"))
+    (fee,) = b.call("account.fill", desk, b.cast(side, "u8"), price, qty, b.ne(maker, 0))
+    mark(b, desk, some(b, mark2))
+    b.call("account.revalue", desk)
+    b.give(fee)
+
+
+def _show(b: Body, desk: Value, tick: Value) -> None:
+    """The best prices, and the quantity of one level of each side."""
+    b.put(desk, "now", b.add(b.get(desk, "now"), b.get(tick, "step")))
+    for side, own in ((BUY, "bid"), (SELL, "ask")):
+        ladder = ladder_of(b, b.at(desk, "book"), b.const(side, "u8"))
+        top = b.wrapping("sub", b.get(ladder, "count"), 1)
+        b.put(ladder, "prices", top, b.get(tick, own), proved=True)
+        b.put(level_at(b, ladder, top), "taken", 0)
+        b.put(level_at(b, ladder, b.wrapping("sub", top, b.get(tick, f"{own}_at"))), "qty", b.get(tick, f"{own}_qty"))
+
+
+def _signal(b: Body, desk: Value, state: Value, tick: Value) -> None:
+    _show(b, desk, tick)
+    call_handler(b, desk, state, "book")
+    b.give(b.cast(b.get(desk, "submitted"), "i64"))
+
+
+def _settle(b: Body, desk: Value, state: Value, tick: Value) -> None:
+    now = b.get(desk, "now")
+    with b.when(anything_due(b, desk, now)):
+        b.call("until", desk, state, now)
+    b.give(b.get(desk, "position", "qty"))
+
+
+def _tick(b: Body, desk: Value, state: Value, tick: Value) -> None:
+    _show(b, desk, tick)
+    call_handler(b, desk, state, "book")
+    _settle(b, desk, state, tick)
+
+
+def seen(desk: Any, state: Any) -> dict[str, float]:
+    """What is compared with C++, by the names there."""
+    p, found = desk["position"], {}
+    for name in ("qty", "cost", "realized", "unrealized", "fees", "net", "max_drawdown", "volume", "open_buys", "open_sells"):
+        found[name] = int(p[name])
+    found["average"] = int(p["avg_price"]["value"]) if p["avg_price"]["present"] else 0
+    found |= {"cash": int(desk["account"]["cash"]), "peak": int(desk["account"]["peak"])}
+    found |= {"submitted": int(desk["submitted"]), "open_count": int(desk["open_count"])}
+    found["want"] = int(state["state.want"]["value"]) + 1 if state["state.want"]["present"] else 0
+    found |= {name: float(state[field]["value"]) for name, field in (("fast", "memory0"), ("slow", "memory1"))}
+    return found
+
+
+__all__ = ["ASKED", "TICK", "TRADED", "linked", "np", "program_of", "seen", "state_of", "with_engines", "with_risk"]
