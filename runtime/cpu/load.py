@@ -107,6 +107,10 @@ class CompiledModule:
                 self.timings["generate"] = time.perf_counter() - started
             return self._object
 
+    def use(self, code: bytes) -> None:
+        """Takes code that was made of this text before."""
+        self._object = code
+
     def _parse(self) -> Any:
         from llvmlite import binding
 

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
+from runtime.cache.identity import identity
+from runtime.cache.store import key_of, store
 from runtime.cpu import load
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
@@ -127,10 +129,17 @@ def _like(a: Any, b: Any) -> Any:
 
 
 class Compiled:
-    """The functions of a module as callables of ints and arrays; an array is handed over as the address of its first element."""
+    """The functions of a module as callables of ints and arrays; an array is handed over as the address of its first element. The code is
+    kept in the user's cache."""
 
     def __init__(self, module: ir.Module, names: Sequence[str]) -> None:
         made = load.CompiledModule(str(module), load.target(None, None, None, 3), "2", {})
+        cache, key = store(), key_of(["decoder", identity(), made.text])
+        found = cache.get(key) if cache is not None else None
+        if found is not None:
+            made.use(found[1])
+        elif cache is not None:
+            cache.put(key, None, made.object)
         self._addresses, self._keep = made.addresses(names)
         self._counts = {name: len(module.get_global(name).args) for name in names}
 
