@@ -43,7 +43,7 @@ def explain(checked: "CheckedProgram", name: str, strategy: str | None, source: 
     if len(owners) > 1:
         message = f"`{name}` stands in {len(owners)} strategies: {', '.join(f'`{one}`' for one in owners)}"
         raise ZyntaxError(Diagnostic("0204", message, hint=f"say which: --strategy {owners[0]}"))
-    module = _module(checked, keys, owners[0] if owners else strategy, source)
+    module = _module(checked, codes, keys, owners[0] if owners else strategy, source)
     found = examine(checked, module, sources, level)
     made = [one for one in found.functions.values() if one.code is not None and one.code.key in keys]
     if not made:
@@ -57,17 +57,22 @@ def explain(checked: "CheckedProgram", name: str, strategy: str | None, source: 
     return "\n".join(line for one in made for line in _report(one, codes, found, module, sources, *texts))
 
 
-def _module(checked: "CheckedProgram", keys: set[Key], strategy: str | None, source: Source) -> HirModule:
-    """The strategy's module, or that of the plain functions of a program without one."""
-    from quantdsl.elaborate import elaborate
+def _module(checked: "CheckedProgram", codes: Mapping[Key, Code], keys: set[Key], strategy: str | None, source: Source) -> HirModule:
+    """The strategy's module, or one of the functions asked for; of all of a program, where only a call makes known what they take."""
+    from quantdsl.elaborate import begin, elaborate
     from quantdsl.elaborate.strategies import elaborate_strategy
 
     if any(isinstance(statement, quant.Strategy) for statement in checked.program.statements):
         module, _ = elaborate_strategy(checked, strategy, source)
-        spans = {code.declaration.span for key, code in call_graph(checked).items() if key in keys}
+        spans = {codes[key].declaration.span for key in keys}
         if any(function.span in spans for function in module.functions.values()):
             return module
-    return elaborate(checked).module
+    asked = {codes[key].declaration.span for key in keys}
+    made = begin(checked, exported=True)
+    plain = [s for s in checked.program.statements if isinstance(s, nodes.Function) and id(s) in made.exported and s.span in asked]
+    for statement in plain:
+        made.instance(statement)
+    return made.program.module if plain else elaborate(checked).module
 
 
 def _has_entry(function: HirFunction) -> bool:

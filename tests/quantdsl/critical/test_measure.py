@@ -153,6 +153,10 @@ def test_floats_keep_their_order_unless_it_is_given_up() -> None:
     assert any(line.startswith("vectors ") and "x double" in line for line in explained("@fast_math " + text, "total").splitlines())
 
 
+def test_only_what_is_asked_for_must_compile() -> None:
+    assert "checks       0 kept" in explained(UNCHECKED + 'fn main() { print("x") }\n', "hash")
+
+
 def test_a_function_that_is_not_there() -> None:
     with pytest.raises(ZyntaxError) as error:
         explained(UNCHECKED, "hsah")
