@@ -44,9 +44,7 @@ def scan(text: Bytes, keys: str, lines: int) -> Flat:
 
 @cache
 def _compiled() -> Callable[..., int]:
-    module = ir.Module("replay_flat_json")
-    _Scanner(module).write()
-    return Compiled(module, ("flat_json",)).call("flat_json")
+    return Compiled("replay_flat_json", lambda module: _Scanner(module).write(), ("flat_json",)).call("flat_json")
 
 
 class _Scanner:

@@ -109,9 +109,7 @@ def decode(
 
 @cache
 def _compiled() -> Callable[..., int]:
-    module = ir.Module("replay_itch")
-    _Decoder(module).write()
-    return Compiled(module, ("itch",)).call("itch")
+    return Compiled("replay_itch", lambda module: _Decoder(module).write(), ("itch",)).call("itch")
 
 
 @cache

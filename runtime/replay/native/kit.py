@@ -129,19 +129,20 @@ def _like(a: Any, b: Any) -> Any:
 
 
 class Compiled:
-    """The functions of a module as callables of ints and arrays; an array is handed over as the address of its first element. The code is
-    kept in the user's cache."""
+    """The functions of a module as callables of ints and arrays; an array is handed over as the address of its first element. `write`
+    writes the module, unless the user's cache has its code."""
 
-    def __init__(self, module: ir.Module, names: Sequence[str]) -> None:
-        made = load.CompiledModule(str(module), load.target(None, None, None, 3), "2", {})
-        cache, key = store(), key_of(["decoder", identity(), made.text])
+    def __init__(self, name: str, write: Callable[[ir.Module], None], names: Sequence[str]) -> None:
+        cache, key = store(), key_of(["decoder", identity(), name])
         found = cache.get(key) if cache is not None else None
-        if found is not None:
-            made.use(found[1])
-        elif cache is not None:
-            cache.put(key, None, made.object)
+        if found is None:
+            found = _code(name, write, names)
+            if cache is not None:
+                cache.put(key, *found)
+        self._counts: dict[str, int] = found[0]
+        made = load.CompiledModule("", load.target(None, None, None, 3), "2", {})
+        made.use(found[1])
         self._addresses, self._keep = made.addresses(names)
-        self._counts = {name: len(module.get_global(name).args) for name in names}
 
     def call(self, name: str) -> Callable[..., int]:
         kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * self._counts[name])
@@ -152,3 +153,11 @@ class Compiled:
 
         called.keep = self  # type: ignore[attr-defined]
         return called
+
+
+def _code(name: str, write: Callable[[ir.Module], None], names: Sequence[str]) -> tuple[dict[str, int], bytes]:
+    """How many parameters each function has, and the code."""
+    module = ir.Module(name)
+    write(module)
+    counts = {one: len(module.get_global(one).args) for one in names}
+    return counts, load.CompiledModule(str(module), load.target(None, None, None, 3), "2", {}).object

@@ -109,14 +109,16 @@ def packed(word: str) -> int:
 
 @cache
 def _compiled() -> dict[str, Any]:
-    module = ir.Module("replay_text")
+    names = ("marks", "cut", "decimals", "words")
+    made = Compiled("replay_text", _write, names)
+    return {name: made.call(name) for name in names}
+
+
+def _write(module: ir.Module) -> None:
     _marks(module)
     _cut(module)
     _decimals(module)
     _words(module)
-    names = ("marks", "cut", "decimals", "words")
-    made = Compiled(module, names)
-    return {name: made.call(name) for name in names}
 
 
 def _marks(module: ir.Module) -> None:
