@@ -240,8 +240,13 @@ def _strategy(checker: Checker, node: quant.Strategy, top: Scope) -> None:
             scope.add(Variable(name, found, "let"))
         own = Scope(scope)
         functions = [statement for statement in node.body.statements if isinstance(statement, nodes.Function)]
-        hidden = {f.name: checker.world.functions[f.name] for f in functions if f.name in checker.world.functions}
-        checker.world.functions.update({f.name: f for f in functions})
+        own_functions: dict[str, nodes.Function] = {}
+        for f in functions:
+            if own_functions.setdefault(f.name, f) is not f:
+                first = Label(own_functions[f.name].name_span, "first defined here")
+                checker.report("0210", f"`{f.name}` is defined twice", f.name_span, others=(first,), hint="rename one of them")
+        hidden = {name: checker.world.functions[name] for name in own_functions if name in checker.world.functions}
+        checker.world.functions.update(own_functions)
         for statement in node.body.statements:
             match statement:
                 case quant.State():
@@ -256,8 +261,8 @@ def _strategy(checker: Checker, node: quant.Strategy, top: Scope) -> None:
                 function(checker, statement, own, in_strategy=True)
             elif isinstance(statement, quant.Handler):
                 _handler(checker, statement, own)
-        for f in functions:
-            del checker.world.functions[f.name]
+        for name in own_functions:
+            del checker.world.functions[name]
         checker.world.functions.update(hidden)
 
 
