@@ -73,6 +73,14 @@ def test_narrow_numbers_bound_a_loop() -> None:
     assert critical("for i in 0..n { s += 1 }", parameters="n: u32") == [("0714", "0..n")]
 
 
+def test_lengths_and_constant_parameters_bound_a_loop() -> None:
+    sizes = "fn sum<N>(a: [f64; N]) -> f64 { var s = 0.0; for i in 0..a.len { s += a[i] }; s }\n"
+    fixed = "fn steps(n: const int) -> int { var s = 0; for i in 0..2 * n { s += i }; s }\n"
+    lengths = "fn each<N>(r: ring<f64, N>) -> f64 { var s = 0.0; for i in 0..r.len { s += r[i] }; s }\n"
+    asked = "@critical_path\nfn f(a: [f64; 4], r: ring<f64, 4>) -> f64 { sum(a) + each(r) + (steps(3) as f64) }\n"
+    assert found(sizes + fixed + lengths + asked) == []
+
+
 def test_what_is_not_promised_is_free() -> None:
     text = 'fn f(n: int) -> int { print("x"); while n > 0 { f(n) } ; 0 }\n'
     assert found(text) == []
