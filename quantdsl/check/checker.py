@@ -10,7 +10,7 @@ from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import ERROR, UNIT, Type
-from quantdsl.check.scope import Scope
+from quantdsl.check.scope import Scope, Variable
 from quantdsl.check.world import World
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Checker:
     diagnostics: Diagnostics = Factory(Diagnostics)
     types: dict[int, Type] = Factory(dict)
     body: Body = Factory(lambda: Body("constant"))
+    present: list[Variable] = Factory(list)
     top: Scope = Factory(Scope)
 
     def report(

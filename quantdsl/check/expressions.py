@@ -19,7 +19,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from quantdsl import types as qt
-from quantdsl.check import library
+from quantdsl.check import library, presence
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, report_optional, require, shown
@@ -61,7 +61,7 @@ def _fields(checker: Checker, subject: Type) -> dict[str, Type]:
 def name(checker: Checker, node: nodes.Name, scope: Scope, expected: Type | None, used: bool) -> Type:
     variable = scope.find(node.name)
     if variable is not None:
-        return variable.type
+        return presence.seen(variable, expected)
     if node.name == "none":
         return expected if isinstance(expected, OptionType) else qt.NONE
     found = checker.world.cases.get(node.name)
@@ -279,12 +279,16 @@ def block(checker: Checker, node: nodes.Block, scope: Scope, expected: Type | No
     inner = Scope(scope)
     found: Type = UNIT
     last = len(node.statements) - 1
+    known = tuple(checker.present)
     for number, statement in enumerate(node.statements):
+        presence.before(checker, statement)
         if number == last and isinstance(statement, nodes.ExpressionStatement) and used:
             found = checker.infer(statement.value, inner, expected)
         else:
             ended = checker.statement(statement, inner)
             found = NEVER if ended == NEVER else found if number < last or found == NEVER else UNIT
+        presence.behind(checker, statement)
+    presence.leave(checker, known)
     return found
 
 

@@ -9,13 +9,14 @@ from compiler.typed_ast.types import Type
 @define(eq=False)
 class Variable:
     """`kind` as a message calls it: "let", "var", "parameter", "state", "loop variable", "const", "param". `constant` is its value where
-    that is a whole number known to the compiler."""
+    that is a whole number known to the compiler; `present`: it is an optional that is known to have a value (`presence.py`)."""
 
     name: str
     type: Type
     kind: str = "let"
     span: Span = NOWHERE
     constant: int | None = None
+    present: bool = False
 
     @property
     def mutable(self) -> bool:

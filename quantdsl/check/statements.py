@@ -6,6 +6,7 @@ from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import BOOL, ERROR, I64, NEVER, RANGE, UNIT, ListType, OptionType, ResultType, TupleType, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
+from quantdsl.check import presence
 from quantdsl.check.checker import Checker, checks
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import require, shown
@@ -62,13 +63,20 @@ def assign(checker: Checker, node: nodes.Assign, scope: Scope) -> Type:
             checker.report("0203", f"`{shown(found)}` doesn't come apart into {len(node.target.elements)} values", node.value.span)
         for number, target in enumerate(node.target.elements):
             place = _target(checker, target, scope)
+            if isinstance(target, nodes.Name) and (variable := scope.find(target.name)) is not None:
+                presence.forget(checker, variable)
             if parts is not None:
                 require(checker, parts[number], place, target.span, "what is assigned to")
         return UNIT
     place = _target(checker, node.target, scope)
+    variable = scope.find(node.target.name) if isinstance(node.target, nodes.Name) else None
     if node.operator is None:
-        require(checker, checker.infer(node.value, scope, place), place, node.value.span, _named(node.target))
+        fitting = require(checker, checker.infer(node.value, scope, place), place, node.value.span, _named(node.target))
+        if variable is not None and fitting:
+            presence.assigned(checker, variable, node.value)
         return UNIT
+    if variable is not None:
+        presence.forget(checker, variable)
     combined = nodes.Binary(operator=node.operator, left=node.target, right=node.value, span=node.span)
     require(checker, checker.infer(combined, scope, place), place, node.span, _named(node.target))
     return UNIT

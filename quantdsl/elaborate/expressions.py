@@ -2,7 +2,7 @@
 
 from compiler.hir import instruction as hir
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import BOOL, I64, NEVER, UNIT, OptionType, ResultType, Type
+from compiler.typed_ast.types import BOOL, I64, NEVER, UNIT, UNKNOWN, OptionType, ResultType, Type
 from quantdsl import types as qt
 from quantdsl.check.fits import shown
 from quantdsl.elaborate.context import Constant, Context, Unreachable, elaborates
@@ -18,7 +18,7 @@ def name(c: Context, node: nodes.Name, place: Type | None) -> Value:
         return named_case(c, node.name, place, node)
     if isinstance(found.held, Constant):
         return c.elaboration.constant(c, found.held.value, found.held.type)
-    location = c.location(node.name)
+    location = place_of(c, node)
     if location is not None:
         return c.read(location)
     assert isinstance(found.held, Number | Whole | Text)
@@ -67,7 +67,10 @@ def place_of(c: Context, node: nodes.Expression) -> Location | None:
     """Where an expression's value is kept, if it is kept: a variable, or a part of one. Elements have a place in any case."""
     match node:
         case nodes.Name(name=name):
-            return c.location(name)
+            location = c.location(name)
+            optional = location is not None and isinstance(location.type, OptionType) and node.type != UNKNOWN
+            present = optional and not isinstance(c.type(node), OptionType)
+            return c.part_place(location, "value") if present and location is not None else location
         case nodes.Field(value=value, name=name):
             base = place_of(c, value)
             if base is None or c.layouts.number(base.type) is not None or isinstance(base.type, qt.Container):
