@@ -37,7 +37,7 @@ FUNCTION = 40.0
 
 @frozen
 class Cost:
-    """`lines`: the cycles of each place in the program, called functions at their own lines."""
+    """`lines`: the cycles of each place in the program, called functions at their own lines, where they have some in the same file."""
 
     instructions: int
     cycles: float
@@ -51,6 +51,16 @@ class Cost:
 
     def times(self, count: int) -> "Cost":
         return Cost(self.instructions * count, self.cycles * count, {span: cycles * count for span, cycles in self.lines.items()})
+
+    def placed(self, span: Span | None) -> "Cost":
+        """What has no place of its own, or one in another file, lies there."""
+        if span is None:
+            return self
+        lines: dict[Span | None, float] = {}
+        for own, cycles in self.lines.items():
+            place = span if own is None or own.path != span.path else own
+            lines[place] = lines.get(place, 0.0) + cycles
+        return Cost(self.instructions, self.cycles, lines)
 
     def costliest(self, count: int) -> list[tuple[Span | None, float]]:
         """The places that take longest, longest first."""
@@ -128,7 +138,7 @@ class _Costs:
         if target is None or target.is_elsewhere:
             return _plain(op, ELSEWHERE)
         inside = self.function(op.function)
-        return None if inside is None else inside + _plain(op, 2)
+        return None if inside is None else inside.placed(op.span) + _plain(op, 2)
 
 
 def _plain(op: Instruction, instructions: int, extra: float = 0.0) -> Cost:

@@ -27,7 +27,7 @@ GIGAHERTZ = 3.0
 """Cycles in a nanosecond that estimates assume: what servers run at for long."""
 
 
-_NOWHERE = Span("risk rules and orders", 0, 0)
+_NOWHERE = Span("written by the compiler", 0, 0)
 """Where code comes from that the compiler writes for every program."""
 
 

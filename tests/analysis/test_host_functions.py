@@ -249,6 +249,21 @@ def test_more_turns_cost_more_and_calls_count() -> None:
     assert costs[2] - costs[0] == 10 * (costs[1] - costs[0]) and costs[1] - costs[0] > one.instructions
 
 
+def test_what_has_no_place_in_the_file_lies_at_the_call() -> None:
+    program = Program("m")
+    library, here = Span("<library>", 0, 9), Span("p", 20, 30)
+    with program.function("made", {"x": F64}, [F64]) as b:
+        b.give(b.div(b.parameters[0], 3.0))
+    with program.function("held", {"x": F64}, [F64]) as b, b.place(library):
+        b.give(*b.call("made", b.mul(b.parameters[0], 2.0)))
+    with program.function("f", {"x": F64}, [F64]) as b:
+        with b.place(here):
+            found = b.call("held", b.parameters[0])
+        b.give(*found)
+    cost = worst_case(program.module, "f")
+    assert cost is not None and set(cost.lines) <= {here, None} and cost.lines[here] > 13
+
+
 def test_locals_of_the_deepest_way_are_added_up() -> None:
     p, cells = Program("p"), Array(I64, 10)
     with p.function("leaf", {}) as b:
