@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from quantdsl.facts import Facts
 from quantdsl.run.shapes import said
 from runtime.replay.outputs.records import LogRow
@@ -11,9 +9,10 @@ from runtime.replay.outputs.records import LogRow
 
 def log_rows(records: Any, facts: Facts) -> list[LogRow]:
     """Records of the engine (`layout.OUT_LOG`) as rows: the numbers of each as its place in the program says that they are."""
+    data, size, first = records.tobytes(), records.dtype.itemsize, records.dtype.fields["words"][1]
+    numbers = zip(*(records[name].tolist() for name in ("ts", "row", "site")), strict=True)
     found = []
-    for record in records:
-        site = facts.logs[int(record["site"])]
-        words = np.ascontiguousarray(record["words"]).view(np.uint8)
-        found.append(LogRow(int(record["ts"]), int(record["row"]), site.line, said(site.shape, words, facts.market)))
+    for place, (ts, row, number) in enumerate(numbers):
+        site = facts.logs[number]
+        found.append(LogRow(ts, row, site.line, said(site.shape, data, facts.market, place * size + first)))
     return found

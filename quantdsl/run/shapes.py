@@ -1,16 +1,15 @@
 """Values of a strategy's memory as text, from their shapes."""
 
+import struct
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from quantdsl.facts import Market, Shape
 from runtime.replay.grids import Step
 from runtime.replay.outputs.charts import moment
 
-Bytes = npt.NDArray[np.uint8]
+Bytes = Any
+"""A buffer of bytes."""
 MOST = 16
 """Elements of an array that are said."""
 
@@ -59,15 +58,20 @@ def _elements(shape: Shape, memory: Bytes, market: Market, at: int) -> str:
 
 
 def _number(shape: Shape, memory: Bytes, base: int) -> Any:
-    at = base + shape.offset
-    return memory[at : at + shape.size].view("?" if shape.what == "bool" else f"{_KINDS.get(shape.what, 'i')}{shape.size}")[0].item()
+    return struct.unpack_from(_FORMATS[_KINDS.get(shape.what, "i"), shape.size], memory, base + shape.offset)[0]
 
 
 def _money(units: int, market: Market) -> str:
     return f"{Step(market.scale, 1).text(units)} {market.currency}"
 
 
-_KINDS = {"float": "f", "ratio": "f", "unsigned": "u", "side": "u", "id": "u"}
+_KINDS = {"bool": "b", "float": "f", "ratio": "f", "unsigned": "u", "side": "u", "id": "u"}
+_FORMATS = {
+    **{("i", size): form for size, form in ((1, "<b"), (2, "<h"), (4, "<i"), (8, "<q"))},
+    **{("u", size): form for size, form in ((1, "<B"), (2, "<H"), (4, "<I"), (8, "<Q"))},
+    **{("f", size): form for size, form in ((4, "<f"), (8, "<d"))},
+    ("b", 1): "<?",
+}
 _SAID: dict[str, Callable[[Any, Market], str]] = {
     "bool": lambda value, _: "true" if value else "false",
     "int": lambda value, _: str(value),
