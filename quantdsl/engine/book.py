@@ -4,6 +4,8 @@ trimmed.
 All zero is an empty book. It is suspect after such a message, a gap or an unknown order, until the next good one; and once something
 didn't fit, until both sides are cleared."""
 
+from collections.abc import Callable
+
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Pointer
 from compiler.native.build import Body, Program
@@ -13,15 +15,15 @@ from quantdsl.engine.book_journal import define_note, define_take_back
 from quantdsl.engine.book_ladder import (
     NUMBER_OF_NONE,
     best,
-    define_crowded,
     define_ladder,
-    define_moves,
     goodness,
     ladder_of,
+    last_at,
     level_at,
     note_level,
     price_at,
     remove,
+    walk,
 )
 from quantdsl.engine.book_orders import COLD, define_orders, note_order, slot_at, slot_of, slots
 from quantdsl.engine.layout import BOOK, BUY, EVENT, SELL
@@ -72,16 +74,13 @@ def mid2(b: Body, book: Value) -> Optional:
 
 
 def _define_ladders(program: Program) -> None:
-    define_moves(program)
-    define_crowded(program)
     define_ladder(program)
     with program.function("book.forget", {"book": Pointer(BOOK), "side": U8}, internal=True, attributes=COLD) as b:
         book, side = b.parameters
         ladder = ladder_of(b, book, side)
-        with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
-            note_level(b, book, side, ladder, i)
-        for name in ("count", "most", "free_count"):
-            b.put(ladder, name, 0)
+        with walk(b, ladder) as at:
+            note_level(b, book, side, ladder, at)
+        b.call("ladder.clear", ladder)
         with b.when(b.get(ladder, "lost")):
             b.call("book.note", book, 2, side, b.get(ladder, "lost_from"), 1, 0, 0, 0)
             b.put(ladder, "lost", False)
@@ -128,15 +127,20 @@ def _define_quote(program: Program) -> None:
     """`book.top`: the best level of a side, or none. Better ones are gone, and all others too where quotes are all that is known."""
     with program.function("book.top", {"book": Pointer(BOOK), "side": U8, "price": I64, "qty": I64}, internal=True) as b:
         book, side, price, qty = b.parameters
-        ladder, own = ladder_of(b, book, side), goodness(b, side, price)
-        deep = b.both(b.get(book, "deep"), b.gt(qty, 0))
-        with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
-            other = goodness(b, side, price_at(b, ladder, i))
-            with b.when(b.both(deep, b.le(other, own))):
-                b.leave()
-            with b.when(b.ne(other, own)):
-                note_level(b, book, side, ladder, i)
-                remove(b, ladder, i)
+        ladder = ladder_of(b, book, side)
+
+        def drop(compare: str, end: Callable[[], Value]) -> None:
+            """Those at one end that compare so with the quote's."""
+            with b.loop(0, b.get(ladder, "count")):
+                at = end()
+                with b.when(b.negate(b.compare(compare, goodness(b, side, price_at(b, ladder, side, at)), goodness(b, side, price)))):
+                    b.leave()
+                note_level(b, book, side, ladder, at)
+                remove(b, book, side, at)
+
+        drop("gt", lambda: b.const(0, "i64"))
+        with b.when(b.negate(b.both(b.get(book, "deep"), b.gt(qty, 0)))):
+            drop("lt", lambda: last_at(b, ladder))
         b.call("book.level", book, side, price, qty)
 
 
@@ -171,12 +175,11 @@ def _meet(b: Body, book: Value) -> Value:
 
 def _drop_older(b: Body, book: Value) -> None:
     """Of the two best levels the one that was set before the other."""
-    ladders = [ladder_of(b, book, b.const(side, "u8")) for side in (BUY, SELL)]
-    lasts = [b.wrapping("sub", b.get(ladder, "count"), 1) for ladder in ladders]
-    bid, ask = (b.get(level_at(b, ladder, last), "number") for ladder, last in zip(ladders, lasts, strict=True))
-    for ladder, last, older in zip(ladders, lasts, (b.lt(bid, ask), b.ge(bid, ask)), strict=True):
+    sides, best_at = [b.const(side, "u8") for side in (BUY, SELL)], b.const(0, "i64")
+    bid, ask = (b.get(level_at(b, ladder_of(b, book, side), best_at), "number") for side in sides)
+    for side, older in zip(sides, (b.lt(bid, ask), b.ge(bid, ask)), strict=True):
         with b.when(older):
-            remove(b, ladder, last)
+            remove(b, book, side, best_at)
 
 
 def _worn(b: Body, book: Value, side: int) -> Value:

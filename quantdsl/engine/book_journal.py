@@ -5,9 +5,9 @@ from compiler.hir.types import HirType, Pointer
 from compiler.native.build import Body, Program
 from compiler.native.types import I64, U8, U64
 from compiler.native.values import match
-from quantdsl.engine.book_ladder import find, insert, ladder_of, level_at, remove, write
+from quantdsl.engine.book_ladder import change, ladder_of
 from quantdsl.engine.book_orders import COLD, slot_at, slot_of
-from quantdsl.engine.layout import BOOK, JOURNAL, LEVELS
+from quantdsl.engine.layout import BOOK, JOURNAL
 
 CHANGE_PARAMETERS: dict[str, HirType] = {
     "what": U8,
@@ -55,15 +55,7 @@ def _undo(b: Body, book: Value, i: Value) -> None:
     ladder = ladder_of(b, book, side)
 
     def level() -> None:
-        at, here = find(b, book, side, price)
-        with b.choice(b.lt(number, 0)) as c:
-            with c.then(), b.when(here):
-                remove(b, ladder, at)
-            with c.otherwise(), b.choice(here) as there:
-                with there.then():
-                    write(b, level_at(b, ladder, at), qty, taken, number)
-                with there.otherwise(), b.when(b.lt(b.get(ladder, "count"), LEVELS)):
-                    insert(b, ladder, at, price, qty, taken, number)
+        change(b, book, side, price, b.select(b.lt(number, 0), 0, qty), taken, number)
 
     def order() -> None:
         with b.choice(b.lt(number, 0)) as c:

@@ -1,23 +1,37 @@
-"""The levels of a book. A ladder is sorted, the worst level first; looking begins at the best.
+"""The levels of a book. A ladder is a list of blocks, the best first, and each block a sorted list of levels: a level comes or goes
+within its block, whatever the depth of the book. A full block is parted in two; one that has become small joins its neighbour.
 
-Prices are compared so that the better one is larger on either side: a bid as it is, an ask with all bits turned (`-1 - p`), which needs no
-branch on the side. `side` is 0 or 1 everywhere."""
+Levels are sorted by the `worth` of their price, an unsigned number that is larger for the better price of either side; the 0 behind the
+last of a block is worth no more than any, so that looking for a price is counting those worth more, without a branch. Which block may have
+it, the directory says by the same counting. Where a level stands, `at`, is the number of its block times `STRIDE`, and its place there;
+the best of all stands at 0. `side` is 0 or 1 everywhere."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Pointer
 from compiler.native.build import Body, Program
-from compiler.native.types import I1, I64, U8
+from compiler.native.types import I1, I64, U8, U64
 from compiler.native.values import Optional
-from quantdsl.engine.layout import BLOCK, BOOK, LADDER, LEVELS
+from quantdsl.engine.layout import BOOK, LADDER, LEVELS, SHIFTED, WIDTH
 
-NEAR = 12
-"""Levels looked at one by one, from the best; the others are found in steps that divide by `WAYS`."""
-WAYS = 8
-"""Into how many parts one step divides what is left; a power of it is the number of levels."""
+STRIDE = 64
+"""More than there are places in a block."""
+SMALL, MEDIUM = WIDTH // 4, WIDTH * 3 // 4
+"""A block with no more levels than that looks for a neighbour with which it makes no more than that. So of two neighbours one has more than
+`SMALL`, and the blocks suffice for any ladder."""
+STEP = 16
+"""As many numbers of the directory, or of a block, are compared at once."""
+SPARE = 2 * WIDTH
+"""The place of a block that nobody looks at."""
 NUMBER_OF_NONE = -1
 HIGHEST = (1 << 63) - 1
 LONG = ("noalias", "noinline")
+COLD = ("noalias", "cold", "noinline")
 PLACE: dict[str, HirType] = {"book": Pointer(BOOK), "side": U8, "price": I64}
+OWN: dict[str, HirType] = {"ladder": Pointer(LADDER)}
+CHANGED: dict[str, HirType] = {**OWN, "at": I64, "here": I1, "worth": U64, "qty": I64, "taken": I64, "number": I64}
 
 
 def ladder_of(b: Body, book: Value, side: Value) -> Value:
@@ -26,111 +40,112 @@ def ladder_of(b: Body, book: Value, side: Value) -> Value:
 
 
 def goodness(b: Body, side: Value, price: Value) -> Value:
-    """What is larger for the better of two prices of a side; its own inverse."""
+    """What is larger for the better of two prices of a side, a bid as it is, an ask with all bits turned; its own inverse."""
     return b.wrapping("xor", price, b.wrapping("sub", 0, b.cast(side, "i64")))
 
 
-def price_at(b: Body, ladder: Value, at: Value) -> Value:
-    return b.get(ladder, "prices", at, proved=True)
+def worth(b: Body, side: Value, price: Value) -> Value:
+    """The same as an unsigned number."""
+    return b.wrapping("xor", b.cast(goodness(b, side, price), "u64"), 1 << 63)
+
+
+def price_at(b: Body, ladder: Value, side: Value, at: Value) -> Value:
+    return _price(b, side, b.get(_block_at(b, ladder, at), "keys", _place(b, at), proved=True))
 
 
 def level_at(b: Body, ladder: Value, at: Value) -> Value:
     """The address of the rest of a level."""
-    place = b.cast(b.get(ladder, "places", at, proved=True), "i64")
-    return b.at(ladder, "levels", place, proved=True)
+    place = b.get(_block_at(b, ladder, at), "places", _place(b, at), proved=True)
+    return b.at(ladder, "levels", b.cast(place, "i64"), proved=True)
 
 
 def best(b: Body, book: Value, side: Value) -> Optional:
     """The best price of a side."""
     ladder = ladder_of(b, book, side)
-    count = b.get(ladder, "count")
-    there = b.ne(count, 0)
-    return Optional(there, price_at(b, ladder, b.select(there, b.wrapping("sub", count, 1), 0)))
+    return Optional(b.ne(b.get(ladder, "count"), 0), price_at(b, ladder, side, b.const(0, "i64")))
+
+
+def last_at(b: Body, ladder: Value) -> Value:
+    """Where the worst level stands, if there is one."""
+    block = b.cast(b.get(ladder, "order", b.get(ladder, "more"), proved=True), "i64")
+    size = b.get(ladder, "blocks", block, "size", proved=True)
+    return b.wrapping("add", b.wrapping("mul", block, STRIDE), b.wrapping("sub", size, 1))
+
+
+def rank_at(b: Body, ladder: Value, number: Value) -> Value:
+    """Where the level stands that has so many better ones; there is one."""
+    block, left = b.variable(b.const(0, "i64")), b.variable(number)
+    with b.loop(0, b.get(ladder, "more")):
+        now = b.at(ladder, "blocks", b.now(block), proved=True)
+        size = b.get(now, "size")
+        with b.when(b.lt(b.now(left), size)):
+            b.leave()
+        b.set(left, b.wrapping("sub", b.now(left), size))
+        b.set(block, b.get(now, "after"))
+    return b.wrapping("add", b.wrapping("mul", b.now(block), STRIDE), b.now(left))
+
+
+@contextmanager
+def walk(b: Body, ladder: Value) -> Iterator[Value]:
+    """A loop over all levels, from the best, which mustn't change meanwhile."""
+    next = b.variable(b.const(0, "i64"))
+    with b.loop(0, b.get(ladder, "count")):
+        at = b.now(next)
+        block = _block_at(b, ladder, at)
+        along = b.wrapping("add", at, 1)
+        within = b.lt(_place(b, along), b.get(block, "size"))
+        b.set(next, b.select(within, along, b.wrapping("mul", b.get(block, "after"), STRIDE)))
+        yield at
 
 
 def find(b: Body, book: Value, side: Value, price: Value) -> tuple[Value, Value]:
     """Where a price stands, or would stand, in the ladder, and whether it does."""
-    at, here = b.call("book.find", book, side, price)
+    at, here = b.call("ladder.find", ladder_of(b, book, side), worth(b, side, price))
     return at, here
 
 
 def shown(b: Body, book: Value, side: Value, price: Value) -> Value:
     """The quantity that the data shows at a price."""
     at, here = find(b, book, side, price)
-    ladder = ladder_of(b, book, side)
-    return b.select(here, b.get(level_at(b, ladder, b.select(here, at, 0)), "qty"), 0)
+    return b.select(here, b.get(level_at(b, ladder_of(b, book, side), at), "qty"), 0)
 
 
-def insert(b: Body, ladder: Value, at: Value, price: Value, qty: Value, taken: Value, number: Value) -> None:
-    """A new level; there is room for it."""
-    (place,) = b.call("ladder.insert", ladder, at, price)
-    write(b, b.at(ladder, "levels", place, proved=True), qty, taken, number)
+def change(b: Body, book: Value, side: Value, price: Value, qty: Value, taken: Value, number: Value) -> None:
+    """The level at a price becomes that, and goes where `qty` is 0; nothing notes it."""
+    at, here = find(b, book, side, price)
+    with b.when(b.either(here, b.ne(qty, 0))):
+        b.call("ladder.change", ladder_of(b, book, side), at, here, worth(b, side, price), qty, taken, number)
 
 
-def remove(b: Body, ladder: Value, at: Value) -> None:
-    b.call("ladder.remove", ladder, at)
-
-
-def define_moves(program: Program) -> None:
-    """`ladder.insert`: a price; the place of its level. `ladder.remove`."""
-    own: dict[str, HirType] = {"ladder": Pointer(LADDER), "at": I64}
-    with program.function("ladder.insert", {**own, "price": I64}, [I64], internal=True, attributes=LONG) as b:
-        ladder, at, price = b.parameters
-        count, free, most = (b.get(ladder, name) for name in ("count", "free_count", "most"))
-        again = b.gt(free, 0)
-        left = b.select(again, b.wrapping("sub", free, 1), 0)
-        place = b.select(again, b.get(ladder, "free", left, proved=True), b.cast(most, "u32"))
-        b.put(ladder, "free_count", left)
-        b.put(ladder, "most", b.select(again, most, b.wrapping("add", most, 1)))
-        b.put(ladder, "count", b.wrapping("add", count, 1))
-        for part in ("prices", "places"):
-            with b.loop(b.wrapping("sub", _blocks(b, at, count), 1), -1, -1) as block:
-                _move(b, ladder, part, b.wrapping("add", at, b.wrapping("mul", block, BLOCK)), 0, 1)
-        b.put(ladder, "prices", at, price, proved=True)
-        b.put(ladder, "places", at, place, proved=True)
-        b.give(b.cast(place, "i64"))
-    with program.function("ladder.remove", own, internal=True, attributes=LONG) as b:
-        ladder, at = b.parameters
-        last, free = b.wrapping("sub", b.get(ladder, "count"), 1), b.get(ladder, "free_count")
-        place = b.get(ladder, "places", at, proved=True)
-        b.put(ladder, "free", free, place, proved=True)
-        b.put(ladder, "free_count", b.wrapping("add", free, 1))
-        b.put(ladder, "count", last)
-        for part in ("prices", "places"):
-            with b.loop(0, _blocks(b, at, last)) as block:
-                _move(b, ladder, part, b.wrapping("add", at, b.wrapping("mul", block, BLOCK)), 1, 0)
-
-
-def _blocks(b: Body, low: Value, high: Value) -> Value:
-    """How many cover the levels from one number to another. Whole ones are moved, as many as there are, so that the few levels that most
-    updates move take no branch that nobody can foresee."""
-    return b.wrapping("shr", b.wrapping("add", b.wrapping("sub", high, low), BLOCK - 1), BLOCK.bit_length() - 1)
-
-
-def _move(b: Body, ladder: Value, part: str, first: Value, source: int, to: int) -> None:
-    """All of a block is read before it is written."""
-    read = [b.get(ladder, part, b.wrapping("add", first, i + source), proved=True) for i in range(BLOCK)]
-    for i, value in enumerate(read):
-        b.put(ladder, part, b.wrapping("add", first, i + to), value, proved=True)
-
-
-def write(b: Body, level: Value, qty: Value, taken: Value, number: Value) -> None:
-    for name, value in (("qty", qty), ("taken", taken), ("number", number)):
-        b.put(level, name, value)
+def remove(b: Body, book: Value, side: Value, at: Value) -> None:
+    ladder, zero = ladder_of(b, book, side), b.const(0, "i64")
+    b.call("ladder.change", ladder, at, True, worth(b, side, price_at(b, ladder, side, at)), zero, zero, zero)
 
 
 def note_level(b: Body, book: Value, side: Value, ladder: Value, at: Value) -> None:
     """The journal keeps what stands there now."""
     level = level_at(b, ladder, at)
-    b.call("book.note", book, 0, side, price_at(b, ladder, at), *(b.get(level, name) for name in ("qty", "taken", "number")), 0)
+    b.call("book.note", book, 0, side, price_at(b, ladder, side, at), *(b.get(level, name) for name in ("qty", "taken", "number")), 0)
 
 
 def define_ladder(program: Program) -> None:
-    """`book.find`; `book.level`, the quantity that now stands at a price; `book.shift`, by how much it changes."""
-    with program.function("book.find_far", {**PLACE, "far": I64}, [I64], internal=True, attributes=LONG) as b:
-        _find_far(b, *b.parameters)
-    with program.function("book.find", PLACE, [I64, I1], internal=True) as b:
+    """`ladder.find`, `ladder.change`, `ladder.clear`; `book.level`, the quantity that now stands at a price; `book.shift`, by how much it
+    changes."""
+    with program.function("ladder.rank", {**OWN, "worth": U64}, [I64], internal=True) as b:
+        _rank(b, *b.parameters)
+    with program.function("ladder.find", {**OWN, "worth": U64}, [I64, I1], internal=True) as b:
         _find(b, *b.parameters)
+    with program.function("ladder.part", {**OWN, "at": I64, "worth": U64}, [I64], internal=True, attributes=COLD) as b:
+        _part(b, *b.parameters)
+    with program.function("ladder.join", {**OWN, "worth": U64}, internal=True, attributes=COLD) as b:
+        _join(b, *b.parameters)
+    with program.function("ladder.change", CHANGED, internal=True) as b:
+        _change(b, *b.parameters)
+    with program.function("ladder.clear", OWN, internal=True, attributes=COLD) as b:
+        (ladder,) = b.parameters
+        _clear(b, ladder)
+    with program.function("book.crowded", {**PLACE, "qty": I64}, internal=True, attributes=COLD) as b:
+        _crowded(b, *b.parameters)
     with program.function("book.level", {**PLACE, "qty": I64}, internal=True) as b:
         book, side, price, qty = b.parameters
         at, here = find(b, book, side, price)
@@ -138,7 +153,7 @@ def define_ladder(program: Program) -> None:
     with program.function("book.shift", {**PLACE, "by": I64}, internal=True) as b:
         book, side, price, by = b.parameters
         at, here = find(b, book, side, price)
-        level = level_at(b, ladder_of(b, book, side), b.select(here, at, 0))
+        level = level_at(b, ladder_of(b, book, side), at)
         sum = b.wrapping("add", b.select(here, b.get(level, "qty"), 0), by)
         wrong = b.both(b.gt(by, 0), b.lt(sum, 0))
         with b.when(wrong):
@@ -147,41 +162,7 @@ def define_ladder(program: Program) -> None:
         _become(b, book, side, price, at, here, b.select(wrong, HIGHEST, b.larger(sum, 0)))
 
 
-def _find(b: Body, book: Value, side: Value, price: Value) -> None:
-    ladder, wanted = ladder_of(b, book, side), goodness(b, side, price)
-    count = b.get(ladder, "count")
-    far = b.larger(b.wrapping("sub", count, NEAR), 0)
-    with b.loop(b.wrapping("sub", count, 1), b.wrapping("sub", far, 1), -1) as i:
-        own = goodness(b, side, price_at(b, ladder, i))
-        with b.when(b.le(own, wanted)):
-            same = b.eq(own, wanted)
-            b.give(b.select(same, i, b.wrapping("add", i, 1)), same)
-    with b.when(b.eq(far, 0)):
-        b.give(0, False)
-    (low,) = b.call("book.find_far", book, side, price, far)
-    inside = b.lt(low, far)
-    b.give(low, b.both(inside, b.eq(price_at(b, ladder, b.select(inside, low, 0)), price)))
-
-
-def _find_far(b: Body, book: Value, side: Value, price: Value, far: Value) -> None:
-    """How many of the `far` worst levels are worse than a price. At each step the prices that part what is left in eight are all looked at
-    and those that are worse counted, which takes no branch: nobody could foresee them."""
-    ladder, wanted = ladder_of(b, book, side), goodness(b, side, price)
-    low, step = b.const(0, "i64"), LEVELS // WAYS
-    while step:
-        worse: list[Value] = []
-        for number in range(1, WAYS):
-            at = b.wrapping("add", low, number * step - 1)
-            inside = b.lt(at, far)
-            own = goodness(b, side, price_at(b, ladder, b.smaller(at, far)))
-            worse.append(b.cast(b.both(inside, b.lt(own, wanted)), "i64"))
-        while len(worse) > 1:
-            worse = [
-                b.wrapping("add", *pair) if len(pair) == 2 else pair[0] for pair in (worse[i : i + 2] for i in range(0, len(worse), 2))
-            ]
-        low = b.wrapping("add", low, b.wrapping("mul", worse[0], step))
-        step //= WAYS
-    b.give(low)
+# ---- one change ---------------------------------------------------------------------------------------------------------------
 
 
 def _become(b: Body, book: Value, side: Value, price: Value, at: Value, here: Value, qty: Value) -> None:
@@ -189,43 +170,202 @@ def _become(b: Body, book: Value, side: Value, price: Value, at: Value, here: Va
     ladder = ladder_of(b, book, side)
     number = b.wrapping("add", b.get(book, "number"), 1)
     b.put(book, "number", number)
-    zero = b.const(0, "i64")
-    with b.when(here):
-        level = level_at(b, ladder, at)
-        with b.when(b.eq(qty, b.get(level, "qty"))):
+    level = level_at(b, ladder, at)
+    before = b.select(here, b.get(level, "qty"), 0)
+    with b.when(b.eq(qty, before)):
+        with b.when(here):
             b.put(level, "number", number)
+        b.give()
+    with b.when(b.both(b.negate(here), b.eq(b.get(ladder, "count"), LEVELS))):
+        b.call("book.crowded", book, side, price, qty)
+        b.give()
+    taken, numbered = b.select(here, b.get(level, "taken"), 0), b.select(here, b.get(level, "number"), NUMBER_OF_NONE)
+    b.call("book.note", book, 0, side, price, before, taken, numbered, 0)
+    b.call("ladder.change", ladder, at, here, worth(b, side, price), qty, 0, number)
+
+
+def _change(b: Body, ladder: Value, found: Value, here: Value, worth: Value, qty: Value, taken: Value, number: Value) -> None:
+    """A level comes, goes, or becomes another, all on one way, for nobody could foresee which. `free` lists the places that no level has
+    from number `count` on, each with the bits of its own number turned, so that memory of zeros lists all of them."""
+    new, gone = b.negate(here), b.eq(qty, 0)
+    spot = b.variable(found)
+    with b.when(b.both(new, b.eq(b.get(_block_at(b, ladder, found), "size"), WIDTH))):
+        (parted,) = b.call("ladder.part", ladder, found, worth)
+        b.set(spot, parted)
+    at = b.now(spot)
+    block, place = _block_at(b, ladder, at), _place(b, at)
+    more, less = (b.cast(truth, "i64") for truth in (new, gone))
+    count = b.get(ladder, "count")
+    entry = b.wrapping("sub", count, less)
+    mask = b.cast(entry, "u16")
+    fresh = b.wrapping("xor", b.get(ladder, "free", b.select(new, entry, 0), proved=True), mask)
+    kept = b.select(here, b.get(block, "places", place, proved=True), fresh)
+    level = b.at(ladder, "levels", b.cast(kept, "i64"), proved=True)
+    for name, value in (("qty", qty), ("taken", taken), ("number", number)):
+        b.put(level, name, value)
+    with b.when(b.negate(b.either(new, gone))):
+        b.give()
+    b.put(ladder, "free", entry, b.wrapping("xor", kept, mask), proved=True)
+    b.put(ladder, "count", b.wrapping("add", entry, more))
+    size = b.wrapping("sub", b.wrapping("add", b.get(block, "size"), more), less)
+    b.put(block, "size", size)
+    written = b.select(new, place, SPARE)
+    for part, value in (("keys", worth), ("places", kept)):
+        _move(b, block, part, b.wrapping("add", place, less), b.wrapping("add", place, more))
+        b.put(block, part, written, value, proved=True)
+    with b.when(b.both(gone, b.le(size, SMALL), b.ne(b.get(ladder, "more"), 0))):
+        b.call("ladder.join", ladder, worth)
+
+
+def _move(b: Body, block: Value, part: str, source: Value, to: Value) -> None:
+    """So many that all behind are among them; what follows those is zero, or seen by nobody."""
+    held = b.local(SHIFTED[part])
+    with b.loop(0, WIDTH) as i:
+        b.put(held, "items", i, b.get(block, part, b.wrapping("add", source, i), proved=True), proved=True)
+    with b.loop(0, WIDTH) as i:
+        b.put(block, part, b.wrapping("add", to, i), b.get(held, "items", i, proved=True), proved=True)
+
+
+def _crowded(b: Body, book: Value, side: Value, price: Value, qty: Value) -> None:
+    """A new level for a full ladder, whose worst one is dropped, or which is itself the worst."""
+    ladder = ladder_of(b, book, side)
+    worst = last_at(b, ladder)
+    least = price_at(b, ladder, side, worst)
+    outside = b.lt(goodness(b, side, price), goodness(b, side, least))
+    dropped = b.select(outside, price, least)
+    lost, lost_from = b.get(ladder, "lost"), b.get(ladder, "lost_from")
+    b.call("book.note", book, 2, side, lost_from, b.cast(lost, "i64"), 0, 0, 0)
+    better = b.larger(goodness(b, side, lost_from), goodness(b, side, dropped))
+    b.put(ladder, "lost_from", b.select(lost, goodness(b, side, better), dropped))
+    b.put(ladder, "lost", True)
+    with b.when(b.negate(outside)):
+        note_level(b, book, side, ladder, worst)
+        b.call("book.note", book, 0, side, price, 0, 0, NUMBER_OF_NONE, 0)
+        remove(b, book, side, worst)
+        change(b, book, side, price, qty, b.const(0, "i64"), b.get(book, "number"))
+
+
+# ---- blocks -------------------------------------------------------------------------------------------------------------------
+
+
+def _block_at(b: Body, ladder: Value, at: Value) -> Value:
+    return b.at(ladder, "blocks", b.wrapping("shr", at, STRIDE.bit_length() - 1), proved=True)
+
+
+def _place(b: Body, at: Value) -> Value:
+    return b.wrapping("and", at, STRIDE - 1)
+
+
+def _price(b: Body, side: Value, worth: Value) -> Value:
+    return goodness(b, side, b.cast(b.wrapping("xor", worth, 1 << 63), "i64"))
+
+
+def _block_of(b: Body, ladder: Value, rank: Value) -> Value:
+    """The number of the block that has a rank."""
+    return b.cast(b.get(ladder, "order", rank, proved=True), "i64")
+
+
+def _count(b: Body, numbers: Value, name: str, size: Value, suits: str, wanted: Value) -> Value:
+    """How many numbers of a list compare so; behind the `size` first ones are zeros, up to a multiple of `STEP`."""
+    total = b.variable(b.const(0, "i64"))
+    with b.loop(0, b.wrapping("and", b.wrapping("add", size, STEP - 1), -STEP)) as i:
+        truth = b.compare(suits, b.get(numbers, name, i, proved=True), wanted)
+        b.set(total, b.wrapping("add", b.now(total), b.cast(truth, "i64")))
+    return b.now(total)
+
+
+def _rank(b: Body, ladder: Value, wanted: Value) -> None:
+    """Of the block that has a level of such worth, or would have it."""
+    more = b.get(ladder, "more")
+    b.give(b.smaller(_count(b, ladder, "begins", more, "ge", wanted), more))
+
+
+def _find(b: Body, ladder: Value, wanted: Value) -> None:
+    (rank,) = b.call("ladder.rank", ladder, wanted)
+    number = _block_of(b, ladder, rank)
+    block = b.at(ladder, "blocks", number, proved=True)
+    size = b.get(block, "size")
+    place = _count(b, block, "keys", size, "gt", wanted)
+    here = b.both(b.lt(place, size), b.eq(b.get(block, "keys", place, proved=True), wanted))
+    b.give(b.wrapping("add", b.wrapping("mul", number, STRIDE), place), here)
+
+
+def _part(b: Body, ladder: Value, at: Value, wanted: Value) -> None:
+    """The worse half of a full block becomes one of its own; where the wanted price would stand then. `order` has the numbers of blocks
+    by rank, behind them those no longer used; a 0 there is one never used."""
+    block, more = _block_at(b, ladder, at), b.wrapping("add", b.get(ladder, "more"), 1)
+    (rank,) = b.call("ladder.rank", ladder, wanted)
+    left = _block_of(b, ladder, more)
+    number = b.select(b.eq(left, 0), more, left)
+    new = b.at(ladder, "blocks", number, proved=True)
+    with b.loop(b.wrapping("sub", more, 1), rank, -1) as other:
+        b.put(ladder, "order", b.wrapping("add", other, 1), b.get(ladder, "order", other, proved=True), proved=True)
+        b.put(ladder, "begins", other, b.get(ladder, "begins", b.wrapping("sub", other, 1), proved=True), proved=True)
+    b.put(ladder, "more", more)
+    b.put(ladder, "order", b.wrapping("add", rank, 1), b.cast(number, "u16"), proved=True)
+    half = WIDTH // 2
+    b.put(ladder, "begins", rank, b.get(block, "keys", half, proved=True), proved=True)
+    with b.loop(0, half) as i:
+        _carry(b, block, b.wrapping("add", i, half), new, i)
+    for one in (block, new):
+        b.put(one, "size", half)
+    b.put(new, "after", b.get(block, "after"))
+    b.put(block, "after", number)
+    found, _ = b.call("ladder.find", ladder, wanted)
+    b.give(found)
+
+
+def _carry(b: Body, block: Value, at: Value, to: Value, place: Value) -> None:
+    for part in ("keys", "places"):
+        b.put(to, part, place, b.get(block, part, at, proved=True), proved=True)
+    b.put(block, "keys", at, 0, proved=True)
+
+
+def _join(b: Body, ladder: Value, wanted: Value) -> None:
+    """A small block and the one behind it become one, or the one before it, where that isn't too much; one without levels always goes."""
+    (rank,) = b.call("ladder.rank", ladder, wanted)
+    size = b.get(ladder, "blocks", _block_of(b, ladder, rank), "size", proved=True)
+    more = b.get(ladder, "more")
+    for first, there in ((rank, b.lt(rank, more)), (b.wrapping("sub", rank, 1), b.gt(rank, 0))):
+        low = b.select(there, first, 0)
+        other = b.wrapping("add", low, b.cast(b.eq(first, rank), "i64"))
+        sum = b.wrapping("add", size, b.get(ladder, "blocks", _block_of(b, ladder, other), "size", proved=True))
+        with b.when(b.both(there, b.either(b.eq(size, 0), b.le(sum, MEDIUM)))):
+            _unite(b, ladder, first)
             b.give()
-        note_level(b, book, side, ladder, at)
-        with b.choice(b.eq(qty, 0)) as c:
-            with c.then():
-                remove(b, ladder, at)
-            with c.otherwise():
-                write(b, level, qty, zero, number)
-        b.give()
-    with b.when(b.eq(qty, 0)):
-        b.give()
-    with b.when(b.eq(b.get(ladder, "count"), LEVELS)):
-        b.call("book.crowded", book, side, price, at, qty)
-        b.give()
-    b.call("book.note", book, 0, side, price, 0, 0, NUMBER_OF_NONE, 0)
-    insert(b, ladder, at, price, qty, zero, number)
 
 
-def define_crowded(program: Program) -> None:
-    """`book.crowded`: a new level for a full ladder, whose worst one is dropped, or which is itself the worst."""
-    parameters = {**PLACE, "at": I64, "qty": I64}
-    with program.function("book.crowded", parameters, internal=True, attributes=("noalias", "cold", "noinline")) as b:
-        book, side, price, at, qty = b.parameters
-        ladder = ladder_of(b, book, side)
-        worst = b.const(0, "i64")
-        dropped = b.select(b.eq(at, 0), price, price_at(b, ladder, worst))
-        lost, lost_from = b.get(ladder, "lost"), b.get(ladder, "lost_from")
-        b.call("book.note", book, 2, side, lost_from, b.cast(lost, "i64"), 0, 0, 0)
-        better = b.larger(goodness(b, side, lost_from), goodness(b, side, dropped))
-        b.put(ladder, "lost_from", b.select(lost, goodness(b, side, better), dropped))
-        b.put(ladder, "lost", True)
-        with b.when(b.ne(at, 0)):
-            note_level(b, book, side, ladder, worst)
-            b.call("book.note", book, 0, side, price, 0, 0, NUMBER_OF_NONE, 0)
-            remove(b, ladder, worst)
-            insert(b, ladder, b.wrapping("sub", at, 1), price, qty, b.const(0, "i64"), b.get(book, "number"))
+def _unite(b: Body, ladder: Value, rank: Value) -> None:
+    """The block of a rank and the one behind it."""
+    second = b.wrapping("add", rank, 1)
+    number, more = _block_of(b, ladder, second), b.get(ladder, "more")
+    block, gone = b.at(ladder, "blocks", _block_of(b, ladder, rank), proved=True), b.at(ladder, "blocks", number, proved=True)
+    size, also = b.get(block, "size"), b.get(gone, "size")
+    with b.loop(0, also) as i:
+        _carry(b, gone, i, block, b.wrapping("add", size, i))
+    b.put(block, "size", b.wrapping("add", size, also))
+    b.put(block, "after", b.get(gone, "after"))
+    b.put(gone, "size", 0)
+    with b.loop(second, more) as other:
+        b.put(ladder, "order", other, b.get(ladder, "order", b.wrapping("add", other, 1), proved=True), proved=True)
+        b.put(ladder, "begins", b.wrapping("sub", other, 1), b.get(ladder, "begins", other, proved=True), proved=True)
+    b.put(ladder, "order", more, b.cast(number, "u16"), proved=True)
+    b.put(ladder, "begins", b.wrapping("sub", more, 1), 0, proved=True)
+    b.put(ladder, "more", b.wrapping("sub", more, 1))
+
+
+def _clear(b: Body, ladder: Value) -> None:
+    """Only what was used is written."""
+    left = b.variable(b.get(ladder, "count"))
+    with b.loop(0, b.wrapping("add", b.get(ladder, "more"), 1)) as rank:
+        block = b.at(ladder, "blocks", _block_of(b, ladder, rank), proved=True)
+        with b.loop(0, b.get(block, "size")) as i:
+            entry = b.wrapping("sub", b.now(left), 1)
+            b.set(left, entry)
+            place = b.get(block, "places", i, proved=True)
+            b.put(ladder, "free", entry, b.wrapping("xor", place, b.cast(entry, "u16")), proved=True)
+            b.put(block, "keys", i, 0, proved=True)
+        b.put(block, "size", 0)
+        b.put(ladder, "begins", rank, 0, proved=True)
+    for name in ("count", "more"):
+        b.put(ladder, name, 0)

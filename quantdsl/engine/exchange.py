@@ -6,7 +6,7 @@ with a stop first waits until a trade, or where there are none the best price of
 from compiler.hir.instruction import Value
 from compiler.native.build import Body, Program
 from compiler.native.values import Optional
-from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at, price_at, shown
+from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at, price_at, shown, walk
 from quantdsl.engine.exchange_orders import (
     LONG,
     SLOT,
@@ -129,22 +129,23 @@ def _place(b: Body, desk: Value, slot: Value) -> None:
         b.call("exchange.rest", desk, slot)
         b.give()
     side, tif, limit, at_market = (b.get(order, name) for name in ("side", "tif", "at_limit", "at_market"))
-    far = ladder_of(b, b.at(desk, "book"), b.wrapping("xor", side, 1))
+    other = b.wrapping("xor", side, 1)
+    far = ladder_of(b, b.at(desk, "book"), other)
     whole = b.eq(tif, FOK)
     with b.when(whole):
         needed = b.variable(b.get(order, "left"))
-        with b.loop(b.wrapping("sub", b.get(far, "count"), 1), -1, -1) as i:
-            with b.when(b.either(b.le(b.now(needed), 0), b.negate(_allows(b, side, limit, at_market, price_at(b, far, i))))):
+        with walk(b, far) as place:
+            with b.when(b.either(b.le(b.now(needed), 0), b.negate(_allows(b, side, limit, at_market, price_at(b, far, other, place))))):
                 b.leave()
-            b.set(needed, b.wrapping("sub", b.now(needed), _available(b, level_at(b, far, i))))
+            b.set(needed, b.wrapping("sub", b.now(needed), _available(b, level_at(b, far, place))))
         with b.when(b.gt(b.now(needed), 0)):
             end(b, desk, slot, int(State.CANCELLED))
             b.give()
-    with b.loop(b.wrapping("sub", b.get(far, "count"), 1), -1, -1) as i:
-        price, left = price_at(b, far, i), b.get(order, "left")
+    with walk(b, far) as place:
+        price, left = price_at(b, far, other, place), b.get(order, "left")
         with b.when(b.either(b.le(left, 0), b.negate(_allows(b, side, limit, at_market, price)))):
             b.leave()
-        level = level_at(b, far, i)
+        level = level_at(b, far, place)
         taken = b.smaller(left, _available(b, level))
         with b.when(b.gt(taken, 0)):
             b.put(level, "taken", b.wrapping("add", b.get(level, "taken"), taken))

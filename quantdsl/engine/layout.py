@@ -102,23 +102,27 @@ RECORDS_OF_EVENTS = {
 
 LEVEL = struct("level", qty=I64, taken=I64, number=I64)
 """`taken`: what our own orders took of it since the data last changed it; `number`: which update set it last."""
-BLOCK = 16
-"""Levels that are moved at once; behind the last one a ladder has room for what that moves too much."""
+WIDTH = 32
+"""Levels of a block of a ladder; those behind `WIDTH` are never any, so that as many can be moved at once from anywhere."""
+BLOCKS = LEVELS // 4
+SHIFTED = {name: struct("shifted", items=Array(element, WIDTH)) for name, element in (("keys", U64), ("places", U16))}
+BLOCK = struct("block", size=I64, after=I64, keys=Array(U64, 2 * WIDTH + 1), places=Array(U16, 2 * WIDTH + 1))
 LADDER = struct(
     "ladder",
     count=I64,
-    most=I64,
+    more=I64,
     lost=I1,
     lost_from=I64,
-    prices=Array(I64, LEVELS + 2 * BLOCK),
-    places=Array(U32, LEVELS + 2 * BLOCK),
+    order=Array(U16, BLOCKS + 1),
+    begins=Array(U64, BLOCKS),
+    blocks=Array(BLOCK, BLOCKS),
     levels=Array(LEVEL, LEVELS),
-    free_count=I64,
-    free=Array(U32, LEVELS),
+    free=Array(U16, LEVELS),
 )
-"""One side, the worst level first, so that what changes most, near the best, moves least; and no more of it than the price and the place of
-the level among `levels`. `free`: places among the first `most` that no level has. `lost`: a level was dropped, the
-best of those dropped stood at `lost_from`."""
+"""One side, the best level first, in blocks; `book_ladder.py` says how. There are `more` blocks than the first one, numbered 0; `order` has
+them by rank, `begins` the best worth that each but the first may hold. A block's `keys` are the worths of its prices, `places` where the
+rest of each is among `levels`, and `after` is the next block. `free`: places that no level has. `lost`: a level was dropped, the best of
+those dropped stood at `lost_from`."""
 BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=U8)
 """`used` is 1; 2 while the table grows, of those that haven't found their new slot."""
 CHANGE = struct("change", what=U8, side=U8, price=I64, qty=I64, taken=I64, number=I64, id=U64)
@@ -329,9 +333,7 @@ DESK = struct(
     arrivals=I64,
     day_orders=I64,
     day_end=I64,
-    slots=struct(
-        "slab", count=I64, fresh=I64, free=I64, following=Array(I64, OPEN), used=Array(I1, OPEN), items=Array(ORDER, OPEN)
-    ),
+    slots=struct("slab", count=I64, fresh=I64, free=I64, following=Array(I64, OPEN), used=Array(I1, OPEN), items=Array(ORDER, OPEN)),
     open_notional=I128,
     settings=SETTINGS,
     account=ACCOUNT,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from compiler.hir.instruction import Value
 from compiler.native.build import Body, Program
 from compiler.native.values import Optional
-from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at, price_at
+from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at, price_at, rank_at, walk
 from quantdsl.engine.interface import OF_ENGINE
 from quantdsl.engine.layout import BUY, SELL
 
@@ -60,14 +60,12 @@ def _spread(b: Body, book: Value) -> None:
 
 def _microprice(b: Body, book: Value) -> None:
     """(bid * ask_qty + ask * bid_qty) / (bid_qty + ask_qty), in ticks."""
-    ladders = [ladder_of(b, book, b.const(side, "u8")) for side in (BUY, SELL)]
-    counts = [b.get(ladder, "count") for ladder in ladders]
-    there = b.both(*(b.ne(count, 0) for count in counts))
-    with b.when(b.negate(there)):
+    ends, zero = _ends(b, book), b.const(0, "i64")
+    with b.when(b.negate(b.both(*(end.present for end in ends)))):
         b.give(False, 0.0)
-    tops = [(ladder, b.wrapping("sub", count, 1)) for ladder, count in zip(ladders, counts, strict=True)]
-    bid, ask = (b.cast(price_at(b, *top), "f64") for top in tops)
-    bid_qty, ask_qty = (b.cast(b.get(level_at(b, *top), "qty"), "f64") for top in tops)
+    bid, ask = (b.cast(end.value, "f64") for end in ends)
+    tops = (level_at(b, ladder_of(b, book, b.const(side, "u8")), zero) for side in (BUY, SELL))
+    bid_qty, ask_qty = (b.cast(b.get(top, "qty"), "f64") for top in tops)
     b.give(True, b.div(b.add(b.mul(bid, ask_qty), b.mul(ask, bid_qty)), b.add(bid_qty, ask_qty)))
 
 
@@ -81,19 +79,21 @@ def _imbalance(b: Body, book: Value, levels: Value) -> None:
 
 def _sum(b: Body, book: Value, side: Value, levels: Value) -> Value:
     ladder = ladder_of(b, book, side)
-    count, total = b.get(ladder, "count"), b.variable(b.const(0, "i64"))
-    last = b.larger(b.wrapping("sub", count, b.larger(levels, 0)), 0)
-    with b.loop(b.wrapping("sub", count, 1), b.wrapping("sub", last, 1), -1) as i:
-        b.set(total, b.saturating("add", b.now(total), b.get(level_at(b, ladder, i), "qty")))
+    total, left = b.variable(b.const(0, "i64")), b.variable(levels)
+    with walk(b, ladder) as at:
+        with b.when(b.le(b.now(left), 0)):
+            b.leave()
+        b.set(left, b.wrapping("sub", b.now(left), 1))
+        b.set(total, b.saturating("add", b.now(total), b.get(level_at(b, ladder, at), "qty")))
     return b.now(total)
 
 
 def _level(b: Body, book: Value, side: Value, number: Value) -> None:
-    ladder = ladder_of(b, book, _own(b, side))
-    count = b.get(ladder, "count")
-    there = b.both(b.ge(number, 0), b.lt(number, count))
-    at = b.select(there, b.wrapping("sub", b.wrapping("sub", count, 1), number), 0)
-    price, qty = price_at(b, ladder, at), b.get(level_at(b, ladder, at), "qty")
+    own = _own(b, side)
+    ladder = ladder_of(b, book, own)
+    there = b.both(b.ge(number, 0), b.lt(number, b.get(ladder, "count")))
+    at = rank_at(b, ladder, b.select(there, number, 0))
+    price, qty = price_at(b, ladder, own, at), b.get(level_at(b, ladder, at), "qty")
     b.give(there, b.select(there, price, 0), b.select(there, qty, 0))
 
 
@@ -103,8 +103,8 @@ def _depth_to(b: Body, book: Value, price: Value) -> None:
     for side in (BUY, SELL):
         own = b.const(side, "u8")
         ladder = ladder_of(b, book, own)
-        with b.loop(b.wrapping("sub", b.get(ladder, "count"), 1), -1, -1) as i:
-            with b.when(b.lt(goodness(b, own, price_at(b, ladder, i)), goodness(b, own, price))):
+        with walk(b, ladder) as at:
+            with b.when(b.lt(goodness(b, own, price_at(b, ladder, own, at)), goodness(b, own, price))):
                 b.leave()
-            b.set(total, b.saturating("add", b.now(total), b.get(level_at(b, ladder, i), "qty")))
+            b.set(total, b.saturating("add", b.now(total), b.get(level_at(b, ladder, at), "qty")))
     b.give(b.now(total))

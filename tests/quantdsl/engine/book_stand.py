@@ -1,6 +1,7 @@
 """A compiled book beside the reference's, fed with the same records."""
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from compiler.hir.types import Array, Pointer
 from compiler.native.build import Program
 from compiler.native.types import I1, I64
 from quantdsl.engine.book import define_book
-from quantdsl.engine.layout import BOOK, EVENT
+from quantdsl.engine.layout import BOOK, EVENT, LEVELS, WIDTH
 from runtime.replay.events import Events
 from runtime.replay.events import Side as RecordSide
 from tests.quantdsl.reference.book import Book
@@ -65,8 +66,8 @@ class NativeBook:
 
     def level(self, side: RecordSide, price: int) -> Any:
         own = self.at["sides"][side - 1]
-        (at,) = np.flatnonzero(own["prices"][: own["count"]] == price)
-        return own["levels"][own["places"][at]]
+        prices, places = ladder(own, side - 1)
+        return own["levels"][places[prices.index(price)]]
 
     def take_away(self, side: RecordSide, price: int, qty: int) -> None:
         self.level(side, price)["taken"] += qty
@@ -81,8 +82,30 @@ def clear(at: Any) -> None:
     for name, _ in BOOK.fields:
         if name not in ("journal", "orders", "sides"):
             at[name] = 0
-    for name in ("count", "lost", "most", "free_count"):
-        at["sides"][name] = 0
+    for own in at["sides"]:
+        own["blocks"][: int(own["order"].max()) + 1] = 0
+        own["free"] = own["order"] = own["begins"] = 0
+        own["count"] = own["more"] = own["lost"] = 0
+
+
+def ladder(own: Any, side: int) -> tuple[list[int], list[int]]:
+    """Prices and places of one side's levels, after a look at its blocks."""
+    numbers = own["order"][: int(own["more"]) + 1].tolist()
+    blocks, begins = own["blocks"][numbers], own["begins"]
+    sizes = blocks["size"].tolist()
+    keys = [block["keys"][:size] for block, size in zip(blocks, sizes, strict=True)]
+    places = [place for block, size in zip(blocks, sizes, strict=True) for place in block["places"][:size].tolist()]
+    assert sum(sizes) == int(own["count"]) and max(sizes) <= WIDTH and len(set(places)) == len(places)
+    assert all(not block["keys"][size : 2 * WIDTH].any() for block, size in zip(blocks, sizes, strict=True))
+    assert numbers[0] == 0 and blocks["after"].tolist()[:-1] == numbers[1:] and not begins[len(numbers) - 1 :].any()
+    if len(numbers) > 1:
+        assert min(sizes) > 0 and all(max(pair) > WIDTH // 4 for pair in pairwise(sizes))
+        assert all(key.max() <= begin < before.min() for begin, before, key in zip(begins.tolist(), keys, keys[1:], strict=False))
+    count = int(own["count"])
+    named = np.concatenate([own["free"][count:] ^ np.arange(count, LEVELS, dtype=np.uint16), np.array(places, np.uint16)])
+    assert (np.bincount(named, minlength=LEVELS) == 1).all()
+    worths = [key for part in keys for key in part.tolist()]
+    return [(worth - (1 << 63)) ^ -side for worth in worths], places
 
 
 def state_of(at: Any) -> dict[str, Any]:
@@ -90,9 +113,9 @@ def state_of(at: Any) -> dict[str, Any]:
     found["updated"] = int(at["updated"]["value"]) if at["updated"]["present"] else None
     for side in SIDES:
         own = at["sides"][side - 1]
-        prices, places = own["prices"][: own["count"]][::-1], own["places"][: own["count"]][::-1]
+        prices, places = ladder(own, side - 1)
         levels = own["levels"][places]
-        found[side.name] = list(zip(prices.tolist(), levels["qty"].tolist(), levels["taken"].tolist(), strict=True))
+        found[side.name] = list(zip(prices, levels["qty"].tolist(), levels["taken"].tolist(), strict=True))
     return found
 
 
