@@ -62,6 +62,7 @@ CASES = [
     ("bf16", "f32", "bf16", False, True, False, (16, 128, 72)),
     ("bf16", "f32", "f32", False, False, False, (3, 200, 64)),
     ("bf16", "f32", "bf16", False, False, True, (64, 136, 200)),
+    ("bf16", "f32", "bf16", False, True, False, (700, 64, 64)),
     ("f16", "f32", "f16", False, True, False, (1, 136, 72)),
     ("i8", "i32", "i32", False, True, False, (72, 136, 128)),
     ("f8e4m3", "f32", "f32", False, True, False, (72, 136, 128)),

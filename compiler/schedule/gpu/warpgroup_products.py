@@ -311,10 +311,13 @@ class WarpgroupDistributing(Distributing):
         lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
         warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
         row = (warp - warp.floordiv(4) * 4) * 16 + lane - lane.floordiv(16) * 16
-        for part in range(product.columns // wide):
+        parts = product.columns // wide
+        # the next tile begins with the first buffer, which a single part has just filled
+        pending = min(parts, BUFFERS) - 1
+        for part in range(parts):
             buffer = Affine.of(part % BUFFERS)
             with b.when(self.leader) as one:
-                one.emit(BulkWait(count=BUFFERS - 1, read=True))
+                one.emit(BulkWait(count=pending, read=True))
             self.meet(b)
             for group in range(0, wide, 16):
                 first = (part * wide + group) // 8
