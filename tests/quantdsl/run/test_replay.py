@@ -20,7 +20,7 @@ from quantdsl.engine.risk import RiskRules
 from quantdsl.facts import Facts, Market, Shape
 from quantdsl.run.desk import Desk
 from quantdsl.run.options import Input, RunOptions, inputs
-from quantdsl.run.replay import Ending, Replay
+from quantdsl.run.replay import Ending, Progress, Replay
 from quantdsl.run.shapes import said
 from runtime.replay.outputs.folder import Outputs
 from runtime.replay.outputs.kept import Kept
@@ -118,6 +118,20 @@ def test_how_orders_fill_follows_from_the_data() -> None:
     both = RunOptions((Input(Path("trades"), None, few(10)), Input(Path("quotes"), None, quotes)))
     assert replay(both)[0].summary["settings"]["fills"] == "touch"
     assert replay(evolve(both, fills="queue"))[0].summary["settings"]["fills"] == "queue"
+
+
+def test_progress_is_told_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quantdsl.run.replay.TOLD", 0.0)
+    told: list[Progress] = []
+    made = Replay(
+        strategy(RULES, INSTRUMENT),
+        RunOptions(tuple(Input(Path("data"), None, few(100).slice(part * 50, 50)) for part in (0, 1))),
+        told.append,
+    )
+    made.run(Kept)
+    stamps = few(100)["ts_ns"].to_numpy()
+    assert [progress.events for progress in told] == sorted({progress.events for progress in told})
+    assert (told[-1].events, told[-1].now) == (100, stamps[-1]) and told[-1].seconds > 0
 
 
 # ---- failures ----------------------------------------------------------------------------------------------------------------
