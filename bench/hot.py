@@ -54,13 +54,20 @@ FUNCTIONS = ("risk", "fill", "signal", "order", "tick")
 
 
 def asked(rng: np.random.Generator) -> Any:
-    """Orders of which about half break some rule."""
+    """Orders of which one in ten or so breaks some rule, each rule some."""
     made = new_memory(ASKED, MANY)
-    made["side"], made["qty"] = rng.integers(0, 2, MANY), rng.integers(1, 1060, MANY)
-    made["limit"] = MIDDLE + rng.integers(-110, 111, MANY)
-    made["step"] = rng.integers(200, 2000, MANY)
-    made["client"] = 1 + np.arange(MANY) + rng.integers(0, 3, MANY)
-    made["held"] = rng.integers(-2100, 2101, MANY)
+    made["side"], made["qty"] = rng.integers(0, 2, MANY), rng.integers(1, 900, MANY)
+    made["limit"] = MIDDLE + rng.integers(-90, 91, MANY)
+    made["step"] = rng.integers(600, 1800, MANY)
+    made["client"] = 1 + np.arange(MANY)
+    made["held"] = rng.integers(-2050, 2051, MANY)
+    for name, low, high in (("qty", 1001, 1100), ("qty", -3, 1), ("limit", MIDDLE + 101, MIDDLE + 120), ("held", 2990, 3010)):
+        rare = rng.random(MANY) < 0.015
+        made[name][rare] = rng.integers(low, high, int(rare.sum()))
+    again = np.flatnonzero(rng.random(MANY) < 0.015)
+    made["client"][again] -= np.minimum(again, rng.integers(1, 100, len(again)))
+    busy = np.repeat(rng.random(MANY // 128) < 0.1, 128)
+    made["step"][busy] //= 4
     return made
 
 

@@ -18,7 +18,7 @@ from compiler.native.types import I64, struct
 from compiler.native.values import some
 from compiler.source import Source, Sources
 from quantdsl.engine.account import mark
-from quantdsl.engine.book_ladder import ladder_of, level_at
+from quantdsl.engine.book_ladder import ladder_of, level_at, worth
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.delivery import anything_due
 from quantdsl.engine.handlers import call_handler
@@ -102,12 +102,13 @@ def _fill(b: Body, desk: Value, state: Value, traded: Value) -> None:
 def _show(b: Body, desk: Value, tick: Value) -> None:
     """The best prices, and the quantity of one level of each side."""
     b.put(desk, "now", b.add(b.get(desk, "now"), b.get(tick, "step")))
+    b.put(desk, "instant", 0)
     for side, own in ((BUY, "bid"), (SELL, "ask")):
-        ladder = ladder_of(b, b.at(desk, "book"), b.const(side, "u8"))
-        top = b.wrapping("sub", b.get(ladder, "count"), 1)
-        b.put(ladder, "prices", top, b.get(tick, own), proved=True)
-        b.put(level_at(b, ladder, top), "taken", 0)
-        b.put(level_at(b, ladder, b.wrapping("sub", top, b.get(tick, f"{own}_at"))), "qty", b.get(tick, f"{own}_qty"))
+        of_side = b.const(side, "u8")
+        ladder = ladder_of(b, b.at(desk, "book"), of_side)
+        b.put(ladder, "blocks", 0, "keys", 0, worth(b, of_side, b.get(tick, own)))
+        b.put(level_at(b, ladder, b.const(0, "i64")), "taken", 0)
+        b.put(level_at(b, ladder, b.get(tick, f"{own}_at")), "qty", b.get(tick, f"{own}_qty"))
 
 
 def _signal(b: Body, desk: Value, state: Value, tick: Value) -> None:

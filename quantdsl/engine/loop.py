@@ -157,6 +157,7 @@ def _row(b: Body, desk: Value, state: Value, event: Value) -> None:
     """Changes book, resting orders and marks, and notes which handlers are to run."""
     ts, kind = b.get(event, "ts"), b.get(event, "kind")
     b.put(desk, "now", ts)
+    b.put(desk, "instant", 0)
     b.put(desk, "row", b.get(event, "row"))
     b.put(desk, "stream", b.get(event, "stream"))
     b.put(desk, "events", b.wrapping("add", b.get(desk, "events"), 1))

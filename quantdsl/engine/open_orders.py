@@ -28,6 +28,9 @@ INNER = {
 
 ACTS = ("desk.cancel", "desk.cancel_all", "desk.kill", "desk.link", *(name for name in OF_ENGINE if name.startswith("orders.")))
 
+SHARED = ("orders.find", "desk.cancel_all", "desk.kill")
+"""Those that the engine calls, too; the others are part of their entries."""
+
 
 def order_at(b: Body, desk: Value, slot: Value) -> Value:
     return b.at(desk, "slots", "items", slot, proved=True)
@@ -53,7 +56,8 @@ def define_open_orders(program: Program) -> None:
     declare(program, INNER)
     for name in ACTS:
         signature: Signature = OF_ENGINE[name]
-        program.declare(name, signature.whole(), signature.results, attributes=("noalias", "noinline"))
+        attributes = ("noalias", "noinline") if name in SHARED else ("noalias",)
+        program.declare(name, signature.whole(), signature.results, attributes=attributes)
     for name, write in (
         ("orders.find", _find),
         ("orders.leave", _leave),

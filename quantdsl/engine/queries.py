@@ -78,14 +78,22 @@ def _imbalance(b: Body, book: Value, levels: Value) -> None:
 
 
 def _sum(b: Body, book: Value, side: Value, levels: Value) -> Value:
+    """At most the largest i64. None is below zero, so a sum that has been too large has once been negative."""
     ladder = ladder_of(b, book, side)
-    total, left = b.variable(b.const(0, "i64")), b.variable(levels)
-    with walk(b, ladder) as at:
+    total, below = b.variable(b.const(0, "i64")), b.variable(b.const(0, "i64"))
+    block, left = b.variable(b.const(0, "i64")), b.variable(b.smaller(levels, b.get(ladder, "count")))
+    with b.repeat():
+        now = b.at(ladder, "blocks", b.now(block), proved=True)
+        some = b.smaller(b.now(left), b.get(now, "size"))
+        with b.loop(0, some) as i:
+            place = b.cast(b.get(now, "places", i, proved=True), "i64")
+            b.set(total, b.wrapping("add", b.now(total), b.get(ladder, "levels", place, "qty", proved=True)))
+            b.set(below, b.wrapping("or", b.now(below), b.now(total)))
+        b.set(left, b.wrapping("sub", b.now(left), some))
         with b.when(b.le(b.now(left), 0)):
             b.leave()
-        b.set(left, b.wrapping("sub", b.now(left), 1))
-        b.set(total, b.saturating("add", b.now(total), b.get(level_at(b, ladder, at), "qty")))
-    return b.now(total)
+        b.set(block, b.get(now, "after"))
+    return b.select(b.lt(b.now(below), 0), (1 << 63) - 1, b.now(total))
 
 
 def _level(b: Body, book: Value, side: Value, number: Value) -> None:
