@@ -38,8 +38,8 @@ class Shape:
     `what`: `bool`; `int`, `unsigned`, `float` of `size` bytes; `id`; `side`; `price ticks qty money ratio timestamp duration`; `enum`: a u8
     in front, and `parts` are its cases, each with its fields as parts; `optional`: present and value; `result`: ok, value and error;
     `tuple`, `struct`: the fields; `array`: the first of `count` elements; `ring`: how many there are, where the next one goes, and the
-    first of `count`; `table`: nothing but `count`; `text`: `name` itself; `bytes`: what nobody reads. `offset`s of parts
-    count from where the whole begins, whose `size` is with the gap behind it."""
+    first of `count`; `table`: whether the first of `count` slots is used, its key, its value; `text`: `name` itself; `bytes`: what nobody
+    reads. `offset`s of parts count from where the whole begins, whose `size` is with the gap behind it."""
 
     name: str
     what: str

@@ -76,4 +76,9 @@ class Shapes:
             memory = self.layouts.ring(type).type
             held, following = (Shape(part, "int", offset_of(memory, part), size_of(field_type(memory, part))) for part in ("count", "next"))
             return Shape(name, "ring", offset, size, (held, following, self.of(type.elements[0], "", offset_of(memory, "items"))), count)
-        return Shape(name, type.kind if type.kind == "table" else "bytes", offset, size, (), count)
+        if type.kind == "table":
+            table = self.layouts.table(type)
+            used = Shape("used", "bool", offset_of(table.type, "used"), 1)
+            key, value = (self.of(of, "", offset_of(table.type, part)) for of, part in zip(type.elements, ("keys", "values"), strict=True))
+            return Shape(name, "table", offset, size, (used, key, value), table.slots)
+        return Shape(name, "bytes", offset, size, (), count)

@@ -36,7 +36,7 @@ def said(shape: Shape, memory: Bytes, market: Market, base: int = 0) -> str:
         case "array" | "ring":
             return _elements(shape, memory, market, at)
         case "table":
-            return f"a table of up to {shape.count}"
+            return _entries(shape, memory, market, at)
         case "text":
             return shape.name
         case "bytes":
@@ -55,6 +55,18 @@ def _elements(shape: Shape, memory: Bytes, market: Market, at: int) -> str:
         places = [(behind - 1 - age) % shape.count for age in range(int(_number(held, memory, at)))]
     found = [said(element, memory, market, at + place * element.size) for place in places[:MOST]]
     return f"[{', '.join(found)}{', ...' if len(places) > MOST else ''}]"
+
+
+def _entries(shape: Shape, memory: Bytes, market: Market, at: int) -> str:
+    """Keys and values of a table, by key; its slots lie in three arrays."""
+    used, key, value = shape.parts
+    slots = [slot for slot in range(shape.count) if _number(used, memory, at + slot * used.size)]
+    slots.sort(key=lambda slot: int(_number(key, memory, at + slot * key.size)))
+
+    def entry(slot: int) -> str:
+        return f"{said(key, memory, market, at + slot * key.size)}: {said(value, memory, market, at + slot * value.size)}"
+
+    return f"{{{', '.join(map(entry, slots[:MOST]))}{', ...' if len(slots) > MOST else ''}}}"
 
 
 def _number(shape: Shape, memory: Bytes, base: int) -> Any:

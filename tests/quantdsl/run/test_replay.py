@@ -241,6 +241,11 @@ def test_values_with_parts_are_said() -> None:
     assert said(pair, np.array([4, 0, 9], np.int64).view(np.uint8), MARKET) == "{ n: 4, o: none }"
     ring = Shape("r", "ring", 0, 40, (Shape("count", "int"), Shape("next", "int", 8), Shape("", "int", 16)), 3)
     assert said(ring, np.array([2, 1, 5, 6, 7], np.int64).view(np.uint8), MARKET) == "[5, 7]"
+    table = Shape("t", "table", 0, 40, (Shape("used", "bool", 0, 1), Shape("", "int", 8), Shape("", "qty", 24)), 2)
+    slots = np.array([0x0101, 9, 3, 5, 7], np.int64)
+    assert said(table, slots.view(np.uint8), MARKET) == "{3: 7lots, 9: 5lots}"
+    slots[0] = 0x0001
+    assert said(table, slots.view(np.uint8), MARKET) == "{9: 5lots}"
     cases = Shape("e", "enum", 0, 16, (Shape("Wait", "tuple"), Shape("Enter", "tuple", 0, 16, (Shape("0", "price", 8),))))
     assert said(cases, np.array([0, 4], np.int64).view(np.uint8), MARKET) == "Wait"
     assert said(cases, np.array([1, 4], np.int64).view(np.uint8), MARKET) == "Enter(1.00)"
