@@ -87,6 +87,8 @@ def inputs(data: Sequence[str], mapped: Sequence[str] = ()) -> tuple[Input, ...]
     """Files as a command line names them, with what `--map` says: `FIELD=NAME` of all, `FILE:FIELD=NAME` of one. Raises ZyntaxError."""
     found = []
     for text in data:
+        if not text:
+            raise refused("--data names no file", "--data trades.csv")
         named = _SYMBOL.fullmatch(text)
         found.append(Input(Path(named[2]), named[1]) if named else Input(Path(text)))
     maps: list[dict[str, str]] = [{} for _ in found]

@@ -72,6 +72,7 @@ WRONG = {
     "no duration": (["run", CROSS, "--data", TRADES, "--latency", "50"], 2, "ZYN0505", "--latency: `50` is no duration"),
     "no time": (["run", CROSS, "--data", TRADES, "--from", "noon"], 2, "ZYN0505", "--from: `noon` is no time"),
     "no file": (["run", CROSS, "--data", "nowhere.csv"], 3, "ZYN0807", "nowhere.csv: there is no such file"),
+    "no name": (["run", CROSS, "--data", ""], 2, "ZYN0505", "--data names no file"),
     "no format": (["run", CROSS, "--data", CROSS.with_suffix(".png")], 3, "ZYN0807", "no data format has this ending"),
     "another symbol": (["run", CROSS, "--data", f"ETH={TRADES}"], 3, "ZYN0807", "the program has no instrument `ETH`"),
     "no map": (["run", CROSS, "--data", TRADES, "--map", "price"], 2, "ZYN0505", "--map price: write FIELD=NAME"),

@@ -156,6 +156,14 @@ def test_a_checked_failure_halts_the_strategy_and_the_data_is_accounted_all_the_
     assert summary["positions"]["BTCUSDT"]["mark"] == last
 
 
+def test_a_failure_names_the_file_of_its_row() -> None:
+    table = few(20)
+    both = RunOptions((Input(Path("first"), None, table.slice(0, 10)), Input(Path("second"), None, table.slice(10, 10))))
+    ending, _, _ = replay(both, acts(*[{}] * 15, {"kind": stand.FAIL}))
+    assert ending.failure is not None
+    assert ending.failure.notes[0].startswith("in `on trade`, at second: row 5, "), "the handler of the start comes first"
+
+
 def test_kill_is_told_and_no_failure() -> None:
     ending, _, _ = replay(of(few(50)), acts({}, {"kind": stand.KILL}))
     assert ending.failure is None
