@@ -9,7 +9,7 @@ from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, UNIT, DType, OptionType, ResultType, Scalar, TupleType, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
-from quantdsl.check import library
+from quantdsl.check import heap, library
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import report_optional, require, shown
@@ -20,7 +20,7 @@ from quantdsl.check.scope import Scope
 from quantdsl.check.world import Callable
 
 _WRAPPERS = ("some", "Ok", "Err")
-CHANGING = ("push", "clear", "insert", "remove")
+CHANGING = ("push", "pop", "clear", "insert", "remove")
 """Methods that change what they are called on."""
 
 
@@ -37,6 +37,8 @@ def call(checker: Checker, node: nodes.Call, scope: Scope, expected: Type | None
             return _variant(checker, node, name, scope, expected)
         case nodes.Field(value=value, name=name):
             return _method(checker, node, value, name, scope, expected)
+        case nodes.Name(name=name) if heap.is_function(name) and scope.find(name) is None:
+            return heap.call(checker, node, name, scope)
         case nodes.Name(name=name):
             _arguments_alone(checker, node, scope)
             if scope.find(name) is not None:
@@ -94,14 +96,22 @@ def _method(checker: Checker, node: nodes.Call, value: nodes.Expression, name: s
     if subject == ERROR:
         _arguments_alone(checker, node, scope)
         return ERROR
+    if heap.is_heap(subject):
+        if name in CHANGING and not _can_change(value, scope):
+            _not_changing(checker, name, value)
+        return heap.method(checker, node, subject, name, scope)
     if callee is None or not callee.parameters or callee.parameters[0].name != "self":
         _arguments_alone(checker, node, scope)
         known = [n for n, f in checker.world.functions.items() if f.parameters and f.parameters[0].name == "self"]
         return checker.report("0202", f"a `{shown(subject)}` has no method `{name}`", node.function.span, hint=did_you_mean(name, known))
     if name in CHANGING and isinstance(subject, qt.Container) and not _can_change(value, scope):
-        hint = "call it on a `var` or a `state`; a function gets copies of what it is called with"
-        checker.report("0205", f"`{name}` would change what can't change", value.span, hint=hint)
+        _not_changing(checker, name, value)
     return _called(checker, node, callee, scope, (subject, value.span), expected)
+
+
+def _not_changing(checker: Checker, name: str, value: nodes.Expression) -> None:
+    hint = "call it on a `var` or a `state`; a function gets copies of what it is called with"
+    checker.report("0205", f"`{name}` would change what can't change", value.span, hint=hint)
 
 
 def _can_change(node: nodes.Expression, scope: Scope) -> bool:

@@ -15,11 +15,12 @@ from compiler.typed_ast.types import (
     OptionType,
     ResultType,
     Scalar,
+    TensorType,
     TupleType,
     Type,
 )
 from quantdsl import types as qt
-from quantdsl.check import library, presence
+from quantdsl.check import heap, library, presence
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, report_optional, require, shown
@@ -46,6 +47,8 @@ def _fields(checker: Checker, subject: Type) -> dict[str, Type]:
             return dict(fields_of(checker, subject))
         case TupleType(elements=elements):
             return {str(number): element for number, element in enumerate(elements)}
+        case ListType():
+            return {"len": I64}
     if subject == qt.SIDE:
         return {"sign": I64, "opposite": qt.SIDE}
     if subject == qt.REJECT_MASK:
@@ -119,12 +122,16 @@ def index(checker: Checker, node: nodes.Index, scope: Scope, expected: Type | No
         return ERROR
     if isinstance(subject, OptionType):
         return report_optional(checker, subject, node.value.span)
-    if len(found) != 1 or not (isinstance(subject, ListType) or (isinstance(subject, qt.Container) and subject.kind in ("array", "ring"))):
+    if isinstance(subject, TensorType):
+        return F64
+    element = heap.element(subject)
+    if len(found) != 1 or (element is None and not (isinstance(subject, qt.Container) and subject.kind in ("array", "ring"))):
         return checker.report("0203", f"a `{shown(subject)}` has no elements `[...]`", node.span)
     if not require(checker, found[0], I64, node.indices[0].span, "the index"):
         return ERROR
-    if isinstance(subject, ListType):
-        return subject.element
+    if element is not None:
+        return element
+    assert isinstance(subject, qt.Container)
     value = constant_int(node.indices[0], scope)
     size = subject.size.value if isinstance(subject.size, qt.Size) else None
     if value is not None and (value < 0 or (size is not None and value >= size)):
@@ -148,7 +155,10 @@ def tuple_literal(checker: Checker, node: nodes.TupleLiteral, scope: Scope, expe
 
 @infers(nodes.ListLiteral)
 def list_literal(checker: Checker, node: nodes.ListLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
-    """An array of as many elements as are written."""
+    """An array of as many elements as are written, or a list where one is wanted."""
+    listed = heap.list_literal(checker, node, scope, expected)
+    if listed is not None:
+        return listed
     element = expected.elements[0] if isinstance(expected, qt.Container) and expected.kind == "array" else None
     found: Type | None = element
     for value in node.elements:
@@ -158,7 +168,8 @@ def list_literal(checker: Checker, node: nodes.ListLiteral, scope: Scope, expect
         else:
             require(checker, one, found, value.span, "an element of this array")
     if found is None:
-        return checker.report("0203", "an array without elements has no type", node.span)
+        hint = "write the type: `let xs: list<f64> = []`; a ring or table begins empty: `var xs: ring<f64, 8>`"
+        return checker.report("0203", "an array without elements has no type", node.span, hint=hint)
     return qt.Container("array", (found,), qt.Size(len(node.elements)))
 
 

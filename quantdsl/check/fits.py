@@ -1,7 +1,21 @@
 """Which values fit a place, and what is said when one doesn't."""
 
 from compiler.source import Span
-from compiler.typed_ast.types import ERROR, NEVER, UNIT, DType, OptionType, ResultType, Scalar, TupleType, Type
+from compiler.typed_ast.types import (
+    ERROR,
+    NEVER,
+    STRING,
+    UNIT,
+    DType,
+    ListType,
+    OptionType,
+    ResultType,
+    Scalar,
+    StringType,
+    TensorType,
+    TupleType,
+    Type,
+)
 from quantdsl import types as qt
 from quantdsl.check.checker import Checker
 
@@ -95,4 +109,8 @@ def shown(found: Type) -> str:
             return f"Result<{shown(value)}, {shown(error)}>"
         case TupleType(elements=elements):
             return f"({', '.join(map(shown, elements))})"
+        case ListType(element=element):
+            return f"list<{shown(element)}>"
+        case StringType() | TensorType():
+            return "str" if found == STRING else "tensor"
     return str(found)

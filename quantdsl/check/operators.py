@@ -4,6 +4,7 @@ from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, ERROR, F32, F64, STRING, WEAK_FLOAT, DType, OptionType, ResultType, Scalar, Type
 from quantdsl import types as qt
+from quantdsl.check import heap
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, report_float, report_optional, require, shown
@@ -49,6 +50,9 @@ def binary(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | 
     if node.operator in ("and", "or"):
         ok = [require(checker, f, BOOL, o.span, f"the operand of `{node.operator}`") for f, o in ((left, node.left), (right, node.right))]
         return BOOL if all(ok) else ERROR
+    made = heap.operation(node, left, right)
+    if made is not None:
+        return made
     if node.operator in _COMPARISONS:
         return _comparison(checker, node, left, right)
     found = _arithmetic(checker, node, left, right)

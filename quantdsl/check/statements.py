@@ -3,10 +3,10 @@
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import BOOL, ERROR, I64, NEVER, RANGE, UNIT, ListType, OptionType, ResultType, TupleType, Type
+from compiler.typed_ast.types import BOOL, ERROR, I64, NEVER, RANGE, UNIT, ListType, OptionType, ResultType, TensorType, TupleType, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
-from quantdsl.check import presence
+from quantdsl.check import heap, presence
 from quantdsl.check.checker import Checker, checks
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import require, shown
@@ -142,8 +142,8 @@ def for_(checker: Checker, node: nodes.For, scope: Scope) -> Type:
 
 def _element(checker: Checker, found: Type, source: nodes.Expression) -> Type:
     match found:
-        case ListType(element=element):
-            return element
+        case ListType() | TensorType():
+            return heap.element(found) or ERROR
         case qt.Container(kind="array" | "ring", elements=elements):
             return elements[0]
     if found in (RANGE, ERROR):

@@ -10,9 +10,10 @@ from attrs import Factory, define, frozen
 
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import ListType, TensorType
+from compiler.typed_ast.types import ListType, StringType, TensorType
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
+from quantdsl.check import heap
 from quantdsl.critical.bounds import unbounded_loops
 
 if TYPE_CHECKING:
@@ -127,10 +128,12 @@ def _read(code: Code, target: Callable[[str], Key | None], externs: Mapping[str,
     body = code.declaration.body
     if body is None:
         return
+    told: set[int] = set()
     for node in _outside_compute(body):
-        act = _act(node)
+        act = _act(node) if id(node) not in told else None
         if act is not None:
             code.acts.append(act)
+            told.update(id(inner) for inner in walk(node))
         match node:
             case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)) if (found := target(name)) is not None:
                 code.calls.append(CallSite(found, node.span))
@@ -175,16 +178,30 @@ def _act(node: nodes.Node) -> Act | None:
             return Act(
                 Kind.ALLOCATION, "has a `compute` block, which takes memory", node.span, "compute in `on timer`, and keep the result"
             )
-        case nodes.ListLiteral(type=ListType()) | nodes.Comprehension() | nodes.DictLiteral():
+        case nodes.Comprehension() | nodes.DictLiteral():
             return Act(Kind.ALLOCATION, "makes a list", node.span, _IN_PLACE)
-        case nodes.Let(annotation=nodes.NamedTypeSyntax(name="list")):
-            return Act(Kind.ALLOCATION, "keeps a list", node.span, _IN_PLACE)
-        case nodes.FString(parts=parts) if any(part.value is not None for part in parts):
-            return Act(Kind.ALLOCATION, "makes a text", node.span, _TEXTS)
-        case nodes.Call(type=ListType() | TensorType()):
-            return Act(Kind.ALLOCATION, "makes a list", node.span, _IN_PLACE)
+        case nodes.Call(function=nodes.Field(name="push", value=nodes.Expression(type=ListType()))):
+            return Act(Kind.ALLOCATION, "lets a list grow", node.span, _IN_PLACE)
+        case nodes.FString(parts=parts) if all(part.value is None for part in parts):
+            return None
+        case nodes.ListLiteral() | nodes.Binary() | nodes.FString():
+            return _made(node)
+        case nodes.Call(function=nodes.Name(name=name)) if heap.is_function(name):
+            return _made(node)
         case _:
             return None
+
+
+def _made(node: nodes.Expression) -> Act | None:
+    """A value on the heap that an expression makes."""
+    match node.type:
+        case ListType():
+            return Act(Kind.ALLOCATION, "makes a list", node.span, _IN_PLACE)
+        case TensorType():
+            return Act(Kind.ALLOCATION, "makes a tensor", node.span, _IN_PLACE)
+        case StringType():
+            return Act(Kind.ALLOCATION, "makes a text", node.span, _TEXTS)
+    return None
 
 
 _IN_PLACE = "`[T; N]`, `ring<T, N>` and `table<K, V, N>` lie in place"

@@ -8,7 +8,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, ERROR, OptionType, ResultType, Type
 from quantdsl import types as qt
-from quantdsl.check import library
+from quantdsl.check import heap, library
 from quantdsl.check.calls import is_open, substituted, unify
 from quantdsl.check.literals import settled
 from quantdsl.check.patterns import cases_of
@@ -18,7 +18,7 @@ from quantdsl.elaborate.changes import changes
 from quantdsl.elaborate.context import Callee, Context, elaborates
 from quantdsl.elaborate.expressions import case, place_of
 from quantdsl.elaborate.instances import invoke
-from quantdsl.elaborate.refused import not_supported
+from quantdsl.elaborate.refused import not_in_place, not_supported
 from quantdsl.elaborate.values import Place, Value
 
 _INSTEAD = {"print": "record numbers with `log_ring(x)`, or print in the functions of `main`"}
@@ -73,6 +73,11 @@ def call(c: Context, node: nodes.Call, place: Type | None) -> Value:
             return _wrapped(c, node, name, place)
         case nodes.Name(name=name) if name in c.functions and c.names.find(name) is None:
             return called(c, c.functions[name], node, None, place)
+        case nodes.Name(name=name) if heap.is_function(name):
+            found = node.type if heap.is_heap(node.type) else node.arguments[0].value.type
+            raise not_in_place(found, node.span)
+        case nodes.Field(value=subject) if heap.is_heap(subject.type):
+            raise not_in_place(subject.type, node.span)
         case nodes.Name(name=name) | nodes.Path(segments=(_, name)):
             return _variant(c, node, name)
         case nodes.Field(value=subject, name=name):

@@ -3,16 +3,19 @@
 from compiler.hir import instruction as hir
 from compiler.native.table import FULL, PRESENT
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import BOOL, UNIT, OptionType, ResultType, Type
+from compiler.typed_ast.types import BOOL, UNIT, ListType, OptionType, ResultType, Type
 from quantdsl import types as qt
 from quantdsl.check.literals import settled
 from quantdsl.elaborate.calls import Call, emits
 from quantdsl.elaborate.context import Context, elaborates
+from quantdsl.elaborate.refused import not_in_place
 from quantdsl.elaborate.values import Number, Place, Value, Whole
 
 
 @elaborates(nodes.ListLiteral)
 def list_literal(c: Context, node: nodes.ListLiteral, place: Type | None) -> Value:
+    if isinstance(node.type, ListType):
+        raise not_in_place(node.type, node.span)
     values = [c.kept(c.value(element, _element(place))) for element in node.elements]
     type = _element(place) or _element(c.type(node)) or settled(values[0].type)
     made = c.room(qt.Container("array", (type,), qt.Size(len(values))))

@@ -15,12 +15,9 @@ from compiler.typed_ast.types import (
     STRING,
     UNIT,
     DType,
-    ListType,
     OptionType,
     ResultType,
     Scalar,
-    StringType,
-    TensorType,
     TupleType,
     Type,
 )
@@ -28,7 +25,7 @@ from quantdsl import types as qt
 from quantdsl.check.checker import Checker
 from quantdsl.check.fits import shown
 from quantdsl.check.patterns import cases_of, fields_of
-from quantdsl.elaborate.refused import not_supported
+from quantdsl.elaborate.refused import not_in_place, not_supported
 
 Parts = tuple[tuple[str, Type], ...]
 Market = tuple[str | None, str | None]
@@ -43,7 +40,6 @@ _NUMBERS: dict[Type, Tile] = {
 }
 MARKET_BOOK = qt.Container("book", (), qt.Size())
 """The type of the book that `on book(b)` gives. There is one, so that a value of it holds nothing."""
-_HEAP = {ListType: "a list", StringType: "text", TensorType: "a tensor"}
 
 
 @define(eq=False)
@@ -73,8 +69,7 @@ class Layouts:
             self._parts[key] = self._found(type)
         found = self._parts[key]
         if found is None:
-            what = _HEAP.get(type.__class__) or f"a `{shown(type)}`"
-            raise not_supported(f"{what} in compiled code", None, "use numbers, `[T; N]`, `ring<T, N>` or `table<K, V, N>`")
+            raise not_in_place(type, None)
         return found
 
     def _found(self, type: Type) -> Parts | None:

@@ -6,6 +6,7 @@ from compiler.hir import instruction as hir
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, F64, OptionType, ResultType, Scalar, Type
 from quantdsl import types as qt
+from quantdsl.check import heap
 from quantdsl.check.fits import shown
 from quantdsl.check.literals import is_literal
 from quantdsl.elaborate import exact
@@ -13,7 +14,7 @@ from quantdsl.elaborate.arithmetic import arithmetic
 from quantdsl.elaborate.context import Context, elaborates
 from quantdsl.elaborate.fitting import common, converted
 from quantdsl.elaborate.literals import literal
-from quantdsl.elaborate.refused import not_supported
+from quantdsl.elaborate.refused import not_in_place, not_supported
 from quantdsl.elaborate.values import Number, Text, Value, Whole
 
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
@@ -38,6 +39,8 @@ def binary(c: Context, node: nodes.Binary, place: Type | None) -> Value:
             return default(c, node)
         case "and" | "or":
             return shortened(c, node)
+    if heap.is_heap(node.type):
+        raise not_in_place(node.type, node.span)
     left = c.value(node.left)
     right = c.value(node.right)
     if isinstance(left, Number) and isinstance(right, Number):

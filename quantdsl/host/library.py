@@ -23,6 +23,7 @@ def library(settings: StdlibSettings) -> Library:
         wanted = _chosen(_stem(name))
         if wanted is not None and any(parameter.name == "dtype" for parameter in function.parameters):
             found.functions[name] = _doubled(function, wanted)
+    found.functions["str"] = attrs.evolve(found.functions["to_string"], name="str")
     parameters = (LibraryParameter("a"), LibraryParameter("b"), LibraryParameter("rel", 1e-9))
     found.functions["approx"] = LibraryFunction(
         "approx", parameters, BOOL, _approx, "Whether two floats are equal up to `rel` of the larger."

@@ -1,0 +1,96 @@
+"""What lies on the heap: lists, text and tensors. They are checked so that promises can be proved over them; compiled code has no heap, and
+refuses them where it is written, as programs with a `main` run them."""
+
+from compiler.typed_ast import nodes
+from compiler.typed_ast.suggest import did_you_mean
+from compiler.typed_ast.types import ERROR, F64, I64, STRING, UNIT, ListType, TensorType, Type
+from quantdsl.check.checker import Checker
+from quantdsl.check.fits import require, shown
+from quantdsl.check.literals import place_of
+from quantdsl.check.scope import Scope
+
+_SHAPED = ("zeros", "ones", "full", "rand", "randn")
+TENSORS = frozenset(
+    {*_SHAPED, *(f"{name}_{rank}d" for name in _SHAPED for rank in (1, 2, 3))}
+    | {"eye", "arange", "linspace", "randperm", "tensor", "from_array", "load"}
+)
+"""Functions of the host's library that make a tensor."""
+TEXTS = frozenset({"str", "to_string"})
+"""Those that make a text of a value."""
+MEASURES = frozenset({"len"})
+_LISTS = ("push", "pop", "len")
+
+
+def is_function(name: str) -> bool:
+    """Whether a name that a program doesn't declare is a function of what lies on the heap."""
+    return name in TENSORS or name in TEXTS or name in MEASURES
+
+
+def is_heap(found: Type) -> bool:
+    return found == STRING or isinstance(found, ListType | TensorType)
+
+
+def call(checker: Checker, node: nodes.Call, name: str, scope: Scope) -> Type:
+    """A call of one of these functions."""
+    given = [checker.infer(argument.value, scope) for argument in node.arguments]
+    if name in TENSORS:
+        return TensorType()
+    if len(given) != 1:
+        return checker.report("0204", f"`{name}` takes 1 argument, and {len(given)} are given", node.span)
+    if name in TEXTS:
+        return ERROR if given[0] == ERROR else STRING
+    if given[0] != ERROR and not is_heap(given[0]):
+        message = f"`len` measures a list, a text or a tensor, and this is a `{shown(given[0])}`"
+        return checker.report("0203", message, node.arguments[0].span, hint="containers in place say theirs as `a.len`")
+    return I64
+
+
+def method(checker: Checker, node: nodes.Call, subject: Type, name: str, scope: Scope) -> Type:
+    """`xs.push(x)`, `xs.pop()`, `xs.len()`; methods of tensors give what isn't followed here."""
+    element = subject.element if isinstance(subject, ListType) else None
+    given = [checker.infer(argument.value, scope, element) for argument in node.arguments]
+    if isinstance(subject, TensorType):
+        return ERROR
+    known = _LISTS if element is not None else ("len",)
+    if name not in known:
+        hint = did_you_mean(name, known) or f"it has {', '.join(f'`{one}`' for one in known)}"
+        return checker.report("0202", f"a `{shown(subject)}` has no method `{name}`", node.function.span, hint=hint)
+    wanted = 1 if name == "push" else 0
+    if len(given) != wanted:
+        many = "1 argument" if wanted else "no argument"
+        return checker.report("0204", f"`{name}` takes {many}, and {len(given)} are given", node.span)
+    if element is None or name == "len":
+        return I64
+    if name == "pop":
+        return element
+    require(checker, given[0], element, node.arguments[0].span, "an element of this list")
+    return UNIT
+
+
+def list_literal(checker: Checker, node: nodes.ListLiteral, scope: Scope, expected: Type | None) -> Type | None:
+    """`[a, b]` where a list is wanted; None where none is."""
+    place = place_of(expected)
+    if not isinstance(place, ListType):
+        return None
+    for value in node.elements:
+        require(checker, checker.infer(value, scope, place.element), place.element, value.span, "an element of this list")
+    return place
+
+
+def operation(node: nodes.Binary, left: Type, right: Type) -> Type | None:
+    """What `+` makes of two texts or lists, and any operator of tensors; None for other operands."""
+    if isinstance(left, TensorType) or isinstance(right, TensorType):
+        return TensorType()
+    if node.operator == "+" and left == right and is_heap(left):
+        return left
+    return None
+
+
+def element(subject: Type) -> Type | None:
+    """What an index, or a loop, takes out; None for what isn't on the heap."""
+    match subject:
+        case ListType(element=found):
+            return found
+        case TensorType():
+            return F64
+    return STRING if subject == STRING else None
