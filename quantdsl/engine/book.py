@@ -23,6 +23,7 @@ from quantdsl.engine.book_ladder import (
     note_level,
     price_at,
     remove,
+    reprice,
     walk,
 )
 from quantdsl.engine.book_orders import COLD, define_orders, note_order, slot_at, slot_of, slots
@@ -138,10 +139,16 @@ def _define_quote(program: Program) -> None:
                 note_level(b, book, side, ladder, at)
                 remove(b, book, side, at)
 
+        deep = b.both(b.get(book, "deep"), b.gt(qty, 0))
+        top = best(b, book, side)
+        gone = b.either(b.negate(deep), b.gt(goodness(b, side, top.value), goodness(b, side, price)))
+        with b.when(b.both(b.eq(b.get(ladder, "count"), 1), gone, b.gt(qty, 0), b.ne(top.value, price))):
+            reprice(b, book, side, price, qty)
+            b.give()
         drop("gt", lambda: b.const(0, "i64"))
-        with b.when(b.negate(b.both(b.get(book, "deep"), b.gt(qty, 0)))):
+        with b.when(b.negate(deep)):
             drop("lt", lambda: last_at(b, ladder))
-        b.call("book.level", book, side, price, qty)
+        b.call("book.best", book, side, price, qty)
 
 
 def _define_end(program: Program) -> None:

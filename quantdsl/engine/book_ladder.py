@@ -22,7 +22,7 @@ SMALL, MEDIUM = WIDTH // 4, WIDTH * 3 // 4
 """A block with no more levels than that looks for a neighbour with which it makes no more than that. So of two neighbours one has more than
 `SMALL`, and the blocks suffice for any ladder."""
 STEP = 16
-"""As many numbers of the directory, or of a block, are compared at once."""
+"""As many numbers of the directory are compared at once; of a block always all."""
 SPARE = 2 * WIDTH
 """The place of a block that nobody looks at."""
 NUMBER_OF_NONE = -1
@@ -122,6 +122,15 @@ def remove(b: Body, book: Value, side: Value, at: Value) -> None:
     b.call("ladder.change", ladder, at, True, worth(b, side, price_at(b, ladder, side, at)), zero, zero, zero)
 
 
+def reprice(b: Body, book: Value, side: Value, price: Value, qty: Value) -> None:
+    """A level at another price takes the place of the only one."""
+    ladder, at = ladder_of(b, book, side), b.const(0, "i64")
+    note_level(b, book, side, ladder, at)
+    b.call("book.note", book, 0, side, price, 0, 0, NUMBER_OF_NONE, 0)
+    b.put(_block_at(b, ladder, at), "keys", 0, worth(b, side, price), proved=True)
+    _write(b, level_at(b, ladder, at), qty, b.const(0, "i64"), _next_number(b, book))
+
+
 def note_level(b: Body, book: Value, side: Value, ladder: Value, at: Value) -> None:
     """The journal keeps what stands there now."""
     level = level_at(b, ladder, at)
@@ -129,8 +138,8 @@ def note_level(b: Body, book: Value, side: Value, ladder: Value, at: Value) -> N
 
 
 def define_ladder(program: Program) -> None:
-    """`ladder.find`, `ladder.change`, `ladder.clear`; `book.level`, the quantity that now stands at a price; `book.shift`, by how much it
-    changes."""
+    """`ladder.find`, `ladder.change`, `ladder.clear`; `book.level`, the quantity that now stands at a price, `book.best`, where
+    none is better; `book.shift`, by how much it changes."""
     with program.function("ladder.rank", {**OWN, "worth": U64}, [I64], internal=True) as b:
         _rank(b, *b.parameters)
     with program.function("ladder.find", {**OWN, "worth": U64}, [I64, I1], internal=True) as b:
@@ -150,6 +159,11 @@ def define_ladder(program: Program) -> None:
         book, side, price, qty = b.parameters
         at, here = find(b, book, side, price)
         _become(b, book, side, price, at, here, b.larger(qty, 0))
+    with program.function("book.best", {**PLACE, "qty": I64}, internal=True) as b:
+        book, side, price, qty = b.parameters
+        top = best(b, book, side)
+        here = b.both(top.present, b.eq(top.value, price))
+        _become(b, book, side, price, b.const(0, "i64"), here, b.larger(qty, 0))
     with program.function("book.shift", {**PLACE, "by": I64}, internal=True) as b:
         book, side, price, by = b.parameters
         at, here = find(b, book, side, price)
@@ -168,8 +182,7 @@ def define_ladder(program: Program) -> None:
 def _become(b: Body, book: Value, side: Value, price: Value, at: Value, here: Value, qty: Value) -> None:
     """A level whose quantity stays as it was shows nothing new, so what we took of it stays taken."""
     ladder = ladder_of(b, book, side)
-    number = b.wrapping("add", b.get(book, "number"), 1)
-    b.put(book, "number", number)
+    number = _next_number(b, book)
     level = level_at(b, ladder, at)
     before = b.select(here, b.get(level, "qty"), 0)
     with b.when(b.eq(qty, before)):
@@ -201,8 +214,7 @@ def _change(b: Body, ladder: Value, found: Value, here: Value, worth: Value, qty
     fresh = b.wrapping("xor", b.get(ladder, "free", b.select(new, entry, 0), proved=True), mask)
     kept = b.select(here, b.get(block, "places", place, proved=True), fresh)
     level = b.at(ladder, "levels", b.cast(kept, "i64"), proved=True)
-    for name, value in (("qty", qty), ("taken", taken), ("number", number)):
-        b.put(level, name, value)
+    _write(b, level, qty, taken, number)
     with b.when(b.negate(b.either(new, gone))):
         b.give()
     b.put(ladder, "free", entry, b.wrapping("xor", kept, mask), proved=True)
@@ -215,6 +227,18 @@ def _change(b: Body, ladder: Value, found: Value, here: Value, worth: Value, qty
         b.put(block, part, written, value, proved=True)
     with b.when(b.both(gone, b.le(size, SMALL), b.ne(b.get(ladder, "more"), 0))):
         b.call("ladder.join", ladder, worth)
+
+
+def _write(b: Body, level: Value, qty: Value, taken: Value, number: Value) -> None:
+    for name, value in (("qty", qty), ("taken", taken), ("number", number)):
+        b.put(level, name, value)
+
+
+def _next_number(b: Body, book: Value) -> Value:
+    """Of an update."""
+    number = b.wrapping("add", b.get(book, "number"), 1)
+    b.put(book, "number", number)
+    return number
 
 
 def _move(b: Body, block: Value, part: str, source: Value, to: Value) -> None:
@@ -265,19 +289,24 @@ def _block_of(b: Body, ladder: Value, rank: Value) -> Value:
     return b.cast(b.get(ladder, "order", rank, proved=True), "i64")
 
 
-def _count(b: Body, numbers: Value, name: str, size: Value, suits: str, wanted: Value) -> Value:
-    """How many numbers of a list compare so; behind the `size` first ones are zeros, up to a multiple of `STEP`."""
+def _count(b: Body, numbers: Value, name: str, size: Value, step: int, suits: str, wanted: Value) -> Value:
+    """How many numbers of a list compare so; behind the `size` first ones are zeros, up to a multiple of the step."""
     total = b.variable(b.const(0, "i64"))
-    with b.loop(0, b.wrapping("and", b.wrapping("add", size, STEP - 1), -STEP)) as i:
+    with b.loop(0, b.wrapping("and", b.wrapping("add", size, step - 1), -step)) as i:
         truth = b.compare(suits, b.get(numbers, name, i, proved=True), wanted)
         b.set(total, b.wrapping("add", b.now(total), b.cast(truth, "i64")))
     return b.now(total)
 
 
 def _rank(b: Body, ladder: Value, wanted: Value) -> None:
-    """Of the block that has a level of such worth, or would have it."""
-    more = b.get(ladder, "more")
-    b.give(b.smaller(_count(b, ladder, "begins", more, "ge", wanted), more))
+    """Of the block that has a level of such worth, or would have it: most often that of the price before."""
+    more, last = b.get(ladder, "more"), b.get(ladder, "last")
+    begin = b.get(ladder, "begins", b.larger(b.wrapping("sub", last, 1), 0), proved=True)
+    with b.when(b.both(b.either(b.eq(last, 0), b.ge(begin, wanted)), b.lt(b.get(ladder, "begins", last, proved=True), wanted))):
+        b.give(last)
+    rank = b.smaller(_count(b, ladder, "begins", more, STEP, "ge", wanted), more)
+    b.put(ladder, "last", rank)
+    b.give(rank)
 
 
 def _find(b: Body, ladder: Value, wanted: Value) -> None:
@@ -285,7 +314,7 @@ def _find(b: Body, ladder: Value, wanted: Value) -> None:
     number = _block_of(b, ladder, rank)
     block = b.at(ladder, "blocks", number, proved=True)
     size = b.get(block, "size")
-    place = _count(b, block, "keys", size, "gt", wanted)
+    place = _count(b, block, "keys", size, WIDTH, "gt", wanted)
     here = b.both(b.lt(place, size), b.eq(b.get(block, "keys", place, proved=True), wanted))
     b.give(b.wrapping("add", b.wrapping("mul", number, STRIDE), place), here)
 

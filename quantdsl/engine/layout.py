@@ -111,6 +111,7 @@ LADDER = struct(
     "ladder",
     count=I64,
     more=I64,
+    last=I64,
     lost=I1,
     lost_from=I64,
     order=Array(U16, BLOCKS + 1),
@@ -120,9 +121,9 @@ LADDER = struct(
     free=Array(U16, LEVELS),
 )
 """One side, the best level first, in blocks; `book_ladder.py` says how. There are `more` blocks than the first one, numbered 0; `order` has
-them by rank, `begins` the best worth that each but the first may hold. A block's `keys` are the worths of its prices, `places` where the
-rest of each is among `levels`, and `after` is the next block. `free`: places that no level has. `lost`: a level was dropped, the best of
-those dropped stood at `lost_from`."""
+them by rank, `begins` the best worth that each but the first may hold, and `last` is the rank that was found last. A block's `keys` are the
+worths of its prices, `places` where the rest of each is among `levels`, `after` is the next block. `free`: places that no level has.
+`lost`: a level was dropped, the best of those dropped stood at `lost_from`."""
 BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=U8)
 """`used` is 1; 2 while the table grows, of those that haven't found their new slot."""
 CHANGE = struct("change", what=U8, side=U8, price=I64, qty=I64, taken=I64, number=I64, id=U64)

@@ -12,7 +12,7 @@ from compiler.hir.types import HirType, Struct
 from compiler.native.build import Body, Number, Program
 from compiler.native.ring import Ring
 from compiler.native.table import Table
-from compiler.native.types import I64, U8, U64, struct
+from compiler.native.types import I1, I64, U8, U64, struct
 from compiler.native.values import Optional, read_optional
 from quantdsl.engine import requests
 from quantdsl.engine.account import DAY
@@ -88,7 +88,10 @@ class RiskRules:
 
 @frozen
 class _Memory:
-    """What the rules remember: times of accepted orders, and client ids, in a ring to forget the oldest and a table to find one."""
+    """What the rules remember: times of accepted orders, and client ids, in a ring to forget the oldest and a table to find one.
+
+    As long as each id is above the one before, a new one need only be compared with the newest, an older one is found in the ring by
+    halves, and the table stays empty; with the first that isn't, all in the ring are put into the table (`scattered`)."""
 
     rules: RiskRules
 
@@ -108,6 +111,8 @@ class _Memory:
     def type(self) -> Struct:
         parts = {"times": self.times, "ids": self.ids, "known": self.known}
         fields: dict[str, HirType] = {name: part.type for name, part in parts.items() if part is not None}
+        if self.ids is not None:
+            fields["scattered"] = I1
         return struct("risk", **(fields or {"unused": U8}))
 
 
@@ -118,6 +123,10 @@ def risk_memory(rules: RiskRules) -> Struct:
 
 def define_risk(program: Program, rules: RiskRules, names: Sequence[str]) -> None:
     """Those of `risk.judge`, `risk.accept` and `risk.asked` that are among the names; they must be declared."""
+    if "risk.judge" in names and rules.duplicate_id is not None:
+        own = {"state": program.module.functions["risk.judge"].parameters[1].type, "client": U64}
+        with program.function("risk.is_known", own, [I1], internal=True, attributes=("noalias", "noinline")) as b:
+            _is_known(b, rules)
     if "risk.judge" in names:
         with program.define("risk.judge") as b:
             _Judge(b, rules).write()
@@ -145,10 +154,48 @@ def _accept(b: Body, rules: RiskRules) -> None:
     if ids is None or known is None:
         return
     with b.when(named):
-        oldest = ids.push(b, b.at(state, "risk", "ids"), client)
-        with b.when(oldest.present):
-            known.remove(b, b.at(state, "risk", "known"), oldest.value)
-        known.insert(b, b.at(state, "risk", "known"), client)
+        memory = b.at(state, "risk")
+        with b.when(b.both(b.negate(b.get(memory, "scattered")), b.negate(_rises(b, ids, memory, client)))):
+            with b.loop(0, ids.count(b, b.at(memory, "ids"))) as age:
+                known.insert(b, b.at(memory, "known"), ids.get(b, b.at(memory, "ids"), age))
+            b.put(memory, "scattered", True)
+        oldest = ids.push(b, b.at(memory, "ids"), client)
+        with b.when(b.get(memory, "scattered")):
+            with b.when(oldest.present):
+                known.remove(b, b.at(memory, "known"), oldest.value)
+            known.insert(b, b.at(memory, "known"), client)
+
+
+def _rises(b: Body, ids: Ring, memory: Value, client: Value) -> Value:
+    """Whether an id is above the newest accepted one, if there is any."""
+    next = b.get(memory, "ids", "next")
+    newest = b.wrapping("sub", b.select(b.eq(next, 0), ids.capacity, next), 1)
+    return b.either(b.eq(b.get(memory, "ids", "count"), 0), b.gt(client, b.get(memory, "ids", "items", newest, proved=True)))
+
+
+def _is_known(b: Body, rules: RiskRules) -> None:
+    """Of an id that isn't above the newest one, or where they are scattered."""
+    state, client = b.parameters
+    ids, known = _Memory(rules).ids, _Memory(rules).known
+    assert ids is not None and known is not None
+    memory = b.at(state, "risk")
+    ring = b.at(memory, "ids")
+    with b.when(b.get(memory, "scattered")):
+        b.give(b.ge(known.find(b, b.at(memory, "known"), client), 0))
+    near, far = b.variable(b.const(0, "i64")), b.variable(ids.count(b, ring))
+    with b.repeat():
+        with b.when(b.ge(b.now(near), b.now(far))):
+            b.leave()
+        middle = b.wrapping("shr", b.wrapping("add", b.now(near), b.now(far)), 1)
+        found = ids.get(b, ring, middle)
+        with b.when(b.eq(found, client)):
+            b.give(True)
+        with b.choice(b.gt(found, client)) as half:
+            with half.then():
+                b.set(near, b.wrapping("add", middle, 1))
+            with half.otherwise():
+                b.set(far, middle)
+    b.give(False)
 
 
 class _Judge:
@@ -288,10 +335,12 @@ class _Judge:
             if not rules.rate_all:
                 full = b.both(full, b.lt(self.instead_of, 0))
             self.broken(full, Rule.RATE)
-        if memory.known is not None:
+        if memory.ids is not None:
             known = b.variable(b.const(False, "i1"))
-            with b.when(self.client.present):
-                b.set(known, b.ge(memory.known.find(b, b.at(self.state, "risk", "known"), self.client.value), 0))
+            kept = b.at(self.state, "risk")
+            new = b.both(b.negate(b.get(kept, "scattered")), _rises(b, memory.ids, kept, self.client.value))
+            with b.when(b.both(self.client.present, b.negate(new))):
+                b.set(known, b.call("risk.is_known", self.state, self.client.value)[0])
             self.broken(b.now(known), Rule.DUPLICATE_ID)
         if rules.self_trade in ("reject", "cancel_both"):
             (met,) = b.call("orders.meets", self.desk, self.state, self.side, *self.limit.parts, self.instead_of)

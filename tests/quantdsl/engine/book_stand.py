@@ -85,7 +85,7 @@ def clear(at: Any) -> None:
     for own in at["sides"]:
         own["blocks"][: int(own["order"].max()) + 1] = 0
         own["free"] = own["order"] = own["begins"] = 0
-        own["count"] = own["more"] = own["lost"] = 0
+        own["count"] = own["more"] = own["last"] = own["lost"] = 0
 
 
 def ladder(own: Any, side: int) -> tuple[list[int], list[int]]:
