@@ -27,7 +27,7 @@ enum { PENDING = 1, LIVE, PART_FILLED, FILLED, CANCELLED };
 
 // ---- memory ----
 
-struct Asked { i64 side, qty, limit, step, client, held; };
+struct Asked { i64 side, qty, limit, step, back, held; };
 struct Traded { i64 side, price, qty, maker, mark2; };
 struct Tick { i64 step, bid, ask, bid_at, bid_qty, ask_at, ask_qty; };
 
@@ -48,6 +48,7 @@ struct OutFill { i64 ts; u64 order; i64 price, qty, fee, realized, position; uin
 struct OutPnl { i64 ts, position, mark2, realized, unrealized, fees, net; };
 template <class T> struct Out { i64 count; T records[RECORDS]; T &add() { return records[count++]; } };
 
+struct Client { u64 id, top; bool other; };
 struct Desk {
     // what is compared
     i64 qty, cost, realized, unrealized, fees, net, max_drawdown, volume, open_buys, open_sells, average, cash, peak;
@@ -59,8 +60,8 @@ struct Desk {
     i64 out_delay, back_delay;
     Side sides[2];
     struct { i64 count, next; i64 items[RATE]; } times;
-    struct { i64 count, next; u64 items[IDS]; } ids;
-    u64 known[SLOTS];                                                                           // 0 is no id
+    struct { i64 count, next; Client items[IDS]; } ids;
+    u64 others[SLOTS];                                                                          // 0 is no id
     i64 free_count, fresh, free[OPEN], open[OPEN];
     Order orders[OPEN];
     Queue<Request> asked;
@@ -72,26 +73,43 @@ struct Desk {
 
 // ---- ids that were seen ----
 
+// Mostly each is above all before it. The ring keeps the highest of all up to each, sorted; the few others are in a set beside it.
 static inline int home(u64 id) { return int(id * 0x9E3779B97F4A7C15ull >> 53); }
-static inline bool known(const Desk *d, u64 id) {
-    for (int at = home(id);; at = (at + 1) & (SLOTS - 1)) {
-        if (d->known[at] == id) return true;
-        if (d->known[at] == 0) return false;
+static inline const Client &of_age(const Desk *d, i64 age) { return d->ids.items[(d->ids.next - 1 - age) & (IDS - 1)]; }
+static inline bool rises(const Desk *d, u64 id) { return d->ids.count == 0 || id > of_age(d, 0).top; }
+__attribute__((noinline)) static bool is_known(const Desk *d, u64 id) {
+    for (int at = home(id); d->others[at] != 0; at = (at + 1) & (SLOTS - 1)) {
+        if (d->others[at] == id) return true;
     }
+    i64 low = 0, high = d->ids.count - 1;
+    while (low < high) {
+        i64 middle = (low + high + 1) >> 1;
+        if (of_age(d, middle).top >= id) low = middle; else high = middle - 1;
+    }
+    return of_age(d, low).id == id;
 }
-static inline void forget(Desk *d, u64 id) {
+__attribute__((noinline)) static void forget(Desk *d, u64 id) {
     int hole = home(id);
-    while (d->known[hole] != id) hole = (hole + 1) & (SLOTS - 1);
-    for (int at = (hole + 1) & (SLOTS - 1); d->known[at] != 0; at = (at + 1) & (SLOTS - 1)) {
-        int of = home(d->known[at]);
-        if (((at - of) & (SLOTS - 1)) >= ((at - hole) & (SLOTS - 1))) { d->known[hole] = d->known[at]; hole = at; }
+    while (d->others[hole] != id) hole = (hole + 1) & (SLOTS - 1);
+    for (int at = (hole + 1) & (SLOTS - 1); d->others[at] != 0; at = (at + 1) & (SLOTS - 1)) {
+        int of = home(d->others[at]);
+        if (((at - of) & (SLOTS - 1)) >= ((at - hole) & (SLOTS - 1))) { d->others[hole] = d->others[at]; hole = at; }
     }
-    d->known[hole] = 0;
+    d->others[hole] = 0;
+}
+__attribute__((noinline)) static void insert(Desk *d, u64 id) {
+    int at = home(id);
+    while (d->others[at] != 0) at = (at + 1) & (SLOTS - 1);
+    d->others[at] = id;
 }
 static inline void remember(Desk *d, u64 id) {
-    int at = home(id);
-    while (d->known[at] != 0) at = (at + 1) & (SLOTS - 1);
-    d->known[at] = id;
+    bool above = rises(d, id);
+    u64 top = above ? id : of_age(d, 0).top;
+    Client &place = d->ids.items[d->ids.next];
+    d->ids.next = (d->ids.next + 1) & (IDS - 1);
+    if (d->ids.count < IDS) d->ids.count++; else if (place.other) forget(d, place.id);
+    place = Client{id, top, !above};
+    if (!above) insert(d, id);
 }
 
 // ---- risk ----
@@ -107,7 +125,7 @@ static inline i64 judge(const Desk *d, i64 side, i64 qty, i64 limit, u64 client)
     i64 held = side == BUY ? d->qty : -d->qty, same = side == BUY ? d->open_buys : d->open_sells;
     mask |= held + same + qty > MAX_POSITION ? 16 : 0;
     mask |= d->times.count == RATE && d->times.items[d->times.next] > d->now - WINDOW ? 32 : 0;
-    mask |= known(d, client) ? 64 : 0;
+    mask |= !rises(d, client) && is_known(d, client) ? 64 : 0;
     mask |= d->open_count >= OPEN ? 512 : 0;
     return mask;
 }
@@ -115,10 +133,6 @@ static inline void accept(Desk *d, u64 client) {
     d->times.items[d->times.next] = d->now;
     d->times.next = (d->times.next + 1) & (RATE - 1);
     d->times.count += d->times.count < RATE;
-    u64 &place = d->ids.items[d->ids.next];
-    d->ids.next = (d->ids.next + 1) & (IDS - 1);
-    if (d->ids.count == IDS) forget(d, place); else d->ids.count++;
-    place = client;
     remember(d, client);
 }
 
@@ -299,8 +313,9 @@ static inline void settle(Desk *d) {
 OUT i64 c_risk(Desk *d, const Asked *a) {
     d->now += a->step;
     d->qty = a->held;
-    i64 mask = judge(d, a->side, a->qty, a->limit, a->client);
-    if (mask == 0) accept(d, a->client);
+    u64 client = ++d->submitted - a->back;
+    i64 mask = judge(d, a->side, a->qty, a->limit, client);
+    if (mask == 0) accept(d, client);
     return mask;
 }
 OUT i64 c_fill(Desk *d, const Traded *t) {

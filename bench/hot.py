@@ -59,13 +59,12 @@ def asked(rng: np.random.Generator) -> Any:
     made["side"], made["qty"] = rng.integers(0, 2, MANY), rng.integers(1, 900, MANY)
     made["limit"] = MIDDLE + rng.integers(-90, 91, MANY)
     made["step"] = rng.integers(600, 1800, MANY)
-    made["client"] = 1 + np.arange(MANY)
     made["held"] = rng.integers(-2050, 2051, MANY)
     for name, low, high in (("qty", 1001, 1100), ("qty", -3, 1), ("limit", MIDDLE + 101, MIDDLE + 120), ("held", 2990, 3010)):
         rare = rng.random(MANY) < 0.015
         made[name][rare] = rng.integers(low, high, int(rare.sum()))
     again = np.flatnonzero(rng.random(MANY) < 0.015)
-    made["client"][again] -= np.minimum(again, rng.integers(1, 100, len(again)))
+    made["back"][again] = rng.integers(1, 100, len(again))
     busy = np.repeat(rng.random(MANY // 128) < 0.1, 128)
     made["step"][busy] //= 4
     return made

@@ -27,7 +27,7 @@ from quantdsl.engine.layout import BUY, DESK, SELL
 from quantdsl.facts import Facts
 from quantdsl.run.open import Wishes, elaborated
 
-ASKED = struct("asked", **dict.fromkeys(("side", "qty", "limit", "step", "client", "held"), I64))
+ASKED = struct("asked", **dict.fromkeys(("side", "qty", "limit", "step", "back", "held"), I64))
 TRADED = struct("traded", **dict.fromkeys(("side", "price", "qty", "maker", "mark2"), I64))
 TICK = struct("tick", **dict.fromkeys(("step", "bid", "ask", "bid_at", "bid_qty", "ask_at", "ask_qty"), I64))
 
@@ -81,8 +81,10 @@ def _head(module: HirModule) -> Struct:
 
 
 def _risk(b: Body, desk: Value, state: Value, asked: Value) -> None:
-    side, qty, limit, client = (b.get(asked, name) for name in ("side", "qty", "limit", "client"))
-    own = b.const(True, "i1"), b.cast(client, "u64")
+    side, qty, limit, back = (b.get(asked, name) for name in ("side", "qty", "limit", "back"))
+    number = b.wrapping("add", b.get(desk, "submitted"), 1)
+    b.put(desk, "submitted", number)
+    own = b.const(True, "i1"), b.wrapping("sub", number, b.cast(back, "u64"))
     b.put(desk, "now", b.add(b.get(desk, "now"), b.get(asked, "step")))
     b.put(desk, "position", "qty", b.get(asked, "held"))
     mask, _ = b.call("risk.judge", desk, state, b.cast(side, "u8"), qty, b.const(True, "i1"), limit, b.const(False, "i1"), *own, -1)

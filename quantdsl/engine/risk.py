@@ -88,10 +88,10 @@ class RiskRules:
 
 @frozen
 class _Memory:
-    """What the rules remember: times of accepted orders, and client ids, in a ring to forget the oldest and a table to find one.
+    """What the rules remember: times of accepted orders, and client ids, in a ring to forget the oldest.
 
-    As long as each id is above the one before, a new one need only be compared with the newest, an older one is found in the ring by
-    halves, and the table stays empty; with the first that isn't, all in the ring are put into the table (`scattered`)."""
+    Mostly each id is above all before it, and so need not be looked for. The ring keeps the `top` of all up to each, which is sorted, so
+    that such ids are found by halves; the few others stand in a table beside it."""
 
     rules: RiskRules
 
@@ -101,18 +101,16 @@ class _Memory:
 
     @property
     def ids(self) -> Ring | None:
-        return None if self.rules.duplicate_id is None else Ring(U64, self.rules.duplicate_id)
+        return None if self.rules.duplicate_id is None else Ring(struct("client", id=U64, top=U64, other=I1), self.rules.duplicate_id)
 
     @property
-    def known(self) -> Table | None:
+    def others(self) -> Table | None:
         return None if self.rules.duplicate_id is None else Table(U64, U8, self.rules.duplicate_id + 1)
 
     @property
     def type(self) -> Struct:
-        parts = {"times": self.times, "ids": self.ids, "known": self.known}
+        parts = {"times": self.times, "ids": self.ids, "others": self.others}
         fields: dict[str, HirType] = {name: part.type for name, part in parts.items() if part is not None}
-        if self.ids is not None:
-            fields["scattered"] = I1
         return struct("risk", **(fields or {"unused": U8}))
 
 
@@ -150,52 +148,50 @@ def _accept(b: Body, rules: RiskRules) -> None:
     _, state, named, client = b.parameters
     if rules.rate is not None:
         _note_time(b, rules)
-    ids, known = _Memory(rules).ids, _Memory(rules).known
-    if ids is None or known is None:
+    ids, others = _Memory(rules).ids, _Memory(rules).others
+    if ids is None or others is None:
         return
     with b.when(named):
-        memory = b.at(state, "risk")
-        with b.when(b.both(b.negate(b.get(memory, "scattered")), b.negate(_rises(b, ids, memory, client)))):
-            with b.loop(0, ids.count(b, b.at(memory, "ids"))) as age:
-                known.insert(b, b.at(memory, "known"), ids.get(b, b.at(memory, "ids"), age))
-            b.put(memory, "scattered", True)
-        oldest = ids.push(b, b.at(memory, "ids"), client)
-        with b.when(b.get(memory, "scattered")):
-            with b.when(oldest.present):
-                known.remove(b, b.at(memory, "known"), oldest.value)
-            known.insert(b, b.at(memory, "known"), client)
+        ring, table = b.at(state, "risk", "ids"), b.at(state, "risk", "others")
+        rises, top = _rises(b, ids, ring, client)
+        slot, full = ids.advance(b, ring)
+        oldest = b.get(slot, "id")
+        with b.when(b.both(full, b.get(slot, "other"))):
+            others.remove(b, table, oldest)
+        b.put(slot, "id", client)
+        b.put(slot, "top", b.select(rises, client, top))
+        b.put(slot, "other", b.negate(rises))
+        with b.when(b.negate(rises)):
+            others.insert(b, table, client)
 
 
-def _rises(b: Body, ids: Ring, memory: Value, client: Value) -> Value:
-    """Whether an id is above the newest accepted one, if there is any."""
-    next = b.get(memory, "ids", "next")
+def _rises(b: Body, ids: Ring, ring: Value, client: Value) -> tuple[Value, Value]:
+    """Whether an id is above all that are remembered, and the highest of these."""
+    next = b.get(ring, "next")
     newest = b.wrapping("sub", b.select(b.eq(next, 0), ids.capacity, next), 1)
-    return b.either(b.eq(b.get(memory, "ids", "count"), 0), b.gt(client, b.get(memory, "ids", "items", newest, proved=True)))
+    top = b.get(ring, "items", newest, "top", proved=True)
+    return b.either(b.eq(b.get(ring, "count"), 0), b.gt(client, top)), top
 
 
 def _is_known(b: Body, rules: RiskRules) -> None:
-    """Of an id that isn't above the newest one, or where they are scattered."""
+    """Of an id that isn't above all others: one of the few, or that of the oldest place whose top is not below it."""
     state, client = b.parameters
-    ids, known = _Memory(rules).ids, _Memory(rules).known
-    assert ids is not None and known is not None
-    memory = b.at(state, "risk")
-    ring = b.at(memory, "ids")
-    with b.when(b.get(memory, "scattered")):
-        b.give(b.ge(known.find(b, b.at(memory, "known"), client), 0))
-    near, far = b.variable(b.const(0, "i64")), b.variable(ids.count(b, ring))
+    ids, others = _Memory(rules).ids, _Memory(rules).others
+    assert ids is not None and others is not None
+    with b.when(b.ge(others.find(b, b.at(state, "risk", "others"), client), 0)):
+        b.give(True)
+    ring = b.at(state, "risk", "ids")
+    low, high = b.variable(b.const(0, "i64")), b.variable(b.wrapping("sub", ids.count(b, ring), 1))
     with b.repeat():
-        with b.when(b.ge(b.now(near), b.now(far))):
+        with b.when(b.ge(b.now(low), b.now(high))):
             b.leave()
-        middle = b.wrapping("shr", b.wrapping("add", b.now(near), b.now(far)), 1)
-        found = ids.get(b, ring, middle)
-        with b.when(b.eq(found, client)):
-            b.give(True)
-        with b.choice(b.gt(found, client)) as half:
+        middle = b.wrapping("shr", b.wrapping("add", b.wrapping("add", b.now(low), b.now(high)), 1), 1)
+        with b.choice(b.ge(b.get(ids.slot(b, ring, middle), "top"), client)) as half:
             with half.then():
-                b.set(near, b.wrapping("add", middle, 1))
+                b.set(low, middle)
             with half.otherwise():
-                b.set(far, middle)
-    b.give(False)
+                b.set(high, b.wrapping("sub", middle, 1))
+    b.give(b.eq(b.get(ids.slot(b, ring, b.now(low)), "id"), client))
 
 
 class _Judge:
@@ -337,9 +333,8 @@ class _Judge:
             self.broken(full, Rule.RATE)
         if memory.ids is not None:
             known = b.variable(b.const(False, "i1"))
-            kept = b.at(self.state, "risk")
-            new = b.both(b.negate(b.get(kept, "scattered")), _rises(b, memory.ids, kept, self.client.value))
-            with b.when(b.both(self.client.present, b.negate(new))):
+            rises, _ = _rises(b, memory.ids, b.at(self.state, "risk", "ids"), self.client.value)
+            with b.when(b.both(self.client.present, b.negate(rises))):
                 b.set(known, b.call("risk.is_known", self.state, self.client.value)[0])
             self.broken(b.now(known), Rule.DUPLICATE_ID)
         if rules.self_trade in ("reject", "cancel_both"):
