@@ -60,8 +60,8 @@ class Desk:
             count = int(table["count"])
             if count:
                 found = table["records"][:count]
-                yield name, found.view(LAYOUTS[name]) if name in LAYOUTS else found
                 table["count"] = 0
+                yield name, found.view(LAYOUTS[name]) if name in LAYOUTS else found
         out["full"] = False
 
     def lost(self) -> dict[str, int]:

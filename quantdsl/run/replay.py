@@ -48,11 +48,12 @@ class Sink(Protocol):
 
 @frozen
 class Progress:
-    """So far: events, the time of the last one (ns), seconds."""
+    """So far: events, the time of the last one (ns), seconds. `share`: of the data, None where that isn't known."""
 
     events: int
     now: int
     seconds: float
+    share: float | None = None
 
 
 @frozen
@@ -103,6 +104,8 @@ class Replay:
                     self._all(sink, about, started)
                 summary = sink.finish(totals_of(self, perf_counter() - started))
             except BaseException as error:
+                with suppress(OutputFault, ZyntaxError):
+                    self.collect(sink)
                 with suppress(OutputFault):
                     sink.stop(_reason(error))
                 raise
@@ -116,19 +119,20 @@ class Replay:
             self.begin(first)
         shown = kept = started
         while first is not None:
-            for _ in self.block(first):
-                self._collect(sink)
+            self.take(first, sink)
             now = perf_counter()
             if now - shown >= TOLD:
                 shown = now
-                self.tell(Progress(self.events, int(first["ts"][-1]), now - started))
+                self.collect(sink)
+                self.tell(Progress(self.events, int(first["ts"][-1]), now - started, self.feed.share))
             if now - kept >= KEPT:
+                self.collect(sink)
                 sink.checkpoint()
                 kept = perf_counter()
             first = next(blocks, None)
         while self.events and not self._call("engine.end").results[0]:
-            self._collect(sink)
-        self._collect(sink)
+            self.collect(sink)
+        self.collect(sink)
 
     def blocks(self) -> Iterator[Events]:
         """The data; with its first block it is known how orders fill."""
@@ -144,9 +148,15 @@ class Replay:
         """The start of the run, before its first block."""
         self._call("engine.begin", int(first["ts"][0]))
 
+    def take(self, events: Events, sink: Sink) -> None:
+        """A block, its records collected only where there are many, which costs less than few at a time."""
+        for _ in self.block(events):
+            if self.desk["out"]["full"]:
+                self.collect(sink)
+
     def block(self, events: Events, around: Callable[[bool], Any] = lambda inside: None) -> Iterator[None]:
-        """Hands a block to the engine; gives control back whenever records are to be collected, and at the end. `around` is told when
-        native code begins and ends."""
+        """Hands a block to the engine; gives control back where records must be collected, and at the end. `around` is told when native
+        code begins and ends."""
         words = np.ascontiguousarray(events).view(np.uint64).reshape(-1)
         assert words.size == events.size * WORDS
         done = 0
@@ -169,7 +179,8 @@ class Replay:
             self.failure = halted(outcome.caught, self.strategy.linked, self.desk, files)
         return outcome
 
-    def _collect(self, sink: Sink) -> None:
+    def collect(self, sink: Sink) -> None:
+        """What was recorded and found bad since the last time."""
         for name, records in self.desk.collect():
             if name == "latency":
                 records["ns"] = _clock().nanoseconds(records["ns"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from quantdsl.run.desk import Desk
 from quantdsl.run.options import Input, RunOptions, inputs
 from quantdsl.run.replay import Ending, Progress, Replay
 from quantdsl.run.shapes import said
+from quantdsl.run.totals import run_of
+from runtime.replay.events import Events
 from runtime.replay.outputs.folder import Outputs
 from runtime.replay.outputs.kept import Kept
 from runtime.replay.outputs.records import LAYOUTS
@@ -132,6 +135,36 @@ def test_progress_is_told_block_by_block(monkeypatch: pytest.MonkeyPatch) -> Non
     stamps = few(100)["ts_ns"].to_numpy()
     assert [progress.events for progress in told] == sorted({progress.events for progress in told})
     assert (told[-1].events, told[-1].now) == (100, stamps[-1]) and told[-1].seconds > 0
+
+
+def test_records_are_the_same_whenever_they_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = RunOptions(tuple(Input(Path("data"), None, few(3000).slice(begin, 100)) for begin in range(0, 3000, 100)))
+    found = []
+    for told in (0.0, 1e9):
+        monkeypatch.setattr("quantdsl.run.replay.TOLD", told)
+        found.append(replay(parts))
+    (often, many, desk), (once, few_times, _) = ((ending.summary, kept.records, made.desk) for ending, kept, made in found)
+    assert often["hash"] == once["hash"]
+    assert many["fills"]["qty"].sum() == desk["position"]["volume"] > 0
+    for name, records in many.items():
+        assert name == "latency" or np.array_equal(records, few_times[name]), name
+
+
+def test_what_was_recorded_before_a_stop_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_data = Replay.blocks
+
+    def blocks(self: Replay) -> Iterator[Events]:
+        yield from of_data(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Replay, "blocks", blocks)
+    made = Replay(strategy(RULES, INSTRUMENT), of(few(100)))
+    put_acts(made.desk.state, RULES, ACTS)
+    kept = Kept(run_of(made.strategy, made.options))
+    with pytest.raises(KeyboardInterrupt):
+        made.run(lambda about: kept)
+    assert (made.events, kept.partial) == (100, "stopped by hand")
+    assert kept.records["fills"]["qty"].sum() == made.desk["position"]["volume"] > 0
 
 
 # ---- failures ----------------------------------------------------------------------------------------------------------------
