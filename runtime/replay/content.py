@@ -28,6 +28,8 @@ class Content:
     broken: str | None = None
     unpacked: int = 0
     """Bytes that were given so far."""
+    read: int = 0
+    """Bytes of the file that they were unpacked from."""
 
     def blocks(self, size: int = BLOCK) -> Iterator[bytes]:
         """Blocks of at most about `size` bytes, none empty. Raises BadSource."""
@@ -46,6 +48,7 @@ class Content:
                     yield from self._zstd(file, size)
                 else:
                     while block := file.read(size):
+                        self.read = file.tell()
                         yield block
         except OSError as error:
             raise BadSource(f"{self.path}: {error.strerror or error}") from None
@@ -72,6 +75,7 @@ class Content:
             packed = unpacker.unused_data
             count += len(found[-1])
             if count >= size:
+                self.read = file.tell()
                 yield b"".join(found)
                 found, count = [], 0
         if count:
@@ -89,6 +93,7 @@ class Content:
                 return
             if not block:
                 return
+            self.read = file.tell()
             yield block
 
 

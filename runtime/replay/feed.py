@@ -59,6 +59,7 @@ class Feed:
     tallies: list[Tally] = field(init=False)
     has_book: bool = field(init=False, default=False)
     _bad: list[BadRow] = field(init=False, factory=list)
+    _contents: list[Content] = field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.tallies = [Tally() for _ in self.sources]
@@ -68,6 +69,14 @@ class Feed:
         reads = [reader(source) for source in self.sources]
         return merged([self._one(read, source, tally) for read, source, tally in zip(reads, self.sources, self.tallies, strict=True)])
 
+    @property
+    def share(self) -> float | None:
+        """How much of the files is read, from 0 to 1; None where that isn't known: of tables in memory, and of formats read by columns."""
+        if len(self._contents) < len(self.sources) or not all(content.read for content in self._contents):
+            return None
+        whole = sum(content.path.stat().st_size for content in self._contents)
+        return min(1.0, sum(content.read for content in self._contents) / max(1, whole))
+
     def found_bad(self) -> list[BadRow]:
         """Bad rows since the last call."""
         found, self._bad = self._bad, []
@@ -75,6 +84,7 @@ class Feed:
 
     def _one(self, read: Read, source: Source, tally: Tally) -> Iterator[Events]:
         content = Content(source.path)
+        self._contents.append(content)
         for batch in ruled(read(content, source), content, source, self.rules, tally):
             self._bad += batch.bad
             self.has_book = self.has_book or bool(_BOOK[batch.events["kind"]].any())
