@@ -69,9 +69,10 @@ class StructType(Type):
 
 @frozen
 class TypeVariable(Type):
-    """A type parameter inside its declaration; one of a size stands for a number."""
+    """A type parameter inside its declaration; one of a size stands for a number. `bound`: "Ordered" or "Number", as it is declared."""
 
     name: str
+    bound: str | None = field(default=None, eq=False)
 
     def __str__(self) -> str:
         return self.name

@@ -1,18 +1,17 @@
 """Calls: which function is meant, whether its arguments fit, and whether it may be called here."""
 
-from collections.abc import Sequence
-
 from compiler.diagnostics import Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
-from compiler.typed_ast.types import ERROR, UNIT, DType, OptionType, ResultType, Scalar, TupleType, Type
+from compiler.typed_ast.types import ERROR, UNIT, OptionType, ResultType, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import heap, library
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import report_optional, require, shown
+from quantdsl.check.generic import bounds_of, is_open, require_bounds, substituted, unify
 from quantdsl.check.literals import place_of, settled
 from quantdsl.check.patterns import cases_of
 from quantdsl.check.resolve import resolve
@@ -134,6 +133,7 @@ def _called(
         checker.warn("0606", f"the signal `{callee.name}` isn't reached exactly once each time", node.span, hint)
     bound: dict[str, Type] = {}
     names = {parameter.name for parameter in callee.type_parameters}
+    asked = bounds_of(callee.type_parameters)
     placed = _placed(checker, callee, node, subject)
     if placed is None:
         _arguments_alone(checker, node, scope)
@@ -152,9 +152,9 @@ def _called(
             report_optional(checker, found, span)
             failed = True
             continue
+        before = set(bound)
         unify(place, found, bound, names)
-        if isinstance(place, qt.TypeVariable) and place.name in ordered_names(callee.type_parameters) and not is_ordered(checker, found):
-            checker.report("0203", f"`{callee.name}` compares its values, and a `{shown(found)}` is not ordered", span)
+        if not require_bounds(checker, callee.name, asked, {name: one for name, one in bound.items() if name not in before}, span):
             failed = True
             continue
         wanted = substituted(place, bound, names)
@@ -264,82 +264,3 @@ def _result(
         found = OptionType(wanted) if isinstance(found, OptionType) else wanted
     warms = isinstance(callee, quant.Signal) and any(isinstance(statement, quant.Warmup) for statement in callee.body.statements)
     return OptionType(found) if warms else found
-
-
-# ---- type parameters -----------------------------------------------------------------------------------------------------------
-
-
-def ordered_names(parameters: Sequence[nodes.TypeParameter]) -> frozenset[str]:
-    """Those that are declared `T: Ordered`: their values compare with `<`."""
-    return frozenset(p.name for p in parameters if any(isinstance(b, nodes.NamedTypeSyntax) and b.name == "Ordered" for b in p.bounds))
-
-
-def is_ordered(checker: Checker, found: Type) -> bool:
-    match found:
-        case Scalar(dtype=dtype):
-            return dtype is not DType.BOOL
-        case qt.Exact():
-            return True
-        case qt.TypeVariable(name=name):
-            return name in checker.body.ordered
-    return found in (qt.DURATION, qt.TIMESTAMP, qt.RATIO, ERROR)
-
-
-def is_open(found: Type, names: set[str]) -> bool:
-    """Whether one of these type parameters is left in a type."""
-    match found:
-        case qt.TypeVariable(name=name):
-            return name in names
-        case OptionType(value=value):
-            return is_open(value, names)
-        case ResultType(value=value, error=error):
-            return is_open(value, names) or is_open(error, names)
-        case qt.Container(elements=elements, size=size):
-            return any(is_open(one, names) for one in (*elements, size))
-        case qt.StructType(arguments=arguments):
-            return any(is_open(one, names) for one in arguments)
-    return any(is_open(one, names) for one in getattr(found, "elements", ()))
-
-
-def unify(place: Type, found: Type, bound: dict[str, Type], names: set[str]) -> None:
-    """Finds what type parameters of a call stand for; the first argument that says so decides."""
-    match place, found:
-        case qt.TypeVariable(name=name), _ if name in names:
-            if found != qt.NONE:
-                bound.setdefault(name, settled(found))
-        case OptionType(value=inner), OptionType(value=other):
-            unify(inner, other, bound, names)
-        case OptionType(value=inner), _:
-            unify(inner, found, bound, names)
-        case ResultType(value=a, error=b), ResultType(value=c, error=d):
-            unify(a, c, bound, names)
-            unify(b, d, bound, names)
-        case qt.Container(elements=mine, size=size), qt.Container(elements=others, size=other):
-            _all((*mine, size), (*others, other), bound, names)
-        case TupleType(elements=mine), TupleType(elements=others):
-            _all(mine, others, bound, names)
-        case qt.StructType(arguments=mine), qt.StructType(arguments=others):
-            _all(mine, others, bound, names)
-
-
-def _all(places: Sequence[Type], found: Sequence[Type], bound: dict[str, Type], names: set[str]) -> None:
-    for a, b in zip(places, found, strict=False):
-        unify(a, b, bound, names)
-
-
-def substituted(found: Type, bound: dict[str, Type], names: set[str]) -> Type:
-    """A type with the type parameters that are known filled in."""
-    match found:
-        case qt.TypeVariable(name=name) if name in names:
-            return bound.get(name, found)
-        case OptionType(value=value):
-            return OptionType(substituted(value, bound, names))
-        case ResultType(value=value, error=error):
-            return ResultType(substituted(value, bound, names), substituted(error, bound, names))
-        case TupleType(elements=elements):
-            return TupleType(tuple(substituted(element, bound, names) for element in elements))
-        case qt.Container(kind=kind, elements=elements, size=size):
-            return qt.Container(kind, tuple(substituted(e, bound, names) for e in elements), substituted(size, bound, names))
-        case qt.StructType(name=name, arguments=arguments):
-            return qt.StructType(name, tuple(substituted(argument, bound, names) for argument in arguments))
-    return found

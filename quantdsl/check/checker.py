@@ -1,6 +1,6 @@
 """What all parts of the checker share: where messages go, the types found so far, the body that is being checked."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ class Body:
 
     `what` is "handler", "function", "signal", "test", "strategy" or "constant"; `result` the type that `return` or `emit` gives; `market`
     the names of the instrument and currency that `I` and `C` stand for, `in_strategy` whether they are a strategy's; `parameters` the type
-    parameters in sight, `ordered` those of them that `<` compares; `aliases` the types being resolved. `sometimes`: what is checked isn't
+    parameters in sight, `bounds` what is asked of them; `aliases` the types being resolved. `sometimes`: what is checked isn't
     reached exactly once each time. `yielded`: what the compute block around gives."""
 
     what: str
@@ -31,7 +31,7 @@ class Body:
     market: tuple[str | None, str | None] = (None, None)
     in_strategy: bool = False
     parameters: frozenset[str] = frozenset()
-    ordered: frozenset[str] = frozenset()
+    bounds: Mapping[str, str] = Factory(dict)
     sometimes: bool = False
     aliases: frozenset[str] = frozenset()
     yielded: "Yielded | None" = None

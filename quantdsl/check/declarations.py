@@ -8,10 +8,10 @@ from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import library
 from quantdsl.check.annotations import check_annotations
-from quantdsl.check.calls import ordered_names
 from quantdsl.check.checker import Checker
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import require, shown
+from quantdsl.check.generic import BOUNDS, bounds_of
 from quantdsl.check.literals import settled
 from quantdsl.check.nesting import check_nesting
 from quantdsl.check.resolve import resolve
@@ -111,11 +111,11 @@ def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
 
 
 def _bounds(checker: Checker, parameters: tuple[nodes.TypeParameter, ...]) -> None:
-    """Type parameters are `Ordered`, or anything."""
+    """Type parameters are `Ordered`, `Number`, or anything."""
     for parameter in parameters:
         for bound in parameter.bounds:
-            if not (isinstance(bound, nodes.NamedTypeSyntax) and bound.name == "Ordered" and not bound.arguments):
-                hint = f"write `{parameter.name}: Ordered` for types that `<` compares"
+            if not (isinstance(bound, nodes.NamedTypeSyntax) and bound.name in BOUNDS and not bound.arguments):
+                hint = f"write `{parameter.name}: Ordered` for types that `<` compares, `{parameter.name}: Number` for ints and floats"
                 checker.report("0201", f"the bound of `{parameter.name}` is none that is known", bound.span, hint=hint)
 
 
@@ -148,7 +148,7 @@ def _parameter(checker: Checker, node: nodes.ProgramParameter, scope: Scope) -> 
 
 
 def function(checker: Checker, node: nodes.Function, scope: Scope, in_strategy: bool) -> None:
-    generic = {"parameters": _names(node.type_parameters), "ordered": ordered_names(node.type_parameters)}
+    generic = {"parameters": _names(node.type_parameters), "bounds": bounds_of(node.type_parameters)}
     with checker.within(what="function", in_strategy=in_strategy, **generic):
         inner = _with_parameters(checker, node.parameters, scope, node.body is not None)
         result = resolve(checker, node.result, inner) if node.result is not None else UNIT
@@ -191,7 +191,7 @@ def _with_parameters(checker: Checker, parameters: tuple[nodes.Parameter, ...], 
 
 
 def _signal(checker: Checker, node: quant.Signal, top: Scope) -> None:
-    with checker.within(what="signal", parameters=_names(node.type_parameters), ordered=ordered_names(node.type_parameters)):
+    with checker.within(what="signal", parameters=_names(node.type_parameters), bounds=bounds_of(node.type_parameters)):
         inner = _with_parameters(checker, node.parameters, top, True)
         result = resolve(checker, node.result, inner)
         with checker.within(result=result):

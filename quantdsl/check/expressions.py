@@ -24,7 +24,8 @@ from quantdsl.check import heap, library, presence
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, report_optional, require, shown
-from quantdsl.check.literals import settled
+from quantdsl.check.generic import is_open, substituted, unify
+from quantdsl.check.literals import place_of, settled
 from quantdsl.check.patterns import Shape, bind, cases_of, fields_of, uncovered
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope
@@ -208,16 +209,19 @@ def record(checker: Checker, node: nodes.RecordLiteral, scope: Scope, expected: 
         node.struct.name if isinstance(node.struct, nodes.Name) else node.struct.segments[-1] if isinstance(node.struct, nodes.Path) else ""
     )
     case = checker.world.cases.get(written)
+    given: dict[int, Type] = {}
     if written in checker.world.structs:
         struct = checker.world.structs[written]
         arguments = node.struct.arguments if isinstance(node.struct, nodes.Path) else ()
         found: Type = qt.StructType(written, tuple(resolve(checker, a, scope) for a in arguments))
         if len(arguments) != len(struct.type_parameters):
-            found = expected if isinstance(expected, qt.StructType) and expected.name == written else ERROR
-            if found == ERROR:
-                _values(checker, node, scope)
-                return checker.report("0204", f"`{written}` needs its type arguments", node.span, hint=f"write `{written}<...> {{ ... }}`")
-        assert isinstance(found, qt.StructType)
+            place = place_of(expected)
+            if isinstance(place, qt.StructType) and place.name == written:
+                found = place
+            else:
+                found, given = _by_fields(checker, node, struct, scope)
+        if not isinstance(found, qt.StructType):
+            return ERROR
         fields = dict(fields_of(checker, found))
         optional = {f.name for f in struct.fields if f.default is not None}
     elif case is not None:
@@ -227,18 +231,35 @@ def record(checker: Checker, node: nodes.RecordLiteral, scope: Scope, expected: 
         _values(checker, node, scope)
         return checker.report("0201", f"there is no struct `{written}`", node.span, hint=did_you_mean(written, checker.world.structs))
     for value in node.fields:
-        place = fields.get(value.name)
-        one = checker.infer(value.value, scope, place)
-        if place is None:
+        wanted = fields.get(value.name)
+        one = given[id(value)] if id(value) in given else checker.infer(value.value, scope, wanted)
+        if wanted is None:
             checker.report("0202", f"`{written}` has no field `{value.name}`", value.span, hint=did_you_mean(value.name, fields))
         else:
-            require(checker, one, place, value.value.span, f"the field `{value.name}`")
+            require(checker, one, wanted, value.value.span, f"the field `{value.name}`")
     missing = [name for name in fields if name not in optional and name not in {value.name for value in node.fields}]
     if node.base is not None:
         require(checker, checker.infer(node.base, scope, found), found, node.base.span, "the base")
     elif missing:
         checker.report("0204", f"`{written}` needs {', '.join(f'`{name}`' for name in missing)}", node.span)
     return found
+
+
+def _by_fields(checker: Checker, node: nodes.RecordLiteral, struct: nodes.Struct, scope: Scope) -> tuple[Type, dict[int, Type]]:
+    """The struct with the type arguments that its fields determine, and the types of the fields that were looked at."""
+    names = {parameter.name for parameter in struct.type_parameters}
+    open_ = qt.StructType(struct.name, tuple(qt.TypeVariable(parameter.name) for parameter in struct.type_parameters))
+    fields, bound, given = dict(fields_of(checker, open_)), dict[str, Type](), dict[int, Type]()
+    for value in node.fields:
+        place = substituted(fields.get(value.name, ERROR), bound, names)
+        given[id(value)] = checker.infer(value.value, scope, None if is_open(place, names) else place)
+        unify(place, given[id(value)], bound, names)
+    if names <= set(bound) and qt.Size() not in bound.values():
+        return qt.StructType(struct.name, tuple(bound[parameter.name] for parameter in struct.type_parameters)), given
+    if ERROR in bound.values():
+        return ERROR, given
+    hint = f"write `{struct.name}<{', '.join(sorted(names))}> {{ ... }}`, each with what it stands for"
+    return checker.report("0204", f"`{struct.name}` needs its type arguments: its fields don't say them", node.span, hint=hint), given
 
 
 def _values(checker: Checker, node: nodes.RecordLiteral, scope: Scope) -> None:
@@ -254,7 +275,8 @@ def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None
         return target
     if isinstance(found, OptionType):
         return report_optional(checker, found, node.value.span)
-    if isinstance(found, Scalar) and isinstance(target, Scalar) and target.dtype is not DType.BOOL:
+    number = isinstance(found, Scalar) or (isinstance(found, qt.TypeVariable) and found.bound == "Number")
+    if number and isinstance(target, Scalar) and target.dtype is not DType.BOOL:
         return target
     hint = (
         "exact numbers give theirs as `.f64`, and come from floats by `to_price`, `to_qty`, `to_money`"

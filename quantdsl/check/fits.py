@@ -29,6 +29,8 @@ def fits(found: Type, place: Type) -> bool:
     match found, place:
         case Scalar(dtype=a, weak=weak), Scalar(dtype=b):
             return _number_fits(a, b, weak)
+        case Scalar(dtype=a, weak=True), qt.TypeVariable(bound="Number"):
+            return a.is_int
         case qt.Exact(of=None), qt.Exact():
             return type(found) is type(place)
         case qt.NoneType(), OptionType():

@@ -8,12 +8,14 @@ from quantdsl.check import heap
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, report_float, report_optional, require, shown
+from quantdsl.check.generic import meets
 from quantdsl.check.literals import in_range, is_literal, negative
 from quantdsl.check.scope import Scope
 
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _ADDING = ("+", "-", "+|", "-|", "+%", "-%")
 _MULTIPLYING = ("*", "*|", "*%")
+_NUMERIC = ("+", "-", "*", "/", "%")
 _BITS = ("<<", ">>", "&", "|", "^")
 _COUNTED = (qt.TicksType, qt.QtyType, qt.MoneyType)
 _LEGAL = "`price + ticks`, `price - price`, `price * qty`, `qty * int`, `money + money`"
@@ -31,6 +33,8 @@ def unary(checker: Checker, node: nodes.Unary, scope: Scope, expected: Type | No
     if node.operator == "not":
         return BOOL if require(checker, found, BOOL, node.operand.span, "the operand of `not`") else ERROR
     if isinstance(found, _COUNTED) or found in (qt.DURATION, qt.RATIO) or (isinstance(found, Scalar) and found.dtype is not DType.BOOL):
+        return found
+    if isinstance(found, qt.TypeVariable) and found.bound == "Number":
         return found
     return checker.report("0208", f"a `{shown(found)}` has no negative", node.span)
 
@@ -100,12 +104,16 @@ def _comparison(checker: Checker, node: nodes.Binary, left: Type, right: Type) -
         if not (fits(left, right) or fits(right, left)):
             _mixed(checker, node, left, right)
         return BOOL
-    ordered = left in (qt.DURATION, qt.TIMESTAMP, qt.RATIO) or (isinstance(left, qt.TypeVariable) and left.name in checker.body.ordered)
+    ordered = meets(left, "Ordered")
     if left == right and (
         ordered or (not order and (isinstance(left, qt.EnumType | qt.TypeVariable) or left in (*qt.OPAQUE.values(), STRING)))
     ):
         return BOOL
-    checker.report("0203", f"`{node.operator}` compares `{shown(left)}` with `{shown(right)}`", node.span, hint="both sides have one type")
+    if any(isinstance(one, qt.TypeVariable) and fits(other, one) for one, other in ((left, right), (right, left))) and ordered:
+        return BOOL
+    unbounded = order and left == right and isinstance(left, qt.TypeVariable)
+    hint = f"types that `<` compares have a bound: `{left}: Ordered`" if unbounded else "both sides have one type"
+    checker.report("0203", f"`{node.operator}` compares `{shown(left)}` with `{shown(right)}`", node.span, hint=hint)
     return BOOL
 
 
@@ -118,6 +126,9 @@ def _mixed(checker: Checker, node: nodes.Binary, left: qt.Exact, right: qt.Exact
 
 def _arithmetic(checker: Checker, node: nodes.Binary, left: Type, right: Type) -> Type:
     operator = node.operator
+    variable = next((one for one in (left, right) if isinstance(one, qt.TypeVariable)), None)
+    if variable is not None and operator in _NUMERIC and variable.bound == "Number" and fits(left, variable) and fits(right, variable):
+        return variable
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         return _numbers(checker, node, left, right)
     if isinstance(left, qt.Exact) and isinstance(right, qt.Exact):
@@ -220,6 +231,11 @@ def _numbers(checker: Checker, node: nodes.Binary, left: Scalar, right: Scalar) 
 def _undefined(checker: Checker, node: nodes.Binary, left: Type, right: Type) -> Type:
     message = f"`{node.operator}` is not defined for `{shown(left)}` and `{shown(right)}`"
     hint = f"defined are {_LEGAL}" if isinstance(left, qt.Exact) or isinstance(right, qt.Exact) else None
+    variable = next((one for one in (left, right) if isinstance(one, qt.TypeVariable)), None)
+    if variable is not None and node.operator in _NUMERIC:
+        hint = f"what is calculated with has a bound: `{variable}: Number`"
+        if variable.bound == "Number":
+            hint = f"a `{variable}` goes with a `{variable}`, or with a whole number that is written out"
     return checker.report("0203", message, node.span, hint=hint)
 
 

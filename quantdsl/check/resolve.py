@@ -48,7 +48,7 @@ def _named(
     if bound and name in bound:
         return bound[name]
     if name in checker.body.parameters:
-        return qt.TypeVariable(name)
+        return qt.TypeVariable(name, checker.body.bounds.get(name))
     if name in _PLAIN:
         return _without_arguments(checker, written, _PLAIN[name])
     if name in qt.OF_INSTRUMENT or name == "Money":

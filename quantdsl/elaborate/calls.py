@@ -9,7 +9,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, ERROR, OptionType, ResultType, Type
 from quantdsl import types as qt
 from quantdsl.check import heap, library
-from quantdsl.check.calls import is_open, substituted, unify
+from quantdsl.check.generic import is_open, substituted, unify
 from quantdsl.check.literals import settled
 from quantdsl.check.patterns import cases_of
 from quantdsl.check.resolve import resolve

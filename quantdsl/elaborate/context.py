@@ -28,7 +28,7 @@ from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNIT, UNKNOWN, Type
 from quantdsl import nodes as quant
-from quantdsl.check.calls import substituted
+from quantdsl.check.generic import substituted
 from quantdsl.check.literals import settled
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope, Variable

@@ -121,7 +121,7 @@ def test_ints_wrap_inside_and_are_checked_behind(functions: Functions) -> None:
         (
             "fn f(n: int) -> str { compute(n) @kernel(reduce, +) { for i in 0..n { yield 1 } } }",
             "0203",
-            "the result is `String`, and this is `i64`",
+            "the result is `str`, and this is `i64`",
         ),
         (
             "@critical_path fn f(n: int) -> i64 { compute(n) @kernel(reduce, +) { for i in 0..9 { yield 1 } } }",
