@@ -78,6 +78,7 @@ class Content:
                 self.read = file.tell()
                 yield b"".join(found)
                 found, count = [], 0
+        self.read = file.tell()
         if count:
             yield b"".join(found)
 
