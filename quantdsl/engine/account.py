@@ -16,11 +16,11 @@ DAY = 86_400_000_000_000
 OPEN_LOTS = Queue(LOT, LOTS, "open fills that `fifo` tells apart")
 
 ACCOUNT = {
-    "account.fill": Inner({"side": U8, "price": I64, "qty": I64, "maker": I1}, (I64,)),
-    "account.close": Inner({"closing": I64}, (I64,)),
-    "account.revalue": Inner({}),
+    "account.fill": Inner({"side": U8, "price": I64, "qty": I64, "maker": I1}, (I64,), out_of_line=False),
+    "account.close": Inner({"closing": I64}, (I64,), out_of_line=False),
+    "account.revalue": Inner({}, out_of_line=False),
     "account.watch": Inner({}, (I1,)),
-    "account.record": Inner({}),
+    "account.record": Inner({}, out_of_line=False),
 }
 """`fill` accounts one and gives its fee; `close` gives the cost of so much of the position, and takes it out of the lots; `revalue` follows
 a change of mark or position; `watch` looks at the losses and gives whether that killed; `record` writes profit and loss down."""

@@ -28,10 +28,10 @@ LOSS = -1
 
 DELIVERY = {
     "until": Inner({"ts": I64}, (I1,), stateful=True),
-    "arrive": Inner({}),
-    "deliver": Inner({}, stateful=True),
-    "deliver.fill": Inner({"slot": I64, "price": I64, "qty": I64, "maker": I1}, stateful=True),
-    "deliver.end": Inner({"slot": I64, "end": U8}, stateful=True),
+    "arrive": Inner({}, out_of_line=False),
+    "deliver": Inner({}, stateful=True, out_of_line=False),
+    "deliver.fill": Inner({"slot": I64, "price": I64, "qty": I64, "maker": I1}, stateful=True, out_of_line=False),
+    "deliver.end": Inner({"slot": I64, "end": U8}, stateful=True, out_of_line=False),
 }
 """`until` does what is due by then, and gives whether it stopped before, for outputs that are to be collected. `arrive` takes the first
 request, `deliver` the first report."""

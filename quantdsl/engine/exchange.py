@@ -36,7 +36,7 @@ def define_exchange(program: Program) -> None:
     declare(program, CALLED)
     define_lists(program)
     define_trades(program)
-    with program.function("exchange.place", SLOT, internal=True, attributes=LONG) as b:
+    with program.function("exchange.place", SLOT, internal=True) as b:
         _place(b, *b.parameters)
     with program.function("exchange.trigger", {"desk": SLOT["desk"]}, internal=True, attributes=LONG) as b:
         _trigger(b, *b.parameters)

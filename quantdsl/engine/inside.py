@@ -27,7 +27,7 @@ MARKET = {
     "exchange.trade": Inner({"price": I64, "qty": I64, "side": U8}),
     "exchange.book_changed": Inner({}),
     "exchange.expire": Inner({}),
-    "exchange.arrive": Inner({"slot": I64}),
+    "exchange.arrive": Inner({"slot": I64}, out_of_line=False),
     "exchange.cancel": Inner({"slot": I64}),
     "exchange.replace": Inner({"slot": I64, "qty": I64, "limit": I64, "at_market": I1}),
 }

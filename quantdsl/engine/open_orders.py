@@ -18,9 +18,9 @@ TIFS = (RecordTif.IOC, RecordTif.FOK, RecordTif.GTC, RecordTif.DAY)
 """Of records, in the order of the language's enum."""
 
 INNER = {
-    "orders.leave": Inner({"slot": I64, "state": U8}),
-    "orders.forget": Inner({"slot": I64}),
-    "orders.record": Inner({"slot": I64}),
+    "orders.leave": Inner({"slot": I64, "state": U8}, out_of_line=False),
+    "orders.forget": Inner({"slot": I64}, out_of_line=False),
+    "orders.record": Inner({"slot": I64}, out_of_line=False),
     "orders.unlink": Inner({"id": U64}, stateful=True),
 }
 """`leave`: one ends in a state, and is written down. `forget`: one goes without a trace.
