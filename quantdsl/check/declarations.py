@@ -2,18 +2,17 @@
 
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import ERROR, I64, NEVER, UNIT, Type
+from compiler.typed_ast.types import ERROR, NEVER, UNIT, Type
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import library
 from quantdsl.check.annotations import check_annotations
 from quantdsl.check.checker import Checker
-from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import require, shown
 from quantdsl.check.generic import BOUNDS, bounds_of
-from quantdsl.check.literals import settled
 from quantdsl.check.nesting import check_nesting
+from quantdsl.check.parameters import check_parameter
 from quantdsl.check.resolve import resolve
 from quantdsl.check.rules import check_risk, check_strategy_rules
 from quantdsl.check.scope import Scope, Variable
@@ -31,7 +30,7 @@ def check_declarations(checker: Checker, program: nodes.Program) -> None:
             if isinstance(statement, nodes.Constant):
                 checker.statement(statement, top)
             elif isinstance(statement, nodes.ProgramParameter):
-                _parameter(checker, statement, top)
+                check_parameter(checker, statement, top)
         for statement in program.statements:
             _declaration(checker, statement, top)
     _tensors_stay_outside(checker, program)
@@ -121,27 +120,6 @@ def _bounds(checker: Checker, parameters: tuple[nodes.TypeParameter, ...]) -> No
 
 def _names(parameters: tuple[nodes.TypeParameter, ...]) -> frozenset[str]:
     return frozenset(parameter.name for parameter in parameters)
-
-
-def _parameter(checker: Checker, node: nodes.ProgramParameter, scope: Scope) -> None:
-    """`param n: int in 1..10 = 3`: the default is in the range."""
-    place = resolve(checker, node.annotation, scope) if node.annotation is not None else None
-    found = checker.infer(node.default, scope, place)
-    if place is None:
-        place = settled(found)
-    else:
-        require(checker, found, place, node.default.span, f"the parameter `{node.name}`")
-    if isinstance(node.range, nodes.Range):
-        for end in (node.range.low, node.range.high):
-            require(checker, checker.infer(end, scope, place), place, end.span, f"the range of `{node.name}`")
-        low, high, value = (constant_int(part, scope) for part in (node.range.low, node.range.high, node.default))
-        if place == I64 and None not in (low, high, value):
-            assert low is not None and high is not None and value is not None
-            if not low <= value < high + node.range.inclusive:
-                checker.report("0705", f"the default {value} of `{node.name}` is outside of its range", node.default.span)
-    elif node.range is not None:
-        checker.report("0203", "the values of a `param` are a range", node.range.span, hint="write it like `in 2..500`")
-    scope.add(Variable(node.name, place, "param", node.span))
 
 
 # ---- functions and signals ---------------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "Checke
     from quantdsl.check import check_program
     from quantdsl.host.tree import is_run
     from quantdsl.parse import parse_source
-    from quantdsl.run.settings import require_ranges, with_settings
+    from quantdsl.run.settings import with_settings
 
     program = parse_source(source)
     if is_run(program):
@@ -83,7 +83,6 @@ def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "Checke
         raise ZyntaxError(Diagnostic("0505", message, hint=f"`zyntax run {source.path}`, without `--data`"))
     found = check_program(with_settings(program, wishes.settings, sources))
     found.diagnostics.raise_errors(wishes.strict)
-    require_ranges(found, wishes.settings)
     return found
 
 
