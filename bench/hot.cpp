@@ -45,6 +45,7 @@ template <class T> struct Queue {
 };
 struct OutOrder { u64 id; i64 ts, done, qty, limit, filled; uint8_t side, state; };
 struct OutFill { i64 ts; u64 order; i64 price, qty, fee, realized, position; uint8_t side, maker; };
+struct OutReject { i64 ts; u64 order; i64 qty, limit; uint16_t mask; uint8_t side; };
 struct OutPnl { i64 ts, position, mark2, realized, unrealized, fees, net; };
 template <class T> struct Out { i64 count; T records[RECORDS]; T &add() { return records[count++]; } };
 
@@ -52,13 +53,14 @@ struct Client { u64 id, top; bool other; };
 struct Desk {
     // what is compared
     i64 qty, cost, realized, unrealized, fees, net, max_drawdown, volume, open_buys, open_sells, average, cash, peak;
-    i64 submitted, open_count, rejects, requests, fills, want;
+    i64 submitted, open_count, want;
     double fast, slow;
     // and the rest
     i64 now, killed, mark2, client;
     bool has_mark, has_fast, has_slow;
     i64 out_delay, back_delay;
     Side sides[2];
+    i64 reject_counts[12];
     struct { i64 count, next; i64 items[RATE]; } times;
     struct { i64 count, next; Client items[IDS]; } ids;
     u64 others[SLOTS];                                                                          // 0 is no id
@@ -68,6 +70,7 @@ struct Desk {
     Queue<Report> told;
     Out<OutOrder> out_orders;
     Out<OutFill> out_fills;
+    Out<OutReject> out_rejects;
     Out<OutPnl> out_pnl;
 };
 
@@ -229,16 +232,20 @@ static inline i64 signal(Desk *d) {
 
 static inline void weigh(Desk *d, i64 side, i64 by) { (side == BUY ? d->open_buys : d->open_sells) += by; }
 
-static inline void order(Desk *d, i64 side, i64 qty, i64 limit, u64 client) {
+static inline i64 order(Desk *d, i64 side, i64 qty, i64 limit, u64 client) {
     u64 id = ++d->submitted;
-    if (judge(d, side, qty, limit, client) != 0) { d->rejects++; return; }
+    if (i64 mask = judge(d, side, qty, limit, client)) {
+        for (int rule = 0; rule < 12; rule++) d->reject_counts[rule] += mask >> rule & 1;
+        d->out_rejects.add() = OutReject{d->now, id, qty, limit, uint16_t(mask), uint8_t(side + 1)};
+        return mask;
+    }
     accept(d, client);
     i64 slot = d->free_count > 0 ? d->free[--d->free_count] : d->fresh++;
     d->orders[slot] = Order{id, d->now, 0, qty, limit, 0, 0, d->open_count, PENDING, uint8_t(side)};
     d->open[d->open_count++] = slot;
     weigh(d, side, qty);
     d->asked.push() = Request{d->now + d->out_delay, slot, id};
-    d->requests++;
+    return 0;
 }
 static inline void on_book(Desk *d) {
     i64 want = signal(d);
@@ -297,7 +304,6 @@ static inline void deliver(Desk *d) {
     mark(d, d->sides[BUY].price[0] + d->sides[SELL].price[0]);
     revalue(d);
     d->out_pnl.add() = OutPnl{d->now, d->qty, d->mark2, d->realized, d->unrealized, d->fees, d->net};
-    d->fills++;
 }
 static inline void settle(Desk *d) {
     for (;;) {
@@ -329,6 +335,10 @@ OUT i64 c_signal(Desk *d, const Tick *t) {
     on_book(d);
     return d->submitted;
 }
+OUT i64 c_send(Desk *d, const Asked *a) {
+    d->now += a->step;
+    return order(d, a->side, a->qty, a->limit, d->submitted + 1);
+}
 OUT i64 c_settle(Desk *d, const Tick *) {
     settle(d);
     return d->qty;
@@ -351,7 +361,8 @@ extern "C" void desk_begin(Desk *d, i64 bid, i64 ask, i64 levels, const i64 *qty
     }
 }
 extern "C" void counts_of(Desk *d, i64 **counts) {
-    counts[0] = &d->out_orders.count, counts[1] = &d->out_fills.count, counts[2] = &d->out_pnl.count, counts[3] = nullptr;
+    counts[0] = &d->out_orders.count, counts[1] = &d->out_fills.count, counts[2] = &d->out_pnl.count;
+    counts[3] = &d->out_rejects.count, counts[4] = nullptr;
 }
 
 // ---- loops ----

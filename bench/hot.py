@@ -1,17 +1,23 @@
-"""The four functions of a critical path of a strategy in QuantDSL, all checks on, against C++ written for that strategy alone.
+"""The four functions of a critical path of a strategy in QuantDSL, all checks on, beside C++ written for that strategy alone.
 
-    python -m bench.hot [--calls 10000000] [--rounds 7] [--json FILE]
+    python -m bench.hot [--calls 10000000] [--rounds 7] [--only risk ...] [--json FILE]
 
 `hot.qdsl` is the strategy, `hot.cpp` what one would write by hand for it (`g++ -O3 -march=native -ffp-contract=off`: contracted products
 would not be the same numbers). What is timed of ours is what a replay runs (`hot_functions.py`):
 
-- risk: seven rules for an order, and the memory of those accepted (times, client ids);
-- fill: position, cost, profit and loss, fee and drawdown after a fill, at a mark;
+- risk: seven rules for an order, and what is remembered of it once it is accepted (its time, its client id);
+- fill: position, cost, profit and loss, fee and drawdown after a fill, at a new mark;
 - signal: a tick in the book, then the handler: two EMA, the imbalance of 10 levels, the microprice; no order is sent;
-- order: the same where most ticks send an order, up to its request on the way to the market (batches only: it is delivered between them);
+- send: an order through its rules, up to its request on the way to the market (batches only: it is delivered between them);
+- order: the signal where many ticks send such an order;
 - tick: all of it, the order filled, reported, accounted and written down.
 
-Both sides are called from compiled loops through a volatile pointer, in turn, on equal state. Results of each call and what the desks hold
+Not the same on both sides: ours looks at more (a book or input that is suspect, a halted market, `reduce_only`, stops and icebergs, the
+modes of filling, whether someone handles the report, the balance of the books after each fill, overflow everywhere), takes fees and what a
+tick is worth from the desk, where C++ has constants, and catches what fails in a handler. C++ has the better book for ten levels, an array
+a side; ours holds 4096 levels in blocks.
+
+Both are called from compiled loops through a volatile pointer, in turn, on equal state. The results of all calls and what the desks hold
 are compared first. Nanoseconds are means over all calls of a round, the median of the rounds; the ratio is ours over C++'s, round by round.
 Percentiles are of a call, from batches of 16, and of single calls; the counter's own time is taken off of both."""
 
@@ -21,20 +27,23 @@ import json
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from attrs import define
 
-from bench.hot_functions import ASKED, TICK, TRADED, linked, program_of, seen, state_of, with_risk
+from bench.hot_functions import ASKED, TICK, TRADED, linked, program_of, seen, state_of, with_own
 from compiler.backends.native.link import Linked
 from compiler.backends.native.record import RECORD_BYTES
 from compiler.hir.layout import new_memory
-from compiler.hir.module import OptimizationLevel
+from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.source import Sources
 from compiler.syntax.read import read_source
 from quantdsl.engine.layout import COLLECTED
+from quantdsl.facts import Facts
 from quantdsl.run.desk import Desk
 from quantdsl.run.machine import machine
 from quantdsl.run.options import RunOptions
@@ -43,11 +52,13 @@ from runtime.replay.events import Flag, Kind, empty
 HERE = Path(__file__).parent
 MANY, LEVELS, MIDDLE = 1 << 14, 16, 20_000
 NUMBERS = (
-    *("qty", "cost", "realized", "unrealized", "fees", "net", "max_drawdown", "volume", "open_buys", "open_sells", "average", "cash", "peak"),
-    *("submitted", "open_count", "rejects", "requests", "fills", "want"),
+    *("qty", "cost", "realized", "unrealized", "fees", "net", "max_drawdown", "volume", "open_buys", "open_sells"),
+    *("average", "cash", "peak", "submitted", "open_count", "want"),
 )
 """What the desk of C++ begins with; `fast` and `slow` follow."""
-FUNCTIONS = ("risk", "fill", "signal", "order", "tick")
+FUNCTIONS = ("risk", "fill", "signal", "send", "order", "tick")
+SETTLED = ("send", "order")
+"""Those whose orders are on their way when they end: they are timed in batches, and what is due is delivered in between."""
 
 
 # ---- inputs ----
@@ -127,10 +138,18 @@ class Side:
         total = ctypes.c_int64()
         return float(getattr(self.loops, f"mean_{self.kind}")(ctypes.byref(self.subject), calls, ctypes.byref(total)))
 
-    def batches(self, calls: int) -> Any:
+    def batches(self, calls: int) -> tuple[Any, float]:
+        """Nanoseconds of a call, one for each batch of 16; and of a cycle."""
         out, ns = np.zeros(calls // 16), ctypes.c_double()
-        getattr(self.loops, f"batches_{self.kind}")(ctypes.byref(self.subject), len(out), ctypes.c_void_p(out.ctypes.data), ctypes.byref(ns))
-        return out * ns.value
+        timed = getattr(self.loops, f"batches_{self.kind}")
+        timed(ctypes.byref(self.subject), len(out), ctypes.c_void_p(out.ctypes.data), ctypes.byref(ns))
+        return out * ns.value, ns.value
+
+    def singles(self, calls: int) -> tuple[Any, float]:
+        """Cycles of each call, and what the counter itself took."""
+        out = np.zeros(calls)
+        least = getattr(self.loops, f"singles_{self.kind}")(ctypes.byref(self.subject), calls, ctypes.c_void_p(out.ctypes.data))
+        return out, float(least)
 
     def seen(self) -> dict[str, float]:
         if self.kind == "ours":
@@ -156,14 +175,14 @@ def by_hand(loops: ctypes.CDLL, name: str, inputs: Any, sizes: Any) -> Side:
     memory = np.zeros(loops.desk_bytes(), np.uint8)
     loops.desk_begin(ctypes.c_void_p(memory.ctypes.data), MIDDLE - 1, MIDDLE + 1, LEVELS, ctypes.c_void_p(sizes.ctypes.data))
     function = getattr(loops, "c_signal" if name == "order" else f"c_{name}")
-    after = ctypes.cast(loops.c_settle, ctypes.c_void_p).value if name == "order" else None
+    after = ctypes.cast(loops.c_settle, ctypes.c_void_p).value if name in SETTLED else None
     subject = Subject(ctypes.cast(function, ctypes.c_void_p).value, after, None, memory.ctypes.data, None, inputs.ctypes.data)
     subject.stride, subject.inputs = inputs.itemsize, len(inputs)
     loops.counts_of(ctypes.c_void_p(memory.ctypes.data), subject.counts)
     return Side(loops, "hand", [memory, inputs], subject)
 
 
-def ours(loops: ctypes.CDLL, name: str, code: Linked, module: Any, facts: Any, inputs: Any, sizes: Any) -> Side:
+def ours(loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, facts: Facts, inputs: Any, sizes: Any) -> Side:
     desk = Desk(facts)
     desk.set_up(RunOptions((), sample=0, pnl_every=0), "touch")
     state = new_memory(state_of(module))
@@ -180,7 +199,7 @@ def ours(loops: ctypes.CDLL, name: str, code: Linked, module: Any, facts: Any, i
     code["engine.run"].run([desk.memory, state, events.view(np.uint64).reshape(-1), len(events), 0])
     desk["settings"]["handles"] = handles
     function = code[f"measure.{'signal' if name == 'order' else name}"]
-    after = code["measure.settle"].address if name == "order" else None
+    after = code["measure.settle"].address if name in SETTLED else None
     places = record.ctypes.data, desk.memory.ctypes.data, state.ctypes.data, inputs.ctypes.data
     subject = Subject(function.address, after, *places, inputs.itemsize, len(inputs))
     for number, table in enumerate(COLLECTED):
@@ -190,9 +209,7 @@ def ours(loops: ctypes.CDLL, name: str, code: Linked, module: Any, facts: Any, i
 
 def _address(desk: Desk, table: str) -> int:
     """Where the number of a table's records is kept."""
-    out = desk.memory.dtype.fields["out"]
-    held = out[0].fields[table]
-    return int(desk.memory.ctypes.data + out[1] + held[1] + held[0].fields["count"][1])
+    return int(desk.memory["out"][table]["count"].ctypes.data)
 
 
 def compare(pair: tuple[Side, Side], name: str, calls: int = 200_000) -> None:
@@ -206,56 +223,70 @@ def compare(pair: tuple[Side, Side], name: str, calls: int = 200_000) -> None:
         assert not wrong, f"{name}: after {first + step} calls {wrong}"
 
 
+def measure(calls: int, rounds: int, only: Sequence[str], level: OptimizationLevel) -> list[dict[str, Any]]:
+    rng, sources = np.random.default_rng(7), Sources()
+    source = sources.add(read_source(str(HERE / "hot.qdsl")))
+    inputs = {"risk": asked(rng), "fill": traded(rng), "tick": ticks(rng)}
+    inputs["signal"] = inputs["order"] = inputs["tick"]
+    inputs["send"] = asked(rng)
+    inputs["send"]["qty"] = rng.integers(1, 40, MANY)
+    sizes = rng.integers(100, 1000, 2 * LEVELS)
+    with tempfile.TemporaryDirectory() as folder:
+        trading, watching = library(Path(folder)), library(Path(folder), "-DMOST=0")
+        found: list[dict[str, Any]] = []
+        for name in only:
+            settings, loops = ({"most": "0lots"}, watching) if name == "signal" else ({}, trading)
+            module, facts = program_of(source, sources, **settings)
+            code = linked(with_own(module) if name in ("risk", "send") else module, level)
+            made = partial(_both, loops, name, code, module, facts, inputs[name], sizes)
+            compare(made(), name)
+            found.append(_row(name, made(), calls, rounds))
+    return found
+
+
+def _both(loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, facts: Facts, inputs: Any, sizes: Any) -> tuple[Side, Side]:
+    return ours(loops, name, code, module, facts, inputs, sizes), by_hand(loops, name, inputs, sizes)
+
+
+def _row(name: str, pair: tuple[Side, Side], calls: int, rounds: int) -> dict[str, Any]:
+    times: list[list[float]] = [[], []]
+    batches: list[list[Any]] = [[], []]
+    for side in pair:  # memory is there once it was written
+        side.batches(500_000)
+    for turn in range(rounds):
+        for which in (0, 1) if turn % 2 == 0 else (1, 0):
+            found, cycle = pair[which].batches(calls if name in SETTLED else calls // 4)
+            batches[which].append(found)
+            times[which].append(float(found.mean()) if name in SETTLED else pair[which].mean(calls))
+    ratio = statistics.median(a / b for a, b in zip(*times, strict=True))
+    row: dict[str, Any] = {"function": name, **dict(zip(("ours", "c++"), (round(statistics.median(t), 2) for t in times), strict=True))}
+    row["ratio"] = round(ratio, 2)
+    for which, who in enumerate(("", "c++ ")):
+        row |= {f"{who}p{of:g}": round(float(np.percentile(np.concatenate(batches[which]), of)), 2) for of in (50, 99, 99.9)}
+    single, timer = pair[0].singles(calls // 4)
+    row |= {f"single p{of:g}": round(float(np.percentile(single, of)) * cycle, 1) for of in (50, 99, 99.9)}
+    row["timer"] = round(timer * cycle, 1)
+    assert pair[0].subject.stop == 0, f"{name}: calls failed"
+    return row
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", choices=FUNCTIONS, nargs="*", default=FUNCTIONS)
+    parser.add_argument("--only", choices=FUNCTIONS, nargs="+", default=FUNCTIONS)
     parser.add_argument("--level", default="latency", choices=[level.value for level in OptimizationLevel])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows = measure(options.calls, options.rounds, options.only, OptimizationLevel(options.level))
     names = list(rows[0])
-    print("  ".join(f"{name:>14}" for name in names))
+    print("  ".join(f"{name:>12}" for name in names))
     for row in rows:
-        print("  ".join(f"{row[name]!s:>14}" for name in names))
+        print("  ".join(f"{row[name]!s:>12}" for name in names))
     if options.json is not None:
-        options.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
-
-
-def measure(calls: int, rounds: int, only: Any, level: OptimizationLevel) -> list[dict[str, Any]]:
-    rng, sources, found = np.random.default_rng(7), Sources(), []
-    source = sources.add(read_source(str(HERE / "hot.qdsl")))
-    inputs = {"risk": asked(rng), "fill": traded(rng), "tick": ticks(rng)}
-    inputs["signal"] = inputs["order"] = inputs["tick"]
-    sizes = rng.integers(100, 1000, 2 * LEVELS)
-    with tempfile.TemporaryDirectory() as folder:
-        trading, watching = library(Path(folder)), library(Path(folder), "-DMOST=0")
-        for name in only:
-            loops = watching if name == "signal" else trading
-            module, facts = program_of(source, sources, **({"most": "0lots"} if name == "signal" else {}))
-            code = linked(with_risk(module) if name == "risk" else module, level)
-            both = lambda: (ours(loops, name, code, module, facts, inputs[name], sizes), by_hand(loops, name, inputs[name], sizes))  # noqa: E731, B023
-            compare(both(), name)
-            pair = both()
-            times: tuple[list[float], list[float]] = ([], [])
-            batches: list[Any] = [[], []]
-            for turn in range(rounds):
-                for which in (0, 1) if turn % 2 == 0 else (1, 0):
-                    if name == "order":
-                        batches[which].append(pair[which].batches(calls))
-                        times[which].append(float(batches[which][-1].mean()))
-                    else:
-                        times[which].append(pair[which].mean(calls))
-            assert pair[0].subject.stop == 0, f"{name}: calls failed"
-            ratios = [a / b for a, b in zip(*times, strict=True)]
-            row: dict[str, Any] = {"function": name, "ours": round(statistics.median(times[0]), 2), "c++": round(statistics.median(times[1]), 2)}
-            row["ratio"] = round(statistics.median(ratios), 2)
-            for which, who in ((0, ""), (1, "c++ ")):
-                one = np.concatenate(batches[which]) if batches[which] else pair[which].batches(calls)
-                row |= {f"{who}p{of:g}": round(float(np.percentile(one, of)), 2) for of in (50, 99, 99.9)}
-            found.append(row)
-    return found
+        command = f"python -m bench.hot --calls {options.calls} --rounds {options.rounds}"
+        told = {"machine": machine(), "command": command, "nanoseconds": rows}
+        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ the engine's `until`. The tick itself is four numbers of the book, written in pl
 
 from typing import Any
 
-import numpy as np
-
-from compiler.backends.native.link import Linked, link_modules
 from compiler.backends.native.compile import compile_module
+from compiler.backends.native.link import Linked, link_modules
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.types import Pointer, Struct
@@ -23,7 +21,7 @@ from quantdsl.engine.build import engine_module
 from quantdsl.engine.delivery import anything_due
 from quantdsl.engine.handlers import call_handler
 from quantdsl.engine.interface import OPAQUE
-from quantdsl.engine.layout import BUY, DESK, SELL
+from quantdsl.engine.layout import BUY, DESK, IOC, SELL
 from quantdsl.facts import Facts
 from quantdsl.run.open import Wishes, elaborated
 
@@ -64,13 +62,14 @@ def with_engines() -> HirModule:
     return module
 
 
-def with_risk(module: HirModule) -> HirModule:
-    """Adds `measure.risk` to a program of its own."""
+def with_own(module: HirModule) -> HirModule:
+    """Adds `measure.risk` and `measure.send` to a program of its own."""
     program = Program(module.name)
     program.module = module
     parameters = {"desk": Pointer(DESK), "state": Pointer(_head(module)), "input": Pointer(ASKED)}
-    with program.function("measure.risk", parameters, [I64]) as b:
-        _risk(b, *b.parameters)
+    for name, write in (("risk", _risk), ("send", _send)):
+        with program.function(f"measure.{name}", parameters, [I64]) as b:
+            write(b, *b.parameters)
     return module
 
 
@@ -90,6 +89,16 @@ def _risk(b: Body, desk: Value, state: Value, asked: Value) -> None:
     mask, _ = b.call("risk.judge", desk, state, b.cast(side, "u8"), qty, b.const(True, "i1"), limit, b.const(False, "i1"), *own, -1)
     with b.when(b.eq(mask, 0)):
         b.call("risk.accept", desk, state, *own)
+    b.give(b.cast(mask, "i64"))
+
+
+def _send(b: Body, desk: Value, state: Value, asked: Value) -> None:
+    side, qty, limit = (b.get(asked, name) for name in ("side", "qty", "limit"))
+    b.put(desk, "now", b.add(b.get(desk, "now"), b.get(asked, "step")))
+    b.put(desk, "instant", 0)
+    yes, no = b.const(True, "i1"), b.const(False, "i1")
+    own = yes, b.wrapping("add", b.get(desk, "submitted"), 1)
+    _, _, mask = b.call("desk.order", desk, state, b.cast(side, "u8"), qty, yes, limit, b.const(IOC, "u8"), no, no, 0, *own, no, 0, no, 0)
     b.give(b.cast(mask, "i64"))
 
 
@@ -143,6 +152,3 @@ def seen(desk: Any, state: Any) -> dict[str, float]:
     found["want"] = int(state["state.want"]["value"]) + 1 if state["state.want"]["present"] else 0
     found |= {name: float(state[field]["value"]) for name, field in (("fast", "memory0"), ("slow", "memory1"))}
     return found
-
-
-__all__ = ["ASKED", "TICK", "TRADED", "linked", "np", "program_of", "seen", "state_of", "with_engines", "with_risk"]
