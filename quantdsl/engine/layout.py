@@ -20,7 +20,7 @@ REQUESTS = REPORTS = 1 << 13
 LOTS = 1 << 13
 """Open fills that `fifo` tells apart."""
 TIMERS = BARS = 8
-RECORDS = 1 << 13
+RECORDS = 1 << 15
 """Records of each output that are kept until they are collected; the loop stops for that when half of them are taken."""
 
 BUY, SELL = 0, 1

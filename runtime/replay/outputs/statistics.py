@@ -62,7 +62,8 @@ class Sharpe:
 
     def add(self, ts: I64, equity: I64) -> None:
         """Times don't go back."""
-        self._slots, self._last = _last_of(np.concatenate([self._slots, ts // self._width]), np.concatenate([self._last, equity]))
+        slots, last = _last_of(np.append(self._slots[-1:], ts // self._width), np.append(self._last[-1:], equity))
+        self._slots, self._last = np.append(self._slots[:-1], slots), np.append(self._last[:-1], last)
         while self._slots.size > MOST and self._level + 1 < len(INTERVALS):
             self._coarsen()
 

@@ -14,7 +14,7 @@ from compiler.hir.types import Array
 from compiler.native.build import Body, Program
 from compiler.native.types import F64, I64, struct
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, ORDER_PARAMETERS
-from quantdsl.engine.layout import COLLECTED, GTC
+from quantdsl.engine.layout import COLLECTED, GTC, RECORDS
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import RiskRules, risk_memory
 from runtime.replay.batches import NOBODY
@@ -364,12 +364,13 @@ def refusing(b: Body, desk: Any, state: Any, _: Any) -> None:
 
 
 def test_the_loop_stops_between_events_and_between_timers_for_full_tables() -> None:
-    desk = Desk(options=Options(timers=(1,)), timer=refusing).run(trades((0, 1, 1), (10_000, 1, 1)))
+    many = RECORDS * 5 // 4
+    desk = Desk(options=Options(timers=(1,)), timer=refusing).run(trades((0, 1, 1), (many, 1, 1)))
     assert desk.stops >= 2
-    assert [row[0] for row in desk.records["rejects"]] == list(range(1, 10_001))
-    assert desk.at["reject_counts"].tolist() == [0, 10_000] + [0] * 10
-    desk = Desk(trade=refusing).run(trades(*[(t, 1, 1) for t in range(9000)]))
-    assert desk.stops == 2 and [row[0] for row in desk.records["rejects"]] == list(range(9000))
+    assert [row[0] for row in desk.records["rejects"]] == list(range(1, many + 1))
+    assert desk.at["reject_counts"].tolist() == [0, many] + [0] * 10
+    desk = Desk(trade=refusing).run(trades(*[(t, 1, 1) for t in range(many)]))
+    assert desk.stops == 2 and [row[0] for row in desk.records["rejects"]] == list(range(many))
 
 
 def test_more_open_orders_than_there_are_places_are_refused() -> None:
