@@ -129,9 +129,15 @@ def _telling(doing: Callable[[str], None]) -> "Callable[[Progress], None]":
         from runtime.replay.outputs.charts import moment
 
         rate = progress.events / progress.seconds if progress.seconds else 0.0
-        doing(f"{progress.events:,} events, {rate / 1e6:.1f} M/s, {moment(progress.now)}")
+        done = "" if progress.share is None else f"{_bar(progress.share)} {progress.share:.0%}  "
+        doing(f"{done}{progress.events:,} events, {rate / 1e6:.1f} M/s, {moment(progress.now)}")
 
     return tell
+
+
+def _bar(share: float, width: int = 24) -> str:
+    full = round(share * width)
+    return "━" * full + "╌" * (width - full)
 
 
 def _no_target() -> Exception:
