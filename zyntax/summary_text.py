@@ -43,12 +43,11 @@ def bench_text(path: str, target: float | None, fills: str, figures: dict[str, A
             f"{figures['events_per_s'] / 1e6:.1f} M/s: {figures['ns_per_event']:.1f} ns each, {figures['ns_per_event_best']:.1f} at best",
         ),
     ]
-    for key, name, of in (
-        ("batches_of_16_ns_per_event", "batches", "an event, in batches of 16"),
-        ("handlers_ns_per_call", "handlers", "a call"),
-    ):
-        if (found := figures[key]) is not None:
-            rows.append((name, ", ".join(f"{share} {value:,.1f} ns" for share, value in found.items()) + f" {of}"))
+    timed = [("batches", figures["batches_of_16_ns_per_event"], "an event, in batches of 16")]
+    timed += [(f"on {event}", shares, "a call") for event, shares in figures["handlers_ns_per_call"].items()]
+    for name, shares, of in timed:
+        if shares is not None:
+            rows.append((name, ", ".join(f"{share} {value:,.1f} ns" for share, value in shares.items()) + f" {of}"))
     rows.append(("timer", f"{figures['timer_subtracted_ns']:.1f} ns subtracted, tells {figures['timer_resolution_ns']:.1f} ns apart"))
     if target is not None:
         rows.append(("target", f"{target:,.0f} ns a call"))

@@ -15,14 +15,14 @@ from attrs import evolve, frozen
 from compiler.backends.native import kept
 from compiler.backends.native.link import Linked, link_modules
 from compiler.data_faults import told
-from quantdsl.engine.interface import OF_RUNNER
+from quantdsl.engine.interface import EVENTS, OF_RUNNER
 from quantdsl.run.clock import Clock, clock
 from quantdsl.run.options import RunOptions, refused
 from quantdsl.run.program import Strategy
 from quantdsl.run.replay import Replay
 from runtime.cache.store import store
 from runtime.replay.events import Events, Flag, Kind, empty
-from runtime.replay.outputs.records import I64
+from runtime.replay.outputs.records import I64, Records
 
 BATCH = 16
 BLOCK = 1 << 20
@@ -33,14 +33,14 @@ PERCENTILES = (50.0, 99.0, 99.9)
 @frozen
 class Measured:
     """`events` of one run, which are those of the `sample` repeated; `nanoseconds`: the mean of an event, one for each round; `batches`: of
-    an event, one for each batch of 16; `handlers`: one for each call that was sampled."""
+    an event, one for each batch of 16; `handlers`: by event, one for each call that was sampled."""
 
     events: int
     sample: int
     rows_per_second: float
     nanoseconds: list[float]
     batches: npt.NDArray[np.float64]
-    handlers: npt.NDArray[np.float64]
+    handlers: dict[str, npt.NDArray[np.float64]]
     fills: str
     clock: Clock
 
@@ -55,7 +55,7 @@ class Measured:
             "ns_per_event_best": round(min(self.nanoseconds), 2),
             "events_per_s": round(1e9 / mean),
             "batches_of_16_ns_per_event": _percentiles(self.batches),
-            "handlers_ns_per_call": _percentiles(self.handlers),
+            "handlers_ns_per_call": {event: _percentiles(times) for event, times in self.handlers.items()},
             "timer_subtracted_ns": round(self.clock.cost * self.clock.cycle, 2),
             "timer_resolution_ns": round(self.clock.step * self.clock.cycle, 2),
         }
@@ -100,17 +100,20 @@ def repeated(events: Events, least: int) -> Events:
     return made
 
 
-def _round(strategy: Strategy, options: RunOptions, events: Events) -> tuple[float, npt.NDArray[np.float64]]:
-    """Seconds of the processor, and what handlers took where they are sampled."""
+def _round(strategy: Strategy, options: RunOptions, events: Events) -> tuple[float, dict[str, npt.NDArray[np.float64]]]:
+    """Seconds of the processor, and what handlers took where they are sampled, by event."""
     replay = _prepared(strategy, options, events)
-    found = [np.empty(0)]
+    found: list[Records] = []
     started = process_time()
     for first in range(0, len(events), BLOCK):
         for _ in replay.block(events[first : first + BLOCK]):
             for name, records in replay.desk.collect():
                 if name == "latency":
-                    found.append(records["ns"].copy())
-    return process_time() - started, clock().nanoseconds(np.concatenate(found))
+                    found.append(records[["handler", "ns"]].copy())
+    seconds = process_time() - started
+    sampled = np.concatenate(found) if found else np.empty(0, [("handler", np.uint32), ("ns", np.float64)])
+    of = {number: clock().nanoseconds(sampled["ns"][sampled["handler"] == number]) for number in np.unique(sampled["handler"])}
+    return seconds, {EVENTS[number]: times for number, times in of.items()}
 
 
 def _prepared(strategy: Strategy, options: RunOptions, events: Events) -> Replay:

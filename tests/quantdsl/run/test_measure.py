@@ -19,11 +19,11 @@ def test_figures(zyntax: Zyntax) -> None:
     found = json.loads(done.out)
     assert (found["sample"], found["events"], found["fills"]) == (9757, 4 * 9757, "next")
     assert found["ns_per_event_best"] <= found["ns_per_event"]
-    for key in ("batches_of_16_ns_per_event", "handlers_ns_per_call"):
-        shares = found[key]
+    assert list(found["handlers_ns_per_call"]) == ["trade"]
+    for shares in (found["batches_of_16_ns_per_event"], found["handlers_ns_per_call"]["trade"]):
         assert shares["p50"] <= shares["p99"] <= shares["p99.9"] <= shares["max"]
     text = zyntax("bench", CROSS, "--data", TRADES, "--events", "10000", "--rounds", "1").out
-    assert [line.split()[0] for line in text.splitlines()] == ["program", "data", "events", "batches", "handlers", "timer", "target"]
+    assert [line.split()[0] for line in text.splitlines()] == ["program", "data", "events", "batches", "on", "timer", "target"]
 
 
 def test_repeated_events_go_on_in_time_from_an_empty_book() -> None:
