@@ -15,7 +15,7 @@ layers:
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 test:
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n auto
 
 # The long runs: thousands of random nests and mutated programs, every kernel in every layout and size, every program for every GPU.
 slow:

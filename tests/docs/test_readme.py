@@ -25,7 +25,7 @@ def test_the_two_commands_for_a_fresh_machine_are_there() -> None:
     lines = re.findall(r"^\$ (python3 -m venv .*)$", README, re.MULTILINE)
     assert len(lines) == 2
     assert lines[0].endswith("run programs/zynml/digits.zynml")
-    assert lines[1].endswith(".venv-test/bin/pytest")
+    assert lines[1].endswith(".venv-test/bin/pytest -n auto")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
