@@ -11,7 +11,6 @@ from quantdsl.check import blocks, calls, expressions, literals, operators, stat
 from quantdsl.check.checker import Checker
 from quantdsl.check.declarations import check_declarations, check_library
 from quantdsl.check.world import Callable, World, world_of
-from quantdsl.critical.proofs import prove
 
 
 @frozen
@@ -28,6 +27,8 @@ class CheckedProgram:
 
 def check_program(program: nodes.Program) -> CheckedProgram:
     """Checks one file. Never raises for what is wrong with the program."""
+    from quantdsl.critical.proofs import prove  # it reads checked trees
+
     diagnostics = Diagnostics()
     checker = Checker(world_of(program, diagnostics), diagnostics)
     check_declarations(checker, program)
