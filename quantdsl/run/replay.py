@@ -15,6 +15,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.run.audit import Audit
 from quantdsl.run.desk import Desk
 from quantdsl.run.failure import halted, of_engine
+from quantdsl.run.foreign import foreign_notes, require_rows
 from quantdsl.run.log import log_rows
 from quantdsl.run.machine import pinned
 from quantdsl.run.options import RunOptions
@@ -102,6 +103,7 @@ class Replay:
             try:
                 with told(), pinned(self.strategy.facts.affinity) as self.not_pinned:
                     self._all(sink, about, started)
+                require_rows(self.feed, self.options, self.strategy.facts.market.name)
                 summary = sink.finish(totals_of(self, perf_counter() - started))
             except BaseException as error:
                 with suppress(OutputFault, ZyntaxError):
@@ -109,7 +111,8 @@ class Replay:
                 with suppress(OutputFault):
                     sink.stop(_reason(error))
                 raise
-        return Ending(summary, self.failure, (self.not_pinned,) if self.not_pinned else ())
+        pinned_not = (self.not_pinned,) if self.not_pinned else ()
+        return Ending(summary, self.failure, (*pinned_not, *foreign_notes(self.feed, self.strategy.facts.market.name)))
 
     def _all(self, sink: Sink, about: Run, started: float) -> None:
         blocks = self.blocks()

@@ -78,6 +78,9 @@ class Batch:
     instrument: int = NOBODY
     """The one that all rows are about."""
 
+    strangers: tuple[str, ...] = ()
+    """Symbols that the file has so far, as long as none of them is of the program."""
+
 
 def refuse(batch: Batch, which: npt.NDArray[np.bool_], source: Source, column: str, texts: Any, why: Why, grid: str = "") -> None:
     """Takes the rows with a marked event out and lists each of them once. `texts` gives the text of an event's place; `grid`: tick or lot,

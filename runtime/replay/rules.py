@@ -31,11 +31,20 @@ class Rules:
 
 @define
 class Tally:
-    """Rows of one file: in = used + bad + left out."""
+    """Rows of one file: in = used + bad + left out. `strangers`: symbols of a file that has none of the program's; `begin`, `end`: its
+    first and last time, in the window or not."""
 
     rows: int = 0
     bad: int = 0
     left_out: int = 0
+    strangers: tuple[str, ...] = ()
+    begin: int | None = None
+    end: int | None = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the file names instruments, and none of the program's. Its rows that name none are used."""
+        return bool(self.strangers)
 
     @property
     def used(self) -> int:
@@ -53,6 +62,7 @@ def ruled(batches: Iterator[Batch], content: Content, source: Source, rules: Rul
         if batch.book:
             tell_gaps(batch, source)
         order.sort(batch)
+        _span(batch, tally)
         past = batch.events.size > 0 and bool((batch.events["ts"] >= rules.end).all())
         tally.left_out += window(batch, rules)
         yield batch
@@ -81,6 +91,16 @@ def _count(batch: Batch, rules: Rules, tally: Tally) -> None:
     tally.rows += batch.rows
     tally.bad += len(batch.bad)
     tally.left_out += batch.left_out
+    if batch.rows > len(batch.bad):
+        tally.strangers = batch.strangers
+
+
+def _span(batch: Batch, tally: Tally) -> None:
+    times = batch.events["ts"]
+    if times.size:
+        first, last = int(times.min()), int(times.max())
+        tally.begin = first if tally.begin is None else min(tally.begin, first)
+        tally.end = last if tally.end is None else max(tally.end, last)
 
 
 @define
@@ -171,6 +191,7 @@ def window(batch: Batch, rules: Rules) -> int:
     early = events["ts"] < rules.begin
     gone = (events["ts"] >= rules.end) | (early & (events["kind"] == Kind.TRADE))
     events["flags"][early] |= int(Flag.WARM_UP)
-    lost = np.setdiff1d(events["row"][gone], events["row"][~gone]).size
+    in_place_of_bad = (events["kind"] == Kind.GAP) & (events["flags"] & (Flag.DAMAGED | Flag.TRUNCATED) != 0)
+    lost = np.setdiff1d(events["row"][gone & ~in_place_of_bad], events["row"][~gone]).size
     batch.events = events[~gone]
     return int(lost)

@@ -15,6 +15,8 @@ from runtime.replay.grids import I64
 from runtime.replay.native import itch as native
 
 _LETTERS = 8
+_LISTED = 1000
+"""So many messages in front of a file are looked through for the symbols that it has."""
 
 
 def read(content: Content, source: Source) -> Iterator[Batch]:
@@ -23,19 +25,39 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
     locates = np.full(1 << 16, native.UNKNOWN, np.int32)
     symbols, grids = _wanted(source)
     pieces = Pieces(content)
+    strangers: tuple[str, ...] | None = None
     for piece in pieces:
+        strangers = strangers if strangers is not None else _directory(piece, symbols)
         data, done = np.frombuffer(piece, np.uint8), 0
         while True:
             found = native.decode(data[done:], pieces.offset + done, midnight, source.stream, locates, symbols, grids)
             if not found.consumed:
                 break
             done += found.consumed
-            batch = Batch(found.events, found.messages, left_out=found.left_out, binary=True, book=True)
+            strangers = strangers if not found.events.size else ()
+            batch = Batch(found.events, found.messages, left_out=found.left_out, binary=True, book=True, strangers=strangers)
             batch.bad = [_bad(source, *row) for row in found.bad.tolist()]
             yield batch
         pieces.take(done)
     if pieces.broken:
         yield broken_off(source, pieces, pieces.broken)
+
+
+def _directory(piece: bytes, wanted: npt.NDArray[np.uint64]) -> tuple[str, ...]:
+    """Symbols of nobody, as the directory in front of a file lists them."""
+    symbol = native.MESSAGES["R"].symbol
+    assert symbol is not None
+    found: list[str] = []
+    at = 0
+    for _ in range(_LISTED):
+        length = int.from_bytes(piece[at : at + 2])
+        if length == 0 or at + 2 + length > len(piece):
+            break
+        name = piece[at + 2 + symbol : at + 2 + symbol + _LETTERS]
+        if piece[at + 2 : at + 3] == b"R" and int.from_bytes(name, "little") not in wanted:
+            found.append(name.decode("ascii", "replace").strip())
+        at += 2 + length
+    return tuple(found)
 
 
 def _bad(source: Source, offset: int, column: int, number: int, instrument: int) -> BadRow:

@@ -29,6 +29,11 @@ class Symbols:
             return 0
         return found.pop() if len(found) == 1 else None
 
+    @property
+    def strangers(self) -> tuple[str, ...]:
+        """The symbols so far, where nobody wants one of them."""
+        return () if any(place is not None for place in self._known.values()) else tuple(self._known)
+
     def _look(self, symbol: str) -> int | None:
         source = self.source
         if source.symbol is not None:

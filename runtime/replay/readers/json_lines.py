@@ -12,12 +12,15 @@ from runtime.replay.batches import Batch, Source
 from runtime.replay.collecting import Collector, RowFault
 from runtime.replay.content import Content, Lines, line_blocks
 from runtime.replay.readers import binance, binance_flat, hyperliquid
+from runtime.replay.readers.json_fields import Symbols
 
 _DECODER = json.JSONDecoder(parse_float=str, parse_constant=str)
 
 
 class Messages(Protocol):
     """The messages of one exchange: takes one, gives False when nobody asked for it. Raises RowFault."""
+
+    symbols: Symbols
 
     def take(self, message: dict[str, Any], row: int, received: int | None, into: Collector) -> bool: ...
 
@@ -39,6 +42,7 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
             last = lines.last and place == len(texts) - 1
             exchange = _take(texts[place], lines.first + place, exchange, into, source, last)
         batch = into.batch()
+        batch.strangers = exchange.symbols.strangers if exchange is not None else ()
         if taken is not None:
             batch.rows, batch.left_out = batch.rows + int(done.sum()), batch.left_out + taken.left_out
             together = np.concatenate((batch.events, taken.events))
