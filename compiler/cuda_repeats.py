@@ -123,6 +123,9 @@ class Repeats:
             remote = given[number].remote
             if remote.__class__ is not OnGpu or remote.gpu is not call.loaded.gpu or remote.elements.stream is not stream:
                 return None
+            if given[number] is not values[number] and remote.elements.owner.users:
+                # taken by a protocol: both sides wait for each other at each call, and the memory is kept till our work is done
+                return None
             arrays.append((place, number))
         arguments, floats = [*call.arguments], []
         for place, name in call.filled.scalars:

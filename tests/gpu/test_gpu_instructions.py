@@ -55,7 +55,8 @@ def launched(gpu: Gpu, function: HirFunction, arguments: Sequence[Any], grid: Se
         shared=entry.dynamic_bytes + shared,
         cooperative=entry.cooperative,
     )
-    plan(gpu.stream, *values, *maps.of(gpu.device, values), record)
+    addresses = [value.pointer if isinstance(value, DeviceArray) else value for value in values]
+    plan(gpu.stream, *values, *maps.of(gpu.device, addresses), record)
     return [from_device(value, argument) if isinstance(value, DeviceArray) else value for value, argument in zip(values, arguments, strict=True)]
 
 

@@ -1,14 +1,16 @@
 """Functions of one block, called again and again with arrays on a GPU: the way through the program is taken once for what it looks at,
 and again for everything that it would decide otherwise."""
 
+import gc
 import sys
 import threading
+import weakref
 from collections import Counter
 
 import numpy as np
 import pytest
 from foreign import ByDlpack
-from peers import OWN, FakeCupy, FakeTorch
+from peers import EXTERNAL, OWN, FakeCupy, FakeTorch
 
 import zynml
 import zynml.compiled
@@ -151,6 +153,45 @@ def test_another_stream_is_decided_anew(program, gpu, fake, torch, ways):
         same(program.scale(torch.Tensor(gpu, x), 2.0), x * 2)
         assert {launch[-1] for launch in fake.launches} == {stream or 1}
     assert len(ways) == 2
+
+
+def test_a_stream_that_was_given_to_a_peer_is_waited_for_each_time(program, gpu, fake, torch, ways):
+    # it may end, so our work goes onto our own stream, whatever came of the call before
+    torch.stream = EXTERNAL
+    for seed in range(4):
+        x = torch.Tensor(gpu, numbers(6, seed=seed))
+        fake.order.clear()
+        result = program.scale(x, 2.0)
+        ours, theirs = gpu.stream.number, x.stream.number
+        assert fake.order == [("wait", ours, theirs), ("launch", ours), ("wait", EXTERNAL, ours)]
+        same(result, numbers(6, seed=seed) * 2)
+    assert len(ways) == 4
+
+
+def test_a_stream_that_was_given_to_a_peer_after_calls_on_its_own(program, gpu, fake, torch):
+    for seed, stream in enumerate((OWN, EXTERNAL, OWN, EXTERNAL, 0, EXTERNAL)):
+        torch.stream = stream
+        x = torch.Tensor(gpu, numbers(6, seed=seed))
+        fake.order.clear()
+        program.scale(x, 2.0)
+        launched = ("launch", gpu.stream.number if stream == EXTERNAL else stream or 1)
+        waits = (("wait", gpu.stream.number, x.stream.number), ("wait", EXTERNAL, gpu.stream.number)) if stream == EXTERNAL else ()
+        assert fake.order == [*waits[:1], launched, *waits[1:]]
+
+
+def test_memory_by_a_protocol_is_kept_until_our_work_is_done(program, gpu, fake, torch):
+    torch.stream = EXTERNAL
+    for _ in range(3):
+        x = torch.Tensor(gpu, numbers(6))
+        gone = weakref.ref(x.array)
+        fake.held = True
+        program.scale(x, 2.0)
+        del x
+        gc.collect()
+        assert gone() is not None
+        fake.held = False
+        gpu.device.reap()
+        assert gone() is None
 
 
 def test_a_stream_under_recording_is_refused_as_ever(program, gpu, torch):

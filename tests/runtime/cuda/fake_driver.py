@@ -115,6 +115,7 @@ class FakeDriver:
         self.capturing: dict[int, list[Any]] = {}
         self.launches: list[tuple[Any, ...]] = []
         self.waits: list[tuple[int, int]] = []
+        self.order: list[tuple[Any, ...]] = []
         self.trims = 0
         self._numbers = itertools.count(0x1000, 0x10)
         self._functions: dict[int, Callable[..., None]] = {}
@@ -291,6 +292,7 @@ class FakeDriver:
 
     def cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> tuple[int]:
         self.waits.append((stream, self.events[event]))
+        self.order.append(("wait", stream, self.events[event]))
         return (0,)
 
     def cuEventCreate(self, flags: int) -> tuple[int, int]:
@@ -361,6 +363,7 @@ class FakeDriver:
     def _launch(self, function: int, grid: Any, block: Any, shared: int, stream: int, parameters: int, how: str) -> tuple[int]:
         run = self._functions[function]
         self.launches.append((how, grid, block, shared, stream))
+        self.order.append(("launch", stream))
         if stream in self.capturing:
             # a recorded launch keeps its own copy of the values
             return self._do(stream, bound(run, parameters, grid))
