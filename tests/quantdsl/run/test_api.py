@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import quantdsl
+from quantdsl.engine.delivery import AT_ONE_MOMENT
+from quantdsl.run.measure import repeated
 from tests.quantdsl.golden.programs import DATA, PROGRAMS
 from tests.replay.feeds import read
 
@@ -64,3 +66,15 @@ def test_what_is_wrong_is_one_kind_of_error(cross: quantdsl.Program, tmp_path: P
             cross.run(TRADES, **options)
     with pytest.raises(quantdsl.QuantError, match="int is no table"):
         cross.run(3)
+
+
+def test_orders_at_each_of_a_million_moments_are_no_standstill() -> None:
+    """Without latency all that happens is due at the moment of some event: time goes on as the data does."""
+    market = "currency USDT { scale 8 }\ninstrument BTCUSDT : USDT { tick 0.01  lot 0.00001 }\n"
+    rules = "risk Desk for BTCUSDT { max_position 10lots }\n"
+    handler = "on trade(t) {\n    _ = order(if position.qty > 0lots { Sell } else { Buy }, 1lots)\n  }"
+    program = quantdsl.compile(f"{market}{rules}strategy S on BTCUSDT {{\n  risk Desk\n  {handler}\n}}\n")
+    events = repeated(read(TRADES)[0], 360_000)
+    events["id"] = np.arange(len(events))
+    summary = program.run(events).summary
+    assert 3 * summary["submitted"] > AT_ONE_MOMENT and summary["submitted"] == len(events) and summary["fills"] == len(events) - 1
