@@ -13,8 +13,10 @@ from compiler.native.types import I1, I64, U8, U64
 from compiler.native.values import Optional, match, some, write_optional
 from quantdsl.engine.book_journal import define_note, define_take_back
 from quantdsl.engine.book_ladder import (
+    LONG,
     NUMBER_OF_NONE,
     best,
+    best_worth,
     define_ladder,
     goodness,
     ladder_of,
@@ -26,7 +28,7 @@ from quantdsl.engine.book_ladder import (
     reprice,
     walk,
 )
-from quantdsl.engine.book_orders import COLD, define_orders, note_order, slot_at, slot_of, slots
+from quantdsl.engine.book_orders import define_orders, note_order, slot_at, slot_of, slots
 from quantdsl.engine.layout import BOOK, BUY, EVENT, SELL
 from runtime.replay.events import Flag, Kind
 
@@ -66,9 +68,11 @@ def known_order(b: Body, book: Value, id: Value) -> tuple[Value, Value, Value, V
 
 
 def mid2(b: Body, book: Value) -> Optional:
-    """The mid in half ticks. Both prices of a book lie on a grid of prices far below 62 bits; what doesn't wraps."""
-    bid, ask = (best(b, book, b.const(side, "u8")) for side in (BUY, SELL))
-    return Optional(b.both(bid.present, ask.present), b.wrapping("add", bid.value, ask.value))
+    """The mid in half ticks. Both prices of a book lie on a grid of prices far below 62 bits; what doesn't wraps. Of the worths of a bid
+    and an ask (`book_ladder.py`) the difference is the sum of their prices and 1."""
+    bid, ask = (best_worth(b, book, b.const(side, "u8")) for side in (BUY, SELL))
+    sum = b.wrapping("sub", b.wrapping("sub", bid.value, ask.value), 1)
+    return Optional(b.both(bid.present, ask.present), b.cast(sum, "i64"))
 
 
 # ---- what it is made of ---------------------------------------------------------------------------------------------------------
@@ -76,7 +80,7 @@ def mid2(b: Body, book: Value) -> Optional:
 
 def _define_ladders(program: Program) -> None:
     define_ladder(program)
-    with program.function("book.forget", {"book": Pointer(BOOK), "side": U8}, internal=True, attributes=COLD) as b:
+    with program.function("book.forget", {"book": Pointer(BOOK), "side": U8}, internal=True, attributes=LONG) as b:
         book, side = b.parameters
         ladder = ladder_of(b, book, side)
         with walk(b, ladder) as at:

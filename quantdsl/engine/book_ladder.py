@@ -61,8 +61,14 @@ def level_at(b: Body, ladder: Value, at: Value) -> Value:
 
 def best(b: Body, book: Value, side: Value) -> Optional:
     """The best price of a side."""
+    found = best_worth(b, book, side)
+    return Optional(found.present, _price(b, side, found.value))
+
+
+def best_worth(b: Body, book: Value, side: Value) -> Optional:
+    """The worth of the best price of a side."""
     ladder = ladder_of(b, book, side)
-    return Optional(b.ne(b.get(ladder, "count"), 0), price_at(b, ladder, side, b.const(0, "i64")))
+    return Optional(b.ne(b.get(ladder, "count"), 0), b.get(ladder, "blocks", 0, "keys", 0, proved=True))
 
 
 def last_at(b: Body, ladder: Value) -> Value:
@@ -150,7 +156,7 @@ def define_ladder(program: Program) -> None:
         _join(b, *b.parameters)
     with program.function("ladder.change", CHANGED, internal=True) as b:
         _change(b, *b.parameters)
-    with program.function("ladder.clear", OWN, internal=True, attributes=COLD) as b:
+    with program.function("ladder.clear", OWN, internal=True, attributes=LONG) as b:
         (ladder,) = b.parameters
         _clear(b, ladder)
     with program.function("book.crowded", {**PLACE, "qty": I64}, internal=True, attributes=COLD) as b:
@@ -385,15 +391,17 @@ def _unite(b: Body, ladder: Value, rank: Value) -> None:
 
 def _clear(b: Body, ladder: Value) -> None:
     """Only what was used is written."""
-    left = b.variable(b.get(ladder, "count"))
+    before = b.variable(b.const(0, "i64"))
     with b.loop(0, b.wrapping("add", b.get(ladder, "more"), 1)) as rank:
         block = b.at(ladder, "blocks", _block_of(b, ladder, rank), proved=True)
-        with b.loop(0, b.get(block, "size")) as i:
-            entry = b.wrapping("sub", b.now(left), 1)
-            b.set(left, entry)
+        size, first = b.get(block, "size"), b.now(before)
+        with b.loop(0, size) as i:
+            entry = b.wrapping("add", first, i)
             place = b.get(block, "places", i, proved=True)
             b.put(ladder, "free", entry, b.wrapping("xor", place, b.cast(entry, "u16")), proved=True)
+        with b.loop(0, size) as i:
             b.put(block, "keys", i, 0, proved=True)
+        b.set(before, b.wrapping("add", first, size))
         b.put(block, "size", 0)
         b.put(ladder, "begins", rank, 0, proved=True)
     for name in ("count", "more"):
