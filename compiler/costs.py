@@ -19,13 +19,23 @@ SIZES_REMEMBERED = 256
 
 @frozen
 class Rates:
-    """A device's pace: seconds of a call, bytes a second copied to it and from it, bytes of its memory and operations a second."""
+    """A device's pace: seconds of a call, and of a copy of next to nothing; bytes a second copied to it and from it, bytes of its memory
+    and operations a second."""
 
     call: float
+    copy: float
     copy_to: float
     copy_from: float
     memory: float
     arithmetic: float
+
+    def copying_to(self, size: int) -> float:
+        """Seconds of bringing that many bytes from the host."""
+        return self.copy + size / self.copy_to
+
+    def copying_from(self, size: int) -> float:
+        """Seconds of fetching that many bytes to the host."""
+        return self.copy + size / self.copy_from
 
     def running(self, work: Work) -> float:
         """Seconds of a run that does nothing but its work, memory and arithmetic side by side."""
@@ -58,6 +68,14 @@ class History:
                 self._sizes.clear()
             found = self._sizes[work] = Measured(estimated)
         return found
+
+    def copying_to(self, size: int) -> float:
+        """Seconds of bringing that many bytes from the host."""
+        return self.copy + size / self.copy_to
+
+    def copying_from(self, size: int) -> float:
+        """Seconds of fetching that many bytes to the host."""
+        return self.copy + size / self.copy_from
 
     def running(self, work: Work, estimated: float) -> tuple[float, bool]:
         """Seconds of a run, and whether runs of this size were measured: else the estimate, as far off as at the nearest size."""

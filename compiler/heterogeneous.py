@@ -100,10 +100,10 @@ class HeterogeneousBlock:
             size = bytes_of(tensor)
             moved += size
             if tensor.host is None:
-                copying += size / self.places.rates(tensor.device).copy_from
+                copying += self.places.rates(tensor.device).copying_from(size)
             if place.device != CPU:
                 rates = self.places.rates(place.device)
-                copying += size / rates.copy_to + (size / rates.copy_from if name in updated else 0.0)
+                copying += rates.copying_to(size) + (rates.copying_from(size) if name in updated else 0.0)
         running, measured = self._history(kernel, place.device).running(work, estimated)
         return Candidate(place.device, moved, copying, running, measured)
 

@@ -28,7 +28,7 @@ def run(text: str, device: str | None = None) -> tuple[str, list[str], Session]:
 def test_the_pace_of_devices_is_plausible(gpu: Gpu) -> None:
     """Not a figure to report: wide bounds that only a broken measurement misses."""
     rates = measure(GpuPlace(gpu, Sources()), KernelOptions())
-    assert 1e-6 < rates.call < 1e-2 and 1e8 < rates.copy_to < 1e12 and 1e8 < rates.copy_from < 1e12
+    assert 1e-6 < rates.call < 1e-2 and 1e-6 < rates.copy < 1e-2 and 1e8 < rates.copy_to < 1e12 and 1e8 < rates.copy_from < 1e12
     assert rates.memory > 1e10 and rates.arithmetic > 1e10
 
 
@@ -56,7 +56,9 @@ let y = compute(a) {
 }
 println(y[0, 0], y.device())
 """
-    assert run(text)[0] == "4.0 cpu\n"
+    # `a` lies on the host: bringing it costs as much as the call
+    output, told, _ = run(text)
+    assert output == "4.0 cpu\n", told
     output, told, _ = run(text.replace("= 4", "= 2048"))
     assert output == "2048.0 cuda:0\n", told
 

@@ -15,8 +15,8 @@ from compiler.source import Source, Sources
 from zynml.api import open_source
 
 INFINITE = float("inf")
-SLOW_CPU = Rates(call=1e-5, copy_to=INFINITE, copy_from=INFINITE, memory=1e9, arithmetic=1e9)
-QUICK_GPU = Rates(call=1e-4, copy_to=1e9, copy_from=1e9, memory=1e12, arithmetic=1e12)
+SLOW_CPU = Rates(call=1e-5, copy=0.0, copy_to=INFINITE, copy_from=INFINITE, memory=1e9, arithmetic=1e9)
+QUICK_GPU = Rates(call=1e-4, copy=0.0, copy_to=1e9, copy_from=1e9, memory=1e12, arithmetic=1e12)
 
 
 @define

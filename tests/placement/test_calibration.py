@@ -14,7 +14,7 @@ from runtime.device import CPU, Device
 from tests.placement.machines import Clock
 
 OPTIONS = KernelOptions(threads=1)
-SAID = Rates(call=1.0, copy_to=2.0, copy_from=3.0, memory=4.0, arithmetic=5.0)
+SAID = Rates(call=1.0, copy=6.0, copy_to=2.0, copy_from=3.0, memory=4.0, arithmetic=5.0)
 
 
 @pytest.fixture
@@ -55,10 +55,10 @@ def test_other_threads_are_another_machine(measured) -> None:
         '{"x": 7}',
         '{"HERE": {}}',
         '{"HERE": {"call": 1.0}}',
-        '{"HERE": {"call": "quick", "copy_to": 1, "copy_from": 1, "memory": 1, "arithmetic": 1}}',
-        '{"HERE": {"call": -1, "copy_to": 1, "copy_from": 1, "memory": 1, "arithmetic": 1}}',
-        '{"HERE": {"call": NaN, "copy_to": 1, "copy_from": 1, "memory": 1, "arithmetic": 1}}',
-        '{"HERE": {"call": 1, "copy_to": 1, "copy_from": 1, "memory": 1, "arithmetic": 1, "more": 1}}',
+        '{"HERE": {"call": "quick", "copy": 1, "copy_to": 1, "copy_from": 1, "memory": 1, "arithmetic": 1}}',
+        '{"HERE": {"call": -1, "copy": 1, "copy_to": 1, "copy_from": 1, "memory": 1, "arithmetic": 1}}',
+        '{"HERE": {"call": NaN, "copy": 1, "copy_to": 1, "copy_from": 1, "memory": 1, "arithmetic": 1}}',
+        '{"HERE": {"call": 1, "copy": 1, "copy_to": 1, "copy_from": 1, "memory": 1, "arithmetic": 1, "more": 1}}',
         "\x00\xff",
     ],
 )
@@ -99,6 +99,6 @@ def test_a_gpu_is_measured_through_its_driver(machine, monkeypatch) -> None:
     monkeypatch.setattr(calibration, "STREAMED", 300)
     monkeypatch.setattr(calibration, "COMPUTED", 33)
     rates = measure(GpuPlace(gpu(0), Sources()), OPTIONS, Clock(step=0.5))
-    assert rates.call == 0.5 and rates.copy_to == rates.copy_from == 4 * 300 / 0.5
+    assert rates.call == rates.copy == 0.5 and rates.copy_to == rates.copy_from == 4 * 300 / 0.5
     assert "Fake GPU, sm_90, driver 13.0" in identity(Device("cuda:0"), 1) and str(STEPS) in ARITHMETIC
     assert STREAMED > COMPUTED
