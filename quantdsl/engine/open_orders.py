@@ -43,11 +43,14 @@ def exposed(b: Body, order: Value) -> Value:
 
 def weigh(b: Body, desk: Value, order: Value, operation: str) -> None:
     """`add` an order to what open orders may fill, or take it away again (`sub`)."""
-    amount, p = exposed(b, order), b.at(desk, "position")
-    buys = b.eq(b.get(order, "side"), BUY)
+    _weigh(b, desk, operation, b.get(order, "side"), exposed(b, order), b.get(order, "held_at"))
+
+
+def _weigh(b: Body, desk: Value, operation: str, side: Value, amount: Value, held_at: Value) -> None:
+    p, buys = b.at(desk, "position"), b.eq(side, BUY)
     b.put(p, "open_buys", b.arithmetic(operation, b.get(p, "open_buys"), b.select(buys, amount, 0)))
     b.put(p, "open_sells", b.arithmetic(operation, b.get(p, "open_sells"), b.select(buys, 0, amount)))
-    worth = b.wrapping("mul", b.cast(amount, "i128"), b.cast(b.get(order, "held_at"), "i128"))
+    worth = b.wrapping("mul", b.cast(amount, "i128"), b.cast(held_at, "i128"))
     b.put(desk, "open_notional", b.wrapping(operation, b.get(desk, "open_notional"), worth))
 
 
@@ -118,7 +121,7 @@ def _enter(b: Body) -> None:
     b.put(order, "place", count)
     b.put(desk, "open", count, slot)
     b.put(desk, "open_count", b.wrapping("add", count, 1))
-    weigh(b, desk, order, "add")
+    _weigh(b, desk, "add", *(given[name] for name in ("side", "qty", "held_at")))
     push_request(b, desk, requests.NEW, slot, id)
 
 

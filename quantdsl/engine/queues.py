@@ -35,8 +35,11 @@ class Queue:
         return self.at(b, queue, b.get(queue, "first"))
 
     def drop(self, b: Body, queue: Value) -> None:
-        """The oldest one goes; what its address holds stays until the next `push`."""
-        b.put(queue, "first", b.wrapping("add", b.get(queue, "first"), 1))
+        """The oldest one goes; what its address holds stays until the next `push`. An empty queue begins anew, where memory is warm."""
+        first, next = b.wrapping("add", b.get(queue, "first"), 1), b.get(queue, "next")
+        empty = b.eq(first, next)
+        b.put(queue, "first", b.select(empty, 0, first))
+        b.put(queue, "next", b.select(empty, 0, next))
 
     def push(self, b: Body, queue: Value) -> Value:
         """Room for one more: its address, which still holds something old. Without room it stops."""
