@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from attrs import evolve
 
 from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import link_modules
@@ -32,6 +33,7 @@ from quantdsl.engine.layout import BOOK, DESK, EVENT
 from quantdsl.run.desk import Desk
 from quantdsl.run.open import Wishes, open_strategy
 from quantdsl.run.options import RunOptions
+from quantdsl.run.program import Strategy
 from runtime.replay.batches import Source
 from runtime.replay.events import EVENT as RECORD
 from runtime.replay.events import Events, Flag, Kind
@@ -212,9 +214,16 @@ def engine_run(handles: tuple[str, ...]) -> Run:
     return run
 
 
+def without_limits(strategy: Strategy) -> Strategy:
+    """Data that is repeated meets the limits of a strategy's losses, and from then on all its orders would be refused."""
+    settings = strategy.facts.settings
+    high = {f"{rule}.value": 1 << 62 for rule in ("max_loss", "max_drawdown") if f"{rule}.value" in settings}
+    return evolve(strategy, facts=evolve(strategy.facts, settings={**settings, **high}))
+
+
 def program_run(name: str, fills: str) -> Run:
     """Records are taken out as the command does, but not written."""
-    strategy = open_strategy(str(PROGRAMS / f"{name}.qdsl"), Wishes(), Sources())
+    strategy = without_limits(open_strategy(str(PROGRAMS / f"{name}.qdsl"), Wishes(), Sources()))
 
     def run(events: Events) -> Iterator[None]:
         desk, done = Desk(strategy.facts), 0
@@ -254,7 +263,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    runs = {"book": book_run, "loop": lambda: engine_run(()), "watch": lambda: engine_run(("trade", "book"))}
+    runs: dict[str, Callable[[], Run]] = {"book": book_run, "loop": lambda: engine_run(()), "watch": lambda: engine_run(("trade", "book"))}
     chosen = {name: make() for name, make in runs.items() if options.only in (None, name)}
     programs = options.only in (None, "program")
     rows: list[dict[str, Any]] = []

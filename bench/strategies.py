@@ -23,6 +23,7 @@ import numpy as np
 from attrs import frozen
 
 import quantdsl
+from bench.replay import without_limits
 from quantdsl.run.options import RunOptions
 from quantdsl.run.replay import Replay
 from quantdsl.run.totals import run_of
@@ -120,13 +121,13 @@ def peer(python: str | None, case: Case, events: Events, folder: Path) -> Iterat
 def measure(case: Case, least: int, rounds: int, python: str | None, folder: Path) -> dict[str, Any]:
     sample, seconds = read(case)
     events = repeated(sample, least)
-    program = quantdsl.compile(ROOT / "programs" / "quantdsl" / f"{case.program}.qdsl")
+    strategy = without_limits(quantdsl.compile(ROOT / "programs" / "quantdsl" / f"{case.program}.qdsl").strategy)
     own: list[dict[str, Any]] = []
     theirs: list[dict[str, Any]] = []
     with peer(python, case, events, folder) as ask:
-        ours(program.strategy, case, events[:BLOCK])
+        ours(strategy, case, events[:BLOCK])
         for _ in range(rounds):
-            own.append(ours(program.strategy, case, events))
+            own.append(ours(strategy, case, events))
             if ask is not None:
                 theirs.append(ask())
     row: dict[str, Any] = {"case": case.name, "events": len(events), "sent": own[0]["sent"], "read_per_second": len(sample) / seconds}

@@ -142,11 +142,12 @@ class Envelope:
         """Times don't go back."""
         if not ts.size:
             return
-        self._table = _joined(np.concatenate([self._table, np.stack([ts >> self._shift, values, values, values, values], axis=1)]))
-        while len(self._table) > self.limit:
+        slots = np.append(self._table[:, 0], ts >> self._shift)
+        while np.count_nonzero(np.diff(slots)) >= self.limit:
             self._shift += 1
-            self._table[:, 0] >>= 1
-            self._table = _joined(self._table)
+            slots >>= 1
+        old, new = self._table[:, 1:], np.broadcast_to(values[:, None], (values.size, 4))
+        self._table = _joined(np.column_stack([slots, np.concatenate([old, new])]))
 
     def points(self) -> list[tuple[int, int]]:
         """Times and values, in order, so that nothing that stands out is lost."""
