@@ -27,13 +27,13 @@ import json
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import define
+from attrs import define, field
 
 from bench.hot_functions import ASKED, TICK, TRADED, linked, program_of, seen, state_of, with_own
 from compiler.backends.native.link import Linked
@@ -223,22 +223,37 @@ def compare(pair: tuple[Side, Side], name: str, calls: int = 200_000) -> None:
         assert not wrong, f"{name}: after {first + step} calls {wrong}"
 
 
+@define
+class Bench:
+    """Inputs, and both libraries; `pair` makes both sides of a function, each with memory of its own."""
+
+    folder: Path
+    level: OptimizationLevel = OptimizationLevel.OLATENCY
+    rng: np.random.Generator = field(factory=lambda: np.random.default_rng(7))
+    inputs: dict[str, Any] = field(init=False)
+    sizes: Any = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.inputs = {"risk": asked(self.rng), "fill": traded(self.rng), "tick": ticks(self.rng), "send": asked(self.rng)}
+        self.inputs["signal"] = self.inputs["order"] = self.inputs["tick"]
+        self.inputs["send"]["qty"] = self.rng.integers(1, 40, MANY)
+        self.sizes = self.rng.integers(100, 1000, 2 * LEVELS)
+
+    def pairs(self, name: str) -> Callable[[], tuple[Side, Side]]:
+        watches, sources = name == "signal", Sources()
+        loops = library(self.folder, *(["-DMOST=0"] if watches else []))
+        source = sources.add(read_source(str(HERE / "hot.qdsl")))
+        module, facts = program_of(source, sources, **({"most": "0lots"} if watches else {}))
+        code = linked(with_own(module) if name in ("risk", "send") else module, self.level)
+        return partial(_both, loops, name, code, module, facts, self.inputs[name], self.sizes)
+
+
 def measure(calls: int, rounds: int, only: Sequence[str], level: OptimizationLevel) -> list[dict[str, Any]]:
-    rng, sources = np.random.default_rng(7), Sources()
-    source = sources.add(read_source(str(HERE / "hot.qdsl")))
-    inputs = {"risk": asked(rng), "fill": traded(rng), "tick": ticks(rng)}
-    inputs["signal"] = inputs["order"] = inputs["tick"]
-    inputs["send"] = asked(rng)
-    inputs["send"]["qty"] = rng.integers(1, 40, MANY)
-    sizes = rng.integers(100, 1000, 2 * LEVELS)
+    found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        trading, watching = library(Path(folder)), library(Path(folder), "-DMOST=0")
-        found: list[dict[str, Any]] = []
+        bench = Bench(Path(folder), level)
         for name in only:
-            settings, loops = ({"most": "0lots"}, watching) if name == "signal" else ({}, trading)
-            module, facts = program_of(source, sources, **settings)
-            code = linked(with_own(module) if name in ("risk", "send") else module, level)
-            made = partial(_both, loops, name, code, module, facts, inputs[name], sizes)
+            made = bench.pairs(name)
             compare(made(), name)
             found.append(_row(name, made(), calls, rounds))
     return found
@@ -255,7 +270,7 @@ def _row(name: str, pair: tuple[Side, Side], calls: int, rounds: int) -> dict[st
         side.batches(500_000)
     for turn in range(rounds):
         for which in (0, 1) if turn % 2 == 0 else (1, 0):
-            found, cycle = pair[which].batches(calls if name in SETTLED else calls // 4)
+            found, cycle = pair[which].batches(calls)
             batches[which].append(found)
             times[which].append(float(found.mean()) if name in SETTLED else pair[which].mean(calls))
     ratio = statistics.median(a / b for a, b in zip(*times, strict=True))
@@ -263,7 +278,7 @@ def _row(name: str, pair: tuple[Side, Side], calls: int, rounds: int) -> dict[st
     row["ratio"] = round(ratio, 2)
     for which, who in enumerate(("", "c++ ")):
         row |= {f"{who}p{of:g}": round(float(np.percentile(np.concatenate(batches[which]), of)), 2) for of in (50, 99, 99.9)}
-    single, timer = pair[0].singles(calls // 4)
+    single, timer = pair[0].singles(calls)
     row |= {f"single p{of:g}": round(float(np.percentile(single, of)) * cycle, 1) for of in (50, 99, 99.9)}
     row["timer"] = round(timer * cycle, 1)
     assert pair[0].subject.stop == 0, f"{name}: calls failed"

@@ -4,9 +4,10 @@ Nothing of them is written again here. The rules are `risk.judge` and `risk.acce
 engine's `account.fill` and `account.revalue`; a tick calls the program's `on.book` as the engine calls it, and what the order then does is
 the engine's `until`. The tick itself is four numbers of the book, written in place."""
 
+from functools import cache
 from typing import Any
 
-from compiler.backends.native.compile import compile_module
+from compiler.backends.native.compile import HostModule, compile_module
 from compiler.backends.native.link import Linked, link_modules
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirModule, OptimizationLevel
@@ -43,7 +44,12 @@ def state_of(module: HirModule) -> Struct:
 
 def linked(program: HirModule, level: OptimizationLevel) -> Linked:
     """Both modules with the functions that are timed: in the engine's `measure.fill`, `.signal`, `.settle` and `.tick`."""
-    return link_modules([compile_module(with_engines(), level), compile_module(program, level)])
+    return link_modules([_engine(level), compile_module(program, level)])
+
+
+@cache
+def _engine(level: OptimizationLevel) -> HostModule:
+    return compile_module(with_engines(), level)
 
 
 def with_engines() -> HirModule:
