@@ -5,7 +5,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from attrs import Factory, frozen
+from attrs import Factory, evolve, frozen
 
 from runtime.replay.batches import Source
 from runtime.replay.feed import Feed
@@ -110,6 +110,8 @@ IMBALANCE: dict[str, Any] = {
 }
 SLOW = {"out": 50_000, "back": 80_000}
 SKIP, TRIM, LATE, QUEUE = {"on_bad": "skip"}, {"on_cross": "trim"}, {"latency": "50us/80us"}, {"fills": "queue"}
+LARGE = {"clip": "5000lots", "most": "20_000lots", "limit": "4USDT"}
+STOPPED = {**MAKER, "limits": evolve(MAKER["limits"], max_drawdown=Loss(4 * USDT, then="reducing"))}
 OTHER = {"fast": 5, "slow": 40, "clip": "2000lots", "slack": 0}
 GOLDEN = {
     "cross": Golden(**CROSS, strategy=Cross),
@@ -117,6 +119,7 @@ GOLDEN = {
     "cross-set": Golden(**CROSS, strategy=lambda: Cross(5, 40, 2000, 0), settings=OTHER),
     "maker-touch": Golden(**MAKER, strategy=Maker, fills="touch", options=SKIP),
     "maker-queue": Golden(**MAKER, strategy=Maker, fills="queue", **SLOW, options={**SKIP, **LATE, **QUEUE}),
+    "maker-stopped": Golden(**STOPPED, strategy=lambda: Maker(5000, 20_000), fills="touch", settings=LARGE, options=SKIP),
     "imbalance": Golden(**IMBALANCE, options=TRIM),
     "imbalance-late": Golden(**IMBALANCE, **SLOW, options={**TRIM, **LATE}),
 }

@@ -9,6 +9,7 @@ from tests.quantdsl.reference.engine import Engine, Strategy
 from tests.quantdsl.reference.exchange import Fill
 from tests.quantdsl.reference.market import Side, Trade
 from tests.quantdsl.reference.orders import Order, Tif
+from tests.quantdsl.reference.risk import Mask
 
 
 class Ema:
@@ -30,22 +31,19 @@ class Cross(Strategy):
     def __init__(self, fast: int = 12, slow: int = 26, clip: int = 1000, slack: int = 5) -> None:
         self.fast, self.slow, self.clip, self.slack = Ema(fast), Ema(slow), clip, slack
         self.before: tuple[float, float] | None = None
-        self.want: Side | None = None
 
     def on_trade(self, engine: Engine, trade: Trade) -> None:
         f, s = self.fast(trade.price / 100), self.slow(trade.price / 100)
+        side = None
         if self.before is not None and self.before[0] <= self.before[1] and f > s:
-            self.want = Side.BUY
+            side = Side.BUY
         if self.before is not None and self.before[0] >= self.before[1] and f < s:
-            self.want = Side.SELL
+            side = Side.SELL
         self.before = f, s
-        if self.want is not None:
-            missing = self.clip - engine.position.qty * self.want
+        if side is not None:
+            missing = self.clip - engine.position.qty * side
             if missing > 0:
-                engine.order(self.want, missing, trade.price + self.slack * self.want, Tif.IOC)
-
-    def on_fill(self, engine: Engine, fill: Fill) -> None:
-        self.want = None
+                engine.order(side, missing, trade.price + self.slack * side, Tif.IOC)
 
 
 @frozen
@@ -59,8 +57,9 @@ class Quoted:
 class Maker(Strategy):
     """`market_maker.qdsl`."""
 
-    def __init__(self, clip: int = 500, most: int = 2000) -> None:
-        self.clip, self.most = clip, most
+    def __init__(self, clip: int = 500, most: int = 2000, pause: int = 100 * 10**6) -> None:
+        self.clip, self.most, self.pause = clip, most, pause
+        self.resumes, self.stopped = 0, False
         self.mine: dict[Side, Quoted | None] = {Side.BUY: None, Side.SELL: None}
 
     def on_book(self, engine: Engine, book: Book) -> None:
@@ -72,10 +71,15 @@ class Maker(Strategy):
                 if mine.at != best and not mine.leaving:
                     engine.cancel(mine.id)
                     self.mine[side] = evolve(mine, leaving=True)
-            elif engine.position.qty * side < self.most:
+            elif not self.stopped and engine.now >= self.resumes and engine.position.qty * side < self.most:
                 made = engine.order(side, self.clip, best, post_only=True)
-                if type(made) is int:
+                if not isinstance(made, Mask):
                     self.mine[side] = Quoted(made, best, self.clip)
+                    continue
+                self.resumes = engine.now + self.pause
+                if made & (Mask.KILL | Mask.MAX_LOSS):
+                    self.stopped = True
+                    engine.cancel_all()
 
     def _less(self, side: Side, id: int, by: int) -> None:
         mine = self.mine[side]
