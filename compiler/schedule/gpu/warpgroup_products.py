@@ -142,27 +142,21 @@ class WarpgroupDistributing(Distributing):
     def copied(self, region: Region, number: Value, steps: Value, ring: "_Ring") -> None:
         b, product = region.builder, self.product
         done = b.mul(number, steps)
-        with b.loop("copy", 0, steps.name) as (body, loop):
+        walked = [b.index(self.field.axes[axis]) for axis in product.outer]
+        walked.append(b.index(self.field.axes[product.sum].ceildiv(product.depth)))
+        with b.loop("copy", 0, steps.name, carried=[b.const(0, "index") for _ in walked]) as (body, loop):
             turn = body.add(done, loop.variable)
             stage, parity = ring.place(body, turn)
             body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=ring.flipped(body, parity)))
             bytes = sum(prod(_stage_dims(side, product)[1:]) for side in product.sides) * bytes_of(product.a.mem.dtype)
             body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=bytes))
             inner = region.inside(body, (*product.outer, product.sum))
-            rest = loop.variable
-            if product.outer:
-                pieces = body.index(self.field.axes[product.sum].ceildiv(product.depth))
-                inner.forms[product.sum] = Affine.of(small(body, "rem", rest, pieces).name) * product.depth
-                rest = small(body, "div", rest, pieces)
-                for axis in reversed(product.outer[1:]):
-                    extent = body.index(self.field.axes[axis])
-                    inner.forms[axis] = Affine.of(small(body, "rem", rest, extent).name)
-                    rest = small(body, "div", rest, extent)
-                inner.forms[product.outer[0]] = Affine.of(rest.name)
-            else:
-                inner.forms[product.sum] = Affine.of(rest.name) * product.depth
+            *outer, piece = loop.carried
+            inner.forms.update({axis: Affine.of(place.name) for axis, place in zip(product.outer, outer, strict=True)})
+            inner.forms[product.sum] = Affine.of(piece.name) * product.depth
             for side, memory in zip(product.sides, (ring.a, ring.b), strict=True):
                 self.box(body, side, memory, stage, ring, inner)
+            body.yield_(*counted_on(body, loop.carried, walked))
 
     def box(self, b: Builder, side: Side, memory: Value, stage: Affine, ring: "_Ring", region: Region) -> None:
         """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that."""
@@ -356,6 +350,20 @@ def small(b: Builder, operator: str, left: Value, right: Value) -> Value:
     """A quotient or remainder of numbers below 2^32. Divisions of 64 bits are calls, and a function with calls has its products one
     after the other."""
     return b.cast(b.op(operator, b.cast(left, "u32"), b.cast(right, "u32")), "index")
+
+
+def counted_on(b: Builder, places: Sequence[Value], counts: Sequence[Value]) -> list[Value]:
+    """The places one further, the last one fastest: digits of a number, without the divisions, which would take longer than the copies
+    that wait for them."""
+    found: list[Value] = []
+    over: Value | None = None
+    for place, count in zip(reversed(places[1:]), reversed(counts[1:]), strict=True):
+        further = b.add(place, b.const(1, "index"))
+        further = further if over is None else b.select(over, further, place)
+        over = b.op("eq", further, count)
+        found.append(b.select(over, b.const(0, "index"), further))
+    first = b.add(places[0], b.const(1, "index"))
+    return [first if over is None else b.select(over, first, places[0]), *reversed(found)]
 
 
 def _taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:
