@@ -293,10 +293,12 @@ class Placing:
         result: dict[Target, list[Value]],
         scans: Sequence[Scan] = (),
         before: Sequence[Value] = (),
+        step: int = 1,
     ) -> list[Value]:
-        """The loop, with the accumulators in `result` carried; gives the running values of the scans, which are `before` at first."""
+        """The loop over tiles `low`, `low + step`..., with the accumulators in `result` carried; gives the running values of the scans,
+        which are `before` at first."""
         carried = [value for target in carrying for value in result[target]] + list(before)
-        with region.builder.loop(f"{plan.axis}0", low, high, carried=carried, **self.marks(plan)) as (body, loop):
+        with region.builder.loop(f"{plan.axis}0", low, high, step, carried=carried, **self.marks(plan)) as (body, loop):
             inner = region.inside(body, (plan.axis,))
             self.enter(plan, Affine.of(loop.variable.name), inner)
             if ragged:

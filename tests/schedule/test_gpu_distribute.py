@@ -17,6 +17,7 @@ from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.tensor_core import Mma
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.schedule.gpu import distribute as distributing
 from compiler.schedule.gpu import tensor_cores
 from compiler.schedule.gpu.distribute import distribute, field_launches
 from compiler.schedule.gpu.facts import Facts
@@ -167,3 +168,24 @@ def test_architectures_multiply_what_the_back_end_says() -> None:
     for dtype, to in tensor_cores.SUMS.items():
         assert tensor_cores.SINCE[dtype] == PRODUCTS[dtype, (side, side, side)].arch
         assert to in ACCUMULATORS[dtype]
+
+
+@pytest.mark.parametrize("blocks", [3, 4])
+@pytest.mark.parametrize("count", [1, 1023, 4096, 4097, 3 * 4096, 4 * 4096 + 5, 20_000, 30_001])
+def test_blocks_take_every_so_many_tiles_of_a_whole_sum(blocks: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first n odd numbers make n squared."""
+    monkeypatch.setattr(distributing, "CHUNKS", blocks)
+    made = FunctionBuilder("total", Form.FIELD, {"i": "N"})
+    x, out = made.parameter("X", Mem("i64", ("N",))), made.parameter("S", Mem("i64", ()))
+    made.parameter("N", INDEX)
+    made.body.store(out, made.body.reduce("add", made.body.load(x, ["i"]), over=["i"])[0], [])
+    given, found = np.arange(count, dtype=np.int64) * 2 + 1, np.zeros((), np.int64)
+    field, known = made.finish(), {"N": count}
+    table = block_table(field)
+    assert table is not None
+    launches = field_launches(field, table)
+    shared = [np.zeros([int(dim.evaluate(known.__getitem__)) for dim in mem.dims], np.int64) for mem in launches.workspaces]
+    for launch in launches.launches:
+        verify(launch.function)
+        interpret(launch.function, [given, found, count, *shared], grid=(launch.blocks(known), 1, 1))
+    assert found == count**2

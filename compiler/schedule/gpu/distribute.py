@@ -35,9 +35,6 @@ from compiler.schedule.table import SIMD, AxisPlan, Table
 CHUNKS = 528
 """Blocks that share a whole reduction, at most: four for each multiprocessor of a large GPU."""
 
-CHUNK_TILES = 4
-"""Tiles of a chunk, at least: fewer aren't worth a block of their own."""
-
 
 def distribute(field: HirFunction, table: Table) -> HirFunction:
     """The field (form F) as loops over blocks, each iteration the code of one thread of the block. Raises `NotPlaceable`."""
@@ -289,24 +286,22 @@ class Distributing(Placing):
         region: Region,
         result: dict[Target, list[Value]],
     ) -> None:
-        """A block for each chunk, a partial result of each, joined in order by the threads of one block. The chunks depend on the
-        extent alone. The end that the tile doesn't divide is the last chunk's."""
+        """Each block takes every so many tiles, since what blocks read at a time should lie together, and leaves a partial result; the
+        threads of one block join these in order. Which tiles a block has depends on the extent alone."""
         b = region.builder
         extent = self.field.axes[plan.axis]
         tiles = b.index(extent.ceildiv(plan.tile), "tiles")
-        chunks = b.op("min", b.index(extent.ceildiv(plan.tile * CHUNK_TILES)), b.const(CHUNKS, "index"))
-        share = b.op("div", b.add(tiles, b.sub(chunks, b.const(1, "index"))), b.op("max", chunks, b.const(1, "index")), name="share")
+        chunks = b.op("min", tiles, b.const(CHUNKS, "index"))
         partial = [b.alloc(Mem(dtype_of(v), (CHUNKS,), align=64), "partial") for t in carrying for v in result[t]]
         with self.blocks(chunks, region, ()) as (inner, number):
             body = inner.builder
             full = body.index(whole)
-            first = body.op("min", body.mul(number, share), tiles, name="first")
-            last = body.op("min", body.add(first, share), tiles, name="last")
-            between = body.op("max", body.op("min", last, full), first, name="between")
+            ahead = body.op("max", body.sub(full, number), body.const(0, "index"))
+            after = body.index(Affine.of(number.name) + Affine.of(ahead.name).ceildiv(CHUNKS) * CHUNKS, "after")
             own: dict[Target, list[Value]] = {t: self.identity(t, inner) for t in carrying if isinstance(t, Reduce | Contract)}
-            parts = [(first, between, False)] + ([(between, last, True)] if _ragged(extent, plan) else [])
+            parts = [(number, full, False)] + ([(after, tiles, True)] if _ragged(extent, plan) else [])
             for low, high, ragged in parts:
-                self.one_loop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, inner, own)
+                self.one_loop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, inner, own, step=CHUNKS)
             finals = [v for t in carrying if isinstance(t, Reduce | Contract) for v in self.combine_digits(t, own[t], inner)]
             where = self.one_of(range(len(self.threads)), body)
             for buffer, value in zip(partial, finals, strict=True):
