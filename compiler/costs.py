@@ -69,14 +69,6 @@ class History:
             found = self._sizes[work] = Measured(estimated)
         return found
 
-    def copying_to(self, size: int) -> float:
-        """Seconds of bringing that many bytes from the host."""
-        return self.copy + size / self.copy_to
-
-    def copying_from(self, size: int) -> float:
-        """Seconds of fetching that many bytes to the host."""
-        return self.copy + size / self.copy_from
-
     def running(self, work: Work, estimated: float) -> tuple[float, bool]:
         """Seconds of a run, and whether runs of this size were measured: else the estimate, as far off as at the nearest size."""
         known = self._sizes.get(work)

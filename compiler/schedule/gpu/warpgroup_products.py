@@ -129,10 +129,10 @@ class WarpgroupDistributing(Distributing):
             height = body.op("min", body.sub(down, above), body.const(BAND, "index"))
             row = body.add(above, small(body, "rem", within, height))
             column = small(body, "div", within, height)
-            for place in range(len(along) - 1, 0, -1):
-                digit = small(body, "rem", row, along[place])
-                inner.starts[product.a.axes[place]] = Affine.of(digit.name) * product.a.tile[place]
-                row = small(body, "div", row, along[place])
+            for own in range(len(along) - 1, 0, -1):
+                start = small(body, "rem", row, along[own])
+                inner.starts[product.a.axes[own]] = Affine.of(start.name) * product.a.tile[own]
+                row = small(body, "div", row, along[own])
             inner.starts[product.a.axes[0]] = Affine.of(row.name) * product.a.tile[0]
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
             work(inner, loop.variable)
@@ -322,10 +322,10 @@ class WarpgroupDistributing(Distributing):
             self.meet(b)
             place, extents = region.inside(b, ()), {product.b.axis: wide}
             place.forms[product.b.axis] = region.starts[product.b.axis] + part * wide
-            first = next(axis for axis, tile in zip(product.a.axes, product.a.tile, strict=True) if tile > 1)
+            shared = next(axis for axis, tile in zip(product.a.axes, product.a.tile, strict=True) if tile > 1)
             for axis, tile in zip(product.a.axes, product.a.tile, strict=True):
-                extents[axis] = tile // product.groups if axis == first else tile
-                place.forms[axis] = region.starts[axis] + (self.team * (tile // product.groups) if axis == first else 0)
+                extents[axis] = tile // product.groups if axis == shared else tile
+                place.forms[axis] = region.starts[axis] + (self.team * (tile // product.groups) if axis == shared else 0)
             box = tuple(prod(extent for axis, extent in extents.items() if axis in form.names) for form in store.index)
             with b.when(self.leader) as one:
                 one.emit(
