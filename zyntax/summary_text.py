@@ -23,6 +23,10 @@ def summary_text(summary: dict[str, Any], out: str | None) -> str:
         rows.append(("latency", f"{shown} ({latency['samples']:,} samples{target})"))
     if machine.get("events_per_s"):
         rows.append(("events", f"{summary['events']:,}, {machine['events_per_s'] / 1e6:.1f} M/s; {machine['seconds']:.2f} s with reading"))
+    outside = summary["outside_calls"]
+    if "page_faults" in outside:
+        faults = f"{outside['page_faults']:,} page faults, {outside['context_switches']:,} context switches"
+        rows.append(("audit", f"{outside['allocator']} allocator calls, {outside['system']} system calls; {faults}"))
     if summary["halted"] is not None:
         rows.append(("halted", summary["halted"]))
     rows.append(("hash", summary["hash"]))

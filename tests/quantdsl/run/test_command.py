@@ -184,6 +184,8 @@ def test_system_calls_of_the_loop_are_counted() -> None:
 
 
 def test_an_audit_is_told_in_the_summary(zyntax: Zyntax, tmp_path: Path) -> None:
-    assert zyntax("run", CROSS, "--data", TRADES, "--audit", "--out", "out").code == 0
+    ran = zyntax("run", CROSS, "--data", TRADES, "--audit", "--out", "out")
+    assert ran.code == 0
+    assert "audit     0 allocator calls, 0 system calls; " in ran.out
     found = summary(tmp_path / "out")["outside_calls"]
     assert (found["system"], found["allocator"]) == (0, 0) and "traced" in found["how"]
