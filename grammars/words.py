@@ -79,7 +79,7 @@ COMMON_SOFT = {
     "compute": Soft("COMPUTE", "prefix", r"[ \t]*\("),
     "yield": Soft("YIELD", "start", r"[ \t]*(?![=.)+*/%@:]|-=)[^\s]"),
     "shared": Soft("SHARED", "start", r"[ \t]+var\b"),
-    "param": Soft("PARAM", "start", NAME_FOLLOWS),
+    "param": Soft("PARAM", "start", rf"(?:{NAME_FOLLOWS}|[ \t]+step[ \t]*:)"),
     "test": Soft("TEST", "start", r"[ \t]+[\"']"),
     "module": Soft("MODULE", "start", NAME_FOLLOWS),
 }

@@ -160,3 +160,10 @@ def test_use_and_module() -> None:
         "Module(path=['a', 'b'])",
         "Import(form=ImportForm(value='module'), module=['std', 'signals'], alias='s')",
     ]
+
+
+def test_a_parameter_may_be_called_step() -> None:
+    program = parse_source(Source("s.qdsl", "param step: int = 3\nconst TWO = step * 2\n"))
+    declared = program.statements[0]
+    assert isinstance(declared, nodes.ProgramParameter)
+    assert declared.name == "step"
