@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 from feeds import BTC, DATA, FINE, read
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runtime.replay.bad_rows import BadData, BadSource, Why
@@ -124,6 +124,7 @@ ODD = [
 ]  # fmt: skip
 
 
+@example([(ODD[4], "5 ", 54, " ")])
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(ODD), st.sampled_from(("5 ", "6 ", "", " ", "x ")), st.integers(0, 60), st.sampled_from(' "{}:,0a')), max_size=8))
 def test_odd_messages_one_by_one_and_many_at_once(lines: list[tuple[str, str, int, str]]) -> None:

@@ -36,7 +36,7 @@ def take(exchange: Binance, data: bytes, first: int, source: Source) -> Taken:
     fields = _Fields(np.frombuffer(data, np.uint8), scan(np.frombuffer(data, np.uint8), _KEYS, count))
     kinds = fields.words("e")
     trades, sums = kinds == native.packed("trade"), kinds == native.packed("aggtrade")
-    named = (fields.words("e", 8) == native.packed("bookTick")) & (fields.lengths("e") == len("bookTicker"))
+    named = (fields.words("e", 8) == native.packed("bookTick")) & (fields.rest("e", 8) == native.packed("er"))
     quotes = named | ((kinds == 0) & fields.there("B") & fields.there("A"))
     wanted = trades | sums | quotes
     instruments, known = _instruments(exchange, fields, wanted)
@@ -80,6 +80,10 @@ class _Fields:
     def words(self, key: str, most: int | None = None) -> npt.NDArray[np.uint64]:
         lengths = self.lengths(key)
         return native.words(self.text, self.flat.starts[key], lengths if most is None else np.minimum(lengths, most))
+
+    def rest(self, key: str, begin: int) -> npt.NDArray[np.uint64]:
+        """The word behind so many letters."""
+        return native.words(self.text, self.flat.starts[key] + begin, np.maximum(self.lengths(key) - begin, 0))
 
     def plain(self, key: str, here: I64) -> Marks:
         """Values that aren't strings."""
