@@ -125,6 +125,7 @@ ODD = [
 
 
 @example([(ODD[4], "5 ", 54, " ")])
+@example([(ODD[0].replace("trade", "Trade"), "5 ", 0, " ")])
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(ODD), st.sampled_from(("5 ", "6 ", "", " ", "x ")), st.integers(0, 60), st.sampled_from(' "{}:,0a')), max_size=8))
 def test_odd_messages_one_by_one_and_many_at_once(lines: list[tuple[str, str, int, str]]) -> None:

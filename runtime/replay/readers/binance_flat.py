@@ -35,8 +35,7 @@ def take(exchange: Binance, data: bytes, first: int, source: Source) -> Taken:
     count = data.count(b"\n") + (not data.endswith(b"\n"))
     fields = _Fields(np.frombuffer(data, np.uint8), scan(np.frombuffer(data, np.uint8), _KEYS, count))
     kinds = fields.words("e")
-    trades, sums = kinds == native.packed("trade"), kinds == native.packed("aggtrade")
-    named = (fields.words("e", 8) == native.packed("bookTick")) & (fields.rest("e", 8) == native.packed("er"))
+    trades, sums, named = (fields.says("e", word) for word in ("trade", "aggTrade", "bookTicker"))
     quotes = named | ((kinds == 0) & fields.there("B") & fields.there("A"))
     wanted = trades | sums | quotes
     instruments, known = _instruments(exchange, fields, wanted)
@@ -77,13 +76,16 @@ class _Fields:
     def there(self, key: str) -> Marks:
         return self.lengths(key) > 0
 
-    def words(self, key: str, most: int | None = None) -> npt.NDArray[np.uint64]:
-        lengths = self.lengths(key)
-        return native.words(self.text, self.flat.starts[key], lengths if most is None else np.minimum(lengths, most))
+    def words(self, key: str) -> npt.NDArray[np.uint64]:
+        return native.words(self.text, self.flat.starts[key], self.lengths(key))
 
-    def rest(self, key: str, begin: int) -> npt.NDArray[np.uint64]:
-        """The word behind so many letters."""
-        return native.words(self.text, self.flat.starts[key] + begin, np.maximum(self.lengths(key) - begin, 0))
+    def says(self, key: str, word: str) -> Marks:
+        """Where a value is this word, letter by letter."""
+        marks: Marks = self.lengths(key) == len(word)
+        here = np.flatnonzero(marks)
+        letters = self.text[self.flat.starts[key][here][:, None] + np.arange(len(word))]
+        marks[here] = (letters == np.frombuffer(word.encode("ascii"), np.uint8)).all(axis=1)
+        return marks
 
     def plain(self, key: str, here: I64) -> Marks:
         """Values that aren't strings."""
