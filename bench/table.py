@@ -1,4 +1,4 @@
-"""The figures of bench/cpu.py or bench/gpu.py as a table of docs/performance.md: `python -m bench.table bench/results/cpu-znver5.json`."""
+"""The figures of bench/cpu.py or bench/gpu as a table of docs/performance.md: `python -m bench.table bench/results/cpu-znver5.json`."""
 
 import json
 import sys
@@ -20,16 +20,23 @@ def table(figures: dict[str, Any]) -> str:
 
 
 def gpu_table(figures: dict[str, Any]) -> str:
-    """One line a workload: the median times of both sides in ms, our rate, the median ratio and its spread."""
-    lines = ["| workload | ours, ms | peer, ms | rate | ratio | least to most |", "|---|---:|---:|---:|---:|---:|"]
+    """One line a workload: the median times of ours and of the best peer in ms, our rate and share of the device's limit, the median
+    ratio, its spread and what is wanted."""
+    lines = ["| workload | ours, ms | best peer, ms | | rate | % of limit | ratio | least to most | wanted |"]
+    lines.append("|---|---:|---:|---|---:|---:|---:|---:|---:|")
     for row in figures["rows"]:
         if "failed" in row:
-            lines.append(f"| {row['workload']} | failed | | | | |")
+            lines.append(f"| {row['workload']} | {row['failed'].split(':')[0]} | | | | | | | |")
             continue
-        low, high = row["ratio_spread"]
-        rate = f"{row['rate']:.3g} {row['unit']}"
-        times = f"{_time(row['ours_ms'])} | {_time(row['peer_ms'])}"
-        lines.append(f"| {row['workload']} | {times} | {rate} | {row['ratio']:.2f} | {low:.2f} to {high:.2f} |")
+        share = f"{100 * row['share_of_limit']:.0f}" if "share_of_limit" in row else ""
+        rate, goal = f"{row['rate']:.3g} {row['unit']}", row.get("goal")
+        cells = [row["workload"], _time(row["ours_ms"])]
+        if "ratio" in row:
+            low, high = row["ratio_spread"]
+            cells += [_time(row["peer_ms"]), row.get("best_peer", ""), rate, share, f"{row['ratio']:.2f}", f"{low:.2f} to {high:.2f}"]
+        else:
+            cells += ["", "", rate, share, "", ""]
+        lines.append("| " + " | ".join([*cells, f"{goal:.3g}" if goal else ""]) + " |")
     return "\n".join(lines)
 
 

@@ -1,0 +1,101 @@
+"""Textbook nests on a GPU against what people use there.
+
+    python -m bench.gpu [--only matmul,softmax] [--kinds products,memory] [--quick] [--rounds 7] [--json FILE]
+
+`bench.gpu.harness` says how it is measured. The ratio is the best peer's time over ours, the median of the rounds (above 1: we are
+faster)."""
+
+import argparse
+import datetime
+import json
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+KINDS = ("products", "convolutions", "attention", "memory", "scans_sorts", "programs")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu", description="Textbook nests on a GPU against what people use there.")
+    parser.add_argument("--only", default="", help="rows with one of these words, between commas")
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--quick", action="store_true", help="the rows that matter most")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--scale", type=int, default=1, help="divides the largest extents")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    os.environ.setdefault("ZYNTAX_CACHE", "off")  # first calls compile
+
+    import importlib
+
+    import torch
+
+    from bench.gpu.harness import measured, release
+    from bench.gpu.limits import limits_of
+    from runtime.cuda.driver import driver
+
+    device = torch.cuda.get_device_properties(0)
+    limits = limits_of(device.name)
+    words = [word for word in options.only.split(",") if word]
+    results = []
+    began = time.perf_counter()
+    for kind in options.kinds.split(","):
+        for row in importlib.import_module(f"bench.gpu.{kind}").rows(options.scale):
+            if (words and not any(word in row.name for word in words)) or (options.quick and not row.quick):
+                continue
+            try:
+                found = measured(row, options.rounds, limits)
+            except Exception as error:
+                found = {"workload": row.name, "failed": f"{type(error).__name__}: {error}"[:400]}
+            found["kind"] = kind
+            results.append(found)
+            print(line(found), flush=True)
+            release()
+    for group, (ratio, count) in means(results).items():
+        print(f"geometric mean of {group} ({count} rows): {ratio:.3f}")
+    wrong = [found["workload"] for found in results if found.get("right") is False]
+    print(f"{len(results)} rows in {time.perf_counter() - began:.0f} s, {len(wrong)} wrong{': ' + '; '.join(wrong) if wrong else ''}")
+    if options.json:
+        head = {
+            "device": device.name,
+            "driver": "of CUDA {}.{}".format(*driver().version),
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+            "date": datetime.date.today().isoformat(),
+            "command": "python -m bench.gpu",
+            "rounds": options.rounds,
+            "limits": None if limits is None else {"bytes": limits.bytes, "operations": dict(limits.operations)},
+        }
+        options.json.write_text(json.dumps(head | {"rows": results}, indent=1) + "\n")
+
+
+def line(found: Mapping[str, Any]) -> str:
+    """A row's figures, for a terminal."""
+    name = f"{found['workload']:60}"
+    absent = "".join(f"  [{peer}: {reason[:60]}]" for peer, reason in found.get("absent", {}).items())
+    if "failed" in found:
+        return f"{name} {found['failed']}{absent}"
+    against = f"{found['best_peer']} {found['peer_ms']:.4f}  ratio {found['ratio']:.3f}" if "ratio" in found else "no peer"
+    goal = f" of {found['goal']}" if found.get("goal") else ""
+    share = f"  {100 * found['share_of_limit']:.0f} % of {found['bound']}" if "share_of_limit" in found else ""
+    error = f"  error {found['error']:.1e}{'' if found['right'] else ' WRONG'}" if "error" in found else ""
+    error += f" (peer's {found['peer_error']:.1e})" if "peer_error" in found else ""
+    host = "  host us: " + ", ".join(f"{who} {passed:.1f}" for who, passed in found["host_us"].items()) if "host_us" in found else ""
+    rate = f"{found['rate']:.4g} {found['unit']}"
+    return f"{name} {found['ours_ms']:.4f} ms  {against}{goal}  {rate}{share}{error}  first {found['first_call_s']:.2f} s{host}{absent}"
+
+
+def means(results: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, int]]:
+    """The geometric mean of the ratios of each group, and of how many rows."""
+    groups: dict[str, list[float]] = {}
+    for found in results:
+        if found.get("group") and "ratio" in found:
+            groups.setdefault(found["group"], []).append(found["ratio"])
+    return {group: (math.exp(sum(map(math.log, ratios)) / len(ratios)), len(ratios)) for group, ratios in groups.items()}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""The programs of the rows, as a textbook has them: at most `@kernel(kind)` says how they should run."""
+
+
+def product(a: str = "A[i, k]", b: str = "B[k, j]", types: str = "bf16", shapes: str = "M, K|K, N", to: str = "", mode: str = "") -> str:
+    """`mode`: an annotation that asks for a way of multiplying."""
+    left, right = shapes.split("|")
+    zero = "0" if types == "i8" else "0.0"
+    result = f" -> tensor[M, N, {to}]" if to else ""
+    return f"""
+def f(A: tensor[{left}, {types}], B: tensor[{right}, {types}]) {{
+    compute(A, B){result} @kernel(matmul){mode and " " + mode} {{
+        for i in 0..M, j in 0..N:
+            var s = {zero}
+            for k in 0..K: s += {a} * {b}
+            out[i, j] = s
+    }}
+}}"""
+
+
+LAYOUTS = {
+    "": ("A[i, k]", "B[k, j]", "M, K|K, N"),
+    "B as [N, K]": ("A[i, k]", "B[j, k]", "M, K|N, K"),
+    "A as [K, M]": ("A[k, i]", "B[k, j]", "K, M|K, N"),
+    "A as [K, M], B as [N, K]": ("A[k, i]", "B[j, k]", "K, M|N, K"),
+}
+
+
+def epilogue(value: str, more: str) -> str:
+    """A product whose sums `x` become `value`; `more`: the further parameter that it takes."""
+    name = more.split(":")[0]
+    return f"""
+def f(A: tensor[M, K, bf16], B: tensor[K, N, bf16], {more}) {{
+    compute(A, B, {name}) @kernel(matmul) {{
+        for i in 0..M, j in 0..N:
+            var s = 0.0
+            for k in 0..K: s += A[i, k] * B[k, j]
+            {value}
+    }}
+}}"""
+
+
+GELU = "0.5 * {0} * (1.0 + tanh(0.7978845608 * ({0} + 0.044715 * {0} * {0} * {0})))"
+BIAS_GELU = epilogue(f"let x = s + bias[j]\n            out[i, j] = {GELU.format('x')}", "bias: tensor[N, bf16]")
+RESIDUAL = epilogue("out[i, j] = s + Z[i, j]", "Z: tensor[M, N, bf16]")
+
+BATCHED = """
+def f(A: tensor[B, M, K, bf16], C: tensor[B, K, N, bf16]) {
+    compute(A, C) @kernel(batched_matmul) {
+        for b in 0..B, i in 0..M, j in 0..N:
+            var s = 0.0
+            for k in 0..K: s += A[b, i, k] * C[b, k, j]
+            out[b, i, j] = s
+    }
+}"""
+
+
+def convolution(stride: int = 1, padding: int = 0, dilation: int = 1, types: str = "bf16", last: bool = True) -> str:
+    """Channels last, or first."""
+    image, weight, result = ("N, H, W, C", "K, R, S, C", "N, Y, Z, K") if last else ("N, C, H, W", "K, C, R, S", "N, K, Y, Z")
+    x, w, out = ("n, i, j, c", "k, r, q, c", "n, y, x, k") if last else ("n, c, i, j", "k, c, r, q", "n, k, y, x")
+    return f"""
+def f(X: tensor[{image}, {types}], F: tensor[{weight}, {types}]) {{
+    compute(X, F) -> tensor[{result}, {types}] @kernel(conv2d, stride={stride}, padding={padding}, dilation={dilation}) {{
+        for n in 0..N, y in 0..Y, x in 0..Z, k in 0..K:
+            var s = 0.0
+            for r in 0..R, q in 0..S:
+                let i = y * stride + r * dilation - padding
+                let j = x * stride + q * dilation - padding
+                for c in 0..C:
+                    if i >= 0 and i < H and j >= 0 and j < W:
+                        s += X[{x}] * F[{w}]
+            out[{out}] = s
+    }}
+}}"""
+
+
+GROUPED = """
+def f(X: tensor[N, H, W, G, C, bf16], F: tensor[G, K, R, S, C, bf16]) {
+    compute(X, F) -> tensor[N, H, W, G, K, bf16] @kernel(conv2d) {
+        for n in 0..N, y in 0..H, x in 0..W, g in 0..G, k in 0..K:
+            var s = 0.0
+            for r in 0..R, q in 0..S, c in 0..C:
+                if y + r >= 1 and y + r < H + 1 and x + q >= 1 and x + q < W + 1:
+                    s += X[n, y + r - 1, x + q - 1, g, c] * F[g, k, r, q, c]
+            out[n, y, x, g, k] = s
+    }
+}"""
+
+DEPTHWISE = """
+def f(X: tensor[N, H, W, C, bf16], F: tensor[R, S, C, bf16]) {
+    compute(X, F) -> tensor[N, H, W, C, bf16] @kernel(depthwise) {
+        for n in 0..N, y in 0..H, x in 0..W, c in 0..C:
+            var s = 0.0
+            for r in 0..R, q in 0..S:
+                if y + r >= 1 and y + r < H + 1 and x + q >= 1 and x + q < W + 1:
+                    s += X[n, y + r - 1, x + q - 1, c] * F[r, q, c]
+            out[n, y, x, c] = s
+    }
+}"""
+
+
+def attention(causal: bool = False) -> str:
+    score = "(if j <= i { s * scale } else { -inf })" if causal else "s * scale"
+    return f"""
+def f(Q: tensor[B, H, M, D, bf16], K: tensor[B, H, N, D, bf16], V: tensor[B, H, N, D, bf16], scale: f32) {{
+    compute(Q, K, V, scale) @kernel(attention) {{
+        for b in 0..B, h in 0..H, i in 0..M, d in 0..D:
+            var m = -inf
+            for j in 0..N:
+                var s = 0.0
+                for e in 0..D: s += Q[b, h, i, e] * K[b, h, j, e]
+                m = max(m, {score})
+            var l = 0.0
+            var o = 0.0
+            for j in 0..N:
+                var s = 0.0
+                for e in 0..D: s += Q[b, h, i, e] * K[b, h, j, e]
+                let p = exp({score} - m)
+                l += p
+                o += p * V[b, h, j, d]
+            out[b, h, i, d] = o / l
+    }}
+}}"""
+
+
+def gelu(types: str) -> str:
+    return f"""
+def f(x: tensor[N, {types}]) -> tensor[N, {types}] {{
+    compute(x) -> tensor[N, {types}] {{
+        for i in 0..N: out[i] = {GELU.format("x[i]")}
+    }}
+}}"""
+
+
+def copy(types: str) -> str:
+    return f"def f(x: tensor[N, {types}]) {{ compute(x) {{ for i in 0..N: out[i] = x[i] }} }}"
+
+
+def add(types: str) -> str:
+    return f"def f(x: tensor[N, {types}], y: tensor[N, {types}]) {{ compute(x, y) {{ for i in 0..N: out[i] = x[i] + y[i] }} }}"
+
+
+STEPS = ("{} * 1.5", "{} + 0.25", "max({}, 0.0)", "{} * {}", "{} - 1.0")
+"""Five elementwise steps, one after the other."""
+
+
+def chained() -> str:
+    """Each step a block of its own."""
+    lines, before = [], "x"
+    for number, step in enumerate(STEPS):
+        value = step.replace("{}", f"{before}[i]")
+        lines.append(f"    let y{number} = compute({before}) {{ for i in 0..N: out[i] = {value} }}")
+        before = f"y{number}"
+    return "def f(x: tensor[N]) -> tensor[N] {\n" + "\n".join(lines) + f"\n    return {before}\n}}"
+
+
+def at_once() -> str:
+    """All steps in one block."""
+    lines, before = [], "x[i]"
+    for number, step in enumerate(STEPS):
+        lines.append(f"            let y{number} = {step.replace('{}', before)}")
+        before = f"y{number}"
+    body = "\n".join(lines)
+    return f"""
+def f(x: tensor[N]) -> tensor[N] {{
+    compute(x) {{
+        for i in 0..N:
+{body}
+            out[i] = {before}
+    }}
+}}"""
+
+
+TOTAL = "def f(x: tensor[N]): f32 { compute(x) @kernel reduce(+) { for i in 0..N: yield x[i] } }"
+ROW_SUMS = "def f(x: tensor[M, N]) { compute(x) @kernel reduce(+, axis=1) { for i in 0..M, j in 0..N: yield x[i, j] } }"
+COLUMN_SUMS = "def f(x: tensor[M, N]) { compute(x) @kernel reduce(+, axis=0) { for i in 0..M, j in 0..N: yield x[i, j] } }"
+ARGMAX = "def f(x: tensor[M, N]) { compute(x) @kernel reduce(argmax, axis=1) { for i in 0..M, j in 0..N: yield (x[i, j], j) } }"
+TRANSPOSE = "def f(x: tensor[M, N, bf16]) { compute(x) { for j in 0..N, i in 0..M: out[j, i] = x[i, j] } }"
+
+
+def permute(types: str) -> str:
+    """[A, B, C, D] to [A, C, B, D], as heads are moved."""
+    return f"""
+def f(x: tensor[A, B, C, D, {types}]) {{
+    compute(x) {{ for a in 0..A, c in 0..C, b in 0..B, d in 0..D: out[a, c, b, d] = x[a, b, c, d] }}
+}}"""
+
+
+def permute_inside(types: str) -> str:
+    """[A, B, C, D] to [A, D, B, C], as channels are moved."""
+    return f"""
+def f(x: tensor[A, B, C, D, {types}]) {{
+    compute(x) {{ for a in 0..A, d in 0..D, b in 0..B, c in 0..C: out[a, d, b, c] = x[a, b, c, d] }}
+}}"""
+
+
+ROWS = {
+    "softmax": """var m = -inf
+            for j in 0..N: m = max(m, x[i, j])
+            var s = 0.0
+            for j in 0..N: s += exp(x[i, j] - m)
+            for j in 0..N: out[i, j] = exp(x[i, j] - m) / s""",
+    "rms norm": """var s = 0.0
+            for j in 0..N: s += x[i, j] * x[i, j]
+            let r = rsqrt(s / (N as f32) + 0.00001)
+            for j in 0..N: out[i, j] = x[i, j] * r""",
+    "layer norm": """var t = 0.0
+            for j in 0..N: t += x[i, j]
+            let mean = t / (N as f32)
+            var s = 0.0
+            for j in 0..N: s += (x[i, j] - mean) * (x[i, j] - mean)
+            let r = rsqrt(s / (N as f32) + 0.00001)
+            for j in 0..N: out[i, j] = (x[i, j] - mean) * r""",
+}
+
+
+def rows(name: str, types: str) -> str:
+    return f"def f(x: tensor[M, N, {types}]) {{ compute(x) -> tensor[M, N, {types}] {{ for i in 0..M {{\n{ROWS[name]}\n}} }} }}"
+
+
+SCAN = "def f(x: tensor[N]) { compute(x) @kernel scan(+) { for i in 0..N: yield x[i] } }"
+
+
+def sort(types: str) -> str:
+    return f"def f(x: tensor[N, {types}]) {{ compute(x) @kernel(sort) {{ for i in 0..N: yield x[i] }} }}"
+
+
+SORT_PAIRS = "def f(x: tensor[N, i32]) { compute(x) @kernel(sort) { for i in 0..N: yield (x[i], i) } }"

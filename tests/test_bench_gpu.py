@@ -1,0 +1,60 @@
+"""What the GPU's bench is made of that needs no GPU: its programs, the roofline's arithmetic, the table."""
+
+import pytest
+
+import zynml
+from bench.gpu import sources
+from bench.gpu.limits import DEVICES, of_bytes, of_products
+from bench.table import gpu_table
+
+PROGRAMS = {
+    **{f"product {layout}": sources.product(a, b, "bf16", shapes) for layout, (a, b, shapes) in sources.LAYOUTS.items()},
+    "whole product": sources.product(types="i8"),
+    "bias and gelu": sources.BIAS_GELU,
+    "residual": sources.RESIDUAL,
+    "batched": sources.BATCHED,
+    "window": sources.convolution(2, 1, 2),
+    "window, channels first": sources.convolution(1, 1, 1, "f32", last=False),
+    "groups": sources.GROUPED,
+    "depthwise": sources.DEPTHWISE,
+    "attention": sources.attention(),
+    "causal": sources.attention(causal=True),
+    "gelu": sources.gelu("bf16"),
+    "copy": sources.copy("f32"),
+    "add": sources.add("bf16"),
+    "chained": sources.chained(),
+    "at once": sources.at_once(),
+    "total": sources.TOTAL,
+    "row sums": sources.ROW_SUMS,
+    "column sums": sources.COLUMN_SUMS,
+    "argmax": sources.ARGMAX,
+    "transpose": sources.TRANSPOSE,
+    "permute": sources.permute("bf16"),
+    "permute inside": sources.permute_inside("f32"),
+    **{name: sources.rows(name, "bf16") for name in sources.ROWS},
+    "scan": sources.SCAN,
+    "sort": sources.sort("i32"),
+    "pairs": sources.SORT_PAIRS,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_are_right(name: str) -> None:
+    zynml.compile(PROGRAMS[name])
+
+
+def test_a_product_is_bounded_by_what_it_needs_more_of() -> None:
+    limits = DEVICES["H200"]
+    square, thin = of_products(8192, 8192, 8192, "bf16", 2, 2), of_products(1, 4096, 4096, "bf16", 2, 2)
+    assert (square.bound(limits), thin.bound(limits)) == ("bf16", "memory")
+    assert square.least_seconds(limits) == pytest.approx(2 * 8192**3 / 989e12)
+    assert thin.least_seconds(limits) == pytest.approx((2 * 4096 + 2 * 4096**2 + 2 * 4096) / 4.8e12)
+    assert square.rate(1.0) == pytest.approx(1.0995, rel=1e-4)
+    assert of_bytes(4.8e12).least_seconds(limits) == 1.0
+
+
+def test_a_table_shows_what_failed_by_its_code() -> None:
+    good = {"workload": "copy", "ours_ms": 1.0, "peer_ms": 2.0, "best_peer": "PyTorch", "ratio": 2.0, "ratio_spread": [1.5, 2.5]}
+    good |= {"rate": 4.0, "unit": "TB/s", "share_of_limit": 0.83, "goal": 0.98}
+    found = gpu_table({"rows": [good, {"workload": "f8", "failed": "ZYN0109: not supported yet"}]}).splitlines()[2:]
+    assert found == ["| copy | 1 | 2 | PyTorch | 4 TB/s | 83 | 2.00 | 1.50 to 2.50 | 0.98 |", "| f8 | ZYN0109 | | | | | | | |"]
