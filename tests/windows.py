@@ -22,6 +22,21 @@ def f(X: tensor[N, H, W, C, bf16], F: tensor[K, R, S, C, bf16]) {
         }
     }
 }"""
+CHANNELS_FIRST = """
+def f(X: tensor[N, C, H, W, bf16], F: tensor[K, C, R, S, bf16]) {
+    compute(X, F) -> tensor[N, K, Y, Z, %s] @kernel(conv2d, stride=%d, padding=%d, dilation=%d) {
+        for n in 0..N, k in 0..K, y in 0..Y, x in 0..Z {
+            var s = 0.0
+            for c in 0..C, r in 0..R, q in 0..S {
+                let i = y * stride + r * dilation - padding
+                let j = x * stride + q * dilation - padding
+                if i >= 0 and i < H and j >= 0 and j < W { s += X[n, c, i, j] * F[k, c, r, q] }
+            }
+            out[n, k, y, x] = s
+        }
+    }
+}"""
+
 FORMS = {
     "one guard": "for r in 0..R, q in 0..S, c in 0..C { if y + r >= 1 and y + r < H + 1 and x + q >= 1 and x + q < W + 1 "
     "{ s += X[n, y + r - 1, x + q - 1, g, c] * F[g, k, r, q, c] } }",
@@ -84,3 +99,13 @@ CASES = [
     ((130, 2, 1, 64), (16, 3, 3), (1, 1, 1)),
 ]
 """Pictures, filters, and stride, padding and dilation."""
+
+ODD = [
+    ((2, 9, 7, 3), (5, 3, 3), (1, 1, 1)),
+    ((1, 8, 8, 20), (16, 3, 3), (2, 1, 1)),
+    ((1, 20, 21, 3), (16, 7, 7), (2, 3, 1)),
+    ((1, 12, 10, 1), (33, 5, 4), (1, 2, 2)),
+    ((3, 1, 31, 9), (8, 1, 3), (1, 1, 1)),
+    ((2, 31, 11, 12), (40, 3, 3), (9, 1, 1)),
+]
+"""The same with channels of which rows aren't multiples of 16 bytes."""

@@ -6,6 +6,7 @@ from attrs import evolve
 from compiler.analysis.dependence import analyse
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.blocks import nest_launches
+from compiler.schedule.gpu.copied_operands import copied_product
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.maps import map_launches
@@ -14,6 +15,7 @@ from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_attention import AttentionDistributing, warpgroup_attention
 from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
+from compiler.schedule.gpu.workspaces import copied_before
 from compiler.schedule.launches import Launches
 from compiler.schedule.nest import marked
 from compiler.schedule.place import NotPlaceable, place
@@ -34,6 +36,13 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
         if product is not None:
             try:
                 return evolve(launches_of_blocks(WarpgroupDistributing(known, product).run()), units=units)
+            except NotPlaceable:
+                pass
+        copied = copied_product(known, about) if product is None else None
+        if copied is not None:
+            try:
+                made = launches_of_blocks(WarpgroupDistributing(copied.field, copied.product).run())
+                return evolve(copied_before(known, copied.copies, about, made), units=units)
             except NotPlaceable:
                 pass
         scan = scan_plan(known, about)

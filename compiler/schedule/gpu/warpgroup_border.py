@@ -6,7 +6,7 @@ again. What a tile costs without any is one look at its sums."""
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.build import Builder
 from compiler.hir.core import IsNan
 from compiler.hir.gpu import GridIndex, SharedAlloc
@@ -89,6 +89,12 @@ class Border:
         for form in product.guard:
             for axis, extent in {**extents, **ends}.items():
                 first = region.starts[axis] if axis in ends else Affine()
-                corner.forms[axis] = first + (extent - 1 if form.coefficient(axis) < 0 else 0)
+                corner.forms[axis] = first + (extent - 1 if _slope(form, axis) < 0 else 0)
             lowest = b.op("min", lowest, b.index(placing.form(form, corner)))
         return b.op("lt", lowest, b.const(0, "index"))
+
+
+def _slope(form: Affine, axis: str) -> int:
+    """Which way a form goes along an axis, inside of quotients too."""
+    inner = ((symbol, coefficient) for symbol, coefficient in form.terms if isinstance(symbol, FloorDiv))
+    return form.coefficient(axis) + sum(coefficient * _slope(symbol.numerator, axis) for symbol, coefficient in inner)

@@ -32,8 +32,8 @@ STAGES = {1: 12, 2: 6}
 """Of copies on their way, by warpgroups: enough bytes for the time that memory takes."""
 LEAST = 64
 """Rows and terms below which a tile would be mostly empty."""
-LEAST_CHANNELS = 16
-"""Terms of a box, where a sum has several."""
+LEAST_OF_WINDOW, LEAST_TERMS = 16, 8
+"""The same of windows, which are summed term by term elsewhere; and terms of a box, where a sum has several boxes."""
 WIDTHS = (256, 128, 64, 32, 16, 8)
 """Columns of a tile."""
 SHARED_CACHE, EPILOGUE = 1.2, 48
@@ -123,7 +123,7 @@ class WarpgroupProduct:
 
 
 @frozen(eq=False)
-class _Sum:
+class SumOfLoads:
     """A sum of products as it can be multiplied. `guard`: what is at least 0 where the places of one of the two exist."""
 
     target: Contract | Reduce
@@ -134,14 +134,13 @@ class _Sum:
     guard: tuple[Affine, ...] = ()
 
 
-def warpgroup_product(function: HirFunction, facts: Facts) -> WarpgroupProduct | None:
-    """The field as a product for warpgroups; None where they don't take it: another machine, more than one sum, operands that are
-    computed, types and strides that boxes can't have, little to do."""
+def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | None = None) -> WarpgroupProduct | None:
+    """The field as a product for warpgroups, of the sum that was found in it; None where they don't take it: another machine, more than
+    one sum, operands that are computed, types and strides that boxes can't have, little to do."""
     if facts.architecture != "sm_90a" or (function.kernel_info is not None and function.kernel_info.tensor_cores is False):
         return None
-    sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
-    found = _sum_of(sums[0]) if len(sums) == 1 else None
-    if found is None or not (found.described.m and found.described.n):
+    found = found or sum_of_loads(function)
+    if found is None:
         return None
     dtype = dtype_of(found.a.results[0])
     kind = WARPGROUP_KINDS.get(dtype)
@@ -158,25 +157,32 @@ def warpgroup_product(function: HirFunction, facts: Facts) -> WarpgroupProduct |
     return None
 
 
-def _contiguous_first(found: _Sum) -> Iterator[str]:
+def _contiguous_first(found: SumOfLoads) -> Iterator[str]:
     """Axes of the sum that boxes may lie along."""
     over = found.described.k
     last = {load.index[-1].names[0] for load in (found.a, found.b) if len(load.index[-1].names) == 1}
     yield from sorted(over, key=lambda axis: axis not in last)
 
 
-def _sum_of(target: Contract | Reduce | Scan) -> _Sum | None:
+def sum_of_loads(function: HirFunction) -> SumOfLoads | None:
+    """The one sum of a field, of products of elements of two memories with rows and columns."""
+    sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
+    found = _sum_of(sums[0]) if len(sums) == 1 else None
+    return found if found is not None and found.described.m and found.described.n else None
+
+
+def _sum_of(target: Contract | Reduce | Scan) -> SumOfLoads | None:
     described = product_sum(target)
     if isinstance(target, Contract) and described is not None and target.accumulator is None:
         a, b = _zero_outside(target.a), _zero_outside(target.b)
         if a is not None and b is not None:
-            return _Sum(target, target.to, a, b, described)
+            return SumOfLoads(target, target.to, a, b, described)
     if isinstance(target, Reduce) and described is not None:
         return _guarded(target, described)
     return None
 
 
-def _guarded(target: Reduce, described: ProductSum) -> _Sum | None:
+def _guarded(target: Reduce, described: ProductSum) -> SumOfLoads | None:
     """`sum += a * b` where a guard holds that only says where elements of one of the two exist."""
     to = dtype_of(target.values[0])
     value, guards = _unguarded(target.values[0])
@@ -190,7 +196,7 @@ def _guarded(target: Reduce, described: ProductSum) -> _Sum | None:
     if inside is None:
         return None
     # whole numbers times 0 are 0
-    return _Sum(target, to, a, b, described, tuple(sorted(inside, key=str)) if is_float(to) else ())
+    return SumOfLoads(target, to, a, b, described, tuple(sorted(inside, key=str)) if is_float(to) else ())
 
 
 def _unguarded(value: Value) -> tuple[Value, list[Value]]:
@@ -219,14 +225,15 @@ def _converted(operand: Value, to: str) -> Load | None:
     return load if isinstance(load, Load) and load.pad is None else None
 
 
-def _planned(function: HirFunction, facts: Facts, found: _Sum, a: Side, b: Side, along: str) -> WarpgroupProduct | None:
+def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b: Side, along: str) -> WarpgroupProduct | None:
     if len(b.axes) != 1 or (a.across and len(a.axes) != 1) or b.steps or not _end_alike(function, (a, b), along):
         return None
     outer = tuple(axis for axis in found.described.k if axis != along)
     terms = prod(facts.about(function.axes[axis]) for axis in found.described.k)
-    if min(terms, prod(facts.about(function.axes[axis]) for axis in a.axes)) < LEAST:
-        return None
-    if facts.about(function.axes[along]) < (LEAST_CHANNELS if outer else LEAST):
+    rows = prod(facts.about(function.axes[axis]) for axis in a.axes)
+    windowed = bool(found.described.windows) or isinstance(found.target, Reduce)
+    least = (LEAST_OF_WINDOW, LEAST_TERMS) if windowed else (LEAST, LEAST_TERMS if outer else LEAST)
+    if rows < least[0] or min(terms, facts.about(function.axes[along])) < least[1]:
         return None
     if any(step > MOST_STEP for step in a.steps):
         return None

@@ -1,0 +1,75 @@
+"""Launches before a launch: copies of what a kernel is given, in workspaces, laid out as the next launch wants them."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+from attrs import evolve, frozen
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.instruction import Value
+from compiler.hir.memory import mem_of
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import Mem
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.maps import map_launches
+from compiler.schedule.launches import Launches
+from compiler.schedule.place import NotPlaceable
+
+ALIGN = 256
+"""Bytes that workspaces begin at multiples of."""
+
+
+@frozen(eq=False)
+class Copied:
+    """A workspace: along these axes the elements of a parameter at `index`, zeros where one of `inside` is negative."""
+
+    name: str
+    source: Value
+    axes: tuple[tuple[str, Affine], ...]
+    index: tuple[Affine, ...]
+    inside: tuple[Affine, ...] = ()
+
+    @property
+    def mem(self) -> Mem:
+        return Mem(mem_of(self.source).dtype, tuple(extent for _, extent in self.axes), align=ALIGN)
+
+    def field(self, kernel: HirFunction, workspaces: Sequence[tuple[str, Mem]]) -> HirFunction:
+        """The map that fills it, with a kernel's parameters and all of its workspaces."""
+        out = FunctionBuilder(f"{kernel.name}_{self.name}", Form.FIELD)
+        values = {parameter: out.parameter(parameter.name, parameter.type) for parameter in kernel.parameters}
+        made = {name: out.parameter(name, mem) for name, mem in workspaces}
+        for axis, extent in self.axes:
+            out.axis(axis, extent)
+        b = out.body
+        value = b.load(values[self.source], self.index, holding(b, self.inside))
+        b.store(made[self.name], value, [axis for axis, _ in self.axes])
+        field = out.finish()
+        field.constraints, field.sites, field.linkage, field.span = kernel.constraints, kernel.sites, kernel.linkage, kernel.span
+        return field
+
+
+def holding(b: Builder, forms: Sequence[Affine]) -> Value | None:
+    """Whether all forms are at least 0."""
+    found: Value | None = None
+    for form in forms:
+        one = b.op("ge", b.index(form), b.const(0, "index"))
+        found = one if found is None else b.op("and", found, one)
+    return found
+
+
+def copied_before(kernel: HirFunction, copies: Sequence[Copied], facts: Facts, launches: Launches) -> Launches:
+    """The launches of a kernel whose parameters end in the copies, behind those that make them. Raises `NotPlaceable`."""
+    workspaces = [(copy.name, copy.mem) for copy in copies]
+    further = [(f"workspace{number}", mem) for number, mem in enumerate(launches.workspaces)]
+    before = [map_launches(copy.field(kernel, [*workspaces, *further]), facts) for copy in copies]
+    if any(made is None or made.workspaces for made in before):
+        raise NotPlaceable("a copy that isn't one launch")
+    stages = tuple(chain.from_iterable(made.stages for made in before if made is not None))
+    words = tuple(f"{copy.source.name} is copied first: {', '.join(axis for axis, _ in copy.axes)}" for copy in copies)
+    return evolve(
+        launches,
+        stages=(*stages, *launches.stages),
+        workspaces=(*(mem for _, mem in workspaces), *launches.workspaces),
+        words=(*words, *launches.words),
+    )
