@@ -22,6 +22,7 @@ slow:
 	$(PYTHON) -m tests.random_nests 2000
 	$(PYTHON) -m tests.random_nests 1000 --device emulator
 	ZYNTAX_EXHAUSTIVE=1 $(PYTHON) -m pytest tests/kernels tests/backends/nvptx/test_program_matrix.py
+	$(PYTHON) -m tests.random_cases 300 --seed 1000 --device emulator
 	$(PYTHON) -m tests.mutations 10000
 
 bench:

@@ -70,7 +70,7 @@ def run_on(device: str, program: RandomProgram) -> list[Launched]:
         if _may_refuse(program, error):
             return []
         raise
-    with _recording() as launched:
+    with recording() as launched:
         got = zynml.compile(program.text, device=device).f(*program.values())
     _same(program, got, plain, f"{device} and CPU")
     _as_python_says(program, got)
@@ -78,7 +78,7 @@ def run_on(device: str, program: RandomProgram) -> list[Launched]:
 
 
 @contextmanager
-def _recording() -> Iterator[list[Launched]]:
+def recording() -> Iterator[list[Launched]]:
     """The launches that are made while this lasts."""
     original, made = device_kernels.thread_kernel, []
 

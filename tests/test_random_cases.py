@@ -1,0 +1,29 @@
+"""Some random cases of every kernel kind on the emulator, as GPUs of three generations, assembled for them; `python -m tests.random_cases`
+runs more."""
+
+import pytest
+
+from compiler.backends.nvptx.assemble import can_assemble
+from tests.random_cases.__main__ import KINDS, random_case
+from tests.random_cases.case import TARGETS, emulating, run
+from tests.random_nests.running import assembled, recording
+
+CASES, BATCH = 60, 6
+
+
+@pytest.mark.parametrize("first", range(0, CASES, BATCH))
+def test_cases_are_right_on_the_emulator_and_assemble(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        case, target = random_case(seed, tiny=True), TARGETS[seed % len(TARGETS)]
+        with emulating(target), recording() as launched:
+            run(case, "emulator")
+        if can_assemble():
+            assert len(assembled(launched, target)) == len(launched) > 0 or case.inputs[0].size == 0
+
+
+def test_the_cases_are_of_every_kind() -> None:
+    assert {random_case(seed, tiny=True).kind for seed in range(CASES)} == {made.__name__.rstrip("_") for _, made in KINDS}
+
+
+def test_cases_of_a_seed_are_the_same() -> None:
+    assert [random_case(seed).source for seed in range(30)] == [random_case(seed).source for seed in range(30)]
