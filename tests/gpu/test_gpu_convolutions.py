@@ -5,21 +5,23 @@ import numpy as np
 import pytest
 
 import zynml
-from tests.windows import BF16, CASES, CHANNELS_LAST, FORMS, GROUPED, VALID, convolved, small
+from tests.windows import BF16, CASES, CHANNELS_FIRST, CHANNELS_LAST, FORMS, GROUPED, ODD, VALID, convolved, small
 
-ODD = [
-    ((2, 9, 7, 3), (5, 3, 3), (1, 1, 1)),
-    ((1, 8, 8, 20), (16, 3, 3), (2, 1, 1)),
+MORE = [
     ((4, 33, 31, 64), (100, 3, 3), (1, 1, 1)),
     ((1, 1, 1, 128), (64, 3, 3), (1, 1, 1)),
     ((7, 14, 14, 256), (64, 1, 1), (1, 0, 1)),
     ((2, 40, 40, 16), (24, 7, 7), (2, 3, 1)),
     ((2, 31, 31, 32), (40, 3, 3), (9, 1, 1)),
+    ((2, 64, 64, 3), (96, 16, 16), (16, 0, 1)),
+    ((3, 37, 41, 5), (33, 3, 3), (1, 2, 2)),
+    ((2, 30, 30, 3), (64, 7, 7), (2, 3, 1)),
+    ((1, 3, 500, 17), (40, 1, 9), (1, 4, 1)),
 ]
 
 
 @pytest.mark.parametrize("to", ["bf16", "f32"])
-@pytest.mark.parametrize(("pictures", "filters", "window"), [*CASES, *ODD], ids=str)
+@pytest.mark.parametrize(("pictures", "filters", "window"), [*CASES, *ODD, *MORE], ids=str)
 def test_windows(pictures: tuple[int, ...], filters: tuple[int, ...], window: tuple[int, int, int], to: str) -> None:
     x, f = small(1, *pictures), small(2, *filters, pictures[-1])
     wanted = convolved(x, f, *window).astype({"bf16": BF16, "f32": np.float32}[to])
@@ -28,10 +30,22 @@ def test_windows(pictures: tuple[int, ...], filters: tuple[int, ...], window: tu
 
 
 @pytest.mark.parametrize("to", ["bf16", "f32"])
+@pytest.mark.parametrize(("pictures", "filters", "window"), [*CASES, *ODD, *MORE], ids=str)
+def test_channels_first(pictures: tuple[int, ...], filters: tuple[int, ...], window: tuple[int, int, int], to: str) -> None:
+    x, f = small(1, *pictures), small(2, *filters, pictures[-1])
+    wanted = convolved(x, f, *window).astype({"bf16": BF16, "f32": np.float32}[to])
+    p = zynml.compile(CHANNELS_FIRST % (to, *window), device="cuda:0")
+    for _ in range(2):
+        found = p.f(*(np.ascontiguousarray(np.moveaxis(one, -1, 1)) for one in (x, f)))
+        np.testing.assert_array_equal(np.moveaxis(np.asarray(found), 1, -1).astype(np.float32), wanted.astype(np.float32))
+
+
+@pytest.mark.parametrize("to", ["bf16", "f32"])
+@pytest.mark.parametrize("channels", [3, 20, 32])
 @pytest.mark.parametrize("seed", range(4))
-def test_numbers_that_are_not_finite(to: str, seed: int) -> None:
+def test_numbers_that_are_not_finite(to: str, channels: int, seed: int) -> None:
     random = np.random.default_rng(seed)
-    x, f = small(3, 3, 19, 17, 32), small(4, 72, 3, 3, 32)
+    x, f = small(3, 3, 19, 17, channels), small(4, 72, 3, 3, channels)
     for number in (np.inf, -np.inf, np.nan):
         f[tuple(random.integers(0, extent) for extent in f.shape)] = number
         x[tuple(random.integers(0, extent) for extent in x.shape)] = number
@@ -71,22 +85,28 @@ LAYERS = [
     (56, 128, 128, 3, 2),
     (14, 256, 256, 3, 1),
     (7, 512, 512, 3, 1),
+    (224, 3, 64, 7, 2),
+    (56, 36, 72, 3, 1),
 ]
 
 
+@pytest.mark.parametrize("last", [True, False], ids=["NHWC", "NCHW"])
 @pytest.mark.parametrize(("side", "channels", "filters", "taps", "stride"), LAYERS, ids=str)
-def test_layers_of_a_network(side: int, channels: int, filters: int, taps: int, stride: int) -> None:
+def test_layers_of_a_network(side: int, channels: int, filters: int, taps: int, stride: int, last: bool) -> None:
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("PyTorch sees no GPU")
     make = torch.Generator(device="cuda").manual_seed(1)
     x = torch.randn(8, side, side, channels, device="cuda", generator=make).bfloat16()
     f = torch.randn(filters, taps, taps, channels, device="cuda", generator=make).bfloat16()
-    p = zynml.compile(CHANNELS_LAST % ("f32", stride, taps // 2, 1))
-    found = torch.from_dlpack(p.f(x, f)).double()
-    wanted = torch.nn.functional.conv2d(
-        x.permute(0, 3, 1, 2).double(), f.permute(0, 3, 1, 2).double(), stride=stride, padding=taps // 2
-    ).permute(0, 2, 3, 1)
+    first = [one.permute(0, 3, 1, 2) for one in (x, f)]
+    wanted = torch.nn.functional.conv2d(*(one.double() for one in first), stride=stride, padding=taps // 2)
+    if last:
+        p, wanted = zynml.compile(CHANNELS_LAST % ("f32", stride, taps // 2, 1)), wanted.permute(0, 2, 3, 1)
+        found = torch.from_dlpack(p.f(x, f)).double()
+    else:
+        p = zynml.compile(CHANNELS_FIRST % ("f32", stride, taps // 2, 1))
+        found = torch.from_dlpack(p.f(*(one.contiguous() for one in first))).double()
     assert found.shape == wanted.shape
     # products of bf16 are exact in f32; the tensor cores add 16 of them to a sum at a time and cut off what doesn't fit, always towards
     # zero. So each step takes half a unit of 2^-23 from a sum that grows to its end, all in one direction: in proportion to the steps
