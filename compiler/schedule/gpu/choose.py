@@ -15,6 +15,7 @@ from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_attention import AttentionDistributing, warpgroup_attention
 from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
+from compiler.schedule.gpu.windows import WindowDistributing, window_product
 from compiler.schedule.gpu.workspaces import copied_before
 from compiler.schedule.launches import Launches
 from compiler.schedule.nest import marked
@@ -57,6 +58,12 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
             mapped = None
         if mapped is not None:
             return evolve(mapped, units=units)
+        window = window_product(known)
+        if window is not None and (table := block_table(window.field, about)) is not None:
+            try:
+                return evolve(launches_of_blocks(WindowDistributing(window, table).run()), units=units)
+            except NotPlaceable:
+                pass
         table = block_table(known, about)
         if table is not None:
             try:

@@ -51,6 +51,12 @@ MANY_ROWS = 1 << 14
 SHORT_ROW = 1024
 """Elements of a row below which a block has little to share."""
 
+SHORT_SUM = 256
+"""Terms of a sum that a thread adds up by itself where there are many such sums: a window, a short column."""
+
+RESULTS = 2
+"""Registers of such a thread along the axis across."""
+
 WIDEST_RESULT = 8
 """Registers along a result's axis that not all sums know: those others are computed again for each of its tiles, so these are wide."""
 
@@ -143,12 +149,27 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     plans = [AxisPlan(axis, "block") for axis in facts.common if axis != columns]
     plans.append(AxisPlan(columns, "block", lanes=lanes_along(field, [columns]), threads=WARP))
     reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it"]
+    below = [axis for axis in facts.common if axis != columns]
+    if below and _short(field, facts.common, inside, launch):
+        lanes = lanes_along(field, [columns])
+        wide = max(1, min(WARP, power_of_two(-(-launch.about(field.axes[columns]) // lanes))))
+        plans = [AxisPlan(axis, "block") for axis in below[:-1]]
+        plans.append(AxisPlan(below[-1], "block", RESULTS if lanes > 1 else 1, threads=THREADS // wide, dim=1))
+        plans.append(AxisPlan(columns, "block", lanes=lanes, threads=wide))
+        reasons.append(f"few are summed, and each thread has its own: neighbours along {below[-1]}")
+        return Table([*plans, *(AxisPlan(axis) for axis in inside)], reasons, (wide, THREADS // wide))
     shared = free[0] if free else None
     for axis in inside:
         plans.append(AxisPlan(axis, "time", REDUCTION_REGISTERS, threads=THREADS // WARP, dim=1) if axis == shared else AxisPlan(axis))
     if shared is None:
         return Table(plans, reasons, (WARP,))
     return Table(plans, [*reasons, f"{shared} is shared by rows of threads"], (WARP, THREADS // WARP))
+
+
+def _short(field: HirFunction, common: tuple[str, ...], inside: list[str], launch: Facts) -> bool:
+    """Whether sums are so short, and so many, that threads share none."""
+    each = prod(launch.about(field.axes[axis]) for axis in inside)
+    return each <= SHORT_SUM and prod(launch.about(field.axes[axis]) for axis in common) >= launch.processors * THREADS
 
 
 def _product_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | None:

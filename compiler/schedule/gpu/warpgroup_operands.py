@@ -219,9 +219,9 @@ def _zero_outside(operand: Value) -> Load | None:
 
 
 def _converted(operand: Value, to: str) -> Load | None:
-    """The load that is converted to the sum's type: products of numbers that narrow are exact there."""
-    cast = operand.source
-    load = cast.value.source if isinstance(cast, Cast) and cast.to == to else None
+    """The load that is of the sum's type or converted to it: products of numbers that narrow are exact there."""
+    op = operand.source
+    load = op.value.source if isinstance(op, Cast) and op.to == to else op if dtype_of(operand) == to else None
     return load if isinstance(load, Load) and load.pad is None else None
 
 

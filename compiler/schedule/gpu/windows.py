@@ -1,0 +1,96 @@
+"""Windows with a border as products of tiles: `if inside: s += a * b` is a contraction of elements that are zeros outside. A weight that is
+infinite or NaN makes NaN of such a zero, so a thread whose sums have a NaN adds them up once more, term by term as the nest is written,
+and stores them again."""
+
+from collections.abc import Sequence
+from math import prod
+
+from attrs import frozen
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.core import Contract, IsNan, Reduce, union_axes
+from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.warpgroup_operands import sum_of_loads
+from compiler.schedule.place import Region, Target
+from compiler.schedule.table import AxisPlan, Table
+
+
+@frozen(eq=False)
+class WindowProduct:
+    """A field whose one sum is a contraction; and the sum as it was written, where its weights may make a difference."""
+
+    field: HirFunction
+    target: Contract
+    exact: Reduce | None
+
+
+def window_product(function: HirFunction) -> WindowProduct | None:
+    """The field with the guarded sum of products that it has as a contraction."""
+    found = sum_of_loads(function)
+    if found is None or not isinstance(found.target, Reduce):
+        return None
+    out = FunctionBuilder(function.name, function.form)
+    values: dict[Value, Value] = {one: out.parameter(one.name, one.type) for one in function.parameters}
+    for axis, extent in function.axes.items():
+        out.axis(axis, extent)
+    exact, target = None, None
+    for op in function.body.body:
+        made = rebuilt(op, values.__getitem__)
+        if op is found.target:
+            assert isinstance(made, Reduce)
+            factors = [values[load.results[0]] for load in (found.a, found.b)]
+            exact = out.body.emit(made, "exact")
+            target = Contract(a=factors[0], b=factors[1], over=found.target.over, to=found.to, span=op.span)
+            made = target
+        made = out.body.emit(made, op.results[0].name if op.results else "")
+        values.update(zip(op.results, made.results, strict=True))
+    assert target is not None
+    field = out.finish()
+    field.body.body = [op for op in field.body.body if op is not exact]
+    field.kernel_info, field.constraints, field.sites = function.kernel_info, function.constraints, function.sites
+    field.linkage, field.span = function.linkage, function.span
+    return WindowProduct(field, target, exact if found.guard else None)
+
+
+class WindowDistributing(Distributing):
+    """Builds the launch of such a field."""
+
+    def __init__(self, window: WindowProduct, table: Table) -> None:
+        super().__init__(window.field, table)
+        self.window = window
+
+    def in_block(self, group: Sequence[Target], region: Region, ragged: Sequence[AxisPlan]) -> None:
+        exact = self.window.exact
+        if exact is None:
+            super().in_block(group, region, ragged)
+            return
+        b, axes = region.builder, [plan.axis for plan in self.table.plans if plan.place == "block"]
+        region.masks.update({plan.axis: self.field.axes[plan.axis] for plan in ragged})
+        first = region.inside(b, axes)
+        self.produce(group, first, {})
+        sums = first.find(self.window.target.results[0])
+        assert sums is not None
+        digits = union_axes(sums)
+        (wrong,) = b.reduce("or", b.emit(IsNan(value=sums)).result, over=[axis for axis, _ in digits])
+        with b.when(wrong) as again:
+            self.recomputed(group, exact, digits, region, again)
+
+    def recomputed(self, group: Sequence[Target], exact: Reduce, digits: Sequence[tuple[str, Affine]], region: Region, b: Builder) -> None:
+        """The thread's elements once more, one after the other."""
+        extents = [extent.value or 1 for _, extent in digits]
+        with b.loop("again", 0, prod(extents)) as (body, loop):
+            rest, places = Affine.of(loop.variable.name), {}
+            for (axis, _), extent in zip(digits, extents, strict=True):
+                places[axis] = Affine.of(body.index(rest - rest.floordiv(extent) * extent).name)
+                rest = rest.floordiv(extent)
+            own = [plan.axis for plan in self.table.plans if plan.place == "block"]
+            element = region.inside(body, own)
+            element.forms = {axis: form.substitute(places) for axis, form in element.forms.items()}
+            element.narrow.update({axis: AxisPlan(axis, "block") for axis in own})
+            self.produce([exact], element, {})
+            element.made[self.window.target.results[0]] = element.made[exact.results[0]]
+            self.produce(group, element, {})
