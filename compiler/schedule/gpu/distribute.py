@@ -75,9 +75,10 @@ class Distributing(Placing):
             self.enter(plans[0], Affine.of(place.name), inner)
             self.in_block(group, inner, [p for e, p in zip(extents, plans, strict=True) if _ragged(e, p)])
 
-    def blocks(self, count: Value, region: Region, axes: Iterable[str]) -> "_Blocks":
-        """`with self.blocks(...) as (inner, number):` a loop of `count` blocks; the body is what each thread does."""
-        return _Blocks(self, count, region, axes)
+    def blocks(self, count: Value, region: Region, axes: Iterable[str], cluster: int = 1) -> "_Blocks":
+        """`with self.blocks(...) as (inner, number):` a loop of `count` blocks, so many of them a cluster; the body is what each thread
+        does."""
+        return _Blocks(self, count, region, axes, cluster)
 
     def turn(self, b: Builder, number: Value) -> Value:
         """Which part of the work is the block's, of this number in the grid."""
@@ -402,17 +403,22 @@ def _launch(around: Around, group: Group, number: int) -> Launch:
     launch = start.finish((Affine((), 1) if loop is None else loop.high,), 1)
     info, resident = launch.function.kernel_info, loop.mark("resident") if loop is not None else None
     if info is not None and isinstance(resident, int):
-        launch.function.kernel_info = evolve(info, launch_bounds=LaunchBounds(threads, resident))
+        launch.function.kernel_info = info = evolve(info, launch_bounds=LaunchBounds(threads, resident))
+    cluster = loop.mark("cluster") if loop is not None else None
+    if info is not None and isinstance(cluster, int):
+        launch.function.kernel_info = evolve(info, cluster=(cluster, 1, 1))
     return launch
 
 
 class _Blocks:
     """A launch being built: the loop over its blocks, and the thread's place."""
 
-    def __init__(self, placing: Distributing, count: Value, region: Region, axes: Iterable[str]) -> None:
+    def __init__(self, placing: Distributing, count: Value, region: Region, axes: Iterable[str], cluster: int) -> None:
         self.placing, self.region, self.axes = placing, region, axes
         table = placing.table
         marks: dict[str, Any] = {} if table.resident is None else {"resident": table.resident}
+        if cluster > 1:
+            marks["cluster"] = cluster
         self.context = region.builder.loop("block", 0, count.name, place="block", threads=table.threads, **marks)
 
     def __enter__(self) -> tuple[Region, Value]:

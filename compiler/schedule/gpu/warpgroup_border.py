@@ -52,7 +52,7 @@ class Border:
         return b.op("ne", b.load(self.notes, place), b.const(0, "i32"))
 
     def place(self, placing: "WarpgroupDistributing", number: Value) -> list[Affine]:
-        turn = Affine.of(number.name)
+        turn = Affine.of(number.name) * self.product.blocks + placing.block
         return [placing.team, turn - turn.floordiv(TURNS) * TURNS]
 
     def repaired(self, placing: "WarpgroupDistributing", group: Sequence[Target], region: Region, number: Value, b: Builder) -> None:
@@ -75,7 +75,7 @@ class Border:
         with b.loop("again", 0, ROWS * columns // THREADS) as (body, loop):
             element = Affine.of(loop.variable.name) * THREADS + thread - thread.floordiv(THREADS) * THREADS
             element = Affine.of(body.index(element).name)
-            row = Affine.of(body.index(placing.team * ROWS + element.floordiv(columns)).name)
+            row = Affine.of(body.index(placing.first_row(placing.block) + element.floordiv(columns)).name)
             places = [digit(row, size, extent, self.product.rows) for _, size, extent in self.product.a.digits]
             column = element - element.floordiv(columns) * columns
             placing.produce(group, placing.at(region, body, places, column), {})

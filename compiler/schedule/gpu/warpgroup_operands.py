@@ -103,10 +103,19 @@ class WarpgroupProduct:
     groups: int
     stages: int
     processors: int
+    blocks: int = 1
+    """Of 64 rows, that each warpgroup multiplies."""
+    cluster: int = 1
+    """Blocks, of tiles side by side along the first axis of the rows, that load the columns' operand for each other."""
 
     @property
     def rows(self) -> int:
         return self.a.extent
+
+    @property
+    def teams(self) -> int:
+        """Clusters of blocks that run at one time."""
+        return max(1, self.processors // self.cluster)
 
     @property
     def columns(self) -> int:
@@ -239,6 +248,15 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
         return None
     matrices = prod(facts.about(function.axes[axis]) for axis in found.described.batch)
     columns = facts.about(function.axes[b.axis])
+
+    import os
+    if os.environ.get("ZYN_TILE"):
+        groups, repeats, width, most, cluster = map(int, os.environ["ZYN_TILE"].split(","))
+        tile = _tile([function.axes[axis] for axis in a.axes], facts, ROWS * groups * repeats)
+        a, b = evolve(a, tile=tile), evolve(b, tile=(width,))
+        stage = (a.extent + max(b.extent, SWIZZLED // 2)) * SWIZZLED
+        stages = min(most, (SHARED_BYTES - groups * BUFFERS * ROWS * SWIZZLED) // stage)
+        return WarpgroupProduct(found.target, found.to, a, b, along, outer, found.guard, groups, stages, facts.processors, repeats, cluster)
 
     def cost(shape: tuple[int, tuple[int, ...], int]) -> float:
         groups, tile, width = shape

@@ -11,7 +11,7 @@ from math import prod
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Take
-from compiler.hir.gpu import FenceAsync, GridIndex, SharedAlloc, SyncThreads, WarpIndex
+from compiler.hir.gpu import ClusterSync, FenceAsync, GridIndex, SharedAlloc, SyncThreads, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierArrive,
@@ -55,7 +55,7 @@ class WarpgroupDistributing(Distributing):
         plans = [AxisPlan(axis, "block") for axis in (*batch, *axes)] + [AxisPlan(axis) for axis in (*product.outer, product.sum)]
         super().__init__(field, Table(plans, block=(WARPGROUP * (product.groups + 1),)))
         self.product, self.batch, self.own = product, batch, axes
-        self.team = Affine()
+        self.team, self.block, self.rank = Affine(), 0, Affine()
         self.digits = ("", "", "")
         """Axes of the sums: neighbouring columns, groups of 8 of them, rows 8 apart."""
 
@@ -71,12 +71,18 @@ class WarpgroupDistributing(Distributing):
         extents = [self.field.axes[axis] for axis in self.batch]
         for side in product.sides:
             extents += [self.field.axes[axis].ceildiv(tile) for axis, tile in zip(side.axes, side.tile, strict=True)]
+        extents[len(self.batch)] = self.field.axes[product.a.axes[0]].ceildiv(product.a.tile[0] * product.cluster)
         counts = [b.index(extent) for extent in extents]
         total = b.op("max", counts[0], b.const(0, "index"))
         for count in counts[1:]:
             total = b.mul(total, b.op("max", count, b.const(0, "index")))
-        resident = b.op("min", total, b.const(product.processors, "index"))
-        with self.blocks(resident, region, ()) as (inner, block):
+        resident = b.op("min", total, b.const(product.teams, "index"))
+        if product.cluster > 1:
+            resident = b.mul(resident, b.const(product.cluster, "index"))
+        with self.blocks(resident, region, (), cluster=product.cluster) as (inner, block):
+            if product.cluster > 1:
+                self.rank = Affine.of(inner.builder.emit(WarpIndex(operator="cluster_rank")).result.name)
+                block = small(inner.builder, "div", block, inner.builder.const(product.cluster, "index"))
             self.roles(group, inner, block, total, counts)
 
     def roles(self, group: Sequence[Target], region: Region, block: Value, total: Value, counts: Sequence[Value]) -> None:
@@ -88,8 +94,8 @@ class WarpgroupDistributing(Distributing):
         with b.when(first) as once:
             ring.begin(once)
             self.border.begin(once)
-        b.emit(SyncThreads())
-        rounds = small(b, "div", b.add(b.sub(total, block), b.index(product.processors - 1)), b.index(product.processors))
+        self.all_meet(b)
+        rounds = small(b, "div", b.add(b.sub(total, block), b.index(product.teams - 1)), b.index(product.teams))
         steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
         for axis in product.outer:
             steps = b.mul(steps, b.op("max", b.index(self.field.axes[axis]), b.const(0, "index")))
@@ -104,6 +110,12 @@ class WarpgroupDistributing(Distributing):
             self.tiles(multiplying, region, block, rounds, counts, lambda inner, number: self.multiplied(inner, number, steps, ring, group))
             with multiplying.when(self.leader) as last:
                 last.emit(BulkWait(count=0, read=True))
+        if product.cluster > 1:
+            # what others send must find this block's memory
+            self.all_meet(b)
+
+    def all_meet(self, b: Builder) -> None:
+        b.emit(ClusterSync() if self.product.cluster > 1 else SyncThreads())
 
     def tiles(
         self, b: Builder, region: Region, block: Value, rounds: Value, counts: Sequence[Value], work: Callable[[Region, Value], None]
@@ -112,7 +124,7 @@ class WarpgroupDistributing(Distributing):
         product = self.product
         with b.loop("round", 0, rounds.name) as (body, loop):
             inner = region.inside(body, (*self.own, *self.batch))
-            number = body.index(Affine.of(loop.variable.name) * product.processors + block.name)
+            number = body.index(Affine.of(loop.variable.name) * product.teams + block.name)
             along, across = counts[len(self.batch) : -1], counts[-1]
             down = along[0]
             for count in along[1:]:
@@ -133,7 +145,7 @@ class WarpgroupDistributing(Distributing):
                 start = small(body, "rem", row, along[own])
                 inner.starts[product.a.axes[own]] = Affine.of(start.name) * product.a.tile[own]
                 row = small(body, "div", row, along[own])
-            inner.starts[product.a.axes[0]] = Affine.of(row.name) * product.a.tile[0]
+            inner.starts[product.a.axes[0]] = (Affine.of(row.name) * product.cluster + self.rank) * product.a.tile[0]
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
             work(inner, loop.variable)
 
@@ -164,13 +176,17 @@ class WarpgroupDistributing(Distributing):
         wide = wide_of(side.mem)
         inner = region.inside(b, ())
         inner.forms.update({axis: region.starts[axis] for axis in side.axes})
-        for part in range(-(-side.extent // wide) if side.across else 1):
-            if side.across:
-                inner.forms[side.axis] = region.starts[side.axis] + part * wide
+        sharing = product.cluster if side is product.b else 1
+        tile = [wide] if side.across else [side.extent // sharing] if sharing > 1 else side.tile
+        boxes = -(-side.extent // (wide * sharing)) if side.across else 1
+        for part in range(boxes):
+            number = self.rank * boxes + part if sharing > 1 else Affine.of(part)
+            if side.across or sharing > 1:
+                inner.forms[side.axis] = region.starts[side.axis] + number * tile[0]
             place = tuple(self.form(form, inner) for form in side.load.index)
-            extents = {**dict(zip(side.dims, [wide] if side.across else side.tile, strict=True)), side.along: product.depth}
+            extents = {**dict(zip(side.dims, tile, strict=True)), side.along: product.depth}
             box = tuple(extents.get(dim, 1) for dim in range(side.mem.rank))
-            at = (stage, Affine.of(part), Affine(), Affine()) if side.across else (stage, Affine(), Affine())
+            at = (stage, number, Affine(), Affine()) if side.across else (stage, number * tile[0] if sharing > 1 else Affine(), Affine())
             mem = region.find(side.load.mem)
             assert mem is not None
             b.emit(
@@ -183,6 +199,7 @@ class WarpgroupDistributing(Distributing):
                     barrier_index=(stage,),
                     box=box,
                     step=side.steps,
+                    multicast=(1 << sharing) - 1 if sharing > 1 else 0,
                 )
             )
 
@@ -195,54 +212,60 @@ class WarpgroupDistributing(Distributing):
         warp = b.emit(WarpIndex(operator="warp")).result
         lane = b.emit(WarpIndex(operator="lane")).result
         who = Affine.of(warp.name)
-        team = who.floordiv(4) + -1
+        self.team, self.digits = who.floordiv(4) + -1, (pair, eight, half)
         leader = self.leader
         sums = Tile(product.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
         done = b.mul(number, steps)
-        with b.loop("step", 0, steps.name, carried=[zero]) as (body, loop):
+        with b.loop("step", 0, steps.name, carried=[zero] * product.blocks) as (body, loop):
             turn = body.add(done, loop.variable)
             stage, parity = ring.place(body, turn)
             body.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
             body.emit(WarpgroupFence())
-            total = loop.carried[0]
+            totals = list(loop.carried)
             kind = WARPGROUP_KINDS[product.a.mem.dtype]
             for part in range(0, product.depth, kind.depth):
-                total = body.emit(
-                    WarpgroupMma(
-                        accumulator=total,
-                        a=ring.a,
-                        a_index=_view(product.a, stage, team * ROWS, part),
-                        b=ring.b,
-                        b_index=_view(product.b, stage, Affine(), part),
-                        keep=body.const(True, "i1"),
-                        shape=(ROWS, product.columns, kind.depth),
-                        transpose_a=product.a.across,
-                        transpose_b=product.b.across,
-                    )
-                ).result
+                for block in range(product.blocks):
+                    totals[block] = body.emit(
+                        WarpgroupMma(
+                            accumulator=totals[block],
+                            a=ring.a,
+                            a_index=_view(product.a, stage, self.first_row(block), part),
+                            b=ring.b,
+                            b_index=_view(product.b, stage, Affine(), part),
+                            keep=body.const(True, "i1"),
+                            shape=(ROWS, product.columns, kind.depth),
+                            transpose_a=product.a.across,
+                            transpose_b=product.b.across,
+                        )
+                    ).result
             body.emit(WarpgroupCommit())
-            waited = body.emit(WarpgroupWait(values=(total,), count=1)).results[0]
+            waited = body.emit(WarpgroupWait(values=tuple(totals), count=1)).results
             before = body.op("and", leader, body.op("gt", loop.variable, body.const(0, "index")))
             with body.when(before) as freeing:
                 earlier, _ = ring.place(freeing, freeing.sub(turn, freeing.const(1, "index")))
-                freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(earlier,)))
-            body.yield_(waited)
-        complete = b.emit(WarpgroupWait(values=(loop.results[0],), count=0)).results[0]
+                ring.free(freeing, earlier)
+            body.yield_(*waited)
+        complete = b.emit(WarpgroupWait(values=tuple(loop.results), count=0)).results
         with b.when(b.op("and", leader, b.op("gt", steps, b.const(0, "index")))) as freeing:
             last, _ = ring.place(freeing, freeing.sub(freeing.add(done, steps), freeing.const(1, "index")))
-            freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(last,)))
-        base = Affine.of(b.index(team * ROWS + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4)).name)
+            ring.free(freeing, last)
         column = (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(eight) * 8 + pair
-        self.team, self.digits = team, (pair, eight, half)
-        inner = self.at(region, b, [digit(base, size, extent, product.rows, half) for _, size, extent in product.a.digits], column)
-        inner.made[product.target.results[0]] = complete
-        if product.guard:
-            wrong = self.border.noted(self, complete, number, b)
-        self.produce(group, inner, {})
-        if product.guard:
-            with b.when(wrong) as again:
-                self.border.repaired(self, group, region, number, again)
+        for self.block, sum in enumerate(complete):
+            row = b.index(self.first_row(self.block) + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4))
+            places = [digit(Affine.of(row.name), size, extent, product.rows, half) for _, size, extent in product.a.digits]
+            inner = self.at(region, b, places, column)
+            inner.made[product.target.results[0]] = sum
+            if product.guard:
+                wrong = self.border.noted(self, sum, number, b)
+            self.produce(group, inner, {})
+            if product.guard:
+                with b.when(wrong) as again:
+                    self.border.repaired(self, group, region, number, again)
+
+    def first_row(self, block: int) -> Affine:
+        """In the tile, of one of this warpgroup's blocks of 64."""
+        return (self.team * self.product.blocks + block) * ROWS
 
     def at(self, region: Region, b: Builder, rows: Sequence[Affine], column: Affine) -> Region:
         """The tile at these places of the operands' own axes."""
@@ -250,7 +273,7 @@ class WarpgroupDistributing(Distributing):
         for side, places in zip(self.product.sides, (rows, [column]), strict=True):
             for axis, place, tile in zip(side.axes, places, side.tile, strict=True):
                 inner.forms[axis] = region.starts[axis] + place
-                if not divides(tile, self.field.axes[axis]):
+                if not divides(tile * (self.product.cluster if axis == self.product.a.axes[0] else 1), self.field.axes[axis]):
                     inner.masks[axis] = self.field.axes[axis]
         return inner
 
@@ -306,10 +329,10 @@ class WarpgroupDistributing(Distributing):
         warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
         row = (warp - warp.floordiv(4) * 4) * 16 + lane - lane.floordiv(16) * 16
         parts = product.columns // wide
-        # the next tile begins with the first buffer, which a single part has just filled
-        pending = min(parts, BUFFERS) - 1
         for part in range(parts):
             buffer = Affine.of(part % BUFFERS)
+            # of an odd number of parts the last has just filled the first buffer
+            pending = 0 if part == 0 and parts % BUFFERS else BUFFERS - 1
             with b.when(self.leader) as one:
                 one.emit(BulkWait(count=pending, read=True))
             self.meet(b)
@@ -322,10 +345,9 @@ class WarpgroupDistributing(Distributing):
             self.meet(b)
             place, extents = region.inside(b, ()), {product.b.axis: wide}
             place.forms[product.b.axis] = region.starts[product.b.axis] + part * wide
-            shared = next(axis for axis, tile in zip(product.a.axes, product.a.tile, strict=True) if tile > 1)
-            for axis, tile in zip(product.a.axes, product.a.tile, strict=True):
-                extents[axis] = tile // product.groups if axis == shared else tile
-                place.forms[axis] = region.starts[axis] + (self.team * (tile // product.groups) if axis == shared else 0)
+            for axis, size, tile in product.a.digits:
+                extents[axis] = min(tile, max(1, ROWS // size))
+                place.forms[axis] = region.starts[axis] + digit(self.first_row(self.block), size, tile, product.rows)
             box = tuple(prod(extent for axis, extent in extents.items() if axis in form.names) for form in store.index)
             with b.when(self.leader) as one:
                 one.emit(
@@ -384,7 +406,7 @@ class _Ring:
     """The stages in shared memory, and the barriers that say which are full and which are empty."""
 
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
-        self.stages, self.groups = product.stages, product.groups
+        self.stages, self.groups, self.cluster = product.stages, product.groups, product.cluster
         self.a, self.b = (b.emit(SharedAlloc(type=_stage_memory(side, product)), "stage").result for side in product.sides)
         self.full = b.emit(BarrierMake(type=Barrier(self.stages)), "full").result
         self.empty = b.emit(BarrierMake(type=Barrier(self.stages)), "empty").result
@@ -392,7 +414,7 @@ class _Ring:
     def begin(self, b: Builder) -> None:
         for stage in range(self.stages):
             b.emit(BarrierInit(barrier=self.full, barrier_index=(Affine.of(stage),), count=1))
-            b.emit(BarrierInit(barrier=self.empty, barrier_index=(Affine.of(stage),), count=self.groups))
+            b.emit(BarrierInit(barrier=self.empty, barrier_index=(Affine.of(stage),), count=self.groups * self.cluster))
 
     def place(self, b: Builder, turn: Value) -> tuple[Affine, Value]:
         """The stage of a turn, and how often it was filled before, odd or even."""
@@ -400,6 +422,14 @@ class _Ring:
         filled = form.floordiv(self.stages)
         parity = b.cast(b.index(filled - filled.floordiv(2) * 2), "i32")
         return Affine.of(b.index(form - filled * self.stages).name), parity
+
+    def free(self, b: Builder, stage: Affine) -> None:
+        """This warpgroup has read the stage; all blocks that write to it are told."""
+        if self.cluster == 1:
+            b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,)))
+        else:
+            for rank in range(self.cluster):
+                b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,), rank=b.const(rank, "i32")))
 
     def flipped(self, b: Builder, parity: Value) -> Value:
         return b.op("xor", parity, b.const(1, "i32"))
