@@ -84,7 +84,8 @@ def test_warpgroups_mean_the_product(
     made = launches(product(dtype, to, out, turned_a, turned_b, bias), known)
     arguments, sizes_known = made.counted([*given, m, n, k], {"M": m, "N": n, "K": k})
     (launch,) = made.launches
-    interpret(launch.function, arguments, grid=(launch.blocks(sizes_known), 1, 1))
+    shared = [np.full([dim.evaluate(sizes_known.__getitem__) for dim in mem.dims], -3, NUMPY[mem.dtype]) for mem in made.workspaces]
+    interpret(launch.function, [*arguments, *shared], grid=(launch.blocks(sizes_known), 1, 1))
     expected = a.astype(np.float64) @ b.astype(np.float64)
     if bias:
         expected = np.maximum(expected + row, 0)

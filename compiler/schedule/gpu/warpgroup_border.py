@@ -70,14 +70,14 @@ class Border:
         placing.meet(b)
 
     def recomputed(self, placing: "WarpgroupDistributing", group: Sequence[Target], region: Region, b: Builder) -> None:
-        columns = self.product.columns
+        columns = placing.width
         thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
         with b.loop("again", 0, ROWS * columns // THREADS) as (body, loop):
             element = Affine.of(loop.variable.name) * THREADS + thread - thread.floordiv(THREADS) * THREADS
             element = Affine.of(body.index(element).name)
             row = Affine.of(body.index(placing.first_row(placing.block) + element.floordiv(columns)).name)
             places = [digit(row, size, extent, self.product.rows) for _, size, extent in self.product.a.digits]
-            column = element - element.floordiv(columns) * columns
+            column = placing.first_column + element - element.floordiv(columns) * columns
             placing.produce(group, placing.at(region, body, places, column), {})
 
     def outside(self, placing: "WarpgroupDistributing", region: Region, b: Builder) -> Value:

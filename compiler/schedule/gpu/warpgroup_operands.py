@@ -108,14 +108,22 @@ class WarpgroupProduct:
     cluster: int = 1
     """Blocks, of tiles side by side along the first axis of the rows, that load the columns' operand for each other."""
 
+    pieces: int = 1
+    """Of the sum, each multiplied by a block of a cluster."""
+
     @property
     def rows(self) -> int:
         return self.a.extent
 
     @property
+    def together(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster * self.pieces
+
+    @property
     def teams(self) -> int:
         """Clusters of blocks that run at one time."""
-        return max(1, self.processors // self.cluster)
+        return max(1, self.processors // self.together)
 
     @property
     def columns(self) -> int:
@@ -251,12 +259,12 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
 
     import os
     if os.environ.get("ZYN_TILE"):
-        groups, repeats, width, most, cluster = map(int, os.environ["ZYN_TILE"].split(","))
+        groups, repeats, width, most, cluster, pieces = map(int, os.environ["ZYN_TILE"].split(","))
         tile = _tile([function.axes[axis] for axis in a.axes], facts, ROWS * groups * repeats)
         a, b = evolve(a, tile=tile), evolve(b, tile=(width,))
         stage = (a.extent + max(b.extent, SWIZZLED // 2)) * SWIZZLED
         stages = min(most, (SHARED_BYTES - groups * BUFFERS * ROWS * SWIZZLED) // stage)
-        return WarpgroupProduct(found.target, found.to, a, b, along, outer, found.guard, groups, stages, facts.processors, repeats, cluster)
+        return WarpgroupProduct(found.target, found.to, a, b, along, outer, found.guard, groups, stages, facts.processors, repeats, cluster, pieces)
 
     def cost(shape: tuple[int, tuple[int, ...], int]) -> float:
         groups, tile, width = shape

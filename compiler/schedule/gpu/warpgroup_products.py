@@ -37,6 +37,7 @@ from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.warpgroup_border import Border
 from compiler.schedule.gpu.warpgroup_operands import BUFFERS, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
+from compiler.schedule.gpu.warpgroup_split import Split
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
@@ -77,12 +78,13 @@ class WarpgroupDistributing(Distributing):
         for count in counts[1:]:
             total = b.mul(total, b.op("max", count, b.const(0, "index")))
         resident = b.op("min", total, b.const(product.teams, "index"))
-        if product.cluster > 1:
-            resident = b.mul(resident, b.const(product.cluster, "index"))
-        with self.blocks(resident, region, (), cluster=product.cluster) as (inner, block):
-            if product.cluster > 1:
+        if product.together > 1:
+            resident = b.mul(resident, b.const(product.together, "index"))
+        self.split = Split(b, product)
+        with self.blocks(resident, region, (), cluster=product.together) as (inner, block):
+            if product.together > 1:
                 self.rank = Affine.of(inner.builder.emit(WarpIndex(operator="cluster_rank")).result.name)
-                block = small(inner.builder, "div", block, inner.builder.const(product.cluster, "index"))
+                block = small(inner.builder, "div", block, inner.builder.const(product.together, "index"))
             self.roles(group, inner, block, total, counts)
 
     def roles(self, group: Sequence[Target], region: Region, block: Value, total: Value, counts: Sequence[Value]) -> None:
@@ -94,28 +96,32 @@ class WarpgroupDistributing(Distributing):
         with b.when(first) as once:
             ring.begin(once)
             self.border.begin(once)
+            self.split.begin(b, once)
         self.all_meet(b)
         rounds = small(b, "div", b.add(b.sub(total, block), b.index(product.teams - 1)), b.index(product.teams))
         steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
         for axis in product.outer:
             steps = b.mul(steps, b.op("max", b.index(self.field.axes[axis]), b.const(0, "index")))
+        first_step = b.const(0, "index")
+        if product.pieces > 1:
+            first_step, steps = self.split.range(b, steps, self.rank)
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             if product.groups > 1:
                 copying.emit(SetMaxRegisters(direction="dec", registers=COPYING_REGISTERS))
                 multiplying.emit(SetMaxRegisters(direction="inc", registers=MULTIPLYING_REGISTERS))
             with copying.when(first) as one:
-                self.tiles(one, region, block, rounds, counts, lambda inner, number: self.copied(inner, number, steps, ring))
+                self.tiles(one, region, block, rounds, counts, lambda inner, number: self.copied(inner, number, first_step, steps, ring))
             place = Affine.of(thread.name)
             self.leader = multiplying.op("eq", multiplying.index(place - place.floordiv(WARPGROUP) * WARPGROUP), multiplying.index(0))
-            self.tiles(multiplying, region, block, rounds, counts, lambda inner, number: self.multiplied(inner, number, steps, ring, group))
+            self.tiles(multiplying, region, block, rounds, counts, lambda inner, number: self.multiplied(inner, number, block, steps, ring, group))
             with multiplying.when(self.leader) as last:
                 last.emit(BulkWait(count=0, read=True))
-        if product.cluster > 1:
+        if product.together > 1:
             # what others send must find this block's memory
             self.all_meet(b)
 
     def all_meet(self, b: Builder) -> None:
-        b.emit(ClusterSync() if self.product.cluster > 1 else SyncThreads())
+        b.emit(ClusterSync() if self.product.together > 1 else SyncThreads())
 
     def tiles(
         self, b: Builder, region: Region, block: Value, rounds: Value, counts: Sequence[Value], work: Callable[[Region, Value], None]
@@ -145,18 +151,18 @@ class WarpgroupDistributing(Distributing):
                 start = small(body, "rem", row, along[own])
                 inner.starts[product.a.axes[own]] = Affine.of(start.name) * product.a.tile[own]
                 row = small(body, "div", row, along[own])
-            inner.starts[product.a.axes[0]] = (Affine.of(row.name) * product.cluster + self.rank) * product.a.tile[0]
+            inner.starts[product.a.axes[0]] = (Affine.of(row.name) * product.cluster + (self.rank if product.cluster > 1 else 0)) * product.a.tile[0]
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
             work(inner, loop.variable)
 
     # ---- copying ----
 
-    def copied(self, region: Region, number: Value, steps: Value, ring: "_Ring") -> None:
+    def copied(self, region: Region, number: Value, low: Value, steps: Value, ring: "_Ring") -> None:
         b, product = region.builder, self.product
         done = b.mul(number, steps)
         walked = [b.index(self.field.axes[axis]) for axis in product.outer]
         walked.append(b.index(self.field.axes[product.sum].ceildiv(product.depth)))
-        with b.loop("copy", 0, steps.name, carried=[b.const(0, "index") for _ in walked]) as (body, loop):
+        with b.loop("copy", 0, steps.name, carried=self.digits_of(b, low, walked)) as (body, loop):
             turn = body.add(done, loop.variable)
             stage, parity = ring.place(body, turn)
             body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=ring.flipped(body, parity)))
@@ -169,6 +175,16 @@ class WarpgroupDistributing(Distributing):
             for side, memory in zip(product.sides, (ring.a, ring.b), strict=True):
                 self.box(body, side, memory, stage, ring, inner)
             body.yield_(*counted_on(body, loop.carried, walked))
+
+    def digits_of(self, b: Builder, low: Value, walked: Sequence[Value]) -> list[Value]:
+        """The first step's place along each axis of the sum."""
+        found: list[Value] = []
+        if self.product.pieces == 1:
+            return [b.const(0, "index") for _ in walked]
+        for count in reversed(walked[1:]):
+            found.append(small(b, "rem", low, count))
+            low = small(b, "div", low, count)
+        return [low, *reversed(found)]
 
     def box(self, b: Builder, side: Side, memory: Value, stage: Affine, ring: "_Ring", region: Region) -> None:
         """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that."""
@@ -205,14 +221,17 @@ class WarpgroupDistributing(Distributing):
 
     # ---- multiplying ----
 
-    def multiplied(self, region: Region, number: Value, steps: Value, ring: "_Ring", group: Sequence[Target]) -> None:
+    def multiplied(
+        self, region: Region, number: Value, team: Value, steps: Value, ring: "_Ring", group: Sequence[Target]
+    ) -> None:
         b, product = region.builder, self.product
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
+        own = self.out.axis("column2", self.width // 8) if product.pieces > 1 else eight
         half = self.out.axis("row0", 2)
         warp = b.emit(WarpIndex(operator="warp")).result
         lane = b.emit(WarpIndex(operator="lane")).result
         who = Affine.of(warp.name)
-        self.team, self.digits = who.floordiv(4) + -1, (pair, eight, half)
+        self.team, self.digits = who.floordiv(4) + -1, (pair, own, half)
         leader = self.leader
         sums = Tile(product.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
@@ -250,7 +269,9 @@ class WarpgroupDistributing(Distributing):
         with b.when(b.op("and", leader, b.op("gt", steps, b.const(0, "index")))) as freeing:
             last, _ = ring.place(freeing, freeing.sub(freeing.add(done, steps), freeing.const(1, "index")))
             ring.free(freeing, last)
-        column = (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(eight) * 8 + pair
+        if product.pieces > 1:
+            complete = self.split.joined(self, b, team, number, complete, eight, own)
+        column = self.first_column + (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(own) * 8 + pair
         for self.block, sum in enumerate(complete):
             row = b.index(self.first_row(self.block) + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4))
             places = [digit(Affine.of(row.name), size, extent, product.rows, half) for _, size, extent in product.a.digits]
@@ -262,6 +283,15 @@ class WarpgroupDistributing(Distributing):
             if product.guard:
                 with b.when(wrong) as again:
                     self.border.repaired(self, group, region, number, again)
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile that this block finishes."""
+        return self.product.columns // self.product.pieces
+
+    @property
+    def first_column(self) -> Affine:
+        return self.rank * self.width if self.product.pieces > 1 else Affine()
 
     def first_row(self, block: int) -> Affine:
         """In the tile, of one of this warpgroup's blocks of 64."""
@@ -299,7 +329,7 @@ class WarpgroupDistributing(Distributing):
             return False
         if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
             return False
-        if product.columns % wide_of(mem):
+        if self.width % wide_of(mem):
             return False
         places = [[place for place, form in enumerate(store.index) if axis in form.names] for axis in self.own]
         if any(len(found) != 1 or store.index[found[0]].coefficient(axis) != 1 for found, axis in zip(places, self.own, strict=True)):
@@ -328,7 +358,7 @@ class WarpgroupDistributing(Distributing):
         lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
         warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
         row = (warp - warp.floordiv(4) * 4) * 16 + lane - lane.floordiv(16) * 16
-        parts = product.columns // wide
+        parts = self.width // wide
         for part in range(parts):
             buffer = Affine.of(part % BUFFERS)
             # of an odd number of parts the last has just filled the first buffer
@@ -344,7 +374,7 @@ class WarpgroupDistributing(Distributing):
             b.emit(FenceAsync())
             self.meet(b)
             place, extents = region.inside(b, ()), {product.b.axis: wide}
-            place.forms[product.b.axis] = region.starts[product.b.axis] + part * wide
+            place.forms[product.b.axis] = region.starts[product.b.axis] + self.first_column + part * wide
             for axis, size, tile in product.a.digits:
                 extents[axis] = min(tile, max(1, ROWS // size))
                 place.forms[axis] = region.starts[axis] + digit(self.first_row(self.block), size, tile, product.rows)

@@ -1,0 +1,79 @@
+"""A sum cut in pieces, where there are too few tiles for a machine: the blocks of a cluster multiply a piece each, write what they have to
+memory that all of them see, and each adds up, piece after piece in order, its part of the tile's columns, and finishes that. One launch,
+the same bits in every run."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.gpu import GridIndex
+from compiler.hir.hopper import BarrierArrive, BarrierInit, BarrierMake, BarrierWait
+from compiler.hir.instruction import Value
+from compiler.hir.types import Barrier, Mem
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
+
+if TYPE_CHECKING:
+    from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
+
+TURNS = 2
+"""Tiles whose sums have memory of their own: a warpgroup may be one tile ahead of others."""
+
+
+class Split:
+    """`sums`: of each cluster, turn, piece, 64 rows, 8 columns: four neighbouring elements a thread."""
+
+    def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
+        self.product = product
+        self.sums: Value | None = None
+        self.written: Value | None = None
+        if product.pieces > 1:
+            blocks, eights = product.groups * product.blocks, product.columns // 8
+            dims = (product.teams, TURNS, product.pieces, blocks, eights, 128, 2, 2)
+            self.sums = b.alloc(Mem(product.to, dims, align=64), "sums")
+
+    def begin(self, b: Builder, one: Builder) -> None:
+        """The barriers, made in the block and initialised by one thread: one for each warpgroup, that waits for its like."""
+        if self.sums is not None:
+            self.written = b.emit(BarrierMake(type=Barrier(self.product.groups)), "written").result
+            for group in range(self.product.groups):
+                one.emit(BarrierInit(barrier=self.written, barrier_index=(Affine.of(group),), count=self.product.pieces))
+
+    def range(self, b: Builder, steps: Value, rank: Affine) -> tuple[Value, Value]:
+        """Where the block's piece of so many steps begins, and how long it is."""
+        pieces = b.index(Affine.of(steps.name).ceildiv(self.product.pieces))
+        low = b.op("min", steps, b.mul(pieces, b.index(rank)))
+        return low, b.op("min", pieces, b.sub(steps, low))
+
+    def joined(
+        self, placing: "WarpgroupDistributing", b: Builder, cluster: Value, number: Value, parts: Sequence[Value], eight: str, own: str
+    ) -> list[Value]:
+        """The sums of the block's own columns, along the axis `own`, of sums of all columns, along `eight`."""
+        product = self.product
+        assert self.sums is not None and self.written is not None
+        pair, _, half = placing.digits
+        thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
+        turn = Affine.of(number.name)
+        begin = [Affine.of(cluster.name), turn - turn.floordiv(TURNS) * TURNS]
+
+        def place(piece: Affine, block: int, column: Affine) -> list[Affine]:
+            rows = placing.team * product.blocks + block
+            lane = thread - thread.floordiv(128) * 128
+            return [*begin, piece, rows, column, lane, Affine.of(half), Affine.of(pair)]
+
+        for block, part in enumerate(parts):
+            b.store(self.sums, part, place(placing.rank, block, Affine.of(eight)))
+        placing.meet(b)
+        with b.when(placing.leader) as one:
+            for piece in range(product.pieces):
+                one.emit(BarrierArrive(barrier=self.written, barrier_index=(placing.team,), rank=one.const(piece, "i32")))
+        b.emit(BarrierWait(barrier=self.written, barrier_index=(placing.team,), parity=b.cast(b.index(begin[1]), "i32")))
+        found = []
+        for block in range(len(parts)):
+            column = placing.rank * (product.columns // 8 // product.pieces) + Affine.of(own)
+            read = [b.load(self.sums, place(Affine.of(piece), block, column)) for piece in range(product.pieces)]
+            total = read[0]
+            for more in read[1:]:
+                total = b.add(total, more)
+            found.append(total)
+        return found
