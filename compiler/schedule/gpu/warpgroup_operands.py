@@ -257,15 +257,6 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
     matrices = prod(facts.about(function.axes[axis]) for axis in found.described.batch)
     columns = facts.about(function.axes[b.axis])
 
-    import os
-    if os.environ.get("ZYN_TILE"):
-        groups, repeats, width, most, cluster, pieces = map(int, os.environ["ZYN_TILE"].split(","))
-        tile = _tile([function.axes[axis] for axis in a.axes], facts, ROWS * groups * repeats)
-        a, b = evolve(a, tile=tile), evolve(b, tile=(width,))
-        stage = (a.extent + max(b.extent, SWIZZLED // 2)) * SWIZZLED
-        stages = min(most, (SHARED_BYTES - groups * BUFFERS * ROWS * SWIZZLED) // stage)
-        return WarpgroupProduct(found.target, found.to, a, b, along, outer, found.guard, groups, stages, facts.processors, repeats, cluster, pieces)
-
     def cost(shape: tuple[int, tuple[int, ...], int]) -> float:
         groups, tile, width = shape
         down = prod(-(-facts.about(function.axes[axis]) // extent) for axis, extent in zip(a.axes, tile, strict=True))
