@@ -15,8 +15,10 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.distribute import launches_of_blocks
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
 from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
+from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.launches import Launches
 
 NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f8e4m3": ml_dtypes.float8_e4m3fn, "i8": np.int8, "f32": np.float32, "i32": np.int32}
@@ -47,7 +49,19 @@ def facts(m: int, n: int, k: int, processors: int = 2) -> Facts:
 
 
 def launches(field: HirFunction, known: Facts) -> Launches:
-    made = launches_for(field, field, known)
+    return checked(launches_for(field, field, known))
+
+
+def cut(field: HirFunction, known: Facts, rows: int, columns: int, **shape: int) -> Launches:
+    """With tiles of this shape."""
+    made, units, about = specialised(field, known)
+    product = warpgroup_product(made, about)
+    assert product is not None
+    product = evolve(product, a=evolve(product.a, tile=(rows,)), b=evolve(product.b, tile=(columns,)), **shape)
+    return checked(evolve(launches_of_blocks(WarpgroupDistributing(made, product).run()), units=units))
+
+
+def checked(made: Launches) -> Launches:
     (launch,) = made.launches
     verify(launch.function)
     assert any(isinstance(op, WarpgroupMma) for top in launch.function.body.body for op in top.walk())
@@ -74,22 +88,49 @@ CASES = [
 def test_warpgroups_mean_the_product(
     dtype: str, to: str, out: str, turned_a: bool, turned_b: bool, bias: bool, sizes: tuple[int, int, int], processors: int
 ) -> None:
+    field = product(dtype, to, out, turned_a, turned_b, bias)
+    means_the_product(launches(field, facts(*sizes, processors)), dtype, out, turned_a, turned_b, bias, sizes)
+
+
+def means_the_product(
+    made: Launches, dtype: str, out: str, turned_a: bool, turned_b: bool, bias: bool, sizes: tuple[int, int, int]
+) -> None:
     m, n, k = sizes
     random = np.random.default_rng(k)
     a, b = (random.integers(-4, 5, shape).astype(NUMPY[dtype]) for shape in ((m, k), (k, n)))
     row = random.integers(-4, 5, n).astype(np.float32)
     c = np.full((m, n), -7, NUMPY[out])
     given = [np.ascontiguousarray(a.T) if turned_a else a, np.ascontiguousarray(b.T) if turned_b else b, row, c]
-    known = facts(m, n, k, processors)
-    made = launches(product(dtype, to, out, turned_a, turned_b, bias), known)
-    arguments, sizes_known = made.counted([*given, m, n, k], {"M": m, "N": n, "K": k})
+    arguments, known = made.counted([*given, m, n, k], {"M": m, "N": n, "K": k})
     (launch,) = made.launches
-    shared = [np.full([dim.evaluate(sizes_known.__getitem__) for dim in mem.dims], -3, NUMPY[mem.dtype]) for mem in made.workspaces]
-    interpret(launch.function, [*arguments, *shared], grid=(launch.blocks(sizes_known), 1, 1))
+    shared = [np.full([dim.evaluate(known.__getitem__) for dim in mem.dims], -3, NUMPY[mem.dtype]) for mem in made.workspaces]
+    interpret(launch.function, [*arguments, *shared], grid=(launch.blocks(known), 1, 1))
     expected = a.astype(np.float64) @ b.astype(np.float64)
     if bias:
         expected = np.maximum(expected + row, 0)
     np.testing.assert_array_equal(c, expected.astype(NUMPY[out]))
+
+
+SHAPES = [
+    ("bf16", "f32", "bf16", False, False, dict(rows=256, columns=128, groups=2, blocks=2, stages=3), (300, 136, 72)),
+    ("f16", "f32", "f16", False, True, dict(rows=128, columns=192, groups=2, blocks=1, stages=3), (136, 200, 136)),
+    ("bf16", "f32", "f32", True, False, dict(rows=128, columns=64, groups=1, blocks=2, stages=4), (136, 72, 136)),
+    ("bf16", "f32", "bf16", False, False, dict(rows=64, columns=128, groups=1, blocks=1, stages=4, cluster=2), (200, 304, 72)),
+    ("f16", "f32", "f32", False, True, dict(rows=128, columns=64, groups=2, blocks=1, stages=4, cluster=2), (64, 130, 136)),
+    ("bf16", "f32", "bf16", False, False, dict(rows=64, columns=128, groups=1, blocks=1, stages=4, pieces=2), (72, 264, 200)),
+    ("f16", "f32", "f32", True, True, dict(rows=128, columns=64, groups=2, blocks=1, stages=4, pieces=4), (136, 72, 200)),
+    ("bf16", "f32", "f32", False, False, dict(rows=128, columns=64, groups=1, blocks=2, stages=4, pieces=8), (64, 136, 136)),
+    ("i8", "i32", "i32", False, True, dict(rows=64, columns=64, groups=1, blocks=1, stages=4, pieces=2), (72, 66, 272)),
+]
+
+
+@pytest.mark.parametrize(("dtype", "to", "out", "turned_a", "turned_b", "shape", "sizes"), SHAPES, ids=str)
+def test_tiles_of_every_shape(
+    dtype: str, to: str, out: str, turned_a: bool, turned_b: bool, shape: dict[str, int], sizes: tuple[int, int, int]
+) -> None:
+    """Warpgroups of two blocks of rows, clusters that load for each other, sums in pieces (more of them than steps, too)."""
+    made = cut(product(dtype, to, out, turned_a, turned_b, bias=dtype != "i8"), facts(*sizes, processors=4), **shape)
+    means_the_product(made, dtype, out, turned_a, turned_b, dtype != "i8", sizes)
 
 
 @pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (1024, 1024, 1024), (16, 4096, 4096), (64, 4096, 4096), (4000, 4104, 4040)], ids=str)
