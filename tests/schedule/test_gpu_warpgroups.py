@@ -112,15 +112,15 @@ def means_the_product(
 
 
 SHAPES = [
-    ("bf16", "f32", "bf16", False, False, dict(rows=256, columns=128, groups=2, blocks=2, stages=3), (300, 136, 72)),
-    ("f16", "f32", "f16", False, True, dict(rows=128, columns=192, groups=2, blocks=1, stages=3), (136, 200, 136)),
-    ("bf16", "f32", "f32", True, False, dict(rows=128, columns=64, groups=1, blocks=2, stages=4), (136, 72, 136)),
-    ("bf16", "f32", "bf16", False, False, dict(rows=64, columns=128, groups=1, blocks=1, stages=4, cluster=2), (200, 304, 72)),
-    ("f16", "f32", "f32", False, True, dict(rows=128, columns=64, groups=2, blocks=1, stages=4, cluster=2), (64, 130, 136)),
-    ("bf16", "f32", "bf16", False, False, dict(rows=64, columns=128, groups=1, blocks=1, stages=4, pieces=2), (72, 264, 200)),
-    ("f16", "f32", "f32", True, True, dict(rows=128, columns=64, groups=2, blocks=1, stages=4, pieces=4), (136, 72, 200)),
-    ("bf16", "f32", "f32", False, False, dict(rows=128, columns=64, groups=1, blocks=2, stages=4, pieces=8), (64, 136, 136)),
-    ("i8", "i32", "i32", False, True, dict(rows=64, columns=64, groups=1, blocks=1, stages=4, pieces=2), (72, 66, 272)),
+    ("bf16", "f32", "bf16", False, False, {"rows": 256, "columns": 128, "groups": 2, "blocks": 2, "stages": 3}, (300, 136, 72)),
+    ("f16", "f32", "f16", False, True, {"rows": 128, "columns": 192, "groups": 2, "blocks": 1, "stages": 3}, (136, 200, 136)),
+    ("bf16", "f32", "f32", True, False, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 4}, (136, 72, 136)),
+    ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 4, "cluster": 2}, (200, 304, 72)),
+    ("f16", "f32", "f32", False, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 4, "cluster": 2}, (64, 130, 136)),
+    ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 4, "pieces": 2}, (72, 264, 200)),
+    ("f16", "f32", "f32", True, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 4, "pieces": 4}, (136, 72, 200)),
+    ("bf16", "f32", "f32", False, False, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 4, "pieces": 8}, (64, 136, 136)),
+    ("i8", "i32", "i32", False, True, {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 4, "pieces": 2}, (72, 66, 272)),
 ]
 
 

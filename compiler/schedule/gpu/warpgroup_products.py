@@ -113,7 +113,11 @@ class WarpgroupDistributing(Distributing):
                 self.tiles(one, region, block, rounds, counts, lambda inner, number: self.copied(inner, number, first_step, steps, ring))
             place = Affine.of(thread.name)
             self.leader = multiplying.op("eq", multiplying.index(place - place.floordiv(WARPGROUP) * WARPGROUP), multiplying.index(0))
-            self.tiles(multiplying, region, block, rounds, counts, lambda inner, number: self.multiplied(inner, number, block, steps, ring, group))
+
+            def multiplied(inner: Region, number: Value) -> None:
+                self.multiplied(inner, number, block, steps, ring, group)
+
+            self.tiles(multiplying, region, block, rounds, counts, multiplied)
             with multiplying.when(self.leader) as last:
                 last.emit(BulkWait(count=0, read=True))
         if product.together > 1:
@@ -151,7 +155,8 @@ class WarpgroupDistributing(Distributing):
                 start = small(body, "rem", row, along[own])
                 inner.starts[product.a.axes[own]] = Affine.of(start.name) * product.a.tile[own]
                 row = small(body, "div", row, along[own])
-            inner.starts[product.a.axes[0]] = (Affine.of(row.name) * product.cluster + (self.rank if product.cluster > 1 else 0)) * product.a.tile[0]
+            first = Affine.of(row.name) * product.cluster + (self.rank if product.cluster > 1 else 0)
+            inner.starts[product.a.axes[0]] = first * product.a.tile[0]
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
             work(inner, loop.variable)
 
@@ -318,7 +323,6 @@ class WarpgroupDistributing(Distributing):
     def is_boxed(self, store: Store) -> bool:
         """Whether bulk copies write the result's tile: numbers of 16 bits (wider ones fill whole sectors from registers), contiguous along
         the columns, at places that boxes can have."""
-        product = self.product
         mem = store.mem.type
         assert isinstance(mem, Mem)
         unit = 16 // bytes_of(mem.dtype)
