@@ -5,9 +5,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from compiler.analysis.lift import lift
-from compiler.backends.nvptx.assemble import assemble, can_assemble
-from compiler.backends.nvptx.compile import compile_kernels
-from compiler.backends.nvptx.target import target_of_device
+from compiler.cuda_code import gpu_code
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
@@ -47,9 +45,8 @@ def _load(rank: int, width: int, gpu: Gpu) -> tuple[Launch, Kernel]:
     nest = gathering(rank, width)
     field = lift(nest)
     (launch,) = launches_of(place(field, thread_table(field))).launches
-    module = compile_kernels(launch.function, target_of_device(gpu.device.properties.capability))
-    image: bytes | str = assemble(module).bytes if can_assemble() else module.text
-    return launch, gpu.modules.load(image, nest.name).kernel(module.entries[0].symbol)
+    code = gpu_code([launch.function], gpu.device)
+    return launch, gpu.modules.load(code.image, nest.name).kernel(code.entries[0].symbol)
 
 
 def _numbers(rank: int) -> list[str]:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from attrs import Factory, define
 
-from compiler.backends.nvptx.assemble import assemble, can_assemble
-from compiler.backends.nvptx.compile import KernelParameter, compile_kernels
-from compiler.backends.nvptx.target import target_of_device
+from compiler.backends.nvptx.compile import KernelParameter
 from compiler.cuda_calls import PlannedCall, planned
+from compiler.cuda_code import gpu_code
 from compiler.cuda_loaded import LoadedKernel, LoadedLaunch
 from compiler.cuda_repeats import WATCHING, Made
 from compiler.device_faults import DeviceTrouble, diagnostic
@@ -135,13 +134,10 @@ def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources, compute: nodes.Comput
     """Compiles and loads all launches of a block as one module."""
     source = sources.get(compute.span.path)
     where = f"{source.path}:{source.line_and_column(compute.span.start)[0]}" if source is not None else ""
-    target = target_of_device(gpu.device.properties.capability)
-    functions = kernel.functions
-    module = compile_kernels(functions, target, sources)
-    image: bytes | str = assemble(module).bytes if can_assemble() and not module.hands_registers else module.text
-    loaded = gpu.modules.load(image, functions[0].name)
+    code = gpu_code(kernel.functions, gpu.device, source)
+    loaded = gpu.modules.load(code.image, kernel.functions[0].name)
     launches = []
-    for entry in module.entries:
+    for entry in code.entries:
         signature = tuple(map(_packed, entry.parameters))
         launches.append(LoadedLaunch(entry, loaded.kernel(entry.symbol), signature, where))
     return LoadedKernel(kernel, launches, gpu)

@@ -4,8 +4,8 @@ runs more."""
 import pytest
 
 from compiler.backends.nvptx.assemble import can_assemble
-from tests.random_cases.__main__ import KINDS, random_case
 from tests.random_cases.case import TARGETS, emulating, run
+from tests.random_cases.running import KINDS, random_case
 from tests.random_nests.running import assembled, recording
 
 CASES, BATCH = 60, 6

@@ -15,7 +15,6 @@ from attrs import Factory, field, frozen
 
 import zynml
 from bench.gpu.limits import Cost, Limits
-from compiler.diagnostics import ZyntaxError
 
 Call = Callable[..., Any]
 
@@ -62,6 +61,8 @@ class Row:
     goal: float | None = None
     group: str = ""
     quick: bool = False
+    alike: bool = True
+    """Whether the peers compute the same; else they are what it should cost."""
     notes: Mapping[str, Any] = field(default=Factory(dict))
 
 
@@ -77,15 +78,14 @@ def measured(row: Row, rounds: int, limits: Limits | None) -> dict[str, Any]:
         program = zynml.compile(row.source, device="cuda:0")
         first = program.f(*inputs)
         torch.cuda.synchronize()
-    except ZyntaxError as error:
-        codes = sorted({diagnostic.code for diagnostic in error.diagnostics})
-        return found | {"failed": f"ZYN{' ZYN'.join(codes)}: {error.diagnostics[0].message}"}
+    except zynml.ZynMLError as error:
+        return found | {"failed": f"{', '.join(sorted(set(error.codes)))}: {error.diagnostics[0].message}"}
     found["first_call_s"] = time.perf_counter() - began
     answer = row.reference or next(iter(peers.values()), None)
     if answer is not None:
         found["error"] = worst = error_of(first, answer(*inputs))
         found["right"] = bool(worst <= row.tolerance)
-    if row.reference is not None and peers:
+    if row.reference is not None and peers and row.alike:
         name, call = next(iter(peers.items()))
         found["peer_error"] = error_of(call(*inputs), row.reference(*inputs))
     del first

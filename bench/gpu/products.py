@@ -78,6 +78,7 @@ def followed(big: int) -> Iterator[Row]:
         gelu,
         goal=0.97,
         quick=True,
+        alike=False,
     )
     yield Row(
         f"bias and gelu in matmul bf16 {big}^3",

@@ -15,6 +15,7 @@ from runtime.cuda.gpu import gpu as find_gpu
 from runtime.cuda.module import Kernel
 
 HERE = Path(__file__).parent
+os.environ.setdefault("ZYNTAX_CACHE", "off")
 SECONDS_PER_TEST = 120
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.random_cases.__main__ import outcomes
+from tests.random_cases.running import outcomes
 
 CASES = 500
 PROCESSES = min(12, max(1, (os.cpu_count() or 1) - 2))

@@ -86,6 +86,6 @@ def emulating(fake: FakeDriver) -> Any:
             symbol = f"{entry.symbol}_{len(fake.kernels)}"
             fake.kernels[symbol] = Kernel(function, entry)
             object.__setattr__(entry, "symbol", symbol)
-        return SimpleNamespace(entries=made.entries, text=made.text + symbol)
+        return SimpleNamespace(entries=made.entries, text=made.text + symbol, hands_registers=False)
 
     return compile_for_fake

@@ -8,7 +8,7 @@ import pytest
 from emulated_gpu import emulating
 from fake_driver import FakeDriver
 
-from compiler import cuda_gather, cuda_kernels
+from compiler import cuda_code
 from runtime.cuda import device as device_module
 from runtime.cuda import driver as driver_module
 from runtime.cuda import gpu as gpu_module
@@ -30,9 +30,9 @@ def machine(gpus: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
     fake = FakeDriver(devices=gpus)
     monkeypatch.setattr(driver_module._State, "driver", Driver(fake))
     monkeypatch.setattr(gpu_module, "_OPEN", {})
-    for module in (cuda_kernels, cuda_gather):
-        monkeypatch.setattr(module, "compile_kernels", emulating(fake))
-        monkeypatch.setattr(module, "can_assemble", lambda: False)
+    monkeypatch.setattr(cuda_code, "compile_kernels", emulating(fake))
+    monkeypatch.setattr(cuda_code, "assembler_version", lambda: "")
+    monkeypatch.setenv("ZYNTAX_CACHE", "off")
     yield Machine(fake)
     gc.collect()
 

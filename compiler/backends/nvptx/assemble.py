@@ -1,6 +1,7 @@
 """PTX to a checked cubin through nvJitLink: works without a GPU and without a driver, but wants the extra `compute`."""
 
 import re
+from functools import cache
 from typing import Any
 
 from attrs import frozen
@@ -46,11 +47,16 @@ class Cubin:
 
 def can_assemble() -> bool:
     """Whether the extra is installed."""
+    return bool(assembler_version())
+
+
+@cache
+def assembler_version() -> str:
+    """Of the assembler that is installed; empty where there is none."""
     try:
-        _linker()
+        return ".".join(map(str, _linker().version()))
     except ZyntaxError:
-        return False
-    return True
+        return ""
 
 
 def _linker() -> Any:

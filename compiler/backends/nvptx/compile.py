@@ -23,6 +23,9 @@ from compiler.source import Sources
 
 _LOCK = threading.RLock()
 
+_COUNTED = re.compile(r"(?m) *// callseq.*$")
+"""Remarks of the code generator that number the calls of all modules of a process."""
+
 
 @frozen
 class KernelParameter:
@@ -193,7 +196,7 @@ def _generate(text: str, target: GpuTarget, level: int) -> str:
         builder = binding.create_pass_builder(machine, tuning)
         passes = builder.getModulePassManager()
         passes.run(module, builder)
-        ptx = str(machine.emit_assembly(module))
+        ptx = _COUNTED.sub("", str(machine.emit_assembly(module)))
     left = re.search(r"\bllvm[._]\w[\w.$]*", re.sub(r"(?m)^\s*//.*$", "", ptx))
     if left is not None:
         raise _fault(f"`{left.group()}` is left over in the PTX")

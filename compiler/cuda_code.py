@@ -1,0 +1,90 @@
+"""Machine code of kernels for a GPU: assembled by the driver where roles hand registers to each other, else where the assembler is
+installed, else the PTX that the driver assembles as it loads it. It is kept in the user's cache, under a name that is made of the
+functions themselves, the target, the compiler and what assembles."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import asdict, frozen
+
+from compiler.backends.llvm.checks import CheckSite
+from compiler.backends.nvptx.assemble import assemble, assembler_version
+from compiler.backends.nvptx.compile import KernelEntry, KernelParameter, PtxModule, compile_kernels
+from compiler.backends.nvptx.frame import TensorMap
+from compiler.backends.nvptx.target import target_of_device
+from compiler.hir.module import HirFunction
+from compiler.hir.text import print_function
+from compiler.source import Source, Sources
+from runtime.cache.identity import identity
+from runtime.cache.store import Store, key_of, store
+from runtime.cuda.device import CudaDevice
+from runtime.cuda.link import linked
+
+
+@frozen
+class GpuCode:
+    """An image, a cubin or PTX, and what launches must know of its kernels, in the order of the functions."""
+
+    image: bytes | str
+    entries: tuple[KernelEntry, ...]
+
+
+def gpu_code(functions: Sequence[HirFunction], device: CudaDevice, source: Source | None = None) -> GpuCode:
+    """The code of these kernels, out of the cache where it is there. `source`: the program that lines of the code point to."""
+    cache, target = store(), target_of_device(device.properties.capability)
+    assemblers = f"{assembler_version()} {device.driver.version}"
+    name = "" if cache is None else key_of(["gpu code", identity(), assemblers, target.arch, *_told(functions, source)])
+    found = None if cache is None else _found(cache, name)
+    if found is not None:
+        return found
+    module = compile_kernels(functions, target, Sources(source) if source is not None else None)
+    made = GpuCode(_assembled(module, device), module.entries)
+    if cache is not None:
+        image = made.image
+        head = {"ptx": isinstance(image, str), "entries": [asdict(entry) for entry in made.entries]}
+        cache.put(name, head, image.encode() if isinstance(image, str) else image)
+    return made
+
+
+def _assembled(module: PtxModule, device: CudaDevice) -> bytes | str:
+    if module.hands_registers:
+        return linked(device, module.text) or module.text
+    return assemble(module).bytes if assembler_version() else module.text
+
+
+def _told(functions: Sequence[HirFunction], source: Source | None) -> list[str]:
+    """All that the code is made of."""
+    return [*map(print_function, functions), *([source.path, source.text] if source is not None else [])]
+
+
+def _found(cache: Store, name: str) -> GpuCode | None:
+    entry = cache.get(name)
+    if entry is None:
+        return None
+    head, image = entry
+    try:
+        entries = tuple(_entry(fields) for fields in head["entries"])
+        return GpuCode(image.decode() if head["ptx"] else image, entries)
+    except (KeyError, TypeError, ValueError):
+        return None  # of another version of this file
+
+
+def _entry(fields: dict[str, Any]) -> KernelEntry:
+    """An entry as JSON tells it."""
+    block = fields["block"]
+    return KernelEntry(
+        **{
+            **fields,
+            "parameters": tuple(KernelParameter(**{**one, "map": _map(one["map"])}) for one in fields["parameters"]),
+            "block": None if block is None else (block[0], block[1], block[2]),
+            "checks": tuple(CheckSite(one["code"], one["site"], tuple(one["dtypes"])) for one in fields["checks"]),
+        }
+    )
+
+
+def _map(fields: dict[str, Any] | None) -> TensorMap | None:
+    if fields is None:
+        return None
+    window = fields["window"]
+    corners = None if window is None else (tuple(window[0]), tuple(window[1]))
+    return TensorMap(fields["memory"], tuple(fields["box"]), fields["swizzle"], corners, tuple(fields["step"]))
