@@ -81,6 +81,8 @@ class HirKernelInfo:
     """Blocks of a cluster; None: each block is one by itself."""
     tensor_cores: bool | None = None
     """Whether products of matrices must go to the tensor cores, or must not; None: where they give what the nest gives."""
+    products: str | None = None
+    """How f32 factors are multiplied: "f32", each product as one FMA; "tf32", rounded to tf32; None: no less exactly than by FMAs."""
 
 
 @frozen

@@ -32,7 +32,7 @@ from compiler.hir.parse_types import Reader
 from compiler.hir.syntax import Named, Syntax, syntax_of
 from compiler.hir.types import I1, INDEX, HirType, Space
 from compiler.source import Span
-from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.kernel import PRODUCTS, KernelType
 
 MAXIMUM_DEPTH = 250
 """Regions inside one another that the parser takes."""
@@ -276,6 +276,8 @@ class ModuleReader(Reader):
                     fields["cluster"] = tuple(self.separated(self.integer, "[", "]"))
                 case "tensor_cores":
                     fields["tensor_cores"] = self.truth()
+                case "products":
+                    fields["products"] = self.one_of({word: word for word in PRODUCTS}, "way to multiply")
                 case other:
                     self.fail(f"kernel information has no `{other}`", token)
 

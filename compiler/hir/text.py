@@ -146,6 +146,8 @@ def _kernel(info: HirKernelInfo) -> str:
         parts.append(f"cluster={_list(info.cluster)}")
     if info.tensor_cores is not None:
         parts.append(f"tensor_cores={number(info.tensor_cores)}")
+    if info.products is not None:
+        parts.append(f"products={info.products}")
     return f"[{', '.join(parts)}]"
 
 

@@ -341,6 +341,7 @@ class Lowering(ResultPlanning):
             workgroup=custom.workgroup(body) if self.kernel.kernel_type is KernelType.CUSTOM else self.kernel.workgroup_size,
             grid=custom.grid(body) if self.kernel.kernel_type is KernelType.CUSTOM else None,
             tensor_cores=self.kernel.hints.use_tensor_cores,
+            products=self.kernel.hints.products,
         )
         equations = [*self.sizes.equations, *(self._at_launch(equation) for equation in body.equations)]
         used = body.accesses

@@ -9,7 +9,7 @@ from attrs import Factory, define
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.kernel import KERNEL_ALIASES, KernelMetadata, KernelType
+from compiler.typed_ast.kernel import KERNEL_ALIASES, PRODUCTS, KernelMetadata, KernelType
 from compiler.typed_ast.kernel_options import read_options
 from compiler.typed_ast.nodes import (
     Annotation,
@@ -49,7 +49,7 @@ BLOCK_ANNOTATIONS = {
     "warps": "@warps(n)",
     "registers": "@registers(n)",
     "cluster": "@cluster(n)",
-    "precision": "@precision(acc=)",
+    "precision": "@precision(acc=, products=)",
     "deterministic": "@deterministic",
     "name": '@name("text")',
     "trace": "@trace",
@@ -389,14 +389,27 @@ class _Reader:
                 self.set(max_registers=size)
 
     def precision(self, annotation: Annotation) -> None:
-        value = self.single(annotation, "acc")
-        if value is None:
+        given: dict[str, Expression] = {}
+        for argument in annotation.arguments:
+            name = argument.name or "acc"
+            if name not in ("acc", "products"):
+                self.count(annotation, f"has no parameter `{name}`", _place(argument))
+                return
+            if name in given:
+                self.count(annotation, f"is given `{name}` twice", _place(argument))
+                return
+            given[name] = argument.value
+        if not given:
+            self.count(annotation, "takes `acc`, `products` or both")
             return
-        names = [d.value for d in DType if d is not DType.BOOL]
-        if isinstance(value, Name) and value.name in names:
-            self.hint(accumulator=value.name)
-        else:
-            self.wrong(value, "`acc` of `@precision`", "a number type, such as f32")
+        types = [d.value for d in DType if d is not DType.BOOL]
+        for name, value in given.items():
+            known = isinstance(value, Name) and value.name in (types if name == "acc" else PRODUCTS)
+            if not known:
+                wanted = "a number type, such as f32" if name == "acc" else "`f32` or `tf32`"
+                self.wrong(value, f"`{name}` of `@precision`", wanted)
+            elif isinstance(value, Name):
+                self.hint(**{"accumulator" if name == "acc" else name: value.name})
 
     # ---- loops ----
 

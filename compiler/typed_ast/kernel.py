@@ -28,6 +28,10 @@ class KernelType(Enum):
 KERNEL_ALIASES = {"depthwise": KernelType.CONV2D_DEPTHWISE}
 
 
+PRODUCTS = ("f32", "tf32")
+"""How factors of f32 are multiplied where a program says it: each product as one FMA, or rounded to tf32."""
+
+
 @frozen
 class KernelHints:
     """`coalesced_access` and `async_copy` have no syntax: analysis fills them."""
@@ -43,6 +47,7 @@ class KernelHints:
     cluster: int | None = None
     deterministic: bool = False
     accumulator: str | None = None
+    products: str | None = None
 
 
 @frozen

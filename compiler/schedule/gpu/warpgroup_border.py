@@ -32,7 +32,7 @@ class Border:
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
         self.product = product
         self.notes: Value | None = None
-        if product.guard:
+        if product.may_repair:
             self.notes = b.emit(SharedAlloc(type=Mem("i32", (product.groups, TURNS), space=Space.SHARED)), "notes").result
 
     def begin(self, b: Builder) -> None:
@@ -42,10 +42,11 @@ class Border:
                     b.store(self.notes, b.const(0, "i32"), [group, turn])
 
     def noted(self, placing: "WarpgroupDistributing", sums: Value, number: Value, b: Builder) -> Value:
-        """Whether any thread of the warpgroup has a NaN in its sums of this tile."""
+        """Whether any thread of the warpgroup has a NaN in its sums of this tile, or, of sums in parts, an infinity."""
         assert self.notes is not None
         place = self.place(placing, number)
-        (found,) = b.reduce("or", b.emit(IsNan(value=sums)).result, over=placing.digits)
+        strange = b.sub(sums, sums) if self.product.low else sums
+        (found,) = b.reduce("or", b.emit(IsNan(value=strange)).result, over=placing.digits)
         with b.when(found) as noting:
             noting.store(self.notes, noting.const(1, "i32"), place)
         placing.meet(b)
@@ -56,7 +57,7 @@ class Border:
         return [placing.team, turn - turn.floordiv(TURNS) * TURNS]
 
     def repaired(self, placing: "WarpgroupDistributing", group: Sequence[Target], region: Region, number: Value, b: Builder) -> None:
-        """Where the tile reaches over the border: all of it once more, an element a thread and turn, over what was written."""
+        """Where the tile reaches over the border, or is of sums in parts: all of it once more, an element a thread and turn, over what was written."""
         assert self.notes is not None
         with b.when(placing.leader) as one:
             one.emit(BulkWait(count=0))
@@ -82,6 +83,8 @@ class Border:
 
     def outside(self, placing: "WarpgroupDistributing", region: Region, b: Builder) -> Value:
         """Whether any product of the tile lies outside of the guard."""
+        if self.product.low:
+            return b.const(True, "i1")
         product, lowest = self.product, b.const(0, "index")
         extents = {axis: placing.field.axes[axis] for axis in (*product.outer, product.sum)}
         ends = {axis: Affine.of(tile) for side in product.sides for axis, tile in zip(side.axes, side.tile, strict=True)}

@@ -2,11 +2,11 @@
 tile may lie along several axes (the pixels of a convolution, the tokens of several texts): they are a box of all of them. The sum may
 run along further axes than the one that boxes are contiguous along (the taps of a window)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product as choices
 from math import prod
 
-from attrs import evolve, frozen
+from attrs import Factory, evolve, frozen
 
 from compiler.analysis.guards import where_inside
 from compiler.analysis.recognise import ProductSum, product_sum
@@ -36,6 +36,15 @@ LEAST_OF_WINDOW, LEAST_TERMS = 16, 8
 """The same of windows, which are summed term by term elsewhere; and terms of a box, where a sum has several boxes."""
 WIDTHS = (256, 128, 64, 32, 16, 8)
 """Columns of a tile."""
+SUMMED_COARSELY = ("f8e4m3", "f8e5m2")
+"""Numbers whose products tensor cores sum in fewer bits than f32 has."""
+STRETCH, SHORT = 4, 1024
+"""Stages summed by tensor cores alone, where that costs bits; and terms of a sum up to which it is half as many: there FMAs one after the
+other lose few bits."""
+WIDEST_APART = 128
+"""Columns where a thread has sums twice: those of the tensor cores, and those that they are added to."""
+LOW_SCALE = 2048.0
+"""What tensor cores leave of a number is kept so many times as large: none of it is lost where it is tiny."""
 SHARED_CACHE, EPILOGUE = 1.2, 48
 """What a row or column of a tile costs where all processors load at once, of what it costs one alone; and how many the end of a tile
 costs."""
@@ -110,6 +119,10 @@ class WarpgroupProduct:
 
     pieces: int = 1
     """Of the sum, each multiplied by a block of a cluster."""
+    low: tuple[Side, ...] = ()
+    """What the tensor cores leave of both operands, where the products with that count too."""
+    stretch: int = 0
+    """Stages whose products tensor cores sum by themselves, before their sum is added to others as floats are; 0: all."""
 
     @property
     def rows(self) -> int:
@@ -134,6 +147,16 @@ class WarpgroupProduct:
         return self.a, self.b
 
     @property
+    def may_repair(self) -> bool:
+        """Whether what comes out may have to be computed again, in another way."""
+        return bool(self.guard or self.low)
+
+    @property
+    def copied(self) -> tuple[Side, ...]:
+        """What is copied to a stage."""
+        return self.sides + self.low
+
+    @property
     def depth(self) -> int:
         """Elements of the sum in a stage."""
         return wide_of(self.a.mem)
@@ -149,6 +172,8 @@ class SumOfLoads:
     b: Load
     described: ProductSum
     guard: tuple[Affine, ...] = ()
+    low: Mapping[Load, Load] = Factory(dict)
+    """What tensor cores leave of the operands, where that was put aside."""
 
 
 def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | None = None) -> WarpgroupProduct | None:
@@ -161,7 +186,9 @@ def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | N
         return None
     dtype = dtype_of(found.a.results[0])
     kind = WARPGROUP_KINDS.get(dtype)
-    if kind is None or dtype != dtype_of(found.b.results[0]) or kind.sums != found.to or kind.word == "tf32":
+    if kind is None or dtype != dtype_of(found.b.results[0]) or kind.sums != found.to:
+        return None
+    if kind.word == "tf32" and not (found.low or rounds(function)):
         return None
     for along in _contiguous_first(found):
         one, other = (side_of(load, found.described, along) for load in (found.a, found.b))
@@ -172,6 +199,11 @@ def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | N
         if made is not None:
             return made
     return None
+
+
+def rounds(function: HirFunction) -> bool:
+    """Whether a program lets factors of f32 be rounded to tf32."""
+    return function.kernel_info is not None and function.kernel_info.products == "tf32"
 
 
 def _contiguous_first(found: SumOfLoads) -> Iterator[str]:
@@ -262,12 +294,21 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
         down = prod(-(-facts.about(function.axes[axis]) // extent) for axis, extent in zip(a.axes, tile, strict=True))
         return _cost(matrices * down * -(-columns // width), ROWS * groups + width, facts.processors)
 
+    coarse = bool(found.low) or a.mem.dtype in SUMMED_COARSELY
+    widths = [width for width in WIDTHS if width <= WIDEST_APART] if coarse else WIDTHS
     tiles = {groups: _tile([function.axes[axis] for axis in a.axes], facts, ROWS * groups) for groups in (GROUPS, 1)}
-    groups, tile, width = min(((groups, tile, width) for groups, tile in tiles.items() for width in WIDTHS), key=cost)
+    groups, tile, width = min(((groups, tile, width) for groups, tile in tiles.items() for width in widths), key=cost)
     a, b = evolve(a, tile=tile), evolve(b, tile=(width,))
-    stage = (a.extent + max(b.extent, SWIZZLED // 2)) * SWIZZLED
+    left = [side_of(found.low[side.load], found.described, along) for side in (a, b) if found.low]
+    low = tuple(evolve(side, tile=whole.tile) for side, whole in zip(left, (a, b), strict=False) if side is not None)
+    if len(low) != len(left):
+        return None
+    stage = (a.extent + max(b.extent, SWIZZLED // 2)) * SWIZZLED * (2 if low else 1)
     stages = min(STAGES[groups], (SHARED_BYTES - groups * BUFFERS * ROWS * SWIZZLED) // stage)
-    return WarpgroupProduct(found.target, found.to, a, b, along, outer, found.guard, groups, stages, facts.processors)
+    stretch = 0 if not coarse else STRETCH if terms > SHORT else STRETCH // 2
+    return WarpgroupProduct(
+        found.target, found.to, a, b, along, outer, found.guard, groups, stages, facts.processors, low=low, stretch=stretch
+    )
 
 
 def _is_first(function: HirFunction, facts: Facts, one: Side, other: Side) -> bool:

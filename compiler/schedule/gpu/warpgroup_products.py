@@ -6,6 +6,7 @@ The way of working is the warp-specialised one of NVIDIA's CUTLASS (persistent, 
 and all that follows come from the field."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product as choices
 from math import prod
 
 from compiler.hir.affine import Affine
@@ -36,7 +37,7 @@ from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.warpgroup_border import Border
-from compiler.schedule.gpu.warpgroup_operands import BUFFERS, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
+from compiler.schedule.gpu.warpgroup_operands import BUFFERS, LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
 from compiler.schedule.gpu.warpgroup_split import Split
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
@@ -171,13 +172,13 @@ class WarpgroupDistributing(Distributing):
             turn = body.add(done, loop.variable)
             stage, parity = ring.place(body, turn)
             body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=ring.flipped(body, parity)))
-            bytes = sum(prod(_stage_dims(side, product)[1:]) for side in product.sides) * bytes_of(product.a.mem.dtype)
+            bytes = sum(prod(_stage_dims(side, product)[1:]) for side in product.copied) * bytes_of(product.a.mem.dtype)
             body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=bytes))
             inner = region.inside(body, (*product.outer, product.sum))
             *outer, piece = loop.carried
             inner.forms.update({axis: Affine.of(place.name) for axis, place in zip(product.outer, outer, strict=True)})
             inner.forms[product.sum] = Affine.of(piece.name) * product.depth
-            for side, memory in zip(product.sides, (ring.a, ring.b), strict=True):
+            for side, memory in zip(product.copied, ring.memories, strict=True):
                 self.box(body, side, memory, stage, ring, inner)
             body.yield_(*counted_on(body, loop.carried, walked))
 
@@ -197,7 +198,7 @@ class WarpgroupDistributing(Distributing):
         wide = wide_of(side.mem)
         inner = region.inside(b, ())
         inner.forms.update({axis: region.starts[axis] for axis in side.axes})
-        sharing = product.cluster if side is product.b else 1
+        sharing = product.cluster if side.axes == product.b.axes else 1
         tile = [wide] if side.across else [side.extent // sharing] if sharing > 1 else side.tile
         boxes = -(-side.extent // (wide * sharing)) if side.across else 1
         for part in range(boxes):
@@ -237,25 +238,45 @@ class WarpgroupDistributing(Distributing):
         lane = b.emit(WarpIndex(operator="lane")).result
         who = Affine.of(warp.name)
         self.team, self.digits = who.floordiv(4) + -1, (pair, own, half)
-        leader = self.leader
         sums = Tile(product.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
         done = b.mul(number, steps)
-        with b.loop("step", 0, steps.name, carried=[zero] * product.blocks) as (body, loop):
+        complete = self.summed(b, done, steps, zero, ring) if not product.stretch else self.stretches(b, done, steps, zero, ring)
+        if product.pieces > 1:
+            complete = self.split.joined(self, b, team, number, complete, eight, own)
+        column = self.first_column + (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(own) * 8 + pair
+        for self.block, sum in enumerate(complete):
+            row = b.index(self.first_row(self.block) + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4))
+            places = [digit(Affine.of(row.name), size, extent, product.rows, half) for _, size, extent in product.a.digits]
+            inner = self.at(region, b, places, column)
+            inner.made[product.target.results[0]] = sum
+            if product.may_repair:
+                wrong = self.border.noted(self, sum, number, b)
+            self.produce(group, inner, {})
+            if product.may_repair:
+                with b.when(wrong) as again:
+                    self.border.repaired(self, group, region, number, again)
+
+    def summed(self, b: Builder, done: Value, steps: Value, zero: Value, ring: "_Ring") -> list[Value]:
+        """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's
+        operands make."""
+        product, leader = self.product, self.leader
+        kind = WARPGROUP_KINDS[product.a.mem.dtype]
+        with b.loop("step", 0, steps.name, carried=[zero] * (product.blocks * len(ring.pairs))) as (body, loop):
             turn = body.add(done, loop.variable)
             stage, parity = ring.place(body, turn)
             body.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
             body.emit(WarpgroupFence())
             totals = list(loop.carried)
-            kind = WARPGROUP_KINDS[product.a.mem.dtype]
-            for part in range(0, product.depth, kind.depth):
-                for block in range(product.blocks):
-                    totals[block] = body.emit(
+            for sum, pairs in enumerate(ring.pairs):
+                for part, (left, right), block in choices(range(0, product.depth, kind.depth), pairs, range(product.blocks)):
+                    place = block * len(ring.pairs) + sum
+                    totals[place] = body.emit(
                         WarpgroupMma(
-                            accumulator=totals[block],
-                            a=ring.a,
+                            accumulator=totals[place],
+                            a=left,
                             a_index=_view(product.a, stage, self.first_row(block), part),
-                            b=ring.b,
+                            b=right,
                             b_index=_view(product.b, stage, Affine(), part),
                             keep=body.const(True, "i1"),
                             shape=(ROWS, product.columns, kind.depth),
@@ -274,20 +295,21 @@ class WarpgroupDistributing(Distributing):
         with b.when(b.op("and", leader, b.op("gt", steps, b.const(0, "index")))) as freeing:
             last, _ = ring.place(freeing, freeing.sub(freeing.add(done, steps), freeing.const(1, "index")))
             ring.free(freeing, last)
-        if product.pieces > 1:
-            complete = self.split.joined(self, b, team, number, complete, eight, own)
-        column = self.first_column + (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(own) * 8 + pair
-        for self.block, sum in enumerate(complete):
-            row = b.index(self.first_row(self.block) + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4))
-            places = [digit(Affine.of(row.name), size, extent, product.rows, half) for _, size, extent in product.a.digits]
-            inner = self.at(region, b, places, column)
-            inner.made[product.target.results[0]] = sum
-            if product.guard:
-                wrong = self.border.noted(self, sum, number, b)
-            self.produce(group, inner, {})
-            if product.guard:
-                with b.when(wrong) as again:
-                    self.border.repaired(self, group, region, number, again)
+        return complete
+
+    def stretches(self, b: Builder, done: Value, steps: Value, zero: Value, ring: "_Ring") -> list[Value]:
+        """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product."""
+        product, sums = self.product, len(ring.pairs)
+        with b.loop("stretch", 0, Affine.of(steps.name).ceildiv(product.stretch), carried=[zero] * product.blocks) as (body, loop):
+            before = body.index(Affine.of(loop.variable.name) * product.stretch)
+            count = body.op("min", body.sub(steps, before), body.const(product.stretch, "index"))
+            found = self.summed(body, body.add(done, before), count, zero, ring)
+            totals = [body.add(total, found[(block + 1) * sums - 1]) for block, total in enumerate(loop.carried)]
+            if product.low:
+                scale = body.const(1 / LOW_SCALE, zero.type)
+                totals = [body.fma(found[block * sums], scale, total) for block, total in enumerate(totals)]
+            body.yield_(*totals)
+        return loop.results
 
     @property
     def width(self) -> int:
@@ -441,7 +463,10 @@ class _Ring:
 
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
         self.stages, self.groups, self.cluster = product.stages, product.groups, product.cluster
-        self.a, self.b = (b.emit(SharedAlloc(type=_stage_memory(side, product)), "stage").result for side in product.sides)
+        self.memories = [b.emit(SharedAlloc(type=_stage_memory(side, product)), "stage").result for side in product.copied]
+        left, right, *low = self.memories
+        self.pairs = [*([[(low[0], right), (left, low[1])]] if low else []), [(left, right)]]
+        """The products of each sum: that of what was left of the operands, and that of themselves."""
         self.full = b.emit(BarrierMake(type=Barrier(self.stages)), "full").result
         self.empty = b.emit(BarrierMake(type=Barrier(self.stages)), "empty").result
 
