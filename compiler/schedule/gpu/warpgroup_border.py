@@ -57,7 +57,8 @@ class Border:
         return [placing.team, turn - turn.floordiv(TURNS) * TURNS]
 
     def repaired(self, placing: "WarpgroupDistributing", group: Sequence[Target], region: Region, number: Value, b: Builder) -> None:
-        """Where the tile reaches over the border, or is of sums in parts: all of it once more, an element a thread and turn, over what was written."""
+        """Where the tile reaches over the border, or is of sums in parts: all of it once more, an element a thread and turn, over what
+        was written."""
         assert self.notes is not None
         with b.when(placing.leader) as one:
             one.emit(BulkWait(count=0))

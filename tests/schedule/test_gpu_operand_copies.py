@@ -1,0 +1,171 @@
+"""Products whose operands are copied first mean the field: bytes and f32 in every layout, odd sizes, numbers of any magnitude."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+
+from compiler.backends.nvptx.assemble import assemble
+from compiler.backends.nvptx.compile import compile_kernels
+from compiler.backends.nvptx.target import gpu_target
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.interpret import interpret
+from compiler.hir.module import Form, HirFunction, HirKernelInfo
+from compiler.hir.types import INDEX, Mem
+from compiler.hir.verify import verify
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import Facts, facts_of
+from compiler.schedule.launches import Launches
+from tests.schedule.test_gpu_warpgroups import NUMPY
+
+Array = np.ndarray[Any, Any]
+MANY = 1 << 20
+LAYOUTS = [(False, False), (False, True), (True, False), (True, True)]
+
+
+def product(dtype: str, to: str, turned_a: bool, turned_b: bool, products: str | None = None) -> HirFunction:
+    """`C = A B + R`, A and B as they lie."""
+    made = FunctionBuilder("product", Form.FIELD)
+    a = made.parameter("A", Mem(dtype, ("K", "M") if turned_a else ("M", "K"), readonly=True))
+    b = made.parameter("B", Mem(dtype, ("N", "K") if turned_b else ("K", "N"), readonly=True))
+    row, c = made.parameter("R", Mem(to, ("N",), readonly=True)), made.parameter("C", Mem(to, ("M", "N")))
+    for size, axis in zip("MNK", "ijk", strict=True):
+        made.parameter(size, INDEX)
+        made.axis(axis, size)
+    left = made.body.load(a, ["k", "i"] if turned_a else ["i", "k"])
+    right = made.body.load(b, ["j", "k"] if turned_b else ["k", "j"])
+    made.body.store(c, made.body.add(made.body.contract(left, right, ["k"], to), made.body.load(row, ["j"])), ["i", "j"])
+    made.function.kernel_info = HirKernelInfo(products=products)
+    return made.finish()
+
+
+def facts(sizes: dict[str, int], large: bool = True, processors: int = 2) -> Facts:
+    """Of these sizes; `large`: with many rows, so that copies are worth their time."""
+    known = facts_of(sizes, ["A", "B", "C", "R"], "sm_90a", processors)
+    return evolve(known, magnitudes=tuple((name, MANY if name == "M" else most) for name, most in known.magnitudes)) if large else known
+
+
+def run(field: HirFunction, given: Sequence[Any], sizes: dict[str, int]) -> Launches:
+    """Its launches, which have been run."""
+    made = launches_for(field, field, facts(sizes))
+    arguments, known = made.counted([*given, *sizes.values()], sizes)
+    workspaces = [np.full([dim.evaluate(known.__getitem__) for dim in mem.dims], 77, NUMPY[mem.dtype]) for mem in made.workspaces]
+    for number, after in made.steps(known):
+        launch = made.launches[number]
+        verify(launch.function)
+        interpret(launch.function, [*arguments, *workspaces, *after], grid=(launch.blocks(known), 1, 1))
+    assert any(isinstance(op, WarpgroupMma) for top in made.launches[-1].function.body.body for op in top.walk())
+    return made
+
+
+def multiplied(dtype: str, to: str, turned: tuple[bool, bool], a: Array, b: Array, products: str | None = None) -> tuple[Array, Launches]:
+    (m, k), n = a.shape, b.shape[1]
+    c = np.full((m, n), -7, NUMPY[to])
+    row = np.arange(n).astype(NUMPY[to])
+    given = [np.ascontiguousarray(x.T) if turn else x for x, turn in zip((a, b), turned, strict=True)]
+    made = run(product(dtype, to, *turned, products), [*given, row, c], {"M": m, "N": n, "K": k})
+    return c, made
+
+
+@pytest.mark.parametrize("turned", LAYOUTS, ids=str)
+@pytest.mark.parametrize("sizes", [(64, 72, 160), (67, 33, 131)], ids=str)
+@pytest.mark.parametrize(("dtype", "to"), [("i8", "i32"), ("f8e4m3", "f32"), ("bf16", "f32"), ("f32", "f32")])
+def test_whole_numbers_in_every_layout(dtype: str, to: str, sizes: tuple[int, int, int], turned: tuple[bool, bool]) -> None:
+    m, n, k = sizes
+    random = np.random.default_rng(n)
+    a, b = (random.integers(-4, 5, shape).astype(NUMPY[dtype]) for shape in ((m, k), (k, n)))
+    c, _ = multiplied(dtype, to, turned, a, b)
+    np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64) + np.arange(n))
+
+
+def error(c: Array, a: Array, b: Array) -> float:
+    """In proportion to what the sums could be at most."""
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    most = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    return float(np.max(np.abs(c - np.arange(b.shape[1], dtype=np.float32) - exact) / (most + np.arange(b.shape[1]))))
+
+
+@pytest.mark.parametrize("scale", [0, 60, -60, -122], ids="2^{}".format)
+def test_three_products_are_as_exact_as_one(scale: int) -> None:
+    random = np.random.default_rng(5)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((70, 300), (300, 40)))
+    c, made = multiplied("f32", "f32", (False, False), a * np.float32(2.0**scale), b * np.float32(2.0**-scale))
+    assert len(made.launches) == 3
+    assert error(c, a, b) < 2**-20
+
+
+def test_tf32_is_for_those_who_ask() -> None:
+    random = np.random.default_rng(6)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((70, 300), (300, 40)))
+    c, made = multiplied("f32", "f32", (False, True), a, b, "tf32")
+    assert len(made.launches) == 1  # as they lie
+    assert 2**-14 < error(c, a, b) < 2**-10
+    field = product("f32", "f32", False, True, "f32")
+    exact = launches_for(field, field, facts({"M": 512, "N": 512, "K": 512}))
+    assert not any(isinstance(op, WarpgroupMma) for one in exact.launches for top in one.function.body.body for op in top.walk())
+
+
+def infinite(a: Array, b: Array) -> None:
+    a[3, 5], b[9, 2] = np.inf, -np.inf
+
+
+def nan(a: Array, b: Array) -> None:
+    a[3, 5] = np.nan
+
+
+def infinity_of_nothing(a: Array, b: Array) -> None:
+    a[3, 5], b[5, :] = -np.inf, 0
+
+
+def too_large_in_parts(a: Array, b: Array) -> None:
+    a[2], b[:, 1] = 0, 0
+    a[2, 7], b[7, 1] = 3.4e38, 1
+
+
+@pytest.mark.parametrize("fill", [infinite, nan, infinity_of_nothing, too_large_in_parts])
+def test_what_is_not_finite(fill: Callable[[Array, Array], None]) -> None:
+    random = np.random.default_rng(7)
+    a, b = (random.integers(1, 5, shape).astype(np.float32) for shape in ((65, 256), (256, 8)))
+    fill(a, b)
+    c, _ = multiplied("f32", "f32", (False, True), a, b)
+    with np.errstate(invalid="ignore", over="ignore"):
+        np.testing.assert_array_equal(c, (a.astype(np.float64) @ b.astype(np.float64) + np.arange(8)).astype(np.float32))
+
+
+def test_places_along_steps_and_batches() -> None:
+    """`C[h, i, j] = sum A[h, 2 i + 1, k + 1] B[k, h, n - 1 - j]`: what no box has as it lies."""
+    made = FunctionBuilder("product", Form.FIELD)
+    h, i, j, k, m, n, terms = map(Affine.of, ("h", "i", "j", "k", "M", "N", "K"))
+    a = made.parameter("A", Mem("f32", ("H", m * 2 + 1, terms + 1), readonly=True))
+    b = made.parameter("B", Mem("f32", ("K", "H", "N"), readonly=True))
+    c = made.parameter("C", Mem("f32", ("H", "M", "N")))
+    for size, axis in zip("HMNK", "hijk", strict=True):
+        made.parameter(size, INDEX)
+        made.axis(axis, size)
+    left, right = made.body.load(a, [h, i * 2 + 1, k + 1]), made.body.load(b, [k, h, n - 1 - j])
+    made.body.store(c, made.body.contract(left, right, ["k"], "f32"), ["h", "i", "j"])
+    field, sizes = made.finish(), {"H": 2, "M": 66, "N": 30, "K": 190}
+    random = np.random.default_rng(8)
+    x, y = (random.integers(-9, 9, shape).astype(np.float32) for shape in ((2, 133, 191), (190, 2, 30)))
+    found = np.zeros((2, 66, 30), np.float32)
+    run(field, [x, y, found], sizes)
+    np.testing.assert_array_equal(found, np.einsum("hik,khj->hij", x[:, 1::2, 1:], y[:, :, ::-1]))
+
+
+def test_small_products_stay_where_they_are() -> None:
+    field = product("f32", "f32", False, False)
+    assert len(launches_for(field, field, facts({"M": 64, "N": 64, "K": 64}, large=False)).launches) == 1
+
+
+@pytest.mark.parametrize(("dtype", "to"), [("i8", "i32"), ("f8e4m3", "f32"), ("f32", "f32")])
+def test_the_assembler_keeps_products_side_by_side(dtype: str, to: str) -> None:
+    field = product(dtype, to, True, False)
+    made = launches_for(field, field, facts({"M": 4096, "N": 4096, "K": 4096}, processors=132))
+    module = compile_kernels([one.function for one in made.launches], gpu_target("sm_90a"))
+    assert module.hands_registers
+    log = assemble(module).log
+    assert "C7509" not in log and "C7510" not in log and "C7519" not in log, log
