@@ -17,6 +17,7 @@ from compiler.hir.interpret import interpret
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.schedule.gpu import three_products
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of
 from compiler.schedule.launches import Launches
@@ -24,6 +25,13 @@ from tests.schedule.test_gpu_warpgroups import NUMPY
 
 Array = np.ndarray[Any, Any]
 MANY = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def of_few_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(three_products, "LEAST", 64)
+
+
 LAYOUTS = [(False, False), (False, True), (True, False), (True, True)]
 
 

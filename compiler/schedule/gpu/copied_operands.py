@@ -7,6 +7,7 @@ dim with their channels one behind the other, and the sum runs along both at onc
 of the window's dims)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from attrs import evolve, frozen
@@ -21,10 +22,14 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
+from compiler.schedule.gpu import three_products
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, WarpgroupProduct, side_of, sum_of_loads, warpgroup_product
 from compiler.schedule.gpu.workspaces import Copied
+
+WORTH = 1 << 24
+"""Products below which launches that copy take longer than they save."""
 
 FEW = 16
 """Channels that are put together with the taps of a window."""
@@ -44,18 +49,29 @@ def copied_product(function: HirFunction, facts: Facts) -> CopiedProduct | None:
     found = sum_of_loads(function)
     if found is None:
         return None
+    thrice = three_products.wanted(function, found)
+    if not (three_products.worthwhile(function, facts, found) if thrice else _worthwhile(function, facts, found)):
+        return None
     for plan in _plans(function, facts, found):
-        field, sum = plan.field()
+        (field, sum), copies = plan.field(), plan.copies
+        if thrice:
+            copies, sum = three_products.put_aside(field, sum, copies)
         product = warpgroup_product(field, facts, sum)
         if product is not None:
-            return CopiedProduct(plan.copies, field, product)
+            return CopiedProduct(copies, field, product)
     return None
+
+
+def _worthwhile(function: HirFunction, facts: Facts, found: SumOfLoads) -> bool:
+    """Whether a product takes long enough for further launches, or is a window's, which other schedules take term by term."""
+    axes = (*found.described.m, *found.described.n, *found.described.k, *found.described.batch)
+    return bool(found.described.windows) or prod(facts.about(function.axes[axis]) for axis in axes) >= WORTH
 
 
 def _plans(function: HirFunction, facts: Facts, found: SumOfLoads) -> "Iterator[_Plan]":
     """Ways to copy: by the axis of the sum that is to be contiguous, the longest first."""
     over = found.described.k
-    plain = [axis for axis in over if all(_dim_of(load, axis) is not None for load in (found.a, found.b))]
+    plain = [axis for axis in over if all(_dim_along(function, load, axis) is not None for load in (found.a, found.b))]
     plain.sort(key=lambda axis: -facts.about(function.axes[axis]))
     windows = [window for load in (found.a, found.b) for window in _windows(found, load)]
     if windows:
@@ -97,6 +113,17 @@ def _dim_of(load: Load, axis: str) -> int | None:
     return dims[0] if len(dims) == 1 and load.index[dims[0]] == Affine.of(axis) else None
 
 
+def _dim_along(function: HirFunction, load: Load, axis: str) -> int | None:
+    """The dim that varies along the axis and no other, step by step, from wherever on."""
+    dims = [dim for dim, form in enumerate(load.index) if axis in form.names]
+    sizes = {parameter.name for parameter in function.parameters}
+    return (
+        dims[0]
+        if len(dims) == 1 and load.index[dims[0]].coefficient(axis) and sizes.issuperset({*load.index[dims[0]].names} - {axis})
+        else None
+    )
+
+
 @frozen(eq=False)
 class _Read:
     """Where a copy is read instead of its source."""
@@ -129,7 +156,8 @@ class _Plan:
         reads = {}
         for load in (found.a, found.b):
             well = extent == function.axes[axis] and not any(window.load is load for window in far)
-            if not well or side_of(load, found.described, axis) is None:
+            side = side_of(load, found.described, axis) if well else None
+            if side is None or (side.across and bytes_of(side.mem.dtype) != 2):
                 last = names.fresh(axis)
                 copy = _copied(function, load, names, far, (last, extent), {axis: Affine.of(last)})
                 reads[load] = _Read(copy[0], (*copy[1], Affine.of(axis)))
@@ -200,7 +228,8 @@ def _copied(
     index: list[Affine] = []
     read: list[Affine] = []
     inside: list[Affine] = []
-    alone = {dim: axis for axis in forms if (dim := _dim_of(load, axis)) is not None}
+    alone = {dim: axis for axis in forms if (dim := _dim_along(function, load, axis)) is not None}
+    others = {dim: axis for axis in function.axes if load.where is None and (dim := _dim_along(function, load, axis)) is not None}
     for dim, size in enumerate(mem_of(load.mem).dims):
         place = load.index[dim].substitute(forms)
         if dim in inner:
@@ -212,8 +241,16 @@ def _copied(
                 place = place.substitute({axis: name})
             inside += [place, size - 1 - place]
         elif dim in alone:
-            if size != last[1]:
+            if function.axes[alone[dim]] != last[1]:
+                inside.append(function.axes[alone[dim]] - 1 - forms[alone[dim]])
+            if load.where is not None and size != last[1]:
                 inside.append(size - 1 - place)
+        elif dim in others:
+            axis = others[dim]
+            name = names.fresh(axis)
+            place = place.substitute({axis: name})
+            dims.append((name, function.axes[axis]))
+            read.append(Affine.of(axis))
         else:
             name = names.fresh(f"{load.mem.name}{dim}")
             place = Affine.of(name)

@@ -1,6 +1,6 @@
 """Launches before a launch: copies of what a kernel is given, in workspaces, laid out as the next launch wants them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import chain
 
 from attrs import evolve, frozen
@@ -22,31 +22,46 @@ ALIGN = 256
 
 @frozen(eq=False)
 class Copied:
-    """A workspace: along these axes the elements of a parameter at `index`, zeros where one of `inside` is negative."""
+    """A workspace: along these axes the elements of a parameter at `index`, zeros where one of `inside` is negative; or what `part`
+    makes of them."""
 
     name: str
     source: Value
     axes: tuple[tuple[str, Affine], ...]
     index: tuple[Affine, ...]
     inside: tuple[Affine, ...] = ()
+    part: Callable[[Builder, Value], Value] | None = None
 
     @property
     def mem(self) -> Mem:
         return Mem(mem_of(self.source).dtype, tuple(extent for _, extent in self.axes), align=ALIGN)
 
-    def field(self, kernel: HirFunction, workspaces: Sequence[tuple[str, Mem]]) -> HirFunction:
-        """The map that fills it, with a kernel's parameters and all of its workspaces."""
-        out = FunctionBuilder(f"{kernel.name}_{self.name}", Form.FIELD)
-        values = {parameter: out.parameter(parameter.name, parameter.type) for parameter in kernel.parameters}
-        made = {name: out.parameter(name, mem) for name, mem in workspaces}
-        for axis, extent in self.axes:
-            out.axis(axis, extent)
-        b = out.body
-        value = b.load(values[self.source], self.index, holding(b, self.inside))
-        b.store(made[self.name], value, [axis for axis, _ in self.axes])
-        field = out.finish()
-        field.constraints, field.sites, field.linkage, field.span = kernel.constraints, kernel.sites, kernel.linkage, kernel.span
-        return field
+    @property
+    def words(self) -> str:
+        what = "is copied" if self.part is None else "has what tensor cores leave of it put aside"
+        return f"{self.source.name} {what} first: {', '.join(axis for axis, _ in self.axes)}"
+
+    @property
+    def read(self) -> tuple[Hashable, ...]:
+        """What is read, and in which order: copies that have it in common are one launch."""
+        return self.source.name, self.axes, self.index, self.inside
+
+
+def filling(copies: Sequence[Copied], kernel: HirFunction, workspaces: Sequence[tuple[str, Mem]]) -> HirFunction:
+    """The map that fills workspaces of the same elements, with a kernel's parameters and all of its workspaces."""
+    first = copies[0]
+    out = FunctionBuilder(f"{kernel.name}_{first.name}", Form.FIELD)
+    values = {parameter.name: out.parameter(parameter.name, parameter.type) for parameter in kernel.parameters}
+    made = {name: out.parameter(name, mem) for name, mem in workspaces}
+    for axis, extent in first.axes:
+        out.axis(axis, extent)
+    b = out.body
+    value = b.load(values[first.source.name], first.index, holding(b, first.inside))
+    for copy in copies:
+        b.store(made[copy.name], value if copy.part is None else copy.part(b, value), [axis for axis, _ in copy.axes])
+    field = out.finish()
+    field.constraints, field.sites, field.linkage, field.span = kernel.constraints, kernel.sites, kernel.linkage, kernel.span
+    return field
 
 
 def holding(b: Builder, forms: Sequence[Affine]) -> Value | None:
@@ -62,11 +77,14 @@ def copied_before(kernel: HirFunction, copies: Sequence[Copied], facts: Facts, l
     """The launches of a kernel whose parameters end in the copies, behind those that make them. Raises `NotPlaceable`."""
     workspaces = [(copy.name, copy.mem) for copy in copies]
     further = [(f"workspace{number}", mem) for number, mem in enumerate(launches.workspaces)]
-    before = [map_launches(copy.field(kernel, [*workspaces, *further]), facts) for copy in copies]
+    alike: dict[Hashable, list[Copied]] = {}
+    for copy in copies:
+        alike.setdefault(copy.read, []).append(copy)
+    before = [map_launches(filling(group, kernel, [*workspaces, *further]), facts) for group in alike.values()]
     if any(made is None or made.workspaces for made in before):
         raise NotPlaceable("a copy that isn't one launch")
     stages = tuple(chain.from_iterable(made.stages for made in before if made is not None))
-    words = tuple(f"{copy.source.name} is copied first: {', '.join(axis for axis, _ in copy.axes)}" for copy in copies)
+    words = tuple(copy.words for copy in copies)
     return evolve(
         launches,
         stages=(*stages, *launches.stages),

@@ -1,0 +1,69 @@
+"""Products of f32 on tensor cores, which take the first 11 bits of a number. Where a program asks for no more (tf32) that is it. Else what
+they leave is put aside, and a b is taken as a b + a_left b + a b_left, which lacks less than 2^-20 of it: NVIDIA's 3xTF32 (CUTLASS, example
+27). A number that isn't finite makes a NaN or an infinity of every sum that it is in, as sums do that grow too large; tiles that have one
+are computed again by FMAs (`warpgroup_border.py`)."""
+
+from collections.abc import Sequence
+from math import prod
+
+from attrs import evolve
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Bitcast, dtype_of
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, SumOfLoads, rounds
+from compiler.schedule.gpu.workspaces import Copied
+
+WORTH = 1 << 27
+"""Products below which launches that put aside take longer than they save."""
+LEAST = 512
+"""About how many terms a sum has from which on three products are no less exact than FMAs one after the other."""
+KEPT = 0xFFFFE000
+"""The bits of an f32 that tensor cores take: sign, exponent, 10 of the fraction."""
+HALF = 0x1000
+"""Half of the last of them."""
+
+
+def wanted(function: HirFunction, found: SumOfLoads) -> bool:
+    """Whether a sum is of f32 that aren't to be rounded."""
+    return dtype_of(found.a.results[0]) == "f32" and not rounds(function)
+
+
+def worthwhile(function: HirFunction, facts: Facts, found: SumOfLoads) -> bool:
+    """Whether three products may stand for FMAs, and take less time. A tile may be written twice: nothing that is stored is read."""
+    if function.kernel_info is not None and function.kernel_info.products is not None:
+        return False
+    stored = {op.mem for op in function.body.body if isinstance(op, Store)}
+    if any(isinstance(op, Load) and op.mem in stored for op in function.body.body):
+        return False
+    sum = found.described
+    terms, elements = (prod(facts.about(function.axes[axis]) for axis in axes) for axes in (sum.k, (*sum.m, *sum.n, *sum.batch)))
+    return terms >= LEAST and terms * elements >= WORTH
+
+
+def put_aside(field: HirFunction, found: SumOfLoads, copies: Sequence[Copied]) -> tuple[tuple[Copied, ...], SumOfLoads]:
+    """The copies with those of what tensor cores leave of both operands, which become parameters of the field, and the sum with these."""
+    made, low = list(copies), {}
+    for load, name in ((found.a, "left"), (found.b, "right")):
+        whole = next((copy for copy in copies if copy.name == load.mem.name), None)
+        if whole is None:
+            axes = tuple((f"{name}{dim}", extent) for dim, extent in enumerate(mem_of(load.mem).dims))
+            whole = Copied(name, load.mem, axes, tuple(Affine.of(axis) for axis, _ in axes))
+        copy = evolve(whole, name=f"{whole.name}_low", part=left_of)
+        made.append(copy)
+        field.parameters.append(Value(copy.name, evolve(copy.mem, readonly=True)))
+        low[load] = Load(mem=field.parameters[-1], index=load.index)
+    return tuple(made), evolve(found, low=low)
+
+
+def left_of(b: Builder, value: Value) -> Value:
+    """What tensor cores leave of an f32, rounded to what they take of that."""
+    bits = b.emit(Bitcast(value=value, to="u32")).result
+    taken = b.emit(Bitcast(value=b.op("and", bits, b.const(KEPT, "u32")), to="f32")).result
+    scaled = b.mul(b.sub(value, taken), b.const(LOW_SCALE))
+    left = b.emit(Bitcast(value=scaled, to="u32")).result
+    return b.emit(Bitcast(value=b.add(left, b.const(HALF, "u32")), to="f32")).result
