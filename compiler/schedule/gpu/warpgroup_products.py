@@ -12,7 +12,7 @@ from math import prod
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Take
-from compiler.hir.gpu import ClusterSync, FenceAsync, GridIndex, SharedAlloc, SyncThreads, WarpIndex
+from compiler.hir.gpu import ClusterSync, Fence, FenceAsync, GridIndex, SharedAlloc, SyncThreads, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierArrive,
@@ -292,6 +292,8 @@ class WarpgroupDistributing(Distributing):
                 ring.free(freeing, earlier)
             body.yield_(*waited)
         complete = b.emit(WarpgroupWait(values=tuple(loop.results), count=0)).results
+        # the assembler moves what reads the sums above the wait where it is short of registers, but nothing above a fence
+        b.emit(Fence(scope="block"))
         with b.when(b.op("and", leader, b.op("gt", steps, b.const(0, "index")))) as freeing:
             last, _ = ring.place(freeing, freeing.sub(freeing.add(done, steps), freeing.const(1, "index")))
             ring.free(freeing, last)
