@@ -20,7 +20,7 @@ from compiler.diagnostics import ZyntaxError
 from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.lowering.kernel import Signature
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
-from compiler.signatures import as_tensor, signature_of
+from compiler.signatures import as_tensor
 from compiler.source import Sources
 from compiler.typed_ast import nodes
 from runtime.cuda.gpu import Gpu
@@ -113,7 +113,7 @@ class CudaBlock:
             return found
         with self._lock:
             block = self.block
-            signature = signature_of(block.compute, given, block.declared, block.functions, block.constants)
+            signature = block.signature(given)
             built = block.kernel_for(signature)
             call = planned(built, self.gpu, lambda facts: self.loaded(signature, built, facts), given, block.compute)
             if len(self._calls) >= CALLS_REMEMBERED:

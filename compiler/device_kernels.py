@@ -30,7 +30,6 @@ from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.gpu.tensor_cores import refusal
 from compiler.schedule.launches import Launches
 from compiler.schedule.place import NotPlaceable
-from compiler.signatures import signature_of
 from compiler.typed_ast import nodes
 from runtime.tensor import numpy_dtype
 
@@ -85,7 +84,7 @@ class EmulatedBlock:
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
         block = self.block
-        signature = signature_of(block.compute, values, block.declared, block.functions, block.constants)
+        signature = block.signature(values)
         built = block.kernel_for(signature)
 
         def kernel_for(facts: Facts) -> ThreadKernel:

@@ -15,6 +15,7 @@ from runtime.futures import under_way
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
     from compiler.driver import Session
+    from compiler.fusion.chains import Chains
     from compiler.placement import PlacedBlock
 
 
@@ -25,6 +26,7 @@ class SessionRuntime:
         self.session = session
         self.sites: list[nodes.Compute] = []
         self._blocks: dict[int, PlacedBlock] = {}
+        self._chains: Chains | None = None
 
     @property
     def functions(self) -> Mapping[str, Callable[..., Any]]:
@@ -34,7 +36,7 @@ class SessionRuntime:
         compute = self.sites[site]
         placed = self._blocks.get(site)
         if placed is None:
-            placed = self._blocks[site] = self.session.block(compute)
+            placed = self._placed(site)
         block = placed.for_values(values)
         if under_way():
             from compiler.beside import wait_for_readers
@@ -47,6 +49,22 @@ class SessionRuntime:
         future = start(block, values, compute)
         self.session.unawaited.note(future)
         return future
+
+    def compute_later(self, site: int, values: dict[str, Any]) -> Any:
+        from compiler.fusion.chains import Pending
+
+        return Pending(self._blocks.get(site) or self._placed(site), values)
+
+    def compute_chain(self, site: int, values: dict[str, Any]) -> Any:
+        if self._chains is None:
+            from compiler.fusion.chains import Chains
+
+            self._chains = Chains(together=not self.session.options.sanitize)
+        return self._chains.run(self._blocks.get(site) or self._placed(site), values)
+
+    def _placed(self, site: int) -> "PlacedBlock":
+        placed = self._blocks[site] = self.session.block(self.sites[site])
+        return placed
 
     def settle(self, program_ends: bool) -> None:
         unawaited = self.session.unawaited

@@ -199,9 +199,12 @@ class ComputeBlock:
         key = tuple([layout_of(name, value, self.constants) for name, value in values.items()])
         kernel = self._known.get(key)
         if kernel is None:
-            signature = signature_of(self.compute, values, self.declared, self.functions, self.constants)
-            kernel = self._known[key] = self.kernel_for(signature)
+            kernel = self._known[key] = self.kernel_for(self.signature(values))
         return kernel
+
+    def signature(self, values: Mapping[str, Any]) -> Signature:
+        """What of these inputs decides on the kernel. Raises ZyntaxError."""
+        return signature_of(self.compute, values, self.declared, self.functions, self.constants)
 
     def kernel_for(self, signature: Signature) -> BuiltKernel:
         built = self._built.get(signature)

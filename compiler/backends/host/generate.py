@@ -25,6 +25,7 @@ from compiler.library import Library
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.free_names import free_names
+from compiler.typed_ast.handed_on import deferred_blocks
 from compiler.typed_ast.types import UNKNOWN, Type
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Generator(Functions):
         self._top = Frame(parent=self.frame, is_top=True)
         self._ahead = self.scope
         self._globals: set[str] = set()
+        self._waiting, self._readers = deferred_blocks(program)
 
     # ---- the module ------------------------------------------------------------------------------------------------
 
@@ -125,7 +127,8 @@ class Generator(Functions):
                 names.append(name)
                 values.append(self.name(name, node.span))
         table = ast.Dict([ast.Constant(name) for name in names], list(values))
-        return self.made(ast.Call(load(f"{MARK}compute"), [self.constant(site), table], []), node.span, *values)
+        helper = "compute_later" if node.span in self._waiting else "compute_chain" if node.span in self._readers else "compute"
+        return self.made(ast.Call(load(f"{MARK}{helper}"), [self.constant(site), table], []), node.span, *values)
 
     # ---- declarations ----------------------------------------------------------------------------------------------
 

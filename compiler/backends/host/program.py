@@ -35,6 +35,13 @@ class HostRuntime(Protocol):
         """Runs the program's `compute_sites[site]`. `values`: the inputs by name, and every outer variable that the block
         mentions."""
 
+    def compute_later(self, site: int, values: dict[str, Any]) -> Any:
+        """The same for a block whose value one later block alone reads: something to hand to that block, which is run by
+        `compute_chain`."""
+
+    def compute_chain(self, site: int, values: dict[str, Any]) -> Any:
+        """Runs a block, and those before it that wait for it."""
+
     def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
         """`render value { ... }`."""
 
@@ -102,6 +109,8 @@ def compile_program(
     namespace |= helpers(library) | generator.constants
     host = HostProgram(program.path, generator.compute_sites, generator.exports(), namespace, code=code, settle=runtime.settle)
     namespace[f"{MARK}compute"] = runtime.compute
+    namespace[f"{MARK}compute_later"] = runtime.compute_later
+    namespace[f"{MARK}compute_chain"] = runtime.compute_chain
     namespace[f"{MARK}render"] = runtime.render
     namespace[f"{MARK}parameter"] = runtime.parameter
     namespace[f"{MARK}configure"] = runtime.configure

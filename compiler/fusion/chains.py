@@ -1,0 +1,173 @@
+"""Chains of blocks as they run. A block whose value one later block alone reads waits for it as a `Pending`; that block then finds all
+its makers at hand, and the kernels that they become together are kept for the next time."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from attrs import Factory, define, field, frozen
+
+from compiler.diagnostics import ZyntaxError
+from compiler.fusion.kernel import JoinedBlock
+from compiler.fusion.plan import ChainPlan, Joined, Link, plan_chain
+from compiler.kernels import BuiltKernel
+from compiler.placement import PlacedBlock
+from compiler.signatures import as_tensor, layout_of
+from runtime.tensor import Tensor, numpy_dtype
+
+CHAINS_REMEMBERED = 256
+
+
+@frozen(eq=False)
+class Pending:
+    """A block that waits for the one that reads its value, with the values it was given."""
+
+    placed: PlacedBlock
+    values: Mapping[str, Any]
+
+
+@frozen(eq=False)
+class _Group:
+    """A group ready to run."""
+
+    placed: PlacedBlock
+    joined: Joined
+
+
+@define(eq=False)
+class Chains:
+    """The chains of one program. `together`: their blocks may become one kernel."""
+
+    together: bool = True
+    _known: dict[Any, list[_Group] | None] = Factory(dict)
+
+    def run(self, last: PlacedBlock, values: Mapping[str, Any]) -> Any:
+        """The value of a block some of whose inputs are pending. Raises ZyntaxError."""
+        blocks = _in_order(Pending(last, values))
+        if not self.together:
+            return _one_by_one(blocks)
+        key = _key(blocks)
+        if key not in self._known:
+            if len(self._known) >= CHAINS_REMEMBERED:
+                self._known.clear()
+            self._known[key] = _groups(blocks)
+        groups = self._known[key]
+        if groups is not None:
+            try:
+                return _run(groups, blocks)
+            except ZyntaxError:
+                # one after the other either goes well or says where it fails
+                pass
+        return _one_by_one(blocks)
+
+
+@define(eq=False)
+class _Block:
+    """A block of a chain: its own inputs, and those that earlier blocks make, by their numbers."""
+
+    pending: Pending
+    values: dict[str, Any]
+    links: dict[str, int] = field(factory=dict)
+
+    @property
+    def placed(self) -> PlacedBlock:
+        return self.pending.placed
+
+
+def _in_order(last: Pending) -> list[_Block]:
+    """The block and its makers, these first."""
+    found: list[_Block] = []
+
+    def add(pending: Pending) -> int:
+        own: dict[str, Any] = {}
+        links: dict[str, int] = {}
+        for name, value in pending.values.items():
+            if value.__class__ is Pending:
+                links[name] = add(value)
+            else:
+                own[name] = value
+        found.append(_Block(pending, own, links))
+        return len(found) - 1
+
+    add(last)
+    return found
+
+
+def _key(blocks: Sequence[_Block]) -> Any:
+    """What of a chain decides on its kernels."""
+    numbers: dict[Any, int] = {}
+    key: list[Any] = []
+    for block in blocks:
+        constants = block.placed.block.constants
+        key += (block.placed, tuple(block.links.items()))
+        for name, value in block.values.items():
+            key += (layout_of(name, value, constants), numbers.setdefault(_identity(name, value), len(numbers)))
+    return tuple(key)
+
+
+def _identity(name: str, value: Any) -> Any:
+    return (name, value) if value.__class__ is int or value.__class__ is bool else id(value)
+
+
+def _groups(blocks: Sequence[_Block]) -> list[_Group] | None:
+    """The chain's groups; None where nothing is joined, or where something is wrong that running it will tell."""
+    try:
+        kernels: list[BuiltKernel] = []
+        chain: list[Link] = []
+        for block in blocks:
+            given = {**block.values, **{name: _stand_in(kernels[made]) for name, made in block.links.items()}}
+            order = {name: given[name] for name in block.pending.values}
+            kernels.append(block.placed.block.kernel_of(order))
+            outside = {name: _identity(name, value) for name, value in block.values.items()}
+            device = block.placed.wish.device if block.placed.wish is not None else None
+            chain.append(Link(kernels[-1], outside, block.links, device))
+        plan = plan_chain(chain, blocks[-1].placed.block.options)
+    except (ZyntaxError, _NoTensor):
+        return None
+    return [_ready(group, blocks) for group in plan.groups] if len(plan.groups) < len(blocks) else None
+
+
+class _NoTensor(Exception):
+    """A block hands on something else than one tensor."""
+
+
+def _stand_in(kernel: BuiltKernel) -> Tensor:
+    """A tensor without elements of the dtype and rank that a block makes."""
+    results = kernel.lowered.plan.results
+    if len(results) != 1 or results[0].scalar:
+        raise _NoTensor
+    return Tensor(np.empty((0,) * len(results[0].dims), numpy_dtype(results[0].dtype.value)))
+
+
+def _ready(group: Joined, blocks: Sequence[_Block]) -> _Group:
+    last = blocks[group.last].placed
+    if len(group.members) == 1:
+        return _Group(last, group)
+    block = last.block
+    joined = JoinedBlock(block.compute, {}, {}, block.options, block.warn, kernel=group.kernel)
+    return _Group(PlacedBlock(joined, last.wish, last.places, last.explain), group)
+
+
+def _run(groups: Sequence[_Group], blocks: Sequence[_Block]) -> Any:
+    made: dict[int, Any] = {}
+    value = None
+    for group in groups:
+        joined = group.joined
+        values = {name: as_tensor(blocks[number].values[own]) for name, (number, own) in joined.inputs.items()}
+        values.update({name: made[number] for name, number in joined.handed.items()})
+        if len(joined.members) == 1:
+            values = {name: values[name] for name in blocks[joined.last].pending.values}
+        value = made[joined.last] = group.placed.for_values(values)(values)
+    return value
+
+
+def _one_by_one(blocks: Sequence[_Block]) -> Any:
+    made: list[Any] = []
+    for block in blocks:
+        given = {**block.values, **{name: made[number] for name, number in block.links.items()}}
+        values = {name: given[name] for name in block.pending.values}
+        made.append(block.placed.for_values(values)(values))
+    return made[-1]
+
+
+__all__ = ["ChainPlan", "Chains", "Pending"]

@@ -1,0 +1,140 @@
+"""Whether two blocks are better one kernel: read off their fields and the field of both together. Nothing is computed twice, whole rows
+and products stay what their schedules know, and all that follows a product follows it element by element."""
+
+from attrs import frozen
+
+from compiler.analysis.recognise import ProductSum, product_sum, recognise
+from compiler.fusion.merge import NotMergeable
+from compiler.hir.core import Binary, Cast, Const, Contract, InBounds, Index, Reduce, Scan, Select, Unary, union_axes
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store
+from compiler.hir.module import HirFunction
+from compiler.schedule.field import axes_contiguous
+
+COSTLY = frozenset({"exp", "exp2", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf", "pow", "atan2"})
+
+FREE = (Const, Index, InBounds, Select, Cast)
+"""Instructions that aren't counted: what guards and types need, not what is computed."""
+
+
+@frozen(eq=False)
+class Seen:
+    """What of a field decides."""
+
+    products: tuple[ProductSum, ...]
+    """With rows and columns."""
+    reductions: tuple[Reduce | Contract, ...]
+    scans: bool
+    attention: bool
+    stores: tuple[Store, ...]
+    operations: int
+    costly: bool
+    windows: bool
+
+
+def look(field: HirFunction) -> Seen:
+    """Of a function in form F."""
+    ops = field.body.body
+    facts = recognise(field)
+    products = [found for op in ops if (found := product_sum(op)) is not None and ((found.m and found.n) or found.windows)]
+    inner = {id(found.op) for found in products}
+    return Seen(
+        tuple(products),
+        tuple(op for op in ops if isinstance(op, Reduce | Contract) and id(op) not in inner),
+        any(isinstance(op, Scan) for op in ops),
+        facts.attention is not None,
+        tuple(facts.stores),
+        sum(not isinstance(op, FREE) for op in ops),
+        any(isinstance(op, Unary | Binary) and op.operator in COSTLY for op in ops),
+        any(found.windows for found in products),
+    )
+
+
+def require_worthwhile(maker: HirFunction, reader: HirFunction, both: HirFunction) -> None:
+    """Raises NotMergeable with the reason why the two stay apart. All are fields; `reader` reads what `maker` stores."""
+    made, read, whole = look(maker), look(reader), look(both)
+    if made.scans or read.scans:
+        raise NotMergeable("a running value is a kernel of its own")
+    if made.attention:
+        raise NotMergeable("the sums of attention are rescaled until its end")
+    if made.products:
+        _after_product(made, read, whole)
+    elif read.products:
+        _before_product(read, whole)
+    elif made.reductions:
+        _after_reduction(made, whole, both)
+    elif made.costly and _spread(maker, reader, both):
+        raise NotMergeable("its elements, which cost much, would be computed once for each of many that read them")
+    loads = sum(isinstance(op, Load) for op in reader.body.body)
+    if whole.operations > made.operations + read.operations - 2 or (loads == 0 and read.products):
+        raise NotMergeable("its elements would be computed more than once")
+
+
+def _after_product(made: Seen, read: Seen, whole: Seen) -> None:
+    if read.products:
+        raise NotMergeable("the operands of a product are read from memory")
+    if read.reductions:
+        raise NotMergeable("the rows of a product are spread over blocks, and this needs them whole")
+    if len(made.products) != 1 or made.reductions:
+        raise NotMergeable("more than a product's sums would have to be followed")
+    if len(whole.products) != 1 or _shape(whole.products[0]) != _shape(made.products[0]):
+        raise NotMergeable("the product would no longer be one of rows and columns")
+    product = whole.products[0]
+    own = _axes(product.result)
+    for store in whole.stores:
+        if {name for form in store.index for name in form.names} & own != own or _axes(store.value) != own:
+            raise NotMergeable("each sum of the product would be needed for several elements")
+    if _side(made) != _side(whole):
+        raise NotMergeable("it turns the product's rows into columns")
+
+
+def _before_product(read: Seen, whole: Seen) -> None:
+    if len(whole.products) != len(read.products) or sorted(map(_shape, whole.products)) != sorted(map(_shape, read.products)):
+        raise NotMergeable("the product would no longer be one of rows and columns")
+    if sum(map(_loads, whole.products)) < sum(map(_loads, read.products)) or len(whole.reductions) > len(read.reductions):
+        raise NotMergeable("the operands of a product are read from memory")
+
+
+def _after_reduction(made: Seen, whole: Seen, both: HirFunction) -> None:
+    """A chain along one axis: rows that are read once."""
+    over = {frozenset(op.over) for op in whole.reductions}
+    kept = {frozenset(_axes(op.results[0])) for op in whole.reductions}
+    if len(over) != 1 or len(kept) != 1:
+        raise NotMergeable("the two don't reduce along the same axes")
+    (summed,), (rows,) = over, kept
+    if not rows:
+        raise NotMergeable("a reduction of everything ends before anything reads it")
+    if any(not _axes(store.value) <= summed | rows for store in whole.stores):
+        raise NotMergeable("each reduction would be computed again for several elements")
+    if not summed & axes_contiguous(both):
+        raise NotMergeable("memory isn't contiguous along what is reduced")
+
+
+def _spread(maker: HirFunction, reader: HirFunction, both: HirFunction) -> bool:
+    """Whether what the maker stores is read along fewer axes than the reader has."""
+    return any(len(_axes(op.value)) < len(both.axes) for op in maker.body.body if isinstance(op, Store)) and len(reader.axes) > 0
+
+
+def _shape(product: ProductSum) -> tuple[int, ...]:
+    return len(product.batch), len(product.m), len(product.n), len(product.k), len(product.windows)
+
+
+def _side(seen: Seen) -> str:
+    """Whether results lie with the product's rows or columns side by side."""
+    product, store = seen.products[0], seen.stores[0]
+    names = store.index[-1].names if store.index else ()
+    return "rows" if set(names) & set(product.m) else "columns"
+
+
+def _loads(product: ProductSum) -> int:
+    return sum(isinstance(_through_casts(value).source, Load) for value in (product.a, product.b))
+
+
+def _through_casts(value: Value) -> Value:
+    while isinstance(value.source, Cast):
+        value = value.source.value
+    return value
+
+
+def _axes(value: Value) -> set[str]:
+    return {name for name, _ in union_axes(value)}

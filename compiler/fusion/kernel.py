@@ -1,0 +1,77 @@
+"""Blocks joined into one kernel: merged, lifted, judged and scheduled."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from compiler.analysis.dependence import analyse
+from compiler.fusion.judge import require_worthwhile
+from compiler.fusion.merge import NotMergeable, Stage, merged
+from compiler.hir.memory import Check
+from compiler.hir.module import Form, HirFunction
+from compiler.kernels import BuiltKernel, ComputeBlock, KernelOptions, lifted
+from compiler.lowering.kernel import Signature
+from compiler.pipelines import NEST, run_passes
+from compiler.schedule.cpu import schedule_for_cpu
+from compiler.source import Span
+from compiler.typed_ast.kernel import KernelMetadata
+
+PLAIN = KernelMetadata()
+
+
+def require_joinable(kernel: BuiltKernel) -> None:
+    """Raises NotMergeable for a block that is a kernel of its own whatever stands beside it."""
+    if kernel.lowered.function.form is Form.THREAD:
+        raise NotMergeable("a `custom` kernel is launched as written")
+    if kernel.scheduled.field is None:
+        raise NotMergeable(f"its loops stay as written: {_why(kernel)}")
+    if any(isinstance(op, Check) for top in kernel.nest.body.body for op in top.walk()):
+        raise NotMergeable("an index is checked as it runs")
+    given = kernel.lowered.metadata
+    launch = ("workgroup_size", "grid_size", "shared_memory_bytes", "max_registers", "trace")
+    if any(getattr(given, name) != getattr(PLAIN, name) for name in launch):
+        raise NotMergeable("it says how it is launched")
+
+
+def _why(kernel: BuiltKernel) -> str:
+    words = kernel.scheduled.words[0] if kernel.scheduled.words else ""
+    return words.removeprefix("the nest as written, because ") or "they have no field"
+
+
+def joined(
+    stages: Sequence[Stage], maker: HirFunction, reader: HirFunction, options: KernelOptions, span: Span | None
+) -> BuiltKernel:
+    """The stages as one kernel; `maker` and `reader` are the fields of the two that are joined. Raises NotMergeable."""
+    lowered = merged(stages)
+    nest = lowered.function
+    for _, after in run_passes(nest, NEST, options.times):
+        nest = after
+    facts = analyse(nest)
+    whole, reason = lifted(nest, lowered)
+    if whole is None:
+        raise NotMergeable(reason)
+    require_worthwhile(maker, reader, whole)
+    return BuiltKernel(lowered, nest, schedule_for_cpu(nest, facts, whole, reason, options.machine), options, span)
+
+
+@define(eq=False)
+class JoinedBlock(ComputeBlock):
+    """Several blocks as one, for the signatures that they were joined for; called with all that comes from outside."""
+
+    kernel: BuiltKernel = field(kw_only=True)
+
+    @property
+    def constants(self) -> frozenset[str]:  # type: ignore[override]
+        """What decides on the kernel has done so."""
+        return frozenset()
+
+    def signature(self, values: Mapping[str, Any]) -> Signature:
+        return Signature()
+
+    def kernel_of(self, values: Mapping[str, Any]) -> BuiltKernel:
+        return self.kernel
+
+    def kernel_for(self, signature: Signature) -> BuiltKernel:
+        return self.kernel
+

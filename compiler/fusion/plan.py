@@ -1,0 +1,138 @@
+"""Which blocks of a chain become one kernel. A chain is a block and all blocks that were waiting for it, makers first; two of them are
+joined where the maker's value is read by nobody else, which the text has shown, and where their fields allow it."""
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from attrs import Factory, define, field, frozen
+
+from compiler.diagnostics import ZyntaxError
+from compiler.fusion.kernel import joined, require_joinable
+from compiler.fusion.merge import NotMergeable, Stage
+from compiler.kernels import BuiltKernel, KernelOptions
+from compiler.source import Span
+
+
+@frozen(eq=False)
+class Link:
+    """A block of a chain as it was built. `outside`: what tells its inputs apart, equal for what is the same; `links`: inputs that are
+    the value of an earlier block, by its number; `device`: where it is to run, None where costs decide."""
+
+    kernel: BuiltKernel
+    outside: Mapping[str, Hashable]
+    links: Mapping[str, int]
+    device: Hashable = None
+
+
+@frozen
+class Kept:
+    """Why the value of block `maker` goes through memory to block `reader`, in words."""
+
+    maker: int
+    reader: int
+    reason: str
+
+
+@frozen(eq=False)
+class Joined:
+    """Blocks that are one kernel, by their numbers. `inputs`: its inputs by name, each as a block's number and that block's name for it;
+    `handed`: those that are the value of another group, by the number of the block that made it."""
+
+    members: tuple[int, ...]
+    kernel: BuiltKernel
+    inputs: Mapping[str, tuple[int, str]]
+    handed: Mapping[str, int]
+
+    @property
+    def last(self) -> int:
+        return self.members[-1]
+
+
+@define(eq=False)
+class ChainPlan:
+    """The groups in the order in which they run, and what stayed apart."""
+
+    groups: list[Joined]
+    kept: list[Kept] = Factory(list)
+
+
+def plan_chain(chain: Sequence[Link], options: KernelOptions, span: Span | None = None) -> ChainPlan:
+    """Joins what can be, from the first block on."""
+    return _Planning(chain, options).run()
+
+
+@define(eq=False)
+class _Planning:
+    chain: Sequence[Link]
+    options: KernelOptions
+    groups: dict[int, Joined] = field(factory=dict)
+    """By the number of their last block."""
+    kept: list[Kept] = field(factory=list)
+
+    def run(self) -> ChainPlan:
+        for number, link in enumerate(self.chain):
+            self.groups[number] = self._group((number,), link.kernel)
+            for maker in dict.fromkeys(link.links.values()):
+                try:
+                    self._join(maker, number)
+                except NotMergeable as refusal:
+                    self.kept.append(Kept(maker, number, str(refusal)))
+        return ChainPlan([self.groups[number] for number in sorted(self.groups)], self.kept)
+
+    def _join(self, maker: int, reader: int) -> None:
+        first, second = self.groups[maker], self.groups[reader]
+        if self.chain[maker].device != self.chain[reader].device:
+            raise NotMergeable("the two are placed on different devices")
+        for number in (maker, reader):
+            require_joinable(self.chain[number].kernel)
+        members = tuple(sorted((*first.members, *second.members)))
+        names = self._names(members)
+        stages = [
+            Stage(
+                self.chain[number].kernel.lowered,
+                self.chain[number].kernel.nest,
+                names[number],
+                {name: members.index(made) for name, made in self.chain[number].links.items() if made in members},
+            )
+            for number in members
+        ]
+        fields = first.kernel.scheduled.field, second.kernel.scheduled.field
+        assert fields[0] is not None and fields[1] is not None
+        try:
+            kernel = joined(stages, fields[0], fields[1], self.options, self.chain[reader].kernel.span)
+        except ZyntaxError as error:
+            raise NotMergeable(error.diagnostics[0].message) from None
+        del self.groups[maker]
+        self.groups[reader] = self._group(members, kernel)
+
+    def _names(self, members: tuple[int, ...]) -> dict[int, dict[str, str]]:
+        """For each member its inputs' names in a kernel of all: the same for what is the same, others made different."""
+        taken: dict[str, Hashable] = {}
+        found: dict[int, dict[str, str]] = {}
+        for number in members:
+            link = self.chain[number]
+            found[number] = {}
+            makers = {name: made for name, made in link.links.items() if made not in members}
+            for name, what in {**link.outside, **{name: ("made by", made) for name, made in makers.items()}}.items():
+                unique, count = name, 0
+                known = next((one for one, other in taken.items() if other == what), None)
+                while known is None and unique in taken:
+                    count += 1
+                    unique = f"{name}_{count}"
+                taken[known or unique] = what
+                found[number][name] = known or unique
+        return found
+
+    def _group(self, members: tuple[int, ...], kernel: BuiltKernel) -> Joined:
+        if len(members) == 1:
+            (number,) = members
+            link = self.chain[number]
+            return Joined(members, kernel, {name: (number, name) for name in link.outside}, dict(link.links))
+        inputs: dict[str, tuple[int, str]] = {}
+        handed: dict[str, int] = {}
+        for number, names in self._names(members).items():
+            for own, name in names.items():
+                if own in self.chain[number].links:
+                    handed[name] = self.chain[number].links[own]
+                else:
+                    inputs.setdefault(name, (number, own))
+        return Joined(members, kernel, inputs, handed)

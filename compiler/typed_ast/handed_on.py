@@ -1,0 +1,139 @@
+"""Compute blocks whose value nothing but one later block reads: what may become part of that block's kernel. Read off the text of a
+function alone; whether it is worth it, fields decide."""
+
+from collections.abc import Iterator, Sequence
+
+from attrs import frozen
+
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.free_names import free_names
+from compiler.typed_ast.walk import walk
+
+QUIET_CALLS = frozenset({"shape", "numel", "rank", "len", "sqrt", "float", "int"})
+"""Calls that only look at their arguments."""
+
+
+@frozen
+class HandedOn:
+    """A block whose value goes by `name`: only `reader` reads it, as its input `input`; or `reason` says in words why it is kept."""
+
+    block: nodes.Compute
+    name: str
+    reader: nodes.Compute | None = None
+    input: str = ""
+    reason: str = ""
+
+
+def handed_on(program: nodes.Program) -> list[HandedOn]:
+    """Every block inside of functions whose value gets a name that later blocks read, in the order of the text."""
+    found: list[HandedOn] = []
+    for function in program.statements:
+        if isinstance(function, nodes.Function) and function.body is not None and not function.is_async:
+            for node in walk(function.body):
+                if isinstance(node, nodes.Block):
+                    found += _in_list(node.statements)
+    return found
+
+
+def deferred_blocks(program: nodes.Program) -> tuple[frozenset[Span], frozenset[Span]]:
+    """The places of blocks that wait for their one reader, and those of the readers."""
+    joined = [one for one in handed_on(program) if one.reader is not None]
+    return frozenset(one.block.span for one in joined), frozenset(one.reader.span for one in joined if one.reader is not None)
+
+
+def _in_list(statements: Sequence[nodes.Statement]) -> Iterator[HandedOn]:
+    for place, statement in enumerate(statements):
+        named = _named_block(statement)
+        if named is None:
+            continue
+        name, block = named
+        later = _until_shadowed(statements[place + 1 :], name)
+        readers = [number for number, one in enumerate(later) if _mentions(one, name)]
+        if not any(_block_of(later[number]) is not None for number in readers):
+            continue
+        yield _judged(block, name, later, readers)
+
+
+def _judged(block: nodes.Compute, name: str, later: Sequence[nodes.Statement], readers: Sequence[int]) -> HandedOn:
+    def kept(reason: str) -> HandedOn:
+        return HandedOn(block, name, reason=reason)
+
+    if len(readers) > 1:
+        return kept(f"`{name}` is used {len(readers)} times")
+    reader = _block_of(later[readers[0]])
+    if reader is None:
+        return kept(f"`{name}` is used by more than a block")
+    between = next((one for one in later[: readers[0]] if not _is_quiet(one)), None)
+    if between is not None:
+        return kept("between the two stands what may change what they read")
+    inputs = [entry for entry in reader.inputs if _mentions(entry.value, name)]
+    captured = name in free_names(reader)
+    if len(inputs) + captured != 1 or (inputs and not isinstance(inputs[0].value, nodes.Name)):
+        return kept(f"the block takes `{name}` more than once")
+    if not _stands_alone(block) or not _stands_alone(reader):
+        return kept("one of the blocks updates what it is given, or is `@async`")
+    return HandedOn(block, name, reader, inputs[0].name if inputs else name)
+
+
+def _named_block(statement: nodes.Statement) -> tuple[str, nodes.Compute] | None:
+    match statement:
+        case nodes.Let(pattern=nodes.BindingPattern(name=name), annotation=None, value=nodes.Compute() as block, mutable=False):
+            return name, block
+        case _:
+            return None
+
+
+def _block_of(statement: nodes.Statement) -> nodes.Compute | None:
+    """The block that is all of the statement's value."""
+    match statement:
+        case nodes.Let(annotation=None, value=nodes.Compute() as block) | nodes.Return(value=nodes.Compute() as block):
+            return block
+        case nodes.ExpressionStatement(value=nodes.Compute() as block):
+            return block
+        case _:
+            return None
+
+
+def _stands_alone(block: nodes.Compute) -> bool:
+    return not any(entry.mutable for entry in block.inputs) and not (block.kernel is not None and block.kernel.is_async)
+
+
+def _until_shadowed(statements: Sequence[nodes.Statement], name: str) -> Sequence[nodes.Statement]:
+    """The statements in which the name means what it means before them."""
+    for place, statement in enumerate(statements):
+        if isinstance(statement, nodes.Let) and any(isinstance(n, nodes.BindingPattern) and n.name == name for n in walk(statement.pattern)):
+            return statements[: place + 1]
+    return statements
+
+
+def _mentions(node: nodes.Node, name: str) -> bool:
+    """Whether the name stands anywhere below; that of an input which is given something else doesn't count."""
+    if isinstance(node, nodes.Compute | nodes.Let | nodes.Return | nodes.ExpressionStatement):
+        block = node if isinstance(node, nodes.Compute) else _block_of(node)
+        if block is not None:
+            return name in free_names(block) or any(_mentions(entry.value, name) for entry in block.inputs)
+    return any(isinstance(inner, nodes.Name) and inner.name == name for inner in walk(node))
+
+
+def _is_quiet(statement: nodes.Statement) -> bool:
+    """Whether the statement changes nothing that a block could read."""
+    if not isinstance(statement, nodes.Let) or statement.mutable or statement.value is None:
+        return False
+    if isinstance(statement.value, nodes.Compute):
+        return _stands_alone(statement.value) and all(_is_quiet_value(entry.value) for entry in statement.value.inputs)
+    return _is_quiet_value(statement.value)
+
+
+def _is_quiet_value(value: nodes.Expression) -> bool:
+    return all(_is_quiet_node(node) for node in walk(value))
+
+
+def _is_quiet_node(node: nodes.Node) -> bool:
+    match node:
+        case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)):
+            return name in QUIET_CALLS
+        case nodes.Call() | nodes.Compute() | nodes.Lambda() | nodes.Await() | nodes.If() | nodes.Block() | nodes.Statement():
+            return False
+        case _:
+            return True
