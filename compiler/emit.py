@@ -1,20 +1,21 @@
 """A program at each stage of its way down, as text or bytes: what `compile --emit` shows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.program_kernels import kernels, module_name, place_of
+from compiler.program_kernels import module_name, place_of
 
 if TYPE_CHECKING:
     from compiler.driver import Session
     from compiler.hir.module import HirFunction, HirModule
     from compiler.kernels import BuiltKernel
+    from compiler.typed_ast import nodes
 
 
 def emit(session: "Session", stage: str, target: str | None = None) -> str | bytes:
-    """The stage `ast`, `typed-ast`, `hir`, `hir-after=PASS`, `schedule`, `llvm`, `asm` or `obj`; for a GPU `target` (`sm_90`) one of
-    `emit_gpu.STAGES`."""
+    """The stage `ast`, `typed-ast`, `hir`, `hir-after=PASS`, `fusion`, `schedule`, `llvm`, `asm` or `obj`; for a GPU `target` (`sm_90`)
+    one of `emit_gpu.STAGES`."""
     if target is not None:
         from compiler.backends.nvptx.target import gpu_target
         from compiler.emit_gpu import GpuProgram
@@ -31,16 +32,27 @@ def emit(session: "Session", stage: str, target: str | None = None) -> str | byt
             return to_json(session.check(), indent=1)
         case "hir":
             return _module_text(session, lambda kernel: kernel.lowered.function)
+        case "fusion":
+            from compiler.fusion.shown import Shown
+
+            return "\n".join(Shown.of(session).words())
         case "schedule":
             return _schedules(session)
         case "llvm":
-            return "\n".join(kernel.native.llvm for _, kernel in kernels(session))
+            return "\n".join(kernel.native.llvm for _, kernel in _kernels(session))
         case "asm":
-            return "\n".join(kernel.native.asm for _, kernel in kernels(session))
+            return "\n".join(kernel.native.asm for _, kernel in _kernels(session))
         case "obj":
             return _object(session)
         case _:
             return _module_text(session, _after(stage.removeprefix("hir-after=")))
+
+
+def _kernels(session: "Session") -> "Iterator[tuple[nodes.Compute, BuiltKernel]]":
+    """The program's kernels as they run."""
+    from compiler.fusion.shown import Shown
+
+    return Shown.of(session).kernels()
 
 
 def _module_text(session: "Session", stage: "Callable[[BuiltKernel], HirFunction]") -> str:
@@ -48,7 +60,7 @@ def _module_text(session: "Session", stage: "Callable[[BuiltKernel], HirFunction
     from compiler.hir.text import print_module
 
     module = HirModule(module_name(session))
-    for _, kernel in kernels(session):
+    for _, kernel in _kernels(session):
         module.add(stage(kernel))
     return print_module(module)
 
@@ -58,7 +70,7 @@ def module_of(session: "Session") -> "HirModule":
     from compiler.hir.module import HirModule
 
     module = HirModule(module_name(session))
-    for _, kernel in kernels(session):
+    for _, kernel in _kernels(session):
         module.add(kernel.lowered.function)
     return module
 
@@ -86,7 +98,7 @@ def _after(name: str) -> "Callable[[BuiltKernel], HirFunction]":
 
 def _schedules(session: "Session") -> str:
     lines = []
-    for compute, kernel in kernels(session):
+    for compute, kernel in _kernels(session):
         lines.append(f"{place_of(session, compute)}: @{kernel.scheduled.function.name}")
         lines += [f"  {word}" for word in kernel.scheduled.words]
     return "\n".join(lines)
@@ -95,4 +107,4 @@ def _schedules(session: "Session") -> str:
 def _object(session: "Session") -> bytes:
     from runtime.cpu.load import link
 
-    return link([kernel.native.llvm for _, kernel in kernels(session)])
+    return link([kernel.native.llvm for _, kernel in _kernels(session)])

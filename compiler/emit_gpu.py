@@ -16,12 +16,13 @@ from compiler.backends.nvptx.compile import PtxModule, compile_kernels
 from compiler.backends.nvptx.disassemble import disassemble
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.device_kernels import ThreadKernel, thread_kernel
+from compiler.fusion.shown import Shown
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Const, Index
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirModule
 from compiler.hir.text import print_module
-from compiler.program_kernels import kernels, module_name, place_of
+from compiler.program_kernels import module_name, place_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.launches import Launch
 from compiler.typed_ast import nodes
@@ -43,7 +44,7 @@ class GpuProgram:
     def kernels(self) -> list[tuple[nodes.Compute, ThreadKernel]]:
         """Every compute block with its launches."""
         facts = Facts(architecture=self.target.arch)
-        return [(compute, thread_kernel(built, compute, facts)) for compute, built in kernels(self.session)]
+        return [(compute, thread_kernel(built, compute, facts)) for compute, built in Shown.of(self.session).kernels()]
 
     @cached_property
     def module(self) -> HirModule:

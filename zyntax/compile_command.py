@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from compiler.backends.nvptx.target import GpuTarget
 
 AFTER = "hir-after="
-CPU_STAGES = ("ast", "typed-ast", "hir", "schedule", "llvm", "asm", "obj")
+CPU_STAGES = ("ast", "typed-ast", "hir", "fusion", "schedule", "llvm", "asm", "obj")
 GPU_STAGES = ("hir", "schedule", "llvm", "ptx", "cubin", "sass")
 STRATEGY_STAGES = ("ast", "typed-ast", "hir", "llvm", "asm", "obj")
 STAGES = {"llvm": (*CPU_STAGES, f"{AFTER}PASS"), "nvptx": GPU_STAGES, "cuda": GPU_STAGES}
@@ -63,10 +63,10 @@ def command(
     """Compile PROGRAM and show it at a stage of its way down.
 
     ast and typed-ast are JSON (before and after checking), hir is the kernels as nests, hir-after=PASS the kernels after a pass,
-    schedule what was chosen for each and why; llvm, asm and obj are code for this CPU. With --backend nvptx all kernels go into one
-    module: hir (what one thread does), schedule (how they are launched), llvm, ptx, cubin (wants the extra `compute`), sass (machine
-    code as text; wants the extra `sass`). Kernels whose dtypes are only known at run time are shown for f32. Strategies of QuantDSL have
-    ast, typed-ast, hir, llvm, asm and obj."""
+    fusion which blocks are one kernel and what keeps others apart, schedule what was chosen for each and why; llvm, asm and obj are
+    code for this CPU. With --backend nvptx all kernels go into one module: hir (what one thread does), schedule (how they are
+    launched), llvm, ptx, cubin (wants the extra `compute`), sass (machine code as text; wants the extra `sass`). Kernels whose dtypes
+    are only known at run time are shown for f32. Strategies of QuantDSL have ast, typed-ast, hir, llvm, asm and obj."""
     here = reporter(error_format)
     if stage is None and backend != "cuda":
         stage = "hir"

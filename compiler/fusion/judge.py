@@ -11,7 +11,9 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.schedule.field import axes_contiguous
 
-COSTLY = frozenset({"exp", "exp2", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf", "pow", "atan2"})
+COSTLY = frozenset(
+    {"exp", "exp2", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf", "pow", "atan2"}
+)
 
 FREE = (Const, Index, InBounds, Select, Cast)
 """Instructions that aren't counted: what guards and types need, not what is computed."""
@@ -63,10 +65,9 @@ def require_worthwhile(maker: HirFunction, reader: HirFunction, both: HirFunctio
         _before_product(read, whole)
     elif made.reductions:
         _after_reduction(made, whole, both)
-    elif made.costly and _spread(maker, reader, both):
+    elif made.costly and _spread(maker, both):
         raise NotMergeable("its elements, which cost much, would be computed once for each of many that read them")
-    loads = sum(isinstance(op, Load) for op in reader.body.body)
-    if whole.operations > made.operations + read.operations - 2 or (loads == 0 and read.products):
+    if whole.operations > made.operations + read.operations - 2:
         raise NotMergeable("its elements would be computed more than once")
 
 
@@ -110,9 +111,9 @@ def _after_reduction(made: Seen, whole: Seen, both: HirFunction) -> None:
         raise NotMergeable("memory isn't contiguous along what is reduced")
 
 
-def _spread(maker: HirFunction, reader: HirFunction, both: HirFunction) -> bool:
-    """Whether what the maker stores is read along fewer axes than the reader has."""
-    return any(len(_axes(op.value)) < len(both.axes) for op in maker.body.body if isinstance(op, Store)) and len(reader.axes) > 0
+def _spread(maker: HirFunction, both: HirFunction) -> bool:
+    """Whether what the maker stores varies along fewer axes than there are."""
+    return any(len(maker.axes) < len(both.axes) for op in maker.body.body if isinstance(op, Store))
 
 
 def _shape(product: ProductSum) -> tuple[int, ...]:

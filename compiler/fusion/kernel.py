@@ -62,7 +62,7 @@ class JoinedBlock(ComputeBlock):
     kernel: BuiltKernel = field(kw_only=True)
 
     @property
-    def constants(self) -> frozenset[str]:  # type: ignore[override]
+    def constants(self) -> frozenset[str]:
         """What decides on the kernel has done so."""
         return frozenset()
 

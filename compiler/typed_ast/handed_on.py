@@ -102,9 +102,13 @@ def _stands_alone(block: nodes.Compute) -> bool:
 def _until_shadowed(statements: Sequence[nodes.Statement], name: str) -> Sequence[nodes.Statement]:
     """The statements in which the name means what it means before them."""
     for place, statement in enumerate(statements):
-        if isinstance(statement, nodes.Let) and any(isinstance(n, nodes.BindingPattern) and n.name == name for n in walk(statement.pattern)):
+        if isinstance(statement, nodes.Let) and name in _bound(statement):
             return statements[: place + 1]
     return statements
+
+
+def _bound(statement: nodes.Let) -> set[str]:
+    return {node.name for node in walk(statement.pattern) if isinstance(node, nodes.BindingPattern)}
 
 
 def _mentions(node: nodes.Node, name: str) -> bool:

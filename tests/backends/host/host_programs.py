@@ -28,6 +28,8 @@ class Recorder:
         self.asked.append(("compute", site, values))
         return self.result
 
+    compute_later = compute_chain = compute
+
     def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
         self.asked.append(("render", value, form, options))
 

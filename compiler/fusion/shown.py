@@ -1,0 +1,125 @@
+"""What becomes of a program's chains, as far as types tell it: its kernels as they run, and what was joined and what stayed apart in
+words."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from compiler.fusion.plan import ChainPlan, Link, plan_chain
+from compiler.kernels import BuiltKernel
+from compiler.program_kernels import kernels, place_of
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.free_names import free_names
+from compiler.typed_ast.handed_on import HandedOn, handed_on
+
+if TYPE_CHECKING:
+    from compiler.driver import Session
+
+Named = tuple[nodes.Compute, BuiltKernel]
+
+
+@define(eq=False)
+class ShownChain:
+    """A chain of a program: its blocks, makers first, and what becomes of them."""
+
+    blocks: list[nodes.Compute]
+    plan: ChainPlan
+
+
+@define(eq=False)
+class Shown:
+    """The blocks of a program and its modules, their chains, and values that others than one block read."""
+
+    session: "Session"
+    named: list[Named]
+    chains: list[ShownChain]
+    observed: list[HandedOn]
+
+    @staticmethod
+    def of(session: "Session") -> "Shown":
+        """Raises ZyntaxError for programs with faults."""
+        named = list(kernels(session))
+        built = {compute.span: kernel for compute, kernel in named}
+        found = [one for part in (session, *session.imported()) for one in handed_on(part.check())]
+        return Shown(session, named, _chains(session, found, built), [one for one in found if one.reader is None])
+
+    def kernels(self) -> Iterator[Named]:
+        """Every kernel as it runs, where its last block stands."""
+        joined = {}
+        gone: set[Span] = set()
+        for chain in self.chains:
+            for group in chain.plan.groups:
+                joined[chain.blocks[group.last].span] = group.kernel
+                gone.update(chain.blocks[number].span for number in group.members[:-1])
+        for compute, kernel in self.named:
+            if compute.span not in gone:
+                yield compute, joined.get(compute.span, kernel).named(kernel.lowered.function.name)
+
+    def words(self) -> Iterator[str]:
+        """A paragraph a chain."""
+        for chain in self.chains:
+            yield f"{place_of(self.session, chain.blocks[-1])}: a chain of {len(chain.blocks)} blocks"
+            for group in chain.plan.groups:
+                lines = [self._line(chain.blocks[number]) for number in group.members]
+                yield f"  {_listed(lines)}: {'one kernel' if len(lines) > 1 else 'a kernel'}"
+            for kept in chain.plan.kept:
+                maker, reader = (self._line(chain.blocks[number]) for number in (kept.maker, kept.reader))
+                yield f"  what line {maker} makes goes to line {reader} through memory: {kept.reason}"
+        for one in self.observed:
+            yield f"{place_of(self.session, one.block)}: `{one.name}` is kept: {one.reason}"
+
+    def _line(self, compute: nodes.Compute) -> int:
+        source = self.session.sources.get(compute.span.path) or self.session.source
+        return source.line_and_column(compute.span.start)[0]
+
+
+def _listed(lines: Sequence[int]) -> str:
+    if len(lines) == 1:
+        return f"line {lines[0]}"
+    return f"lines {', '.join(map(str, lines[:-1]))} and {lines[-1]}"
+
+
+def _chains(session: "Session", found: Sequence[HandedOn], built: dict[Span, BuiltKernel]) -> list[ShownChain]:
+    makers: dict[Span, list[HandedOn]] = {}
+    for one in found:
+        if one.reader is not None:
+            makers.setdefault(one.reader.span, []).append(one)
+    waiting = {one.block.span for one in found if one.reader is not None}
+    readers = {one.reader.span: one.reader for one in found if one.reader is not None}
+    chains = []
+    for span, reader in readers.items():
+        if span not in waiting:
+            chain = _Chain(session, makers, built)
+            chain.add(reader)
+            chains.append(ShownChain(chain.blocks, plan_chain(chain.links, session.kernel_options)))
+    return chains
+
+
+@define(eq=False)
+class _Chain:
+    """A chain gathered from its last block."""
+
+    session: "Session"
+    makers: dict[Span, list[HandedOn]]
+    built: dict[Span, BuiltKernel]
+    blocks: list[nodes.Compute] = field(factory=list)
+    links: list[Link] = field(factory=list)
+
+    def add(self, block: nodes.Compute) -> int:
+        handed = {one.input: self.add(one.block) for one in self.makers.get(block.span, ())}
+        kernel = self.built[block.span]
+        entries = {entry.name: entry for entry in block.inputs}
+        outside: dict[str, Hashable] = {}
+        for name in dict.fromkeys((*entries, *free_names(block))):
+            value = entries[name].value if name in entries else None
+            known = value is None or isinstance(value, nodes.Name)
+            outside[name] = ("name", value.name if isinstance(value, nodes.Name) else name) if known else ("value", block.span, name)
+        self.blocks.append(block)
+        self.links.append(Link(kernel, {name: what for name, what in outside.items() if name not in handed}, handed, self._device(block)))
+        return len(self.blocks) - 1
+
+    def _device(self, block: nodes.Compute) -> Hashable:
+        kernel = block.kernel
+        return (kernel.device, kernel.fallback) if kernel is not None else None
