@@ -16,7 +16,7 @@ from zyntax.reader import ReaderGone
 COMMANDS = {
     "run": "Run a program.",
     "check": "Report all errors of programs without running them.",
-    "compile": "Compile, and show a stage: ast, typed-ast, hir, schedule, llvm, asm, obj; for GPUs ptx, cubin, sass.",
+    "compile": "Compile, and show a stage: ast, typed-ast, hir, fusion, schedule, llvm, asm, obj; for GPUs ptx, cubin, sass.",
     "test": "Run programs against the output that they state, and their `test` blocks.",
     "explain": "Say what an error code means, with a wrong and a right program.",
     "devices": "List the devices that programs can run on, with their limits.",

@@ -158,7 +158,7 @@ def test_a_program_without_kernels_is_an_empty_module(zyntax: Zyntax) -> None:
     assert ".target sm_90\n" in done.stdout
 
 
-CPU, GPU = "ast, typed-ast, hir, schedule, llvm, asm, obj, hir-after=PASS", "hir, schedule, llvm, ptx, cubin, sass"
+CPU, GPU = "ast, typed-ast, hir, fusion, schedule, llvm, asm, obj, hir-after=PASS", "hir, schedule, llvm, ptx, cubin, sass"
 
 
 @pytest.mark.parametrize(
