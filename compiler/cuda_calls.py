@@ -12,7 +12,7 @@ from attrs import Factory, define, field, fields, frozen
 
 from compiler.backends.nvptx.target import target_of_device
 from compiler.cuda_gather import gathered
-from compiler.cuda_loaded import RECORD_WORDS, LoadedKernel, Memory
+from compiler.cuda_loaded import RECORD_WORDS, LoadedKernel, Memory, Zeros
 from compiler.cuda_maps import LaunchMaps, launch_maps
 from compiler.device_kernels import index_values
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -243,10 +243,10 @@ def planned(
         steps.append(Step(loaded.launches[0].plan(grid_of(built, shapes, sizes)), 0, (), maps))
     else:
         arguments, known = kernel.launches.counted(arguments, known)
-        for mem in kernel.launches.workspaces:
+        for number, mem in enumerate(kernel.launches.workspaces):
             filled["workspaces"].append((len(arguments), len(workspaces)))
             arguments.append(None)
-            workspaces.append(_shared(mem, known))
+            workspaces.append(_shared(mem, known, Zeros if number in kernel.launches.zeros else Memory))
         plans: dict[tuple[int, int], LaunchPlan] = {}
         for number, after in kernel.launches.steps(known):
             launch = kernel.launches.launches[number]
@@ -288,8 +288,8 @@ def _begins_aligned(tensor: Tensor | None) -> bool:
     return remote.__class__ is not OnGpu or remote.elements.pointer % ALIGNMENT == 0
 
 
-def _shared(mem: Mem, known: Mapping[str, int]) -> Memory:
-    return Memory.of([max(0, dim.evaluate(known.__getitem__)) for dim in mem.dims], mem.dtype)
+def _shared(mem: Mem, known: Mapping[str, int], kind: type[Memory]) -> Memory:
+    return kind.of([max(0, dim.evaluate(known.__getitem__)) for dim in mem.dims], mem.dtype)
 
 
 class Run:

@@ -99,14 +99,23 @@ class Memory:
     strides: tuple[int, ...]
     bytes: int
 
-    @staticmethod
-    def of(shape: Sequence[int], dtype: str) -> "Memory":
+    @classmethod
+    def of(cls, shape: Sequence[int], dtype: str) -> "Memory":
         named = {"i1": "bool", "index": "i64"}.get(dtype, dtype)
         extents = tuple(shape)
-        return Memory(extents, named, contiguous_strides(extents), prod(extents) * DTYPES[named].itemsize)
+        return cls(extents, named, contiguous_strides(extents), prod(extents) * DTYPES[named].itemsize)
 
     def take(self, gpu: Gpu, stream: Stream) -> DeviceArray:
         buffer = gpu.pool.allocate(self.bytes, stream)
+        return DeviceArray(buffer, buffer.pointer, self.shape, self.dtype, stream, self.strides)
+
+
+@frozen
+class Zeros(Memory):
+    """Memory of zeros, which the call leaves as zeros: each stream's calls have the same."""
+
+    def take(self, gpu: Gpu, stream: Stream) -> DeviceArray:
+        buffer = gpu.zeros(self.bytes, stream)
         return DeviceArray(buffer, buffer.pointer, self.shape, self.dtype, stream, self.strides)
 
 

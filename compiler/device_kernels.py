@@ -138,12 +138,13 @@ def emulate(
         else:
             arguments, known = kernel.launches.counted(arguments, known)
             shared = [_workspace(mem, known) for mem in kernel.launches.workspaces]
+            blank = [*workspaces, *(array for place, array in enumerate(shared) if place not in kernel.launches.zeros)]
             for number, extra in kernel.launches.steps(known):
                 launch = kernel.launches.launches[number]
                 blocks = launch.blocks(known)
                 if blocks > 0:
                     given_bytes = launch.shared_bytes(known, EMULATED.shared_limit, str(EMULATED))
-                    _interpret(launch.function, [*arguments, *shared, *extra], watch, [*workspaces, *shared], (blocks, 1, 1), given_bytes)
+                    _interpret(launch.function, [*arguments, *shared, *extra], watch, blank, (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
         found = _diagnostic(fault, built.lowered.function.sites, compute)
         if kernel.launches is not None and fault.site >= 0:

@@ -114,9 +114,11 @@ class SetSlot(Instruction):
 
 @instruction("alloc", Family.MEMORY, Effect.WRITE)
 class Alloc(Instruction):
-    """`%t = alloc : mem<NxKxf32, local>`: scratch memory for the rest of the function, undefined until written; extents are sizes."""
+    """`%t = alloc : mem<NxKxf32, local>`: scratch memory for the rest of the function, undefined until written; extents are sizes. With
+    `zeros=true` it is zeros at first, and whoever uses it leaves it so."""
 
     type: Mem = attribute()
+    zeros: bool = attribute(False)
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return [self.type]

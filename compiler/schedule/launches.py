@@ -161,6 +161,8 @@ class Launches:
     """What was chosen, and why."""
     units: tuple[Unit, ...] = ()
     """Parameters that count a size in units of what divides it."""
+    zeros: frozenset[int] = frozenset()
+    """Workspaces that are zeros before the first launch and after the last."""
 
     def counted(self, arguments: Sequence[Any], sizes: Mapping[str, int]) -> tuple[list[Any], dict[str, int]]:
         """The arguments and the values of `index` parameters as these launches take them."""

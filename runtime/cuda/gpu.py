@@ -3,13 +3,17 @@
 import os
 import threading
 
+from runtime.cuda.copies import fill
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.driver import Driver, driver
 from runtime.cuda.host import PinnedPool
 from runtime.cuda.memory import DeviceBuffer, Pool
 from runtime.cuda.module import Modules
-from runtime.cuda.stream import Stream
+from runtime.cuda.stream import PER_THREAD, Stream
 from runtime.device import cuda_name
+
+LEAST_ZEROS = 4096
+"""Bytes of zeros that are kept for a stream at least."""
 
 _LOCK = threading.Lock()
 _OPEN: dict[int, "Gpu"] = {}
@@ -25,6 +29,7 @@ class Gpu:
         self.modules = Modules(device)
         self.stream = Stream(device)
         self.name = cuda_name(device.ordinal)
+        self._zeros: dict[tuple[int, int], DeviceBuffer] = {}
 
     def __repr__(self) -> str:
         return f"Gpu(cuda:{self.device.ordinal}, {self.device.properties.name})"
@@ -36,6 +41,17 @@ class Gpu:
     def allocate(self, size: int, stream: Stream | None = None) -> DeviceBuffer:
         """Memory for work on a stream."""
         return self.pool.allocate(size, stream or self.stream)
+
+    def zeros(self, size: int, stream: Stream) -> DeviceBuffer:
+        """Memory of zeros for work on a stream that leaves it so: the same again and again, as that work is done in order."""
+        key = (stream.number, threading.get_ident() if stream.number == PER_THREAD else 0)
+        found = self._zeros.get(key)
+        if found is None or found.size < size:
+            found = self.allocate(max(size, LEAST_ZEROS), stream)
+            fill(found, 0, stream)
+            if stream.recording is None:
+                self._zeros[key] = found
+        return found
 
     def synchronize(self) -> None:
         """Wait for all work of blocks: it is on `stream`, or on those of other libraries that last."""

@@ -22,17 +22,27 @@ from compiler.schedule.gpu import tensor_cores
 from compiler.schedule.gpu.distribute import distribute, field_launches
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.tables import block_table
+from compiler.schedule.launches import Launches
 from tests.schedule.fields import EXAMPLES, Example
+from compiler.launching import numpy_dtype
 from tests.schedule.test_place import case, sizes_for
 
 ON_BLOCKS = [example for example in EXAMPLES if example.name != "transpose"]
+
+
+def workspaces(launches: Launches, known: dict[str, int]) -> list[np.ndarray]:
+    """What a launch finds: zeros where it counts on them."""
+    made = [np.full([int(dim.evaluate(known.__getitem__)) for dim in mem.dims], 99, numpy_dtype(mem.dtype)) for mem in launches.workspaces]
+    for place in launches.zeros:
+        made[place][...] = 0
+    return made
 
 
 def run(field: HirFunction, arguments: list[object], known: dict[str, int]) -> None:
     table = block_table(field)
     assert table is not None
     launches = field_launches(field, table)
-    shared = [np.zeros([int(dim.evaluate(known.__getitem__)) for dim in mem.dims], np.float32) for mem in launches.workspaces]
+    shared = workspaces(launches, known)
     for launch in launches.launches:
         verify(launch.function)
         blocks = launch.blocks(known)
@@ -184,7 +194,7 @@ def test_blocks_take_every_so_many_tiles_of_a_whole_sum(blocks: int, count: int,
     table = block_table(field)
     assert table is not None
     launches = field_launches(field, table)
-    shared = [np.zeros([int(dim.evaluate(known.__getitem__)) for dim in mem.dims], np.int64) for mem in launches.workspaces]
+    shared = workspaces(launches, known)
     for launch in launches.launches:
         verify(launch.function)
         interpret(launch.function, [given, found, count, *shared], grid=(launch.blocks(known), 1, 1))

@@ -8,6 +8,7 @@ the thread's digit is a scalar of the function, the registers stay an axis of th
 
 Each loop of place "block" at the top becomes a launch."""
 
+import os
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -19,11 +20,12 @@ from compiler.hir.build import Builder
 from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.gpu import GridIndex, SharedAlloc
-from compiler.hir.instruction import Value
-from compiler.hir.memory import Store
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Alloc, Store
 from compiler.hir.module import HirFunction, LaunchBounds
 from compiler.hir.types import Mem, Space, Tile, is_float
 from compiler.schedule.gpu.combine import combine_over_threads
+from compiler.schedule.gpu.last_block import Part, in_last_block, reading
 from compiler.schedule.gpu.rescaling import rescaling_of
 from compiler.schedule.gpu.staging import pass_on, staged_product
 from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
@@ -32,7 +34,9 @@ from compiler.schedule.place import NotPlaceable, Placing, Region, Target
 from compiler.schedule.stages import Around, Group, Start, stages_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
-CHUNKS = 528
+Summed = Reduce | Contract
+
+CHUNKS = int(os.environ.get("MEM_CHUNKS", "528"))
 """Blocks that share a whole reduction, at most: four for each multiprocessor of a large GPU."""
 
 
@@ -53,6 +57,15 @@ class Distributing(Placing):
         """Shared memories of this launch, by what they are for."""
         self.passed: dict[tuple[Value, Region], Value] = {}
         """Shared memories of values that threads passed on, by where they were made."""
+        self.workspaces: dict[Hashable, Value] = {}
+        self.left: dict[Value, Value] = {}
+        """Memories of one element with whole reductions that later launches read."""
+        self.behind: set[Value] = set()
+        """What is computed from these, in each block that needs it."""
+        self.resting: dict[Region, set[Value]] = {}
+        """Values that are computed in a region although they don't vary there: what they read is only known there."""
+        self.finished: set[tuple[Target, Region]] = set()
+        """Targets that the last block of a launch has finished, and the region whose they are."""
         self.rescaling = rescaling_of(field)
 
     # ---- blocks and threads ----
@@ -168,6 +181,8 @@ class Distributing(Placing):
     # ---- targets ----
 
     def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
+        if (target, region) in self.finished:
+            return
         if not isinstance(target, Store) or not self.threads or region.parent is None:
             super().finish_target(target, region, result, begun)
             return
@@ -237,15 +252,6 @@ class Distributing(Placing):
             raise NotPlaceable("a reduction by threads, and no block stands around it")
         return combine_over_threads(self, target, values, sorted(dims), region.builder)
 
-    # ---- sums beside the maximum that they read ----
-
-    def prerequisites(self, target: Target, region: Region) -> list[Target]:
-        found = super().prerequisites(target, region)
-        rule = self.rescaling
-        if rule is not None and rule.covers(target) and rule.rule.axis not in region.looped:
-            found = [one for one in found if one is not rule.rule.maximum]
-        return found
-
     # ---- values ----
 
     def register_axis(self, name: str, extent: int) -> str:
@@ -264,6 +270,12 @@ class Distributing(Placing):
     def value(self, value: Value, region: Region) -> Value:
         """As in all tiles; a value that other threads of the block have is passed on through shared memory."""
         found = self.lookup(value, region)
+        if found is None and value in self.left:
+            home = region
+            while home.parent is not None and home.parent.parent is not None:
+                home = home.parent
+            home.made[value] = home.builder.load(self.left[value], [0])
+            return home.made[value]
         if found is None:
             return super().value(value, region)
         made, home = found
@@ -276,85 +288,71 @@ class Distributing(Placing):
         region.made[value] = region.builder.load(passed, [region.forms[axis] - region.starts[axis] for axis in axes])
         return region.made[value]
 
-    # ---- whole reductions ----
+    # ---- reductions that blocks share ----
 
-    def chunked_loop(
-        self,
-        plan: AxisPlan,
-        whole: Affine,
-        group: Sequence[Target],
-        carrying: Sequence[Target],
-        region: Region,
-        result: dict[Target, list[Value]],
-    ) -> None:
-        """Each block takes every so many tiles, since what blocks read at a time should lie together, and leaves a partial result; the
-        threads of one block join these in order. Which tiles a block has depends on the extent alone."""
+    def share_of_blocks(self, plan: AxisPlan, part: Part, group: Sequence[Target], region: Region) -> list[tuple[Summed, list[Value]]]:
+        """What the block's tiles make: every so many, since what blocks read at a time should lie together. Which ones they are depends on
+        the extent alone."""
         b = region.builder
         extent = self.field.axes[plan.axis]
-        tiles = b.index(extent.ceildiv(plan.tile), "tiles")
-        chunks = b.op("min", tiles, b.const(CHUNKS, "index"))
-        partial = [b.alloc(Mem(dtype_of(v), (CHUNKS,), align=64), "partial") for t in carrying for v in result[t]]
-        with self.blocks(chunks, region, ()) as (inner, number):
-            body = inner.builder
-            full = body.index(whole)
-            ahead = body.op("max", body.sub(full, number), body.const(0, "index"))
-            after = body.index(Affine.of(number.name) + Affine.of(ahead.name).ceildiv(CHUNKS) * CHUNKS, "after")
-            own: dict[Target, list[Value]] = {t: self.identity(t, inner) for t in carrying if isinstance(t, Reduce | Contract)}
-            parts = [(number, full, False)] + ([(after, tiles, True)] if _ragged(extent, plan) else [])
-            for low, high, ragged in parts:
-                self.one_loop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, inner, own, step=CHUNKS)
-            finals = [v for t in carrying if isinstance(t, Reduce | Contract) for v in self.combine_digits(t, own[t], inner)]
-            where = self.one_of(range(len(self.threads)), body)
-            for buffer, value in zip(partial, finals, strict=True):
-                body.store(buffer, value, [number.name], where)
-        boxes = self.joined(carrying, partial, chunks, region)
-        position = 0
-        for target in carrying:
-            count = len(result[target])
-            result[target] = [b.load(box, [0]) for box in boxes[position : position + count]]
-            position += count
+        full = b.index(extent.floordiv(plan.tile))
+        ahead = b.op("max", b.sub(full, part.number), b.const(0, "index"))
+        after = b.index(Affine.of(part.number.name) + Affine.of(ahead.name).ceildiv(part.most) * part.most, "after")
+        carrying = [t for t in group if isinstance(t, Reduce | Contract)]
+        own: dict[Target, list[Value]] = {t: self.identity(t, region) for t in carrying}
+        parts = [(part.number, full, False)]
+        if _ragged(extent, plan):
+            parts.append((after, b.index(extent.ceildiv(plan.tile)), True))
+        for low, high, ragged in parts:
+            self.one_loop(plan, Affine.of(low.name), Affine.of(high.name), ragged, group, carrying, region, own, step=part.most)
+        return [(t, self.combine_digits(t, own[t], region)) for t in carrying]
 
-    def joined(self, carrying: Sequence[Target], partial: Sequence[Value], chunks: Value, region: Region) -> list[Value]:
-        """One block whose threads take the partial results in turn; the joined values in memories of one element."""
+    def whole(self, plan: AxisPlan, group: Sequence[Target], region: Region) -> None:
+        """A reduction of everything, shared by all blocks. Where something else than a result reads it, the last block leaves it in a
+        memory of one element."""
         b = region.builder
-        boxes = [b.alloc(Mem(dtype_of_mem(buffer), (1,), align=64), "joined") for buffer in partial]
-        with self.blocks(b.const(1, "index"), region, ()) as (inner, _):
-            body = inner.builder
-            width = self.table.threads
-            thread = body.emit(GridIndex(operator="thread_idx", dim="x")).result
-            turns = body.op("div", body.add(chunks, body.const(width - 1, "index")), body.const(width, "index"), name="turns")
-            targets = [t for t in carrying if isinstance(t, Reduce | Contract)]
-            starts = [self.scalar_identity(t) for t in targets]
-            carried = [body.const(number, dtype) for start in starts for number, dtype in start]
-            with body.loop("turn", 0, turns.name, carried=carried) as (deep, loop):
-                place = Affine.of(loop.variable.name) * width + thread.name
-                inside = deep.inbounds(place, Affine.of(chunks.name))
-                position, after = 0, []
-                for target, start in zip(targets, starts, strict=True):
-                    here = range(position, position + len(start))
-                    read = [
-                        deep.select(inside, deep.load(partial[n], [place], inside), deep.const(*start[n - position])) for n in here
-                    ]
-                    after += self.combined(target, [loop.carried[n] for n in here], read, deep)
-                    position += len(start)
-                deep.yield_(*after)
-            position = 0
-            for target, start in zip(targets, starts, strict=True):
-                values = loop.results[position : position + len(start)]
-                finals = combine_over_threads(self, target, values, range(len(self.threads)), body)
-                where = self.one_of(range(len(self.threads)), body)
-                for box, value in zip(boxes[position:], finals, strict=False):
-                    body.store(box, value, [0], where)
-                position += len(start)
-        return boxes
+        tiles = b.index(self.field.axes[plan.axis].ceildiv(plan.tile), "tiles")
+        none = b.const(0, "index")
+        count = b.op("max", b.op("min", tiles, b.const(CHUNKS, "index")), b.const(1, "index"))
+        with self.blocks(count, region, ()) as (inner, number):
+            part = Part(number, count, CHUNKS, none, Affine((), 1))
+            totals = self.share_of_blocks(plan, part, group, inner)
+            with in_last_block(self, part, totals, inner) as last:
+                rest = self.last_words(group, region, last)
+                for value in (value for target in group for value in target.results if rest.intersection(reading(self, [value])[1])):
+                    self.left[value] = self.workspace(("box", value), Mem(dtype_of(value), (1,), align=64))
+                    last.builder.store(self.left[value], last.made[value], [0], self.one_of(range(len(self.threads)), last.builder))
+        self.behind |= reading(self, list(self.left))[0]
 
-    def scalar_identity(self, target: Reduce | Contract) -> list[tuple[float | int, str]]:
-        from compiler.hir.identity import identity_of
+    def last_words(self, group: Sequence[Target], region: Region, last: Region) -> set[Target]:
+        """The results that wait for nothing but the group, finished in the last block; the other targets that read the group."""
+        behind, readers = reading(self, [result for target in group for result in target.results])
+        self.resting[last] = behind
+        for target in [op for op in self.field.body.body if op in readers]:
+            alone = isinstance(target, Store) and target.mem not in self.sources and self.target_axes(target) <= region.looped
+            if alone and set(self.prerequisites(target, region)) <= set(group):
+                self.finish_target(target, last, {}, begun=False)
+                self.finished.add((target, region))
+        return {target for target in readers if (target, region) not in self.finished}
 
-        if isinstance(target, Contract):
-            return [(0, target.to)]
-        dtypes = [dtype_of(value) for value in target.values]
-        return list(zip(identity_of(target.monoid, dtypes), dtypes, strict=True))
+    def workspace(self, purpose: Hashable, type: Mem, zeros: bool = False) -> Value:
+        """A memory that all blocks of a launch, or launches behind it, see."""
+        key = (self.body, purpose)
+        if key not in self.workspaces:
+            self.workspaces[key] = self.out.body.emit(Alloc(type=type, zeros=zeros), "shared").result
+        return self.workspaces[key]
+
+    def prerequisites(self, target: Target, region: Region) -> list[Target]:
+        if (target, region) in self.finished:
+            return []
+        found = [one for one in super().prerequisites(target, region) if not self.left.keys() >= set(one.results) or not one.results]
+        rule = self.rescaling
+        if rule is not None and rule.covers(target) and rule.rule.axis not in region.looped:
+            found = [one for one in found if one is not rule.rule.maximum]
+        return found
+
+    def reads_local(self, op: Instruction, home: Region) -> bool:
+        return super().reads_local(op, home) or not self.resting.get(home, set()).isdisjoint(op.results)
 
     def loop_over(
         self, axis: str, group: Sequence[Target], region: Region, result: dict[Target, list[Value]], state: dict[Target, list[Value]]
@@ -369,11 +367,7 @@ class Distributing(Placing):
             return
         if any(isinstance(t, Store) for t in group) or any(set(self.target_axes(t)) - set(t.over) for t in carrying):
             raise NotPlaceable("a whole reduction beside something else")
-        own: dict[Target, list[Value]] = {t: self.identity(t, region) for t in carrying}
-        self.chunked_loop(plan, self.field.axes[axis].floordiv(plan.tile), group, carrying, region, own)
-        for target in carrying:
-            for value, final in zip(target.results, own[target], strict=True):
-                region.made[value] = final
+        self.whole(plan, group, region)
 
 
 def field_launches(field: HirFunction, table: Table) -> Launches:
@@ -384,7 +378,9 @@ def field_launches(field: HirFunction, table: Table) -> Launches:
 
 def launches_of_blocks(function: HirFunction) -> Launches:
     around = stages_of(function, lambda op: isinstance(op, For) and op.place == "block")
-    return Launches(tuple(_launch(around, group, number) for number, group in enumerate(around.groups)), tuple(around.memories))
+    zeros = frozenset(place for place, op in enumerate(around.shared) if op.zeros)
+    stages = tuple(_launch(around, group, number) for number, group in enumerate(around.groups))
+    return Launches(stages, tuple(around.memories), zeros=zeros)
 
 
 def _launch(around: Around, group: Group, number: int) -> Launch:
@@ -425,7 +421,9 @@ class _Blocks:
         body, loop = self.context.__enter__()
         self.placing.body, self.placing.memories, self.placing.passed = body, {}, {}
         self.placing.stand(body)
-        return self.region.inside(body, self.axes), loop.variable
+        inside = self.region.inside(body, self.axes)
+        self.placing.resting[inside] = self.placing.behind
+        return inside, loop.variable
 
     def __exit__(self, *error: object) -> None:
         self.placing.threads = []

@@ -1,0 +1,137 @@
+"""Reductions that several blocks share. Each block leaves what its own elements make, and takes a ticket; the one with the last ticket
+finds the others' and joins all of them in the order of their numbers, then goes on with what follows. One launch, and the order
+depends on sizes alone.
+
+Tickets count up to the number of blocks and begin again at 0: their memory is zeros before and after."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from math import prod
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.gpu import Atomic, Fence, SyncThreads
+from compiler.hir.identity import identity_of
+from compiler.hir.instruction import Value
+from compiler.hir.types import Mem, Tile
+from compiler.schedule.gpu.combine import combine_over_threads
+from compiler.schedule.place import Region, Target
+
+if TYPE_CHECKING:
+    from compiler.schedule.gpu.distribute import Distributing
+
+
+@frozen
+class Part:
+    """A block's part of shared reductions: its `number` of `count` (at most `most`), and which of `tiles` results they make."""
+
+    number: Value
+    count: Value
+    most: int
+    tile: Value
+    tiles: Affine
+
+
+@contextmanager
+def in_last_block(
+    placing: "Distributing", part: Part, totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]], region: Region
+) -> Iterator[Region]:
+    """`with in_last_block(...) as last:` what the block does that comes last, where the results of the reductions are known. `totals` is
+    what each reduction has in this block, alike in all threads along which the result doesn't vary."""
+    b = region.builder
+    left = [[_left(placing, part, target, n, value, region) for n, value in enumerate(values)] for target, values in totals]
+    b.emit(SyncThreads())
+    tickets = placing.workspace(("tickets",), Mem("u32", (part.tiles,), align=64), zeros=True)
+    box = placing.shared_memory("ticket", "u32", (1,))
+    end = b.cast(b.sub(part.count, b.const(1, "index")), "u32")
+    first = placing.one_of(range(len(placing.threads)), b)
+    assert first is not None
+    with b.when(first) as one:
+        one.emit(Fence(scope="device"))
+        ticket = one.emit(Atomic(operation="inc", mem=tickets, index=(Affine.of(part.tile.name),), value=end)).result
+        one.store(box, ticket, [0])
+    b.emit(SyncThreads())
+    with b.when(b.op("eq", b.load(box, [0]), end)) as deep:
+        deep.emit(Fence(scope="device"))
+        last = region.inside(deep, ())
+        for (target, values), found in zip(totals, left, strict=True):
+            for result, value in zip(target.results, _joined(placing, part, target, values, found, deep), strict=True):
+                last.made[result] = value
+        yield last
+
+
+@frozen
+class _Left:
+    """Where a value of all blocks lies: `own`, the thread's place in it, along the dimensions of the block that the value varies along;
+    `idle` are the others."""
+
+    memory: Value
+    own: Affine
+    idle: Sequence[int]
+
+    def place(self, part: Part, number: Affine, value: Value) -> list[Affine]:
+        assert isinstance(value.type, Tile)
+        return [Affine.of(part.tile.name), number, self.own, *map(Affine.of, value.type.axis_names)]
+
+
+def _left(placing: "Distributing", part: Part, target: Reduce | Contract, number: int, value: Value, region: Region) -> _Left:
+    """The block's value, stored for the last block."""
+    assert isinstance(value.type, Tile)
+    b = region.builder
+    idle = placing.idle(placing.target_axes(target) - set(target.over))
+    own, width = Affine(), 1
+    for dim, extent in enumerate(placing.table.block):
+        if extent > 1 and dim not in idle:
+            own, width = own + Affine.of(placing.threads[dim].name) * width, width * extent
+    extents = (part.tiles, Affine((), part.most), Affine((), width), *(extent for _, extent in value.type.axes))
+    purpose: Hashable = (target, number)
+    found = _Left(placing.workspace(purpose, Mem(dtype_of(value), extents, align=64)), own, idle)
+    b.store(found.memory, value, found.place(part, Affine.of(part.number.name), value), placing.one_of(idle, b))
+    return found
+
+
+def _joined(
+    placing: "Distributing", part: Part, target: Reduce | Contract, values: Sequence[Value], left: Sequence[_Left], b: Builder
+) -> list[Value]:
+    """What all blocks left, joined: threads along which the result doesn't vary take turns, then join theirs."""
+    idle = left[0].idle
+    number, below = Affine(), 1
+    for dim in idle:
+        number, below = number + Affine.of(placing.threads[dim].name) * below, below * placing.table.block[dim]
+    width = prod(placing.table.block[dim] for dim in idle)
+    turns = b.op("div", b.add(part.count, b.const(width - 1, "index")), b.const(width, "index"), name="turns")
+    identities = _identities(target)
+    nothing = [b.const(start, Tile(dtype, value.type.axes)) for (start, dtype), value in zip(identities, values, strict=True)]  # type: ignore[union-attr]
+    with b.loop("turn", 0, turns.name, carried=nothing) as (deep, loop):
+        place = Affine.of(loop.variable.name) * width + number
+        inside = deep.inbounds(place, Affine.of(part.count.name))
+        read = []
+        for found, value, start in zip(left, values, identities, strict=True):
+            there = deep.load(found.memory, found.place(part, place, value), inside)
+            read.append(deep.select(inside, there, deep.const(*start)))
+        deep.yield_(*placing.combined(target, loop.carried, read, deep))
+    return combine_over_threads(placing, target, loop.results, idle, b)
+
+
+def _identities(target: Reduce | Contract) -> list[tuple[float | int, str]]:
+    if isinstance(target, Contract):
+        return [(0, target.to)]
+    dtypes = [dtype_of(value) for value in target.values]
+    return list(zip(identity_of(target.monoid, dtypes), dtypes, strict=True))
+
+
+def reading(placing: "Distributing", results: Sequence[Value]) -> tuple[set[Value], set[Target]]:
+    """The values that are computed from these, other reductions left out, and the targets that read one of them."""
+    behind, targets = set(results), set[Target]()
+    for op in placing.field.body.body:
+        if behind.isdisjoint(placing.reads(op)):
+            continue
+        if isinstance(op, Target):
+            targets.add(op)
+        else:
+            behind.update(op.results)
+    return behind, targets
