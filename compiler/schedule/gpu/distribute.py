@@ -8,7 +8,6 @@ the thread's digit is a scalar of the function, the registers stay an axis of th
 
 Each loop of place "block" at the top becomes a launch."""
 
-import os
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Store
 from compiler.hir.module import HirFunction, LaunchBounds
 from compiler.hir.types import Mem, Space, Tile, is_float
+from compiler.schedule.gpu.best import best_so_far, counts_turns, indexed, nothing_found
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.last_block import Part, in_last_block, reading
 from compiler.schedule.gpu.rescaling import rescaling_of
@@ -36,7 +36,7 @@ from compiler.schedule.table import SIMD, AxisPlan, Table
 
 Summed = Reduce | Contract
 
-CHUNKS = int(os.environ.get("MEM_CHUNKS", "528"))
+CHUNKS = 528
 """Blocks that share a whole reduction, at most: four for each multiprocessor of a large GPU."""
 
 
@@ -57,6 +57,8 @@ class Distributing(Placing):
         """Shared memories of this launch, by what they are for."""
         self.passed: dict[tuple[Value, Region], Value] = {}
         """Shared memories of values that threads passed on, by where they were made."""
+        self.turns: dict[str, Affine] = {}
+        """The turn of the loop over an axis, where the code that is being built stands."""
         self.workspaces: dict[Hashable, Value] = {}
         self.left: dict[Value, Value] = {}
         """Memories of one element with whole reductions that later launches read."""
@@ -108,6 +110,7 @@ class Distributing(Placing):
 
     def enter(self, plan: AxisPlan, loop: Affine, region: Region) -> None:
         super().enter(plan, loop, region)
+        self.turns[plan.axis] = loop
         if plan.threads > 1:
             if not self.threads:
                 raise NotPlaceable(f"`{plan.axis}` is for the threads of a block, and no block stands around it")
@@ -205,8 +208,8 @@ class Distributing(Placing):
             return self.rescaling.identity(self, region)
         axes = sorted(self.target_axes(target), key=self.table.order)
         self.require_distinct(axis for axis in axes if not (isinstance(target, Contract) and axis in target.over))
-        if not isinstance(target, Contract):
-            return super().identity(target, region)
+        if isinstance(target, Reduce):
+            return nothing_found(self, target, region) if counts_turns(self, target) else super().identity(target, region)
         if target.accumulator is not None:
             raise NotPlaceable("a contraction with an accumulator in a field")
         fragments = self.fragments(target, region)
@@ -232,6 +235,8 @@ class Distributing(Placing):
             return staged_product(self, target, accumulators, region)
         if isinstance(target, Reduce) and self.brings_all(target, region):
             return self.brought(target, region)
+        if isinstance(target, Reduce) and counts_turns(self, target):
+            return best_so_far(self, target, accumulators, region)
         return super().accumulate(target, accumulators, region)
 
     def brings_all(self, target: Reduce, region: Region) -> bool:
@@ -246,6 +251,8 @@ class Distributing(Placing):
         if isinstance(target, Contract):
             fragments = self.fragments(target, region)
             return accumulators if fragments is None else collected(self, target, fragments, accumulators, region)
+        if counts_turns(self, target):
+            accumulators = indexed(self, target, accumulators, region)
         values = super().combine_digits(target, accumulators, region)
         dims = {self.table[axis].dim: self.table[axis].threads for axis in target.over if self.table[axis].threads > 1}
         if dims and not self.threads:
