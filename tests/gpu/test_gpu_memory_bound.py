@@ -131,3 +131,55 @@ def test_many_numbers_divided_by_one_are_rounded_as_divisions_are() -> None:
     np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
     fine = ~np.isnan(expected)
     np.testing.assert_array_equal(found.view(np.uint32)[fine], expected.view(np.uint32)[fine])
+
+
+@pytest.mark.parametrize("count", [1, 3, 31, 1000, 4097, 1 << 20, 1_000_003, 5_000_000])
+def test_everything_reduced_in_one_launch_again_and_again(count: int) -> None:
+    """What blocks tell each other is as it was before, call after call, and so are the bits."""
+    p = zynml.compile("def f(x: tensor[N]): f32 { compute(x) @kernel reduce(+) { for i in 0..N: yield x[i] } }", device="cuda:0")
+    x = normal(count)
+    found = {float(p.f(x)) for _ in range(20)}
+    assert len(found) == 1
+    np.testing.assert_allclose(found.pop(), x.astype(np.float64).sum(), rtol=1e-5, atol=1e-6 * np.abs(x).sum())
+
+
+@pytest.mark.parametrize("count", [1, 33, 5000, 1_000_003])
+def test_means_and_variances_of_everything(count: int) -> None:
+    p = zynml.compile(
+        """def f(x: tensor[N]) {
+            compute(x) {
+                var t = 0.0
+                for i in 0..N: t += x[i]
+                let mean = t / (N as f32)
+                var s = 0.0
+                for i in 0..N: s += (x[i] - mean) * (x[i] - mean)
+                let r = rsqrt(s / (N as f32) + 0.00001)
+                for i in 0..N: out[i] = (x[i] - mean) * r
+            }
+        }""",
+        device="cuda:0",
+    )
+    x = normal(count)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(p.f(x), (wide - wide.mean()) / np.sqrt(wide.var() + 1e-5), rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["argmax", "argmin"])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5000), (5, 33), (1, 100_003), (300, 3), (1000, 1000), (4, 1 << 20)])
+def test_places_of_the_best(kind: str, shape: tuple[int, int]) -> None:
+    """The first of equal ones; NaN before everything; lines of nothing but the worst."""
+    worst = -np.inf if kind == "argmax" else np.inf
+    x = RNG.integers(0, 1000, shape).astype(np.float32)
+    x[0, :] = worst
+    x[-1, shape[1] // 2 :] = np.nan
+    sources = (
+        (f"def f(x: tensor[M, N]) {{ compute(x) @kernel reduce({kind}, axis=1) {{ for i in 0..M, j in 0..N: yield (x[i, j], j) }} }}", 1),
+        (f"def f(x: tensor[M, N]) {{ compute(x) @kernel reduce({kind}, axis=0) {{ for i in 0..M, j in 0..N: yield (x[i, j], i) }} }}", 0),
+        (f"def f(x: tensor[N]) {{ compute(x) @kernel reduce({kind}) {{ for i in 0..N: yield (x[i], i) }} }}", 0),
+    )
+    for source, axis in sources:
+        given = x.reshape(-1) if "tensor[N]" in source else x
+        value, place = (np.asarray(one) for one in zynml.compile(source, device="cuda:0").f(given))
+        expected = getattr(np, kind)(given, axis)
+        np.testing.assert_array_equal(place, expected)
+        np.testing.assert_array_equal(value, np.take_along_axis(given, np.expand_dims(expected, axis), axis).squeeze(axis))
