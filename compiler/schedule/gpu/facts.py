@@ -61,7 +61,9 @@ def facts_of(sizes: Mapping[str, int], aligned: Iterable[str], architecture: str
     """The facts of a launch with these values of its `index` parameters, and these memories at multiples of 16 bytes, on a machine of
     this architecture with so many multiprocessors."""
     units = [(name, next((unit for unit in UNITS if value % unit == 0), 1)) for name, value in sorted(sizes.items())]
-    magnitudes = [(name, next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])) for name, value in sorted(sizes.items())]
+    magnitudes = [
+        (name, next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])) for name, value in sorted(sizes.items())
+    ]
     return Facts(tuple((name, unit) for name, unit in units if unit > 1), tuple(magnitudes), frozenset(aligned), architecture, processors)
 
 

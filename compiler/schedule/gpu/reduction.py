@@ -34,7 +34,9 @@ def slots(b: Builder, threads: int, dtypes: Sequence[str]) -> list[Value]:
     return [b.emit(SharedAlloc(type=Mem(dtype, (count,), space=Space.SHARED)), "slots").result for dtype in dtypes]
 
 
-def block_reduced(b: Builder, monoid: str, values: Sequence[Value], thread: Value, threads: int, through: Sequence[Value]) -> list[Value]:
+def block_reduced(
+    b: Builder, monoid: str, values: Sequence[Value], thread: Value, threads: int, through: Sequence[Value]
+) -> list[Value]:
     """In all threads, what the values of all threads make together. All of them must come here, and none may still read the slots
     (`through`) from before: a barrier stands in the middle only."""
     count = -(-threads // WARP)

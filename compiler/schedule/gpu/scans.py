@@ -313,3 +313,4 @@ class ScanDistributing(Distributing):
 def _thread(b: Builder) -> Value:
     """The thread's number in its block."""
     return b.emit(GridIndex(operator="thread_idx", dim="x")).result
+

@@ -388,3 +388,4 @@ def _taken(b: Builder, value: Value, axis: str, item: int) -> Value:
 
 def _shared(b: Builder, dtype: str, extents: Sequence[int]) -> Value:
     return b.emit(SharedAlloc(type=Mem(dtype, tuple(extents), space=Space.SHARED, align=16)), "shared").result
+

@@ -33,7 +33,9 @@ def staged_product(placing: "Distributing", target: Contract, accumulators: Sequ
     b = region.builder
     over = [axis for axis in target.over if placing.plan(axis, region).tile > 1]
     fragments = placing.fragments(target, region)
-    staged = [Staged(placing, side, operand, over, region, fragments is not None) for side, operand in (("a", target.a), ("b", target.b))]
+    staged = [
+        Staged(placing, side, operand, over, region, fragments is not None) for side, operand in (("a", target.a), ("b", target.b))
+    ]
     for one in staged:
         one.put(b)
     b.emit(SyncThreads())
