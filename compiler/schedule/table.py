@@ -86,6 +86,14 @@ class AxisPlan:
 
 
 @frozen
+class Split:
+    """Blocks of a GPU that share the loop over an axis, at most `parts` for each result."""
+
+    axis: str
+    parts: int
+
+
+@frozen
 class Table:
     """Axis plans in the order of their loops, outermost first; `reasons` say in words what was chosen and why."""
 
@@ -98,6 +106,7 @@ class Table:
     """Whether sums of products go to the tensor cores."""
     resident: int | None = None
     """Blocks that a multiprocessor of a GPU shall have at a time: registers are kept to that."""
+    split: Split | None = None
 
     def __getitem__(self, axis: str) -> AxisPlan:
         return next(plan for plan in self.plans if plan.axis == axis)

@@ -100,7 +100,7 @@ def test_norms(shape: tuple[int, int]) -> None:
     np.testing.assert_allclose(p.f(x, y, w), z * w, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (7, 1 << 16), (4096, 33), (1000, 1000), (3, 1_000_003), (100_000, 8)])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1 << 16), (4096, 33), (1000, 1000), (3, 1_000_003), (100_000, 8), (200_000, 3), (2, 1 << 22)])
 def test_sums(shape: tuple[int, int]) -> None:
     x = normal(*shape)
     wide = x.astype(np.float64)

@@ -57,6 +57,8 @@ class Distributing(Placing):
         """Shared memories of this launch, by what they are for."""
         self.passed: dict[tuple[Value, Region], Value] = {}
         """Shared memories of values that threads passed on, by where they were made."""
+        self.part: Part | None = None
+        """The block's part of reductions that several blocks share."""
         self.turns: dict[str, Affine] = {}
         """The turn of the loop over an axis, where the code that is being built stands."""
         self.workspaces: dict[Hashable, Value] = {}
@@ -81,13 +83,23 @@ class Distributing(Placing):
         total = counts[0]
         for count in counts[1:]:
             total = b.mul(total, count)
-        with self.blocks(total, region, [plan.axis for plan in plans]) as (inner, place):
+        parts = self.parts(b) if self.table.split is not None else None
+        grid = total if parts is None else b.mul(total, parts)
+        with self.blocks(grid, region, [plan.axis for plan in plans]) as (inner, place):
             body = inner.builder
             place = self.turn(body, place)
+            if parts is not None:
+                part, place = body.op("div", place, total, name="part"), body.op("rem", place, total)
+            tile: list[Affine] = []
             for plan, count in reversed(list(zip(plans[1:], counts[1:], strict=True))):
-                self.enter(plan, Affine.of(body.op("rem", place, count, name=f"{plan.axis}0").name), inner)
+                tile.insert(0, Affine.of(body.op("rem", place, count, name=f"{plan.axis}0").name))
+                self.enter(plan, tile[0], inner)
                 place = body.op("div", place, count)
-            self.enter(plans[0], Affine.of(place.name), inner)
+            tile.insert(0, Affine.of(place.name))
+            self.enter(plans[0], tile[0], inner)
+            if parts is not None and self.table.split is not None:
+                tiles = [e.ceildiv(p.tile) for e, p in zip(extents, plans, strict=True)]
+                self.part = Part(part, parts, self.table.split.parts, tile, tiles)
             self.in_block(group, inner, [p for e, p in zip(extents, plans, strict=True) if _ragged(e, p)])
 
     def blocks(self, count: Value, region: Region, axes: Iterable[str], cluster: int = 1) -> "_Blocks":
@@ -319,10 +331,9 @@ class Distributing(Placing):
         memory of one element."""
         b = region.builder
         tiles = b.index(self.field.axes[plan.axis].ceildiv(plan.tile), "tiles")
-        none = b.const(0, "index")
         count = b.op("max", b.op("min", tiles, b.const(CHUNKS, "index")), b.const(1, "index"))
         with self.blocks(count, region, ()) as (inner, number):
-            part = Part(number, count, CHUNKS, none, Affine((), 1))
+            part = Part(number, count, CHUNKS)
             totals = self.share_of_blocks(plan, part, group, inner)
             with in_last_block(self, part, totals, inner) as last:
                 rest = self.last_words(group, region, last)
@@ -341,6 +352,22 @@ class Distributing(Placing):
                 self.finish_target(target, last, {}, begun=False)
                 self.finished.add((target, region))
         return {target for target in readers if (target, region) not in self.finished}
+
+    def parts(self, b: Builder) -> Value:
+        """How many blocks share each tile of results."""
+        split = self.table.split
+        assert split is not None
+        tiles = b.index(self.field.axes[split.axis].ceildiv(self.table[split.axis].tile), "tiles")
+        return b.op("max", b.op("min", tiles, b.const(split.parts, "index")), b.const(1, "index"))
+
+    def part_of(self, part: Part, plan: AxisPlan, group: Sequence[Target], region: Region) -> None:
+        """The block's part of reductions that several blocks share; the last of them finishes all results of the tile."""
+        if any(isinstance(target, Store) for target in group):
+            raise NotPlaceable("blocks share a reduction beside something else")
+        totals = self.share_of_blocks(plan, part, group, region)
+        with in_last_block(self, part, totals, region) as last:
+            if self.last_words(group, region, last):
+                raise NotPlaceable("blocks share a reduction that is read again")
 
     def workspace(self, purpose: Hashable, type: Mem, zeros: bool = False) -> Value:
         """A memory that all blocks of a launch, or launches behind it, see."""
@@ -369,6 +396,9 @@ class Distributing(Placing):
         rule = self.rescaling
         if rule is not None and axis == rule.rule.axis and any(map(rule.covers, group)) and rule.rule.maximum not in group:
             group = [rule.rule.maximum, *group]
+        if self.part is not None and self.table.split is not None and axis == self.table.split.axis:
+            self.part_of(self.part, plan, group, region)
+            return
         if region.parent is not None or plan.place != "block" or not carrying:
             super().loop_over(axis, group, region, result, state)
             return

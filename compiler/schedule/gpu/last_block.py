@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @frozen
 class Part:
-    """A block's part of shared reductions: its `number` of `count` (at most `most`), and which of `tiles` results they make."""
+    """A block's part of shared reductions: its `number` of `count` (at most `most`), and which `tile` of `tiles` of results they make."""
 
     number: Value
     count: Value
     most: int
-    tile: Value
-    tiles: Affine
+    tile: Sequence[Affine] = (Affine(),)
+    tiles: Sequence[Affine] = (Affine((), 1),)
 
 
 @contextmanager
@@ -45,14 +45,14 @@ def in_last_block(
     b = region.builder
     left = [[_left(placing, part, target, n, value, region) for n, value in enumerate(values)] for target, values in totals]
     b.emit(SyncThreads())
-    tickets = placing.workspace(("tickets",), Mem("u32", (part.tiles,), align=64), zeros=True)
+    tickets = placing.workspace(("tickets",), Mem("u32", tuple(part.tiles), align=64), zeros=True)
     box = placing.shared_memory("ticket", "u32", (1,))
     end = b.cast(b.sub(part.count, b.const(1, "index")), "u32")
     first = placing.one_of(range(len(placing.threads)), b)
     assert first is not None
     with b.when(first) as one:
         one.emit(Fence(scope="device"))
-        ticket = one.emit(Atomic(operation="inc", mem=tickets, index=(Affine.of(part.tile.name),), value=end)).result
+        ticket = one.emit(Atomic(operation="inc", mem=tickets, index=tuple(part.tile), value=end)).result
         one.store(box, ticket, [0])
     b.emit(SyncThreads())
     with b.when(b.op("eq", b.load(box, [0]), end)) as deep:
@@ -75,7 +75,7 @@ class _Left:
 
     def place(self, part: Part, number: Affine, value: Value) -> list[Affine]:
         assert isinstance(value.type, Tile)
-        return [Affine.of(part.tile.name), number, self.own, *map(Affine.of, value.type.axis_names)]
+        return [*part.tile, number, self.own, *map(Affine.of, value.type.axis_names)]
 
 
 def _left(placing: "Distributing", part: Part, target: Reduce | Contract, number: int, value: Value, region: Region) -> _Left:
@@ -87,7 +87,7 @@ def _left(placing: "Distributing", part: Part, target: Reduce | Contract, number
     for dim, extent in enumerate(placing.table.block):
         if extent > 1 and dim not in idle:
             own, width = own + Affine.of(placing.threads[dim].name) * width, width * extent
-    extents = (part.tiles, Affine((), part.most), Affine((), width), *(extent for _, extent in value.type.axes))
+    extents = (*part.tiles, Affine((), part.most), Affine((), width), *(extent for _, extent in value.type.axes))
     purpose: Hashable = (target, number)
     found = _Left(placing.workspace(purpose, Mem(dtype_of(value), extents, align=64)), own, idle)
     b.store(found.memory, value, found.place(part, Affine.of(part.number.name), value), placing.one_of(idle, b))

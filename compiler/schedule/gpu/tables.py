@@ -20,10 +20,10 @@ from compiler.hir.types import is_float
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
-from compiler.schedule.gpu.rows import row_table
+from compiler.schedule.gpu.rows import is_chain, row_table
 from compiler.schedule.gpu.tensor_cores import chosen
 from compiler.schedule.materialise import common_axes
-from compiler.schedule.table import AxisPlan, Table
+from compiler.schedule.table import AxisPlan, Split, Table
 
 THREADS = 256
 WARP = 32
@@ -41,6 +41,9 @@ SHARED_LANES = 4
 
 SUM_STEP = 16
 """Elements of a summed axis that are in shared memory at a time."""
+
+BLOCKS = 512
+"""Blocks of a reduction that fill a large GPU."""
 
 REDUCTION_REGISTERS = 4
 """Loads in flight of a reduction."""
@@ -144,10 +147,12 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
         plans += [AxisPlan(axis) for axis in inside if axis != along]
         plans.append(AxisPlan(along, "time", REDUCTION_REGISTERS, lanes, threads=wide))
         who = "the lanes of a warp" if wide == WARP else f"{wide} threads"
-        return Table(plans, [f"{along} lies along {who}: memory is contiguous along it"], (wide, THREADS // wide))
+        return _split(field, facts, launch, Table(plans, [f"{along} lies along {who}: memory is contiguous along it"], (wide, THREADS // wide)))
     columns = next((axis for axis in reversed(facts.common) if axis in facts.contiguous), facts.common[-1])
     plans = [AxisPlan(axis, "block") for axis in facts.common if axis != columns]
-    plans.append(AxisPlan(columns, "block", lanes=lanes_along(field, [columns]), threads=WARP))
+    lanes = lanes_along(field, [columns])
+    wide = min(WARP, power_of_two(-(-launch.about(field.axes[columns]) // lanes)))
+    plans.append(AxisPlan(columns, "block", lanes=lanes, threads=wide))
     reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it"]
     below = [axis for axis in facts.common if axis != columns]
     if below and _short(field, facts.common, inside, launch):
@@ -159,11 +164,29 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
         reasons.append(f"few are summed, and each thread has its own: neighbours along {below[-1]}")
         return Table([*plans, *(AxisPlan(axis) for axis in inside)], reasons, (wide, THREADS // wide))
     shared = free[0] if free else None
-    for axis in inside:
-        plans.append(AxisPlan(axis, "time", REDUCTION_REGISTERS, threads=THREADS // WARP, dim=1) if axis == shared else AxisPlan(axis))
+    for axis in sorted(inside, key=lambda axis: axis != shared):
+        plans.append(AxisPlan(axis, "time", REDUCTION_REGISTERS, threads=THREADS // wide, dim=1) if axis == shared else AxisPlan(axis))
     if shared is None:
-        return Table(plans, reasons, (WARP,))
-    return Table(plans, [*reasons, f"{shared} is shared by rows of threads"], (WARP, THREADS // WARP))
+        return Table(plans, reasons, (wide,))
+    return _split(field, facts, launch, Table(plans, [*reasons, f"{shared} is shared by rows of threads"], (wide, THREADS // wide)))
+
+
+def _split(field: HirFunction, facts: _Facts, launch: Facts, table: Table) -> Table:
+    """The table with more blocks for each tile of results, where tiles are too few for a large GPU and nothing reads the rows again."""
+    inside = set(field.axes) - set(facts.common)
+    reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
+    stores = [op for op in field.body.body if isinstance(op, Store)]
+    alone = all(set(op.over) == inside for op in reductions) and not any(is_chain(field, axis) for axis in inside)
+    if facts.ordered or not alone or any(inside.intersection(axis for axis, _ in union_axes(op.value)) for op in stores):
+        return table
+    outermost = next(plan for plan in table.plans if plan.axis in inside)
+    tiles = prod(-(-launch.about(field.axes[plan.axis]) // plan.tile) for plan in table.plans if plan.place == "block")
+    turns = -(-launch.about(field.axes[outermost.axis]) // outermost.tile)
+    parts = min(power_of_two(-(-BLOCKS // max(1, tiles))), power_of_two(turns) // 2)
+    if parts <= 1:
+        return table
+    reason = f"up to {parts} blocks share each sum along {outermost.axis}, the last of them joins their parts"
+    return evolve(table, split=Split(outermost.axis, parts), reasons=(*table.reasons, reason))
 
 
 def _short(field: HirFunction, common: tuple[str, ...], inside: list[str], launch: Facts) -> bool:
