@@ -37,6 +37,8 @@ class Facts:
     architecture: str = ""
     """What instructions may be used beyond those of all targets: "sm_90a"; empty where the target isn't known."""
     processors: int = 132
+    exact: frozenset[str] = frozenset()
+    """Sizes that are as large as their magnitude says."""
 
     @property
     def generation(self) -> int:
@@ -53,6 +55,10 @@ class Facts:
         known = dict(self.magnitudes)
         return form.evaluate(lambda name: known.get(name, MAGNITUDES[16]))
 
+    def known(self, form: Affine) -> int | None:
+        """An extent that is a power of two or made of such."""
+        return self.about(form) if self.exact.issuperset(form.names) else None
+
 
 NOTHING = Facts()
 
@@ -64,7 +70,8 @@ def facts_of(sizes: Mapping[str, int], aligned: Iterable[str], architecture: str
     magnitudes = [
         (name, next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])) for name, value in sorted(sizes.items())
     ]
-    return Facts(tuple((name, unit) for name, unit in units if unit > 1), tuple(magnitudes), frozenset(aligned), architecture, processors)
+    exact = frozenset(name for name, value in magnitudes if value == sizes[name])
+    return Facts(tuple((name, unit) for name, unit in units if unit > 1), tuple(magnitudes), frozenset(aligned), architecture, processors, exact)
 
 
 def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:
@@ -74,7 +81,7 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     divisors = dict(facts.units)
     names: dict[str, Affine | str] = {}
     units: list[Unit] = []
-    magnitudes = dict(facts.magnitudes)
+    magnitudes, exact = dict(facts.magnitudes), set(facts.exact)
     taken = {value.name for value in function.parameters} | set(function.axes)
     for place, parameter in enumerate(function.parameters):
         unit = divisors.get(parameter.name, 1)
@@ -86,6 +93,8 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
             names[parameter.name] = Affine.of(name) * unit
             units.append(Unit(place, name, parameter.name, unit))
             magnitudes[name] = -(-magnitudes.pop(parameter.name, unit) // unit)
+            if parameter.name in exact:
+                exact.add(name)
     by_place = {unit.place: unit for unit in units}
 
     def form(old: Affine) -> Affine:
@@ -109,4 +118,5 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     new = out.finish()
     new.kernel_info, new.constraints, new.sites = function.kernel_info, function.constraints, function.sites
     new.linkage, new.span = function.linkage, function.span
-    return new, tuple(units), Facts((), tuple(sorted(magnitudes.items())), facts.aligned, facts.architecture, facts.processors)
+    about = evolve(facts, units=(), magnitudes=tuple(sorted(magnitudes.items())), exact=frozenset(exact))
+    return new, tuple(units), about

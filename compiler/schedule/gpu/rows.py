@@ -53,7 +53,8 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     beside = max(1, THREADS // threads)
     plans = [AxisPlan(axis, "block") for axis in common[:-1]]
     plans.append(AxisPlan(common[-1], "block", threads=beside, dim=1))
-    plans.append(AxisPlan(along, "once", registers, lanes, threads=threads))
+    full = facts.known(field.axes[along]) == registers * lanes * threads
+    plans.append(AxisPlan(along, "once", registers, lanes, threads=threads, full=full))
     reason = f"rows along {along} stay in registers of {threads} threads: they are read once"
     return Table(plans, [reason], (threads, beside), resident=max(1, REGISTER_BYTES // (threads * beside * needed)))
 
