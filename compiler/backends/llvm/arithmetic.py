@@ -6,6 +6,7 @@ from compiler.backends.llvm.integer_power import integer_power
 from compiler.backends.llvm.math_library import call_math
 from compiler.backends.llvm.narrow import double_to_odd_float, from_bits, round_narrow, to_bits
 from compiler.backends.llvm.remainder import remainder
+from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.types import is_narrow_float, memory_type, register_type
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.hir.types import DTYPES, UNSIGNED, is_float
@@ -62,6 +63,8 @@ def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Val
         return w.intrinsic("minimum" if operator == "min" else "maximum", a, b)
     if operator == "rem" and not w.module.c_library:
         return rounded(w, remainder(w, a, b), dtype)
+    if operator == "div" and "afn" in flags and dtype != "f64" and not w.module.c_library:
+        return rounded(w, Maths(w, a.type).about(a, b), dtype)
     if operator in _FLOAT:
         # a narrow type's rounding between operations may not be contracted away, only reordered
         kept = [flag for flag in flags if flag == "reassoc" or (flag == "contract" and not is_narrow_float(dtype))]

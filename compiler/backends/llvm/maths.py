@@ -67,6 +67,20 @@ class Maths:
         q = self.mul(a, r)
         return self.fma(self.fma(self.neg(q), b, a), r, q)
 
+    def about(self, a: Value, b: Value) -> Value:
+        """a / b by a GPU's division that is right to 2 units in the last place, in all of the range."""
+        one = self.type.with_lanes(0)
+
+        def divided(x: Value, y: Value) -> Value:
+            return self.w.assembly("div.full.f32 $0, $1, $2;", [one], "f,f", [x, y], pure=True)[0]
+
+        if not a.type.lanes:
+            return divided(a, b)
+        made = a
+        for lane in range(a.type.lanes):
+            made = self.w.insert(made, divided(self.w.extract(a, lane), self.w.extract(b, lane)), lane)
+        return made
+
     def reciprocal(self, b: Value) -> Value:
         """A GPU's approximation of 1/b, right to an ulp."""
         one, name = self.type.with_lanes(0), "llvm.nvvm.rcp.approx.ftz.f"

@@ -1,25 +1,28 @@
-"""Functions where the program grants approximation (`afn`): the hardware's own, in f32 and narrower. Relative errors are about
-2**-22 (`tanh`: 2**-11); exponentials below 2**-126 are 0. Without the flag there are polynomials, right to an ulp or two; `sin` and
-`cos` always take those, since the hardware's are of no use for larger angles."""
+"""Functions where approximation is granted (`afn`), by the program or because results are rounded to 16 bits: the hardware's own, in f32
+and narrower. Relative errors are about 2**-21; exponentials below 2**-126 are 0. Without the flag there are polynomials, right to an ulp
+or two; `sin` and `cos` always take those, since the hardware's are of no use for larger angles, and its `tanh` is right to 11 bits only."""
 
 from math import log
 
 from compiler.backends.llvm.arithmetic import rounded
 from compiler.backends.llvm.bundle import Bundle
+from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.types import F32
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.backends.nvptx.frame import Frame
 from compiler.hir.core import Unary, dtype_of
 from compiler.hir.types import is_float
 
-_DIRECT = {"exp2": "ex2.approx.ftz.f32", "log2": "lg2.approx.f32", "tanh": "tanh.approx.f32"}
+_DIRECT = {"exp2": "ex2.approx.ftz.f32", "log2": "lg2.approx.f32"}
 _DIRECT |= {"sqrt": "sqrt.approx.f32", "rsqrt": "rsqrt.approx.f32"}
+_TANH_SERIES = -1 / 3, 2 / 15, -17 / 315
+_NEAR_0 = 0.2
 _LOG2_E, _LN_2 = 1 / log(2), log(2)
 
 
 def has(op: Unary) -> bool:
     dtype = dtype_of(op.value)
-    return is_float(dtype) and dtype != "f64" and op.operator in (*_DIRECT, "exp", "log")
+    return is_float(dtype) and dtype != "f64" and op.operator in (*_DIRECT, "exp", "log", "tanh")
 
 
 def unary(frame: Frame, op: Unary) -> None:
@@ -42,8 +45,21 @@ def _one(w: FunctionWriter, operator: str, x: Value) -> Value:
             return _call(w, "exp2", w.binary("fmul", x, constant(F32, _LOG2_E)))
         case "log":
             return w.binary("fmul", _call(w, "log2", x), constant(F32, _LN_2))
+        case "tanh":
+            return _tanh(w, x)
         case _:
             return _call(w, operator, x)
+
+
+def _tanh(w: FunctionWriter, x: Value) -> Value:
+    """(1 - e) / (1 + e) with e = exp(-2|x|); near 0, where that cancels, the first terms of the series."""
+    m = Maths(w, F32)
+    size, one = m.abs(x), m.number(1.0)
+    e = _call(w, "exp2", m.mul(size, m.number(-2 * _LOG2_E)))
+    far = m.sign_of(m.mul(m.sub(one, e), m.reciprocal(m.add(one, e))), x)
+    square = m.mul(x, x)
+    near = m.fma(m.mul(m.horner(_TANH_SERIES, square), square), x, x)
+    return m.select(m.is_("olt", size, _NEAR_0), near, far)
 
 
 def _call(w: FunctionWriter, operator: str, x: Value) -> Value:

@@ -19,6 +19,7 @@ from compiler.hir.types import is_float
 
 NUMERATORS = 2.0**-100, 2.0**100
 DIVISORS = 2.0**-24, 2.0**24
+FAR = 2.0**64, 2.0**-64
 TOGETHER = 4
 
 
@@ -36,6 +37,10 @@ def divide(frame: Frame, op: Binary) -> None:
     w, left = frame.w, frame.values[op.left.name]
     divisor = frame.values[op.right.name].scalar
     one = Maths(w, F32)
+    if "afn" in op.flags:
+        items = _about(frame, left.items, divisor)
+        frame.define(op, Bundle(left.dtype, left.axes, left.simd, left.lanes, tuple(rounded(w, item, left.dtype) for item in items)))
+        return
     reciprocal = one.div(one.number(1.0), divisor)
     usual = one.both(one.is_("oge", divisor, DIVISORS[0]), one.is_("ole", divisor, DIVISORS[1]))
     made: list[Value] = []
@@ -43,6 +48,21 @@ def divide(frame: Frame, op: Binary) -> None:
     for start in range(0, len(left.items), together):
         made += _quotients(frame, left.items[start : start + together], divisor, reciprocal, usual)
     frame.define(op, Bundle(left.dtype, left.axes, left.simd, left.lanes, tuple(rounded(w, item, left.dtype) for item in made)))
+
+
+def _about(frame: Frame, numbers: tuple[Value, ...], divisor: Value) -> list[Value]:
+    """Products with the reciprocal, right to 22 bits. The divisor is brought to the middle of the range, where it has a reciprocal."""
+    w = frame.w
+    one = Maths(w, F32)
+    size = one.abs(divisor)
+    large, small = (one.number(number) for number in FAR)
+    scale = w.select(one.is_("olt", size, FAR[1]), large, w.select(one.is_("ogt", size, FAR[0]), small, one.number(1.0)))
+    reciprocal = one.div(one.number(1.0), one.mul(divisor, scale))
+    made = []
+    for x in numbers:
+        m = Maths(w, x.type)
+        made.append(m.mul(m.mul(x, w.splat(reciprocal, x.type.lanes)), w.splat(scale, x.type.lanes)))
+    return made
 
 
 def _quotients(frame: Frame, numbers: tuple[Value, ...], divisor: Value, reciprocal: Value, usual: Value) -> list[Value]:

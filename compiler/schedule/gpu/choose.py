@@ -10,6 +10,7 @@ from compiler.schedule.gpu.copied_operands import copied_product
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.maps import map_launches
+from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_attention import AttentionDistributing, warpgroup_attention
@@ -27,6 +28,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
     """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`."""
     if field is not None:
         known, units, about = specialised(field, facts)
+        loosen(known)
         attention = warpgroup_attention(known, about)
         if attention is not None:
             try:

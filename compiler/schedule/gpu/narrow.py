@@ -1,0 +1,36 @@
+"""Functions whose results are only seen after they were rounded to 16 bits or fewer: there the hardware's own, right to some 21 bits, is as
+good as one that is right to 24."""
+
+from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, Unary, dtype_of
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import DTYPES, is_float
+
+NARROW = 16
+"""Bits of a float that hides what the hardware's functions are off by."""
+
+FUNCTIONS = ("exp", "exp2", "tanh", "sqrt", "rsqrt", "div")
+"""Those that are right to so many bits wherever they are read. Logarithms near 1 aren't."""
+
+
+def loosen(field: HirFunction) -> None:
+    """Grants approximation (`afn`) to the functions of a field whose values reach nothing but narrow floats."""
+    seen: set[Value] = set()
+    """What is read by something that sees all of its bits."""
+    for op in reversed(field.body.body):
+        if isinstance(op, Unary | Binary) and op.operator in FUNCTIONS and is_float(dtype := dtype_of(op.result)):
+            if DTYPES[dtype] <= NARROW or (dtype == "f32" and op.result not in seen):
+                op.flags = (*op.flags, "afn")
+        seen.update(_seen(op, seen))
+
+
+def _seen(op: Instruction, seen: set[Value]) -> list[Value]:
+    """The operands whose bits an instruction shows."""
+    if isinstance(op, Cast) and is_float(op.to):
+        return [] if DTYPES[op.to] <= NARROW or op.result not in seen else [op.value]
+    if isinstance(op, Store) and is_float(mem_of(op.mem).dtype) and DTYPES[mem_of(op.mem).dtype] <= NARROW:
+        return []
+    if isinstance(op, Unary | Binary | Select | Reduce | Scan | Contract) and seen.isdisjoint(op.results):
+        return [op.condition] if isinstance(op, Select) else []
+    return list(op.operand_values)
