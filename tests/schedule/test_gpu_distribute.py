@@ -17,6 +17,7 @@ from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.tensor_core import Mma
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.launching import numpy_dtype
 from compiler.schedule.gpu import distribute as distributing
 from compiler.schedule.gpu import tensor_cores
 from compiler.schedule.gpu.distribute import distribute, field_launches
@@ -24,7 +25,6 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.launches import Launches
 from tests.schedule.fields import EXAMPLES, Example
-from compiler.launching import numpy_dtype
 from tests.schedule.test_place import case, sizes_for
 
 ON_BLOCKS = [example for example in EXAMPLES if example.name != "transpose"]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from compiler.backends.llvm.integer_power import integer_power
 from compiler.backends.llvm.math_library import call_math
+from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.narrow import double_to_odd_float, from_bits, round_narrow, to_bits
 from compiler.backends.llvm.remainder import remainder
-from compiler.backends.llvm.maths import Maths
 from compiler.backends.llvm.types import is_narrow_float, memory_type, register_type
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.hir.types import DTYPES, UNSIGNED, is_float

@@ -71,7 +71,8 @@ def facts_of(sizes: Mapping[str, int], aligned: Iterable[str], architecture: str
         (name, next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])) for name, value in sorted(sizes.items())
     ]
     exact = frozenset(name for name, value in magnitudes if value == sizes[name])
-    return Facts(tuple((name, unit) for name, unit in units if unit > 1), tuple(magnitudes), frozenset(aligned), architecture, processors, exact)
+    divisors = tuple((name, unit) for name, unit in units if unit > 1)
+    return Facts(divisors, tuple(magnitudes), frozenset(aligned), architecture, processors, exact)
 
 
 def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:

@@ -19,10 +19,14 @@ def loosen(field: HirFunction) -> None:
     seen: set[Value] = set()
     """What is read by something that sees all of its bits."""
     for op in reversed(field.body.body):
-        if isinstance(op, Unary | Binary) and op.operator in FUNCTIONS and is_float(dtype := dtype_of(op.result)):
-            if DTYPES[dtype] <= NARROW or (dtype == "f32" and op.result not in seen):
-                op.flags = (*op.flags, "afn")
+        if isinstance(op, Unary | Binary) and op.operator in FUNCTIONS and _hides(dtype_of(op.result), op.result in seen):
+            op.flags = (*op.flags, "afn")
         seen.update(_seen(op, seen))
+
+
+def _hides(dtype: str, seen: bool) -> bool:
+    """Whether a result of this type is rounded at once, or before anything sees its bits."""
+    return is_float(dtype) and (DTYPES[dtype] <= NARROW or (dtype == "f32" and not seen))
 
 
 def _seen(op: Instruction, seen: set[Value]) -> list[Value]:

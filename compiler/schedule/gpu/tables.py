@@ -147,7 +147,8 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
         plans += [AxisPlan(axis) for axis in inside if axis != along]
         plans.append(AxisPlan(along, "time", REDUCTION_REGISTERS, lanes, threads=wide))
         who = "the lanes of a warp" if wide == WARP else f"{wide} threads"
-        return _split(field, facts, launch, Table(plans, [f"{along} lies along {who}: memory is contiguous along it"], (wide, THREADS // wide)))
+        reasons = [f"{along} lies along {who}: memory is contiguous along it"]
+        return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide)))
     columns = next((axis for axis in reversed(facts.common) if axis in facts.contiguous), facts.common[-1])
     plans = [AxisPlan(axis, "block") for axis in facts.common if axis != columns]
     lanes = lanes_along(field, [columns])
