@@ -13,7 +13,7 @@ from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.core import Contract, Reduce, dtype_of, union_axes
 from compiler.hir.gpu import Atomic, Fence, SyncThreads
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
@@ -105,7 +105,7 @@ def _joined(
     width = prod(placing.table.block[dim] for dim in idle)
     turns = b.op("div", b.add(part.count, b.const(width - 1, "index")), b.const(width, "index"), name="turns")
     identities = _identities(target)
-    nothing = [b.const(start, Tile(dtype, value.type.axes)) for (start, dtype), value in zip(identities, values, strict=True)]  # type: ignore[union-attr]
+    nothing = [b.const(start, Tile(dtype, union_axes(value))) for (start, dtype), value in zip(identities, values, strict=True)]
     with b.loop("turn", 0, turns.name, carried=nothing) as (deep, loop):
         place = Affine.of(loop.variable.name) * width + number
         inside = deep.inbounds(place, Affine.of(part.count.name))
