@@ -10,15 +10,15 @@ from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.facts import ALIGNMENT
 
 
-def lanes_along(field: HirFunction, axes: Sequence[str]) -> int:
-    """Elements side by side along these axes that every access of the field takes whole, by their widest type in what varies along
-    most axes; 1 where some address isn't known to be aligned."""
-    accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
+def lanes_along(field: HirFunction, axes: Sequence[str], kinds: tuple[type, ...] = (Load, Store), width: int = ALIGNMENT) -> int:
+    """Elements side by side along these axes that every access of these kinds takes whole, by their widest type in what varies along
+    most axes, in so many bytes; 1 where some address isn't known to be aligned."""
+    accesses = [op for op in field.body.body if isinstance(op, Load | Store) and isinstance(op, kinds)]
     wide = [(op, axis) for op in accesses for axis in axes if steps_by_one(mem_of(op.mem), op.index, axis)]
     if not wide:
         return 1
     most = max(_varying(field, op) for op, _ in wide)
-    lanes = ALIGNMENT // max(bytes_of(mem_of(op.mem).dtype) for op, _ in wide if _varying(field, op) == most)
+    lanes = max(1, width // max(bytes_of(mem_of(op.mem).dtype) for op, _ in wide if _varying(field, op) == most))
     for op, axis in wide:
         mem = mem_of(op.mem)
         names: dict[str, Affine | str] = {axis: Affine.of(axis) * lanes}

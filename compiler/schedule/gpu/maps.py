@@ -2,6 +2,8 @@
 What is contiguous along another axis is turned: a square of both axes goes through shared memory, read along the one and written
 along the other."""
 
+from collections.abc import Callable, Sequence
+
 from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.memory import Alloc, Load, Store, mem_of
@@ -19,12 +21,13 @@ THREADS = 256
 SCALAR_SQUARE = 32
 """Elements of a side of a square where accesses are of one element."""
 
-SHORTEST = 4
+SHORTEST = 8
 """Elements along an axis for which its memory order is worth something."""
 
 
-def map_launches(field: HirFunction, facts: Facts) -> Launches | None:
-    """The launches of a map, one; None where something is reduced, or results don't vary along the same axes. Raises `NotPlaceable`."""
+def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction, Sequence[str]], int] = lanes_along) -> Launches | None:
+    """The launches of a map, one; None where something is reduced, or results don't vary along the same axes. `lanes`: how many elements
+    a thread takes at once. Raises `NotPlaceable`."""
     ops = field.body.body
     if any(isinstance(op, Reduce | Contract | Scan | Alloc) for op in ops) or not field.axes:
         return None
@@ -35,8 +38,8 @@ def map_launches(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     across = _crossing(field, along, facts)
     if across is None:
-        return field_launches(field, _rows(field, along, lanes_along(field, [along]), facts))
-    return launches_of_blocks(Turning(field, _squares(field, along, across, lanes_along(field, [along, across])), along, across).run())
+        return field_launches(field, _rows(field, along, lanes(field, [along]), facts))
+    return launches_of_blocks(Turning(field, _squares(field, along, across, lanes(field, [along, across])), along, across).run())
 
 
 def _along(op: Load | Store, field: HirFunction) -> str | None:

@@ -8,13 +8,17 @@ from attrs import evolve, frozen
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.instruction import Value
-from compiler.hir.memory import mem_of
+from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.launches import Launches
 from compiler.schedule.place import NotPlaceable
+
+WIDTHS = (16, 8, 4)
+"""Bytes that a thread reads and writes at once, of what is turned."""
 
 ALIGN = 256
 """Bytes that workspaces begin at multiples of."""
@@ -80,7 +84,7 @@ def copied_before(kernel: HirFunction, copies: Sequence[Copied], facts: Facts, l
     alike: dict[Hashable, list[Copied]] = {}
     for copy in copies:
         alike.setdefault(copy.read, []).append(copy)
-    before = [map_launches(filling(group, kernel, [*workspaces, *further]), facts) for group in alike.values()]
+    before = [map_launches(filling(group, kernel, [*workspaces, *further]), facts, _lanes) for group in alike.values()]
     if any(made is None or made.workspaces for made in before):
         raise NotPlaceable("a copy that isn't one launch")
     stages = tuple(chain.from_iterable(made.stages for made in before if made is not None))
@@ -91,3 +95,11 @@ def copied_before(kernel: HirFunction, copies: Sequence[Copied], facts: Facts, l
         workspaces=(*(mem for _, mem in workspaces), *launches.workspaces),
         words=(*words, *launches.words),
     )
+
+
+def _lanes(field: HirFunction, axes: Sequence[str]) -> int:
+    """Elements that a thread copies at once: 16 bytes of the workspace, whatever it reads; of squares that are turned, as many as both
+    sides have together."""
+    if len(axes) == 1:
+        return lanes_along(field, axes, (Store,))
+    return next((lanes for width in WIDTHS if (lanes := lanes_along(field, axes, width=width)) > 1), 1)
