@@ -19,7 +19,7 @@ from compiler.hir.interpret import interpret
 from compiler.hir.module import FaultSite, Form, HirFunction
 from compiler.hir.sanitize import Watch
 from compiler.hir.shared_memory import over_limit
-from compiler.hir.tensor_core import Mma
+from compiler.hir.tensor_core import Mma, WarpMma
 from compiler.hir.types import Mem
 from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.launching import first_fault, grid_of, tensor_arrays, value_of
@@ -70,7 +70,7 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
 
 
 def _multiplies_matrices(function: HirFunction) -> bool:
-    return any(isinstance(op, Mma | WarpgroupMma) for top in function.body.body for op in top.walk())
+    return any(isinstance(op, Mma | WarpMma | WarpgroupMma) for top in function.body.body for op in top.walk())
 
 
 @define(eq=False)

@@ -14,7 +14,8 @@ from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote, WarpSync
 from compiler.hir.hopper import WarpgroupFence, WarpgroupWait
 from compiler.hir.instruction import Instruction
 from compiler.hir.interpret_warpgroups import finish_products
-from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
+from compiler.hir.interpret_warp_products import multiply
+from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import Fragment, FragmentRole
 
 if TYPE_CHECKING:
@@ -112,11 +113,12 @@ def _mma_store(op: MmaStore, lanes: list[int], values: Values) -> list[Any]:
 
 
 def _row(memory: Array, index: tuple[int, ...]) -> Array:
-    """Eight neighbours in the last dim, as 16-bit words."""
-    row: Array = memory.view(np.uint16)[index[:-1]][index[-1] : index[-1] + 8]
-    if row.shape != (8,):
+    """Sixteen bytes of neighbours in the last dim, as 16-bit words."""
+    count = 16 // memory.itemsize
+    row: Array = memory[index[:-1]][index[-1] : index[-1] + count]
+    if row.shape != (count,):
         raise fault(f"a matrix row at {index} leaves a memory of shape {memory.shape}")
-    return row
+    return row.view(np.uint16)
 
 
 def _load_matrix(op: LoadMatrix, lanes: list[int], values: Values) -> list[Any]:
@@ -155,6 +157,7 @@ MEET: dict[type[Instruction], Callable[[Any, list[int], Values], list[Any]]] = {
     MmaStore: _mma_store,
     LoadMatrix: _load_matrix,
     StoreMatrix: _store_matrix,
+    WarpMma: multiply,
     WarpgroupFence: lambda op, lanes, values: [None] * len(lanes),
     WarpgroupWait: finish_products,
 }
@@ -212,6 +215,6 @@ def _elements(op: Instruction, values: Values) -> Iterator[tuple[Array, tuple[in
     elif isinstance(op, LoadMatrix | StoreMatrix):
         count = op.count if isinstance(op, LoadMatrix) else len(op.values)
         for memory, index, *_ in values[: 8 * count]:
-            for column in range(8):
+            for column in range(16 // memory.itemsize):
                 place = (*index[:-1], index[-1] + column)
                 yield memory, place, memory[place]

@@ -3,6 +3,8 @@ registers that `mma.sync` is fed by. Form C."""
 
 from collections.abc import Iterator
 
+from attrs import frozen
+
 from compiler.hir.affine import Affine
 from compiler.hir.gpu import one_of
 from compiler.hir.instruction import (
@@ -17,7 +19,8 @@ from compiler.hir.instruction import (
     operands,
 )
 from compiler.hir.memory import mem_of
-from compiler.hir.types import U32, Fragment, FragmentRole, HirType, Space
+from compiler.hir.types import U32, Fragment, FragmentRole, HirType, Space, Tile, bytes_of
+from compiler.tuples import as_tuple
 
 LAYOUTS = ("row", "col")
 """Order of a matrix in memory: rows or columns contiguous."""
@@ -120,8 +123,9 @@ class MmaStore(Instruction):
 
 @instruction("ldmatrix", Family.TENSOR_CORE, Effect.READ | Effect.SYNC)
 class LoadMatrix(Instruction):
-    """`%r0, %r1 = ldmatrix %s[row, col] count=2 transpose=true : u32, u32`: `count` 8x8 matrices of 16-bit elements; lane 8*n + r
-    gives the place of row r of matrix n, and gets two neighbours of row lane/4 of each."""
+    """`%r0, %r1 = ldmatrix %s[row, col] count=2 transpose=true : u32, u32`: `count` matrices of 8 rows of 16 bytes; lane 8*n + r
+    gives the place of row r of matrix n, and gets four neighbouring bytes of row lane/4 of each: two elements of 16 bits, which
+    `transpose` takes from a column instead."""
 
     mem: Value = operand()
     index: tuple[Affine, ...] = attribute(converter=_forms)
@@ -132,7 +136,8 @@ class LoadMatrix(Instruction):
         return [U32] * self.count
 
     def check(self, scope: Scope) -> Iterator[str]:
-        yield from _shared_16_bit(self.mem, self.index, self.count)
+        sizes = (2,) if self.transpose else (1, 2, 4)
+        yield from _shared_matrices(self.mem, self.index, self.count, sizes)
 
 
 @instruction("stmatrix", Family.TENSOR_CORE, Effect.WRITE | Effect.SYNC)
@@ -148,7 +153,7 @@ class StoreMatrix(Instruction):
         return []
 
     def check(self, scope: Scope) -> Iterator[str]:
-        yield from _shared_16_bit(self.mem, self.index, len(self.values))
+        yield from _shared_matrices(self.mem, self.index, len(self.values), (2,))
         yield from (f"{value} is {value.type}, not u32" for value in self.values if value.type != U32)
 
 
@@ -157,11 +162,89 @@ def _matrix_fault(mem: Value, index: tuple[Affine, ...]) -> Iterator[str]:
         yield f"{len(index)} indices for {mem} of rank {mem_of(mem).rank}; a matrix has two"
 
 
-def _shared_16_bit(mem: Value, index: tuple[Affine, ...], count: int) -> Iterator[str]:
+def _shared_matrices(mem: Value, index: tuple[Affine, ...], count: int, sizes: tuple[int, ...]) -> Iterator[str]:
     type_ = mem_of(mem)
-    if type_.space is not Space.SHARED or type_.dtype not in ("f16", "bf16", "i16", "u16"):
-        yield f"{type_} is not shared memory of 16-bit elements"
+    if type_.space is not Space.SHARED or bytes_of(type_.dtype) not in sizes:
+        yield f"{type_} is not shared memory of {' or '.join(str(8 * size) for size in sizes)}-bit elements"
     if len(index) != type_.rank:
         yield f"{len(index)} indices for {mem} of rank {type_.rank}"
     if count not in (1, 2, 4):
         yield f"{count} matrices: 1, 2 or 4"
+
+
+# ---- products on registers ------------------------------------------------------------------------------------------
+
+
+@frozen
+class WarpKind:
+    """What a warp multiplies from registers: the hardware's name of the operands' type, the least depth, the type of sums, the first
+    architecture."""
+
+    word: str
+    depth: int
+    sums: str
+    since: int
+
+
+WARP_KINDS = {
+    "f16": WarpKind("f16", 16, "f32", 75),
+    "bf16": WarpKind("bf16", 16, "f32", 80),
+    "i8": WarpKind("s8", 32, "i32", 75),
+    "u8": WarpKind("u8", 32, "i32", 75),
+    "f64": WarpKind("f64", 4, "f64", 80),
+}
+"""By the dtype of the operands."""
+
+
+def in_register(dtype: str) -> int:
+    """Elements of an operand in a register: as many as four bytes hold, one of eight."""
+    return max(1, 4 // bytes_of(dtype))
+
+
+@instruction("warp_mma", Family.TENSOR_CORE, Effect.SYNC)
+class WarpMma(Instruction):
+    """`%d = warp_mma %c, %a0, %a1, %a2, %a3, %b0, %b1 shape=[16, 8, 16] dtype=bf16 : tile<c:1, h:2, r:1, simd:2, f32>`: c + a * b by a
+    warp, all in registers. Lane l has rows l/4 + 8*h + 16*r and columns 2*(l%4) + simd + 8*c of the sums, whose axes are told apart by
+    their order. A register of an operand has neighbours along the depth, packed in a u32, or one f64; four lanes have registers side by
+    side. Of `a` a lane has, for each 16 rows and then for each four such registers along the depth, row l/4 and row l/4 + 8; of `b`, for
+    each 8 columns, column l/4."""
+
+    accumulator: Value = operand()
+    values: tuple[Value, ...] = operands()
+    shape: tuple[int, ...] = attribute(converter=as_tuple)
+    dtype: str = attribute()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [self.accumulator.type]
+
+    @property
+    def registers(self) -> int:
+        """Registers of `a` for 16 rows; `b` has half as many for 8 columns."""
+        return self.shape[2] // (2 * in_register(self.dtype))
+
+    @property
+    def a(self) -> tuple[Value, ...]:
+        return self.values[: self.shape[0] // 16 * self.registers]
+
+    @property
+    def b(self) -> tuple[Value, ...]:
+        return self.values[self.shape[0] // 16 * self.registers :]
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        kind = WARP_KINDS.get(self.dtype)
+        if kind is None:
+            yield f"a product of {self.dtype}: {', '.join(WARP_KINDS)}"
+            return
+        depths = (4, 8, 16) if self.dtype == "f64" else (kind.depth,)
+        if len(self.shape) != 3 or self.shape[0] % 16 or self.shape[1] % 8 or self.shape[2] not in depths:
+            yield f"a product of shape {self.shape}: rows by 16, columns by 8, depth {' or '.join(map(str, depths))}"
+            return
+        sizes = [extent.value for _, extent in self.accumulator.type.axes] if isinstance(self.accumulator.type, Tile) else []
+        sums = self.accumulator.type
+        simd = isinstance(sums, Tile) and bool(sums.axes) and sums.axis_names[-1].startswith("simd") and sums.dtype == kind.sums
+        if not simd or sizes != [self.shape[1] // 8, 2, self.shape[0] // 16, 2]:
+            yield f"sums {sums} of a product of shape {self.shape}: `tile<c:{self.shape[1] // 8}, h:2, r:{self.shape[0] // 16}, simd:2, {kind.sums}>`"
+        wanted = Tile("f64") if self.dtype == "f64" else U32
+        if 2 * len(self.values) != (self.shape[0] // 8 + self.shape[1] // 8) * self.registers:
+            yield f"{len(self.values)} registers for a product of shape {self.shape}"
+        yield from (f"{value} is {value.type}, not {wanted}" for value in self.values if value.type != wanted)

@@ -35,7 +35,7 @@ from compiler.hir.hopper import BulkStore, WarpgroupMma
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction, HirModule
-from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
+from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.translate import Translator, axes_of
 from compiler.hir.translate_hopper import CALLS, hopper_statement
 from compiler.hir.types import bytes_of
@@ -117,6 +117,8 @@ class ThreadTranslator(Translator):
                 self.write(indent, f"{names}= {self.meet(op, self.of(op.mem), self.place_of(op))}")
             case StoreMatrix():
                 self.write(indent, self.meet(op, self.of(op.mem), self.place_of(op), *map(self.of, op.values)))
+            case WarpMma():
+                self.result(op, self.meet(op, self.of(op.accumulator), *map(self.of, op.values)), indent)
             case AsyncCopy():
                 self.copy(op, indent)
             case AsyncCommit():
@@ -214,10 +216,13 @@ def late_copy(
 
     def copy() -> None:
         here = to[to_index[:-1]][to_index[-1] : to_index[-1] + count]
-        there = source[source_index[:-1]][source_index[-1] : source_index[-1] + count]
+        there: Any = 0
+        if where:
+            inside = all(0 <= place < extent for place, extent in zip(source_index, source.shape, strict=True))
+            there = source[source_index[:-1]][source_index[-1] : source_index[-1] + count] if inside else here[:0]
         if here.shape != (count,) or (where and there.shape != (count,)):
             raise fault(f"a copy of {count} elements from {source_index} to {to_index} leaves its memory")
-        here[:] = there if where else 0
+        here[:] = there
 
     return copy
 

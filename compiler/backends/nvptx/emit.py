@@ -24,6 +24,7 @@ from compiler.backends.nvptx import (
     pairs,
     shared,
     threads,
+    warp_products,
     warpgroups,
     warps,
 )
@@ -72,7 +73,7 @@ from compiler.hir.hopper import (
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Alloc, Check, GlobalRef, Load, Store
 from compiler.hir.module import HirFunction, HirGlobal
-from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
+from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import Fragment, Mem, Tile, bytes_of
 
 MAX_THREADS = 1024
@@ -105,6 +106,7 @@ EMITTERS: dict[type[Instruction], Callable[[Frame, Any], None]] = {
     MmaStore: fragments.mma_store,
     LoadMatrix: fragments.load_matrix,
     StoreMatrix: fragments.store_matrix,
+    WarpMma: warp_products.warp_mma,
     AsyncCopy: copies.async_copy,
     AsyncCommit: copies.async_commit,
     AsyncWait: copies.async_wait,

@@ -9,6 +9,8 @@ from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.copied_operands import copied_product
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
+from compiler.schedule.gpu.fragment_operands import fragment_product
+from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
@@ -46,6 +48,12 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
             try:
                 made = launches_of_blocks(WarpgroupDistributing(copied.field, copied.product).run())
                 return evolve(copied_before(known, copied.copies, about, made), units=units)
+            except NotPlaceable:
+                pass
+        fragments = fragment_product(known, about)
+        if fragments is not None:
+            try:
+                return evolve(launches_of_blocks(FragmentDistributing(known, fragments).run()), units=units)
             except NotPlaceable:
                 pass
         scan = scan_plan(known, about)

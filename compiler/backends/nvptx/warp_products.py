@@ -1,0 +1,88 @@
+"""Products of a warp from registers, as assembly: `mma.sync` of 16 rows and 8 columns for each block of the sums, in the pieces that the
+architecture has."""
+
+from itertools import product
+
+from compiler.backends.llvm.bundle import Bundle
+from compiler.backends.llvm.types import LlvmType
+from compiler.backends.llvm.writer import FunctionWriter, Value, poison
+from compiler.backends.nvptx.frame import Frame
+from compiler.hir.tensor_core import WARP_KINDS, WarpMma
+
+_SUMS = {"f32": "f32", "i32": "s32", "f64": "f64"}
+_REGISTERS = {"i32": "r", "float": "f", "double": "d"}
+
+Piece = tuple[int, int, int]
+_SMALLER: dict[str, tuple[int, Piece]] = {
+    "f16": (80, (16, 8, 8)),
+    "i8": (80, (8, 8, 16)),
+    "u8": (80, (8, 8, 16)),
+    "f64": (90, (8, 8, 4)),
+}
+"""The first architecture that multiplies 16 rows at the whole depth, and what those before it multiply."""
+
+
+def warp_mma(frame: Frame, op: WarpMma) -> None:
+    w, kind = frame.w, WARP_KINDS[op.dtype]
+    frame.require(kind.since, f"tensor cores for {op.dtype}")
+    since, smaller = _SMALLER.get(op.dtype, (0, (16, 8, op.shape[2])))
+    piece = (16, 8, op.shape[2]) if frame.target.number >= since else smaller
+    sums = _SUMS[kind.sums]
+    types = f"{sums}.{kind.word}.{kind.word}.{sums}"
+    name = f"mma.sync.aligned.m{piece[0]}n{piece[1]}k{piece[2]}.row.col.{types}"
+    held = frame.values[op.accumulator.name]
+    a, b = ([frame.values[value.name].scalar for value in values] for values in (op.a, op.b))
+    found = _registers(w, held, op)
+    each = op.registers
+    for row in range(op.shape[0] // 16):
+        for column in range(op.shape[1] // 8):
+            of_a, of_b = a[row * each : (row + 1) * each], b[column * each // 2 : (column + 1) * each // 2]
+            found[row, column] = _multiplied(w, name, piece, op, found[row, column], of_a, of_b)
+    frame.define(op, _as_bundle(w, held, op, found))
+
+
+def _order(op: WarpMma) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """By block of 16 rows and 8 columns: item and lane of the sums' bundle for its four in the hardware's order."""
+    rows, columns = op.shape[0] // 16, op.shape[1] // 8
+    spots = list(product(range(2), range(2)))
+    return {
+        (row, column): [((column * 2 + half) * rows + row, pair) for half, pair in spots]
+        for row, column in product(range(rows), range(columns))
+    }
+
+
+def _registers(w: FunctionWriter, held: Bundle, op: WarpMma) -> dict[tuple[int, int], list[Value]]:
+    return {block: [w.extract(held.items[item], lane) for item, lane in spots] for block, spots in _order(op).items()}
+
+
+def _as_bundle(w: FunctionWriter, like: Bundle, op: WarpMma, found: dict[tuple[int, int], list[Value]]) -> Bundle:
+    items: list[Value] = [poison(item.type) for item in like.items]
+    for block, spots in _order(op).items():
+        for (item, lane), value in zip(spots, found[block], strict=True):
+            items[item] = w.insert(items[item], value, lane)
+    return Bundle(like.dtype, like.axes, like.simd, like.lanes, tuple(items))
+
+
+def _multiplied(w: FunctionWriter, name: str, piece: Piece, op: WarpMma, sums: list[Value], a: list[Value], b: list[Value]) -> list[Value]:
+    """The four sums of a block with its products added: rows 8 apart at pairs of columns."""
+    if piece[:2] == (16, 8):
+        along = piece[2] * len(a) // op.shape[2]
+        for start in range(0, len(a), along):
+            sums = _mma(w, name, sums, a[start : start + along], b[start // 2 : (start + along) // 2])
+        return sums
+    found = [sums[:2], sums[2:]]
+    for number, register in enumerate(a):
+        found[number % 2] = _mma(w, name, found[number % 2], [register], [b[number // 2]])
+    return [*found[0], *found[1]]
+
+
+def _mma(w: FunctionWriter, name: str, sums: list[Value], a: list[Value], b: list[Value]) -> list[Value]:
+    number = len(sums)
+    results = "{" + ", ".join(f"${n}" for n in range(number)) + "}"
+    groups = [results]
+    for registers in (a, b):
+        groups.append("{" + ", ".join(f"${number + n}" for n in range(len(registers))) + "}")
+        number += len(registers)
+    kinds = ",".join([*(_REGISTERS[register.type.element] for register in (*a, *b)), *(str(n) for n in range(len(sums)))])
+    types: list[LlvmType] = [value.type for value in sums]
+    return w.assembly(f"{name} {', '.join(groups)}, {results};", types, kinds, [*a, *b, *sums], pure=True)

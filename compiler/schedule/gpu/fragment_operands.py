@@ -1,0 +1,225 @@
+"""What the tensor cores of any target multiply from registers: a field that is one sum of products of two loads. Each side of the product
+has an axis that tiles lie along, the sum has one; other axes are places of the grid, or walked element by element. How operands are
+copied to shared memory (the widest pieces that all addresses are multiples of) and how they lie there follows from the loads alone."""
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from attrs import frozen
+
+from compiler.analysis.recognise import product_sum
+from compiler.hir.affine import Affine
+from compiler.hir.alignment import alignment, steps_by_one
+from compiler.hir.core import Const, Contract, Reduce, Scan, Select, dtype_of
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.tensor_core import WARP_KINDS, WarpKind
+from compiler.hir.types import Mem, bytes_of
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.warpgroup_operands import divides
+
+WIDEST = 16
+"""Bytes of a copy."""
+LEAST_COPY = 4
+"""Bytes of the narrowest copy that goes on beside the computation."""
+COPIES_SINCE = 80
+"""The first architecture that has these."""
+LINE = 128
+"""Bytes of a line of shared memory, in which chunks of 16 are swizzled."""
+LEAST = 16
+"""Rows, columns and terms below which a tile would be mostly empty."""
+BLOCK_SHARED = {75: 64, 80: 160, 86: 98, 89: 98, 90: 224, 100: 224, 120: 98}
+"""KiB of shared memory that the stages of a block may take, by generation."""
+STAGES = 4
+
+
+@frozen(eq=False)
+class Operand:
+    """A side of the product: its load, what must hold for it to count (else it is 0), its own axis and the sum's. `across`: memory is
+    contiguous along the own axis. `unit`: bytes of a copy; `beside`: whether copies go on beside the computation."""
+
+    load: Load
+    guards: tuple[Value, ...]
+    own: str
+    sum: str
+    across: bool
+    unit: int
+    beside: bool
+
+    @property
+    def mem(self) -> Mem:
+        return mem_of(self.load.mem)
+
+    @property
+    def size(self) -> int:
+        return bytes_of(self.mem.dtype)
+
+
+@frozen(eq=False)
+class Shape:
+    """A block's tile: rows and columns, of which `down` by `across` warps each have a part; terms of a stage, and of a product."""
+
+    rows: int
+    columns: int
+    down: int
+    across: int
+    depth: int
+    step: int
+    stages: int
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.down * self.across
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Rows and columns of a warp."""
+        return self.rows // self.down, self.columns // self.across
+
+
+@frozen(eq=False)
+class FragmentProduct:
+    """A field that is one product with what follows it. `outer`: the sum's axes that are walked element by element."""
+
+    target: Contract
+    kind: WarpKind
+    a: Operand
+    b: Operand
+    outer: tuple[str, ...]
+    shape: Shape
+
+    @property
+    def dtype(self) -> str:
+        return self.a.mem.dtype
+
+    @property
+    def sum(self) -> str:
+        return self.a.sum
+
+
+def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | None:
+    """The field as a product for tensor cores; None where they don't take it: more than one sum, operands that are computed, types, little
+    to do."""
+    if function.kernel_info is not None and function.kernel_info.tensor_cores is False:
+        return None
+    sums = [op for op in function.body.body if isinstance(op, Contract | Reduce | Scan)]
+    described = product_sum(sums[0]) if len(sums) == 1 else None
+    target = sums[0] if sums else None
+    if described is None or not isinstance(target, Contract) or target.accumulator is not None or not (described.m and described.n):
+        return None
+    dtype = dtype_of(target.a)
+    kind = WARP_KINDS.get(dtype)
+    if kind is None or dtype != dtype_of(target.b) or kind.sums != target.to or facts.generation < kind.since:
+        return None
+    loads = [_load_of(function, operand) for operand in (target.a, target.b)]
+    if None in loads:
+        return None
+    found = [one for one in loads if one is not None]
+    varying = [{axis for form in load.index for axis in form.names} for load, _ in found]
+    own = [[axis for axis in (*described.m, *described.n) if axis in names] for names in varying]
+    along = _longest(function, facts, described.k, [load for load, _ in found])
+    sides = [
+        _operand(function, facts, load, guards, _longest(function, facts, axes, [load]), along)
+        for (load, guards), axes in zip(found, own, strict=True)
+    ]
+    if any(side is None for side in sides):
+        return None
+    one, other = (side for side in sides if side is not None)
+    a, b = (one, other) if _is_rows(function, one, other) else (other, one)
+    about = [facts.about(function.axes[axis]) for axis in (a.own, b.own)]
+    terms = prod(facts.about(function.axes[axis]) for axis in described.k)
+    if min(*about, terms) < LEAST or facts.about(function.axes[along]) < LEAST:
+        return None
+    others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (a.own, b.own, *described.k))
+    shape = _shape(facts, kind, a, b, about, others)
+    outer = tuple(axis for axis in described.k if axis != along)
+    return FragmentProduct(target, kind, a, b, outer, shape) if shape is not None else None
+
+
+def _load_of(function: HirFunction, operand: Value) -> tuple[Load, tuple[Value, ...]] | None:
+    """The load that an operand is where conditions hold, without which it is 0, and these."""
+    guards = []
+    value = operand
+    while isinstance(value.source, Select) and _is_zero(value.source.otherwise):
+        guards.append(value.source.condition)
+        value = value.source.then
+    load = value.source
+    if not isinstance(load, Load) or load.pad is not None or load.mem.source is not None:
+        return None
+    known = {*function.axes, *(parameter.name for parameter in function.parameters)}
+    if any(name not in known for form in load.index for name in form.names):
+        return None
+    return load, tuple(guards if load.where is None else [*guards, load.where])
+
+
+def _is_zero(value: Value) -> bool:
+    return isinstance(value.source, Const) and value.source.value == 0
+
+
+def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Sequence[Load]) -> str:
+    """The axis that tiles lie along: one that memory is contiguous along, else the longest."""
+    return max(axes, key=lambda axis: (any(steps_by_one(mem_of(l.mem), l.index, axis) for l in loads), facts.about(function.axes[axis])))
+
+
+def _operand(function: HirFunction, facts: Facts, load: Load, guards: tuple[Value, ...], own: str, along: str) -> Operand | None:
+    mem = mem_of(load.mem)
+    across = steps_by_one(mem, load.index, own) and not steps_by_one(mem, load.index, along)
+    if across and bytes_of(mem.dtype) not in (2, 8):
+        return None
+    fast = own if across else along
+    unit = _unit(function, load, fast)
+    if any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards):
+        unit = bytes_of(mem.dtype)
+    beside = unit >= LEAST_COPY and facts.generation >= COPIES_SINCE
+    return Operand(load, guards, own, along, across, unit, beside)
+
+
+def _unit(function: HirFunction, load: Load, fast: str) -> int:
+    """The most bytes that all pieces of memory along an axis are aligned to, and that its extent is made of."""
+    mem = mem_of(load.mem)
+    size = bytes_of(mem.dtype)
+    if steps_by_one(mem, load.index, fast):
+        for unit in (16, 8, 4):
+            count = unit // size
+            if count > 1 and divides(count, function.axes[fast]):
+                index = [form.substitute({fast: Affine.of(fast) * count}) for form in load.index]
+                if alignment(mem, index) % unit == 0:
+                    return unit
+    return size
+
+
+def _is_rows(function: HirFunction, one: Operand, other: Operand) -> bool:
+    """Whether the first operand's axis makes the rows: columns are what the result is contiguous along."""
+    last = {axis for op in function.body.body if isinstance(op, Store) and op.index for axis in op.index[-1].names}
+    return one.own not in last or other.own in last
+
+
+TILES = ((128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4), (128, 64, 4, 2), (64, 128, 2, 4), (64, 64, 2, 2))
+"""Rows, columns, and warps down and across."""
+
+
+def _shape(facts: Facts, kind: WarpKind, a: Operand, b: Operand, about: Sequence[int], others: int) -> Shape | None:
+    """The tile that takes least time: what a processor computes and loads in its rounds."""
+    size = a.size
+    shared = BLOCK_SHARED.get(facts.generation, 64) * 1024
+    narrow = min(a.unit, b.unit) < LEAST_COPY
+    line = LINE // 2 if narrow or facts.generation < COPIES_SINCE else LINE
+    depth, step = line // size, 32 // size if size < 8 else 4
+    least = 2
+    best: tuple[float, Shape] | None = None
+    for rows, columns, down, across in TILES:
+        if size == 8 and rows * columns > 128 * 128:
+            continue
+        if (narrow or facts.generation < COPIES_SINCE) and rows * columns > 128 * 128:
+            continue
+        stage = (rows + columns) * (line + (32 if size == 8 else 0))
+        stages = min(STAGES if a.beside or b.beside else 2, shared // stage)
+        if stages < least:
+            continue
+        tiles = -(-about[0] // rows) * -(-about[1] // columns) * others
+        rounds = -(-tiles // facts.processors)
+        cost = rounds * (rows * columns + 48 * (rows + columns))
+        if best is None or cost < best[0]:
+            best = cost, Shape(rows, columns, down, across, depth, step, stages)
+    return best[1] if best is not None else None

@@ -1,0 +1,167 @@
+"""Sums of products on the tensor cores of any target, as a pipeline. The threads of a block copy tiles of both operands into a ring of stages
+in shared memory, ahead of the products; each warp reads fragments of the stage that has arrived, those of the next depth before it
+multiplies these, and keeps its part of the sums in registers, on which what follows is computed.
+
+The way of working is the multistage one of NVIDIA's CUTLASS (`cp.async`, one barrier a stage, fragments in two sets of registers)."""
+
+from collections.abc import Iterable, Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.async_copy import AsyncCommit, AsyncWait
+from compiler.hir.build import Builder
+from compiler.hir.gpu import GridIndex, SyncThreads, WarpIndex
+from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
+from compiler.hir.tensor_core import WarpMma
+from compiler.hir.types import Tile
+from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.fragment_operands import FragmentProduct
+from compiler.schedule.gpu.fragment_stages import Stages
+from compiler.schedule.gpu.warpgroup_operands import divides
+from compiler.schedule.gpu.warpgroup_products import counted_on, small
+from compiler.schedule.place import NotPlaceable, Region, Target
+from compiler.schedule.table import SIMD, AxisPlan, Table
+
+BAND = 8
+"""Tiles along the rows that are taken together, so that what they read stays in the L2 cache."""
+
+
+class FragmentDistributing(Distributing):
+    """Builds the one launch of such a field."""
+
+    def __init__(self, field: HirFunction, product: FragmentProduct) -> None:
+        self.own = (product.a.own, product.b.own)
+        self.walked = (*product.outer, product.sum)
+        self.others = [axis for axis in field.axes if axis not in (*self.own, *self.walked)]
+        plans = [AxisPlan(axis, "block") for axis in (*self.others, *self.own)] + [AxisPlan(axis) for axis in self.walked]
+        shape = product.shape
+        words = [f"{shape.rows} by {shape.columns} sums a block, {' by '.join(map(str, shape.part))} a warp, on the tensor cores"]
+        super().__init__(field, Table(plans, words, block=(shape.threads,)))
+        self.product = product
+
+    def idle(self, axes: Iterable[str]) -> list[int]:
+        """Every thread has elements of its own."""
+        return []
+
+    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+        if any(self.target_axes(target) != {*self.own, *self.others} for target in group):
+            raise NotPlaceable("a result that doesn't vary along all axes of a product")
+        b, shape = region.builder, self.product.shape
+        extents = [self.field.axes[axis] for axis in self.others]
+        extents += [self.field.axes[axis].ceildiv(tile) for axis, tile in zip(self.own, (shape.rows, shape.columns), strict=True)]
+        counts = [b.op("max", b.index(extent), b.const(0, "index")) for extent in extents]
+        total = counts[0]
+        for count in counts[1:]:
+            total = b.mul(total, count)
+        with self.blocks(total, region, ()) as (inner, number):
+            self.tile(inner, number, counts)
+            self.multiplied(group, inner)
+
+    def tile(self, region: Region, number: Value, counts: Sequence[Value]) -> None:
+        """The place of the block's tile: in bands of rows."""
+        b, shape = region.builder, self.product.shape
+        down, across = counts[-2:]
+        matrix = b.mul(down, across)
+        rest, place = small(b, "div", number, matrix), small(b, "rem", number, matrix)
+        for axis, count in reversed(list(zip(self.others, counts[:-2], strict=True))):
+            here = small(b, "rem", rest, count)
+            region.forms[axis] = region.starts[axis] = Affine.of(here.name)
+            rest = small(b, "div", rest, count)
+        band = b.mul(across, b.const(BAND, "index"))
+        above = b.mul(small(b, "div", place, band), b.const(BAND, "index"))
+        within = small(b, "rem", place, band)
+        height = b.op("min", b.sub(down, above), b.const(BAND, "index"))
+        row = b.add(above, small(b, "rem", within, height))
+        column = small(b, "div", within, height)
+        for axis, of, tile in zip(self.own, (row, column), (shape.rows, shape.columns), strict=True):
+            region.forms[axis] = region.starts[axis] = Affine.of(of.name) * tile
+        region.axes |= {*self.own, *self.others}
+
+    # ---- the sum ----
+
+    def multiplied(self, group: Sequence[Target], region: Region) -> None:
+        b, product, shape = region.builder, self.product, self.product.shape
+        rows, columns = shape.part
+        thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
+        lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
+        warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
+        first_row = Affine.of(b.index((warp - warp.floordiv(shape.down) * shape.down) * rows).name)
+        first_column = Affine.of(b.index(warp.floordiv(shape.down) * columns).name)
+        a = Stages(self, product.a, product, True, first_row, thread, lane, region)
+        other = Stages(self, product.b, product, False, first_column, thread, lane, region)
+        sides = (a, other)
+        steps = b.index(self.field.axes[product.sum].ceildiv(shape.depth), "steps")
+        counts = [b.index(self.field.axes[axis]) for axis in product.outer] + [steps]
+        for axis in product.outer:
+            steps = b.mul(steps, b.op("max", b.index(self.field.axes[axis]), b.const(0, "index")))
+        places: list[Value] = [b.const(0, "index") for _ in counts]
+        for stage in range(shape.stages - 1):
+            for side in sides:
+                side.begin(b, self.inside_sum(region, b, places), Affine.of(stage), b.op("lt", b.index(stage), steps))
+            for side in sides:
+                side.arrive(b)
+            b.emit(AsyncCommit())
+            places = counted_on(b, places, counts)
+        self.wait(b)
+        extents = {"column": columns // 8, "half": 2, "row": rows // 16, SIMD: 2}
+        names = {name: self.out.axis(name, extent) for name, extent in extents.items()}
+        type = Tile(product.kind.sums, tuple((names[name], extent) for name, extent in extents.items()))
+        zero = b.const(0 if type.dtype == "i32" else 0.0, type)
+        ahead = [side.fragments(b, Affine(), 0) for side in sides]
+        held = [*ahead[0], *ahead[1]]
+        with b.loop("step", 0, steps.name, carried=[zero, *places, *held], unroll=1) as (body, loop):
+            total, *rest = loop.carried
+            places, held = rest[: len(counts)], rest[len(counts) :]
+            step = Affine.of(loop.variable.name)
+            parts = shape.depth // shape.step
+            for part in range(parts):
+                last = part == parts - 1
+                if last:
+                    for side in sides:
+                        side.arrive(body)
+                    body.emit(AsyncCommit())
+                    self.wait(body)
+                at = _turn(body, step + 1, shape.stages) if last else _turn(body, step, shape.stages)
+                following = [value for side in sides for value in side.fragments(body, at, 0 if last else part + 1)]
+                if part == 0:
+                    self.ahead(region, body, sides, places, step, steps)
+                made = WarpMma(accumulator=total, values=tuple(held), shape=(rows, columns, shape.step), dtype=product.dtype)
+                total, held = body.emit(made).result, following
+            body.yield_(total, *counted_on(body, places, counts), *held)
+        inner = region.inside(b, self.own)
+        eight, half, sixteen = (Affine.of(names[name]) for name in ("column", "half", "row"))
+        place = [
+            first_row + lane.floordiv(4) + half * 8 + sixteen * 16,
+            first_column + (lane - lane.floordiv(4) * 4) * 2 + Affine.of(SIMD) + eight * 8,
+        ]
+        for axis, form, tile in zip(self.own, place, (shape.rows, shape.columns), strict=True):
+            inner.forms[axis] = region.starts[axis] + form
+            if not divides(tile, self.field.axes[axis]):
+                inner.masks[axis] = self.field.axes[axis]
+        inner.made[product.target.results[0]] = loop.results[0]
+        self.produce(group, inner, {})
+
+    def ahead(self, region: Region, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value) -> None:
+        """Copies of the stage that was read last begin."""
+        stages = self.product.shape.stages
+        turn = step + (stages - 1)
+        inside = b.op("lt", b.index(turn), steps)
+        for side in sides:
+            side.begin(b, self.inside_sum(region, b, places), _turn(b, turn, stages), inside)
+
+    def inside_sum(self, region: Region, b: Builder, places: Sequence[Value]) -> Region:
+        """The body at a place of the sum."""
+        inner = region.inside(b, (*self.own, *self.walked))
+        for axis, place in zip(self.walked, places, strict=True):
+            inner.forms[axis] = Affine.of(place.name) * (self.product.shape.depth if axis == self.product.sum else 1)
+        return inner
+
+    def wait(self, b: Builder) -> None:
+        """The next stage has arrived, and all threads have read the one before."""
+        b.emit(AsyncWait(count=self.product.shape.stages - 2))
+        b.emit(SyncThreads())
+
+
+def _turn(b: Builder, turn: Affine, stages: int) -> Affine:
+    """The stage of a turn."""
+    return Affine.of(b.index(turn - turn.floordiv(stages) * stages).name)
