@@ -407,6 +407,58 @@ def _add_moves() -> None:
 _add_moves()
 
 
+# ---- products from registers ---------------------------------------------------------------------------------------------
+
+
+def _add_register_products() -> None:
+    for dtype, sums, depth in (("f16", "f32", 16), ("bf16", "f32", 16), ("i8", "i32", 32), ("u8", "i32", 32), ("f64", "f64", 4), ("f64", "f64", 8),
+                               ("f64", "f64", 16)):  # fmt: skip
+
+        @emulated("warp_mma", dtype=dtype, depth=depth)
+        def products_from_registers(dtype: str, depth: int, sums: str = sums) -> Launch:
+            """Two blocks of rows by two of columns, on sums that are there."""
+            rows, columns = 32, 16
+            a, b, c = integers(dtype, rows, depth), integers(dtype, columns, depth, seed=1), integers(sums, rows, columns, seed=2)
+            loads, left, right = (_elements if dtype == "f64" else _by_matrices)(dtype, depth)
+            tile = f"tile<c:2, h:2, r:2, simd:2, {sums}>"
+            place = "floor((t)/4)+8*h+16*r, 2*t-8*floor((t)/4)+simd+8*c"
+            body = THREAD + loads + f"""%s = load %C[{place}] : {tile}
+            %d = warp_mma %s, {", ".join(left + right)} shape=[{rows}, {columns}, {depth}] dtype={dtype} : {tile}
+            store %C[{place}], %d"""
+            parameters = f"%A: mem<{rows}x{depth}x{dtype}>, %B: mem<{columns}x{depth}x{dtype}>, %C: mem<{rows}x{columns}x{sums}>"
+            expected = (a.astype(np.float64) @ b.astype(np.float64).T + c).astype(c.dtype)
+            return Launch(parameters, body, (a, b, c), {2: expected}, axes="c:2, h:2, r:2, simd:2")
+
+
+def _elements(dtype: str, depth: int) -> tuple[str, list[str], list[str]]:
+    """Registers of one element each."""
+    text, left, right = "", [], []
+    for found, mem, high, blocks in ((left, "A", 2, 2), (right, "B", 1, 2)):
+        for number in range(depth // 4 * high * blocks):
+            block, within = divmod(number, depth // 4 * high)
+            row, deep = 8 * (block * high + within % high), 4 * (within // high)
+            found.append(f"%{mem.lower()}{number}")
+            text += f"{found[-1]} = load %{mem}[floor((t)/4)+{row}, t-4*floor((t)/4)+{deep}] : {dtype}\n"
+    return text, left, right
+
+
+def _by_matrices(dtype: str, depth: int) -> tuple[str, list[str], list[str]]:
+    """Registers of several elements, from shared memory."""
+    text = f"%a = shared_alloc : mem<32x{depth}x{dtype}, shared, align=128> %b = shared_alloc : mem<16x{depth}x{dtype}, shared, align=128>\n"
+    text += f"""for e in 0..{depth} {{ %v = load %A[t, e] : {dtype} store %a[t, e], %v }}
+    %few = inbounds of=t below=16 : i1 if %few {{ for g in 0..{depth} {{ %w = load %B[t, g] : {dtype} store %b[t, g], %w }} }} sync_threads\n"""
+    left, right = [f"%a{n}" for n in range(8)], [f"%b{n}" for n in range(4)]
+    registers = ", ".join(["u32"] * 4)
+    for block in range(2):
+        row = f"t-16*floor((t)/16)+{16 * block}"
+        text += f"{', '.join(left[4 * block : 4 * block + 4])} = ldmatrix %a[{row}, {depth // 2}*floor((t)/16)] count=4 : {registers}\n"
+    row, deep = "t-8*floor((t)/8)+8*floor((t)/16)", f"{depth // 2}*floor((t)/8)-{depth}*floor((t)/16)"
+    return text + f"{', '.join(right)} = ldmatrix %b[{row}, {deep}] count=4 : {registers}\n", left, right
+
+
+_add_register_products()
+
+
 # ---- copies --------------------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@
 
 from gpu_case import Kernel, T, case
 
+from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
 from compiler.hir.core import Const
 from compiler.hir.hopper import (
@@ -23,7 +24,7 @@ from compiler.hir.hopper import (
     WarpgroupWait,
 )
 from compiler.hir.instruction import Value
-from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
+from compiler.hir.tensor_core import WARP_KINDS, LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma, in_register
 from compiler.hir.types import Barrier, Fragment, FragmentRole, HirType, Mem, Tile
 
 # ---- tensor cores --------------------------------------------------------------------------------------------------------
@@ -98,6 +99,38 @@ for _count in (1, 2, 4):
         def _stmatrix(k: Kernel, count: int = _count, transpose: bool = _transpose) -> None:
             s = k.shared("bf16", 128, 8)
             k.emit(StoreMatrix(mem=s, index=("t", 0), values=[k.loaded("u32")] * count, transpose=transpose))
+
+
+def register_product(k: Kernel, dtype: str, shape: tuple[int, int, int]) -> None:
+    rows, columns, depth = shape
+    sums = WARP_KINDS[dtype].sums
+    axes = tuple((k.builder.axis(name, size), size) for name, size in (("c", columns // 8), ("h", 2), ("r", rows // 16), ("simd", 2)))
+    zero = k.emit(Const(value=0.0 if sums != "i32" else 0, type=Tile(sums, axes))).result
+    each = depth // (2 * in_register(dtype))
+    values = [k.loaded("f64" if dtype == "f64" else "u32") for _ in range((rows // 16) * each + columns // 8 * each // 2)]
+    made = k.emit(WarpMma(accumulator=zero, values=values, shape=shape, dtype=dtype)).result
+    out = k.builder.parameter("out", Mem(sums, (128, 64)))
+    k.body.store(out, made, ["t", Affine.of("simd") + Affine.of("h") * 2 + Affine.of("c") * 4 + Affine.of("r") * 16])
+
+
+for _dtype, _shape, _piece, _types, _a, _b, _c, _sm in (
+    ("f16", (16, 8, 16), "m16n8k16", "f32.f16.f16.f32", 4, 2, "%r", 80),
+    ("f16", (32, 16, 16), "m16n8k8", "f32.f16.f16.f32", 2, 1, "%r", 75),
+    ("bf16", (32, 16, 16), "m16n8k16", "f32.bf16.bf16.f32", 4, 2, "%r", 80),
+    ("i8", (16, 8, 32), "m16n8k32", "s32.s8.s8.s32", 4, 2, "%r", 80),
+    ("i8", (16, 8, 32), "m8n8k16", "s32.s8.s8.s32", 1, 1, "%r", 75),
+    ("u8", (16, 16, 32), "m16n8k32", "s32.u8.u8.s32", 4, 2, "%r", 80),
+    ("f64", (16, 8, 4), "m8n8k4", "f64.f64.f64.f64", 1, 1, "%rd", 80),
+):
+    _facts = {"sm": _sm}
+    if _sm == 80 and _dtype in ("bf16", "f64"):
+        _facts["lacking"] = f"tensor cores for {_dtype}"
+    _sums = _list(_c, 2 if _piece.startswith("m8") else 4)
+    _of = "%r" if _c == "%r" else "%rd"
+
+    @case("warp_mma", f"mma.sync.aligned.{_piece}.row.col.{_types} {_sums}, {_list(_of, _a)}, {_list(_of, _b)}, {_sums};", **_facts)
+    def _warp_mma(k: Kernel, dtype: str = _dtype, shape: tuple = _shape) -> None:
+        register_product(k, dtype, shape)
 
 
 # ---- copies --------------------------------------------------------------------------------------------------------------
