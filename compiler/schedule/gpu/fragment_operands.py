@@ -205,7 +205,7 @@ def _shape(facts: Facts, kind: WarpKind, a: Operand, b: Operand, about: Sequence
     shared = BLOCK_SHARED.get(facts.generation, 64) * 1024
     narrow = min(a.unit, b.unit) < LEAST_COPY
     line = LINE // 2 if narrow or facts.generation < COPIES_SINCE else LINE
-    depth, step = line // size, 32 // size if size < 8 else 4
+    depth, step = line // size, 32 // size if size < 8 else 8
     least = 2
     best: tuple[float, Shape] | None = None
     for rows, columns, down, across in TILES:
