@@ -462,6 +462,28 @@ _add_register_products()
 # ---- copies --------------------------------------------------------------------------------------------------------------
 
 
+def _add_words() -> None:
+    for dtype, count, valid in (("u8", 4, 16), ("u8", 4, 5), ("i8", 2, 7), ("bf16", 4, 8), ("bf16", 4, 3), ("f16", 1, 1), ("f16", 2, 4),
+                                ("f32", 4, 3), ("f64", 4, 1), ("f64", 2, 1)):  # fmt: skip
+
+        @emulated("load_words", "store_words", dtype=dtype, count=count, valid=valid)
+        def words(dtype: str, count: int, valid: int) -> Launch:
+            """From every place on, aligned or not, more and fewer elements than there are at most."""
+            each = 4 * count // np.dtype(NUMPY[dtype]).itemsize
+            names = ", ".join(f"%w{n}" for n in range(count))
+            body = THREAD + f"""%s = shared_alloc : mem<32x{each}x{dtype}, shared, align=16>
+            %n = index of={valid} : index {names} = load_words %x[t] valid=%n count={count} : {", ".join(["u32"] * count)}
+            store_words %s[t, 0], {names}
+            for e in 0..{each} {{ %v = load %s[t, e] : {dtype} store %out[t, e], %v }}"""
+            held = integers(dtype, 32 + each)
+            expected = np.array([held[t : t + each] for t in range(32)])
+            expected[:, valid:] = 0
+            return Launch(f"%x: mem<{32 + each}x{dtype}>, %out: mem<32x{each}x{dtype}>", body, (held, np.zeros_like(expected)), {1: expected})
+
+
+_add_words()
+
+
 def _add_copies() -> None:
     for size in (4, 8, 16):
         for hint in ("default", "l1", "l2", "streaming"):

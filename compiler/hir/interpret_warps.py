@@ -13,8 +13,8 @@ from compiler.hir.findings import Findings
 from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote, WarpSync
 from compiler.hir.hopper import WarpgroupFence, WarpgroupWait
 from compiler.hir.instruction import Instruction
-from compiler.hir.interpret_warpgroups import finish_products
 from compiler.hir.interpret_warp_products import multiply
+from compiler.hir.interpret_warpgroups import finish_products
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import Fragment, FragmentRole
 

@@ -243,8 +243,9 @@ class WarpMma(Instruction):
         sums = self.accumulator.type
         simd = isinstance(sums, Tile) and bool(sums.axes) and sums.axis_names[-1].startswith("simd") and sums.dtype == kind.sums
         if not simd or sizes != [self.shape[1] // 8, 2, self.shape[0] // 16, 2]:
-            yield f"sums {sums} of a product of shape {self.shape}: `tile<c:{self.shape[1] // 8}, h:2, r:{self.shape[0] // 16}, simd:2, {kind.sums}>`"
-        wanted = Tile("f64") if self.dtype == "f64" else U32
+            wanted = f"`tile<c:{self.shape[1] // 8}, h:2, r:{self.shape[0] // 16}, simd:2, {kind.sums}>`"
+            yield f"sums {sums} of a product of shape {self.shape}: {wanted}"
+        register = Tile("f64") if self.dtype == "f64" else U32
         if 2 * len(self.values) != (self.shape[0] // 8 + self.shape[1] // 8) * self.registers:
             yield f"{len(self.values)} registers for a product of shape {self.shape}"
-        yield from (f"{value} is {value.type}, not {wanted}" for value in self.values if value.type != wanted)
+        yield from (f"{value} is {value.type}, not {register}" for value in self.values if value.type != register)

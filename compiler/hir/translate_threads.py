@@ -39,6 +39,7 @@ from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMa
 from compiler.hir.translate import Translator, axes_of
 from compiler.hir.translate_hopper import CALLS, hopper_statement
 from compiler.hir.types import bytes_of
+from compiler.hir.words import LoadWords, StoreWords, read_words, write_words
 
 Array = np.ndarray[Any, Any]
 
@@ -119,6 +120,15 @@ class ThreadTranslator(Translator):
                 self.write(indent, self.meet(op, self.of(op.mem), self.place_of(op), *map(self.of, op.values)))
             case WarpMma():
                 self.result(op, self.meet(op, self.of(op.accumulator), *map(self.of, op.values)), indent)
+            case LoadWords():
+                names = "".join(self.bind(r) + ", " for r in op.results)
+                valid = "None" if op.valid is None else self.of(op.valid)
+                self.write(indent, f"{names}= read_words({self.of(op.mem)}, {self.place_of(op)}, {op.count}, {valid})")
+            case StoreWords():
+                values = "".join(self.of(value) + ", " for value in op.values)
+                self.write(indent, f"write_words({self.of(op.mem)}, {self.place_of(op)}, ({values}))")
+                if op.mem.name in self.tracked:
+                    self.write(indent, f"{self.of(op.mem)}_w.shadow.filled = None")
             case AsyncCopy():
                 self.copy(op, indent)
             case AsyncCommit():
@@ -131,7 +141,7 @@ class ThreadTranslator(Translator):
     def result(self, op: Instruction, text: str, indent: int) -> None:
         self.write(indent, f"{self.bind(op.result)} = {text}")
 
-    def place_of(self, op: MmaLoad | MmaStore | LoadMatrix | StoreMatrix) -> str:
+    def place_of(self, op: MmaLoad | MmaStore | LoadMatrix | StoreMatrix | LoadWords | StoreWords) -> str:
         return f"({''.join(self.affine(form) + ', ' for form in op.index)})"
 
     # ---- shared memory ----
@@ -227,5 +237,5 @@ def late_copy(
     return copy
 
 
-ENVIRONMENT: dict[str, Any] = {"Meeting": Meeting, "late_copy": late_copy, **CALLS}
+ENVIRONMENT: dict[str, Any] = {"Meeting": Meeting, "late_copy": late_copy, "read_words": read_words, "write_words": write_words, **CALLS}
 """What the written source of threads may call besides."""

@@ -143,7 +143,7 @@ def _entry(kernel: Kernel) -> KernelEntry:
 # ---- LLVM ------------------------------------------------------------------------------------------------------------------
 
 _ROUNDINGS = {"floor", "ceil", "trunc", "roundeven"}
-_GENERIC = {"fma", "fmuladd", "minimum", "maximum", "fabs", "sqrt", "copysign", "smin", "smax", "umin", "umax", *_ROUNDINGS}
+_GENERIC = {"fma", "fshr", "fmuladd", "minimum", "maximum", "fabs", "sqrt", "copysign", "smin", "smax", "umin", "umax", *_ROUNDINGS}
 """Intrinsics of LLVM's own that every target here selects."""
 
 

@@ -27,6 +27,7 @@ from compiler.backends.nvptx import (
     warp_products,
     warpgroups,
     warps,
+    words,
 )
 from compiler.backends.nvptx.debug import Debug
 from compiler.backends.nvptx.frame import Frame, Kernel, TensorMap
@@ -75,6 +76,7 @@ from compiler.hir.memory import Alloc, Check, GlobalRef, Load, Store
 from compiler.hir.module import HirFunction, HirGlobal
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import Fragment, Mem, Tile, bytes_of
+from compiler.hir.words import LoadWords, StoreWords
 
 MAX_THREADS = 1024
 
@@ -107,6 +109,8 @@ EMITTERS: dict[type[Instruction], Callable[[Frame, Any], None]] = {
     LoadMatrix: fragments.load_matrix,
     StoreMatrix: fragments.store_matrix,
     WarpMma: warp_products.warp_mma,
+    LoadWords: words.load_words,
+    StoreWords: words.store_words,
     AsyncCopy: copies.async_copy,
     AsyncCommit: copies.async_commit,
     AsyncWait: copies.async_wait,

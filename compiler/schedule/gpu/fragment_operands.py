@@ -3,6 +3,7 @@ has an axis that tiles lie along, the sum has one; other axes are places of the 
 copied to shared memory (the widest pieces that all addresses are multiples of) and how they lie there follows from the loads alone."""
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from math import prod
 
 from attrs import frozen
@@ -34,10 +35,18 @@ BLOCK_SHARED = {75: 64, 80: 160, 86: 98, 89: 98, 90: 224, 100: 224, 120: 98}
 STAGES = 4
 
 
+class Way(Enum):
+    """How pieces come to shared memory: by copies beside the computation; through registers, from anywhere; element by element."""
+
+    BESIDE = "beside"
+    WORDS = "words"
+    ELEMENTS = "elements"
+
+
 @frozen(eq=False)
 class Operand:
     """A side of the product: its load, what must hold for it to count (else it is 0), its own axis and the sum's. `across`: memory is
-    contiguous along the own axis. `unit`: bytes of a copy; `beside`: whether copies go on beside the computation."""
+    contiguous along the own axis. `unit`: bytes of a copy."""
 
     load: Load
     guards: tuple[Value, ...]
@@ -45,7 +54,7 @@ class Operand:
     sum: str
     across: bool
     unit: int
-    beside: bool
+    way: Way
 
     @property
     def mem(self) -> Mem:
@@ -168,24 +177,26 @@ def _operand(function: HirFunction, facts: Facts, load: Load, guards: tuple[Valu
     if across and bytes_of(mem.dtype) not in (2, 8):
         return None
     fast = own if across else along
-    unit = _unit(function, load, fast)
-    if any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards):
-        unit = bytes_of(mem.dtype)
-    beside = unit >= LEAST_COPY and facts.generation >= COPIES_SINCE
-    return Operand(load, guards, own, along, across, unit, beside)
+    size = bytes_of(mem.dtype)
+    together = steps_by_one(mem, load.index, fast) and not any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards)
+    unit = _unit(function, load, fast) if together else size
+    if unit >= LEAST_COPY and facts.generation >= COPIES_SINCE:
+        return Operand(load, guards, own, along, across, unit, Way.BESIDE)
+    if together:
+        return Operand(load, guards, own, along, across, WIDEST, Way.WORDS)
+    return Operand(load, guards, own, along, across, size, Way.ELEMENTS)
 
 
 def _unit(function: HirFunction, load: Load, fast: str) -> int:
     """The most bytes that all pieces of memory along an axis are aligned to, and that its extent is made of."""
     mem = mem_of(load.mem)
     size = bytes_of(mem.dtype)
-    if steps_by_one(mem, load.index, fast):
-        for unit in (16, 8, 4):
-            count = unit // size
-            if count > 1 and divides(count, function.axes[fast]):
-                index = [form.substitute({fast: Affine.of(fast) * count}) for form in load.index]
-                if alignment(mem, index) % unit == 0:
-                    return unit
+    for unit in (WIDEST, 8, LEAST_COPY):
+        count = unit // size
+        if count > 1 and divides(count, function.axes[fast]):
+            index = [form.substitute({fast: Affine.of(fast) * count}) for form in load.index]
+            if alignment(mem, index) % unit == 0:
+                return unit
     return size
 
 
@@ -197,29 +208,31 @@ def _is_rows(function: HirFunction, one: Operand, other: Operand) -> bool:
 
 TILES = ((128, 256, 2, 4), (256, 128, 4, 2), (128, 128, 2, 4), (128, 64, 4, 2), (64, 128, 2, 4), (64, 64, 2, 2))
 """Rows, columns, and warps down and across."""
+BORDER = 48
+"""Rows and columns together cost this many sums each: what is loaded once for all sums of a row or column."""
+GAP = 32
+"""Bytes behind a line of shared memory that is read element by element."""
 
 
 def _shape(facts: Facts, kind: WarpKind, a: Operand, b: Operand, about: Sequence[int], others: int) -> Shape | None:
     """The tile that takes least time: what a processor computes and loads in its rounds."""
     size = a.size
     shared = BLOCK_SHARED.get(facts.generation, 64) * 1024
-    narrow = min(a.unit, b.unit) < LEAST_COPY
-    line = LINE // 2 if narrow or facts.generation < COPIES_SINCE else LINE
+    ways = {a.way, b.way}
+    line = LINE // 2 if Way.ELEMENTS in ways or facts.generation < COPIES_SINCE else LINE
     depth, step = line // size, 32 // size if size < 8 else 8
-    least = 2
-    best: tuple[float, Shape] | None = None
-    for rows, columns, down, across in TILES:
-        if size == 8 and rows * columns > 128 * 128:
-            continue
-        if (narrow or facts.generation < COPIES_SINCE) and rows * columns > 128 * 128:
-            continue
-        stage = (rows + columns) * (line + (32 if size == 8 else 0))
-        stages = min(STAGES if a.beside or b.beside else 2, shared // stage)
-        if stages < least:
-            continue
+    most = 64 * 64 if Way.ELEMENTS in ways else 128 * 128 if size == 8 or Way.WORDS in ways else 128 * 256
+
+    def stages(rows: int, columns: int) -> int:
+        return min(STAGES if Way.BESIDE in ways else 2, shared // ((rows + columns) * (line + (GAP if size == 8 else 0))))
+
+    def cost(tile: tuple[int, int, int, int]) -> int:
+        rows, columns, _, _ = tile
         tiles = -(-about[0] // rows) * -(-about[1] // columns) * others
-        rounds = -(-tiles // facts.processors)
-        cost = rounds * (rows * columns + 48 * (rows + columns))
-        if best is None or cost < best[0]:
-            best = cost, Shape(rows, columns, down, across, depth, step, stages)
-    return best[1] if best is not None else None
+        return -(-tiles // facts.processors) * (rows * columns + BORDER * (rows + columns))
+
+    tiles = [tile for tile in TILES if tile[0] * tile[1] <= most and stages(*tile[:2]) >= 2]
+    if not tiles:
+        return None
+    rows, columns, down, across = min(tiles, key=cost)
+    return Shape(rows, columns, down, across, depth, step, stages(rows, columns))

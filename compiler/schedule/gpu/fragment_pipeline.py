@@ -1,6 +1,6 @@
-"""Sums of products on the tensor cores of any target, as a pipeline. The threads of a block copy tiles of both operands into a ring of stages
-in shared memory, ahead of the products; each warp reads fragments of the stage that has arrived, those of the next depth before it
-multiplies these, and keeps its part of the sums in registers, on which what follows is computed.
+"""Sums of products on the tensor cores of any target, as a pipeline. The threads of a block copy tiles of both operands into a ring of
+stages in shared memory, ahead of the products; each warp reads fragments of the stage that has arrived, those of the next depth before
+it multiplies these, and keeps its part of the sums in registers, on which what follows is computed.
 
 The way of working is the multistage one of NVIDIA's CUTLASS (`cp.async`, one barrier a stage, fragments in two sets of registers)."""
 

@@ -1,6 +1,6 @@
 """The stages of an operand in shared memory: how the threads of a block fill them, and how warps read fragments from them.
 
-Fragments of 8, 16 and 32 bits come by `ldmatrix`, eight rows of 16 bytes at a time: lines of shared memory are as long as what is contiguous,
+Fragments of 8 and 16 bits come by `ldmatrix`, eight rows of 16 bytes at a time: lines of shared memory are as long as what is contiguous,
 at most 128 bytes, and their chunks of 16 bytes are XORed with the number of the line, so that neither copies nor fragments meet in a bank.
 Fragments of 64 bits come element by element, from lines with a gap of 32 bytes behind them."""
 
@@ -11,10 +11,10 @@ from compiler.hir.async_copy import AsyncCopy
 from compiler.hir.build import Builder
 from compiler.hir.gpu import SharedAlloc
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Load
 from compiler.hir.tensor_core import LoadMatrix
-from compiler.hir.types import Mem, Space
-from compiler.schedule.gpu.fragment_operands import LINE, FragmentProduct, Operand
+from compiler.hir.types import U32, Mem, Space
+from compiler.hir.words import WORD, LoadWords, StoreWords
+from compiler.schedule.gpu.fragment_operands import GAP, LINE, FragmentProduct, Operand, Way
 from compiler.schedule.gpu.warpgroup_operands import divides
 from compiler.schedule.place import Region
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 CHUNK = 16
 """Bytes of a row of a matrix."""
-GAP = 32
-"""Bytes behind a line that is read element by element."""
 
 
 class Stages:
@@ -54,7 +52,8 @@ class Stages:
         self.memory = b.emit(SharedAlloc(type=type), "stage").result
         self.pieces = self.shared_out(thread, b)
         self.places = self.matrices(first, lane, b) if self.by_matrix else [self.element(first, lane, b)]
-        self.coming: list[tuple[Affine, Value]] = []
+        self.coming: list[Value] = []
+        self.stage = Affine()
 
     # ---- filling ----
 
@@ -93,63 +92,137 @@ class Stages:
 
     def begin(self, b: Builder, region: Region, stage: Affine, enabled: Value) -> None:
         """The copies into a stage begin; `region` says of which part of the sum, `enabled` whether there is one."""
-        operand, placing = self.operand, self.placing
-        self.coming = []
-        for line, along, place in self.pieces:
-            inner = region.inside(b, (*placing.own, *placing.walked))
-            own, term = (along, line) if operand.across else (line, along)
-            inner.forms[operand.own] = region.starts[operand.own] + own
-            inner.forms[operand.sum] = region.forms[operand.sum] + term
-            for axis, tile in ((operand.own, self.extent), (operand.sum, self.product.shape.depth)):
-                if not divides(tile, placing.field.axes[axis]):
-                    inner.masks[axis] = placing.field.axes[axis]
-            where = placing.mask(inner, (operand.own, operand.sum), None)
-            where = enabled if where is None else b.op("and", enabled, where)
-            for guard in operand.guards:
-                where = b.op("and", where, placing.value(guard, inner))
-            mem = region.find(operand.load.mem)
-            assert mem is not None
-            index = tuple(placing.form(form, inner) for form in operand.load.index)
-            at = Affine.of(place.name)
-            if operand.beside:
-                hint = "l2" if operand.unit == CHUNK else "default"
-                b.emit(
-                    AsyncCopy(
-                        destination=self.memory,
-                        destination_index=(stage, at),
-                        source=mem,
-                        source_index=index,
-                        bytes=operand.unit,
-                        hint=hint,
-                        where=where,
-                    )
-                )
-                continue
-            self.coming.append((at, self.loaded(b, mem, index, where)))
         self.stage = stage
-
-    def loaded(self, b: Builder, mem: Value, index: tuple[Affine, ...], where: Value) -> Value:
-        """A piece in registers; 0 outside."""
-        count = self.operand.unit // self.operand.size
-        if count > 1:
-            lanes = self.lanes(count)
-            index = (*index[:-1], index[-1] + Affine.of(lanes))
-        read = b.emit(Load(mem=mem, index=index, where=where)).result
-        return b.select(where, read, b.const(0 if self.operand.mem.dtype in ("i8", "u8") else 0.0, read.type))
-
-    def lanes(self, count: int) -> str:
-        """The axis of the elements of a piece."""
-        name = f"simd{count}"
-        if name not in self.placing.out.function.axes:
-            self.placing.out.axis(name, count)
-        return name
+        match self.operand.way:
+            case Way.BESIDE:
+                self.copied(b, region, enabled)
+            case Way.WORDS:
+                self.coming = self.words(b, region, enabled)
+            case Way.ELEMENTS:
+                self.coming = self.elements(b, region, enabled)
 
     def arrive(self, b: Builder) -> None:
         """What comes through registers is stored."""
-        count = self.operand.unit // self.operand.size
-        for place, value in self.coming:
-            b.store(self.memory, value, [self.stage, place + (Affine.of(self.lanes(count)) if count > 1 else 0)])
+        each = len(self.coming) // len(self.pieces)
+        for number, (_, _, place) in enumerate(self.pieces):
+            values, index = self.coming[number * each : (number + 1) * each], (self.stage, Affine.of(place.name))
+            if self.operand.way is Way.WORDS and values:
+                b.emit(StoreWords(mem=self.memory, index=index, values=tuple(values)))
+            elif values:
+                b.store(self.memory, values[0], index)
         self.coming = []
+
+    def copied(self, b: Builder, region: Region, enabled: Value) -> None:
+        operand = self.operand
+        for line, along, place in self.pieces:
+            inner = self.at(b, region, line, along)
+            b.emit(
+                AsyncCopy(
+                    destination=self.memory,
+                    destination_index=(self.stage, Affine.of(place.name)),
+                    source=self.source(region),
+                    source_index=self.index(inner),
+                    bytes=operand.unit,
+                    hint="l2" if operand.unit == CHUNK else "default",
+                    where=self.where(inner, enabled),
+                )
+            )
+
+    def elements(self, b: Builder, region: Region, enabled: Value) -> list[Value]:
+        """This thread's elements, 0 outside."""
+        found = []
+        for line, along, _ in self.pieces:
+            inner = self.at(b, region, line, along)
+            where = self.where(inner, enabled)
+            read = b.load(self.source(region), self.index(inner), where)
+            found.append(b.select(where, read, b.const(0 if self.operand.mem.dtype in ("i8", "u8") else 0.0, self.operand.mem.dtype)))
+        return found
+
+    def words(self, b: Builder, region: Region, enabled: Value) -> list[Value]:
+        """This thread's pieces as words. Most parts of the sum have all of them; only where one may end is asked how much there is."""
+        types = [U32] * (len(self.pieces) * CHUNK // WORD)
+        with b.branch(enabled, types) as (inside, outside, choice):
+            outside.yield_(*[outside.const(0, "u32") for _ in types])
+            ends = self.ends(inside, region)
+            if self.operand.guards:
+                inside.yield_(*self.some(inside, region))
+            elif ends is None:
+                inside.yield_(*self.whole(inside, region))
+            else:
+                with inside.branch(ends, types) as (part, all_, which):
+                    part.yield_(*self.some(part, region))
+                    all_.yield_(*self.whole(all_, region))
+                inside.yield_(*which.results)
+        return choice.results
+
+    def ends(self, b: Builder, region: Region) -> Value | None:
+        """Whether pieces of this part of the sum may lie beyond an end. Rows that a tile has beyond the last may hold anything."""
+        operand, fields = self.operand, self.placing.field.axes
+        limits = [(region.forms[operand.sum] + self.product.shape.depth, fields[operand.sum], self.product.shape.depth)]
+        if operand.across:
+            limits.append((region.starts[operand.own] + self.extent, fields[operand.own], self.extent))
+        found: Value | None = None
+        for end, extent, tile in limits:
+            if not divides(tile, extent):
+                beyond = b.op("gt", b.index(end), b.index(extent))
+                found = beyond if found is None else b.op("or", found, beyond)
+        return found
+
+    def whole(self, b: Builder, region: Region) -> list[Value]:
+        operand, found = self.operand, []
+        extent = self.placing.field.axes[operand.own]
+        for line, along, _ in self.pieces:
+            inner = self.at(b, region, line, along)
+            if not operand.across and not divides(self.extent, extent):
+                last = b.op("min", b.index(inner.forms[operand.own]), b.index(extent - 1))
+                inner.forms[operand.own] = Affine.of(last.name)
+            found += b.emit(LoadWords(mem=self.source(region), index=self.index(inner))).results
+        return found
+
+    def some(self, b: Builder, region: Region) -> list[Value]:
+        operand, found = self.operand, []
+        for line, along, _ in self.pieces:
+            inner = self.at(b, region, line, along)
+            fast, slow = (operand.own, operand.sum) if operand.across else (operand.sum, operand.own)
+            valid = b.index(self.placing.field.axes[fast] - inner.forms[fast])
+            inner.masks.pop(fast, None)
+            where = self.placing.mask(inner, (slow,), None)
+            for guard in operand.guards:
+                holds = self.placing.value(guard, inner)
+                where = holds if where is None else b.op("and", where, holds)
+            if where is not None:
+                valid = b.select(where, valid, b.const(0, "index"))
+            found += b.emit(LoadWords(mem=self.source(region), index=self.index(inner), valid=valid)).results
+        return found
+
+    def at(self, b: Builder, region: Region, line: Affine, along: Affine) -> Region:
+        """The place of a piece."""
+        operand, placing = self.operand, self.placing
+        inner = region.inside(b, (*placing.own, *placing.walked))
+        own, term = (along, line) if operand.across else (line, along)
+        inner.forms[operand.own] = region.starts[operand.own] + own
+        inner.forms[operand.sum] = region.forms[operand.sum] + term
+        for axis, tile in ((operand.own, self.extent), (operand.sum, self.product.shape.depth)):
+            if not divides(tile, placing.field.axes[axis]):
+                inner.masks[axis] = placing.field.axes[axis]
+        return inner
+
+    def where(self, place: Region, enabled: Value) -> Value:
+        """Whether there is something at a place."""
+        b, operand = place.builder, self.operand
+        mask = self.placing.mask(place, (operand.own, operand.sum), None)
+        found = enabled if mask is None else b.op("and", enabled, mask)
+        for guard in operand.guards:
+            found = b.op("and", found, self.placing.value(guard, place))
+        return found
+
+    def source(self, region: Region) -> Value:
+        mem = region.find(self.operand.load.mem)
+        assert mem is not None
+        return mem
+
+    def index(self, place: Region) -> tuple[Affine, ...]:
+        return tuple(self.placing.form(form, place) for form in self.operand.load.index)
 
     # ---- reading ----
 

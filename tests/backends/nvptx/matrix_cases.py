@@ -26,6 +26,7 @@ from compiler.hir.hopper import (
 from compiler.hir.instruction import Value
 from compiler.hir.tensor_core import WARP_KINDS, LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma, in_register
 from compiler.hir.types import Barrier, Fragment, FragmentRole, HirType, Mem, Tile
+from compiler.hir.words import LoadWords, StoreWords
 
 # ---- tensor cores --------------------------------------------------------------------------------------------------------
 
@@ -143,6 +144,23 @@ def _copy(k: Kernel, **facts: object) -> None:
     k.emit(AsyncCommit())
     k.emit(AsyncWait(count=0))
     k.keep(k.body.load(s, ["t"]))
+
+
+@case("load_words", "ld.global.nc.v4.b32 {%r, %r, %r, %r}, [%rd];")
+def _load_words(k: Kernel) -> None:
+    k.keep(*k.emit(LoadWords(mem=k.input("bf16", 4096, readonly=True, align=16), index=(T * 8,))).results)
+
+
+@case("load_words", "prmt.b32.f4e %r, %r, %r, %r;")
+def _load_words_from_anywhere(k: Kernel) -> None:
+    k.keep(*k.emit(LoadWords(mem=k.input("bf16", 4096, readonly=True), index=(T,))).results)
+
+
+@case("store_words", "st.shared.v4.b32 [%rd], {%r, %r, %r, %r};")
+def _store_words(k: Kernel) -> None:
+    s = k.shared("bf16", 1024, align=16)
+    k.emit(StoreWords(mem=s, index=(T * 8,), values=[k.loaded("u32") for _ in range(4)]))
+    k.use(s)
 
 
 _POLICY = "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; "

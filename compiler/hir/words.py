@@ -1,0 +1,92 @@
+"""Contiguous elements as the bytes that they are, in registers of four bytes: what passes through registers on its way to shared memory
+keeps its bits, and may begin anywhere. Form C."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from compiler.hir.affine import Affine
+from compiler.hir.fault import fault
+from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand, operands, optional_operand
+from compiler.hir.memory import mem_of
+from compiler.hir.types import INDEX, U32, HirType, Space, bytes_of
+
+WORD = 4
+"""Bytes of a register."""
+
+
+def _forms(forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
+    return tuple(Affine.of(form) for form in forms)
+
+
+@instruction("load_words", Family.ASYNC, Effect.READ)
+class LoadWords(Instruction):
+    """`%w0, %w1, %w2, %w3 = load_words %A[i, k] valid=%n count=4 : u32, u32, u32, u32`: 4 * count bytes from an element on, which may lie
+    anywhere. With `valid` so many elements at most are read, and the bytes behind them are 0."""
+
+    mem: Value = operand()
+    index: tuple[Affine, ...] = attribute(converter=_forms)
+    valid: Value | None = optional_operand()
+    count: int = attribute(4)
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return [U32] * self.count
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from _fault(self.mem, self.index, self.count)
+        if self.valid is not None and self.valid.type != INDEX:
+            yield f"`valid` of type {self.valid.type}: index is wanted"
+
+
+@instruction("store_words", Family.ASYNC, Effect.WRITE)
+class StoreWords(Instruction):
+    """`store_words %s[t], %w0, %w1, %w2, %w3`: the bytes to shared memory, at a multiple of as many."""
+
+    mem: Value = operand()
+    index: tuple[Affine, ...] = attribute(converter=_forms)
+    values: tuple[Value, ...] = operands()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from _fault(self.mem, self.index, len(self.values))
+        if mem_of(self.mem).space is not Space.SHARED:
+            yield f"{self.mem} is not in shared memory"
+        yield from (f"{value} is {value.type}, not u32" for value in self.values if value.type != U32)
+
+
+def _fault(mem: Value, index: tuple[Affine, ...], count: int) -> Iterator[str]:
+    if len(index) != mem_of(mem).rank:
+        yield f"{len(index)} indices for {mem} of rank {mem_of(mem).rank}"
+    if count not in (1, 2, 4):
+        yield f"{count} words: 1, 2 or 4"
+    elif WORD * count % bytes_of(mem_of(mem).dtype):
+        yield f"{count} words are no whole number of {mem_of(mem).dtype}"
+
+
+# ---- in the interpreter --------------------------------------------------------------------------------------------------
+
+
+def read_words(memory: np.ndarray[Any, Any], index: tuple[int, ...], count: int, valid: int | None) -> tuple[int, ...]:
+    """The words from an element on."""
+    elements = WORD * count // memory.itemsize
+    wanted = elements if valid is None else max(0, min(elements, valid))
+    held = np.zeros(elements, memory.dtype)
+    if wanted:
+        held[:wanted] = _at(memory, index, wanted)
+    return tuple(map(int, held.view(np.uint32)))
+
+
+def write_words(memory: np.ndarray[Any, Any], index: tuple[int, ...], values: Sequence[int]) -> None:
+    words = np.array([value & 0xFFFFFFFF for value in values], np.uint32).view(memory.dtype)
+    _at(memory, index, len(words))[:] = words
+
+
+def _at(memory: np.ndarray[Any, Any], index: tuple[int, ...], count: int) -> np.ndarray[Any, Any]:
+    inside = all(0 <= place < extent for place, extent in zip(index, memory.shape, strict=True))
+    if not inside or index[-1] + count > memory.shape[-1]:
+        raise fault(f"{count} elements from {index} on leave a memory of shape {memory.shape}")
+    found: np.ndarray[Any, Any] = memory[index[:-1]][index[-1] : index[-1] + count]
+    return found

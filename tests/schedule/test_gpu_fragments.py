@@ -1,0 +1,112 @@
+"""Products on the tensor cores of any target mean the field, in every layout and width of copies, with what follows the sum; and they
+assemble without spills."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from compiler.backends.nvptx.assemble import assemble
+from compiler.backends.nvptx.compile import compile_kernels
+from compiler.backends.nvptx.target import gpu_target
+from compiler.hir.async_copy import AsyncCopy
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.interpret import interpret
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.tensor_core import LoadMatrix, WarpMma
+from compiler.hir.types import INDEX, Mem
+from compiler.hir.verify import verify
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import Facts, facts_of
+from compiler.schedule.launches import Launches
+
+NUMPY = {
+    "bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8, "u8": np.uint8, "f32": np.float32, "i32": np.int32, "f64": np.float64,
+}  # fmt: skip
+SUMS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "f64": "f64"}
+
+
+def product(dtype: str, out: str, turned_a: bool = False, turned_b: bool = False, bias: bool = False) -> HirFunction:
+    """`C = A B` (and a row added, negatives cut), A and B as they lie."""
+    made = FunctionBuilder("product", Form.FIELD)
+    a = made.parameter("A", Mem(dtype, ("K", "M") if turned_a else ("M", "K"), readonly=True))
+    b = made.parameter("B", Mem(dtype, ("N", "K") if turned_b else ("K", "N"), readonly=True))
+    row = made.parameter("R", Mem(SUMS[dtype], ("N",), readonly=True))
+    c = made.parameter("C", Mem(out, ("M", "N")))
+    for size, axis in zip("MNK", "ijk", strict=True):
+        made.parameter(size, INDEX)
+        made.axis(axis, size)
+    left = made.body.load(a, ["k", "i"] if turned_a else ["i", "k"])
+    right = made.body.load(b, ["j", "k"] if turned_b else ["k", "j"])
+    value = made.body.contract(left, right, ["k"], SUMS[dtype])
+    if bias:
+        value = made.body.op("max", made.body.add(value, made.body.load(row, ["j"])), made.body.const(0.0, SUMS[dtype]))
+    made.body.store(c, made.body.cast(value, out), ["i", "j"])
+    return made.finish()
+
+
+def launches(field: HirFunction, known: Facts) -> Launches:
+    made = launches_for(field, field, known)
+    (launch,) = made.launches
+    verify(launch.function)
+    assert operations(made, WarpMma)
+    return made
+
+
+def operations(made: Launches, kind: type) -> list:
+    return [op for top in made.launches[0].function.body.body for op in top.walk() if isinstance(op, kind)]
+
+
+LAYOUTS = [(False, False), (False, True), (True, False), (True, True)]
+CASES = [
+    *[("bf16", "f32", "sm_80", layout, (72, 80, 72)) for layout in LAYOUTS],
+    *[("f64", "f64", "sm_80", layout, (72, 68, 36)) for layout in LAYOUTS],
+    *[("f16", "f16", "sm_75", layout, (72, 80, 136)) for layout in LAYOUTS],
+    *[("f16", "f16", "sm_90", layout, (33, 67, 35)) for layout in LAYOUTS],
+    ("bf16", "bf16", "sm_80", (False, False), (20, 36, 300)),
+    ("f64", "f64", "sm_90", (True, False), (33, 67, 19)),
+    ("i8", "i32", "sm_80", (False, True), (72, 80, 160)),
+    ("u8", "i32", "sm_75", (False, True), (33, 72, 35)),
+    ("u8", "i32", "sm_86", (False, True), (40, 24, 36)),
+    ("bf16", "f32", "sm_80", (False, False), (16, 16, 16)),
+]
+
+
+@pytest.mark.parametrize(("dtype", "out", "arch", "turned", "sizes"), CASES, ids=str)
+def test_fragments_mean_the_product(dtype: str, out: str, arch: str, turned: tuple[bool, bool], sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    random = np.random.default_rng(k)
+    low = 0 if dtype == "u8" else -4
+    a, b = (random.integers(low, 5, shape).astype(NUMPY[dtype]) for shape in ((m, k), (k, n)))
+    row = random.integers(-4, 5, n).astype(NUMPY[SUMS[dtype]])
+    c = np.full((m, n), 7, NUMPY[out])
+    given = [np.ascontiguousarray(a.T) if turned[0] else a, np.ascontiguousarray(b.T) if turned[1] else b, row, c]
+    known = facts_of({"M": m, "N": n, "K": k}, ["A", "B", "C", "R"], arch, 2)
+    made = launches(product(dtype, out, *turned, bias=True), known)
+    assert bool(operations(made, LoadMatrix)) == (dtype != "f64")
+    arguments, sizes_known = made.counted([*given, m, n, k], {"M": m, "N": n, "K": k})
+    (launch,) = made.launches
+    interpret(launch.function, arguments, grid=(launch.blocks(sizes_known), 1, 1))
+    expected = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + row, 0)
+    np.testing.assert_array_equal(c, expected.astype(NUMPY[out]))
+
+
+@pytest.mark.parametrize(("k", "bytes"), [(1024, 16), (1000, 16), (1004, 8), (1001, 0)])
+def test_copies_are_as_wide_as_all_addresses_allow(k: int, bytes: int) -> None:
+    known = facts_of({"M": 512, "N": 512, "K": k}, ["A", "B", "C", "R"], "sm_80")
+    made = launches(product("bf16", "f32", turned_b=True), known)
+    assert {op.bytes for op in operations(made, AsyncCopy)} == ({bytes} if bytes else set())
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
+def test_large_products_assemble_without_spills(arch: str) -> None:
+    functions = []
+    for dtype in ("f16", "i8", "f64"):
+        if dtype == "f64" and arch == "sm_75":
+            continue
+        for size in (4096, 1001):
+            known = facts_of({"M": size, "N": size, "K": size}, ["A", "B", "C", "R"], arch)
+            (launch,) = launches(product(dtype, SUMS[dtype], turned_b=True), known).launches
+            functions.append(launch.function)
+    for function in functions:
+        cubin = assemble(compile_kernels([function], gpu_target(arch)))
+        assert cubin.spills == 0
