@@ -76,6 +76,8 @@ class Shape:
     depth: int
     step: int
     stages: int
+    ahead: bool
+    """Whether fragments are read before the products of those before them: where registers are left for that."""
 
     @property
     def threads(self) -> int:
@@ -235,4 +237,4 @@ def _shape(facts: Facts, kind: WarpKind, a: Operand, b: Operand, about: Sequence
     if not tiles:
         return None
     rows, columns, down, across = min(tiles, key=cost)
-    return Shape(rows, columns, down, across, depth, step, stages(rows, columns))
+    return Shape(rows, columns, down, across, depth, step, stages(rows, columns), size < 8)

@@ -107,27 +107,31 @@ class FragmentDistributing(Distributing):
         names = {name: self.out.axis(name, extent) for name, extent in extents.items()}
         type = Tile(product.kind.sums, tuple((names[name], extent) for name, extent in extents.items()))
         zero = b.const(0 if type.dtype == "i32" else 0.0, type)
-        ahead = [side.fragments(b, Affine(), 0) for side in sides]
-        held = [*ahead[0], *ahead[1]]
+        held = self.fragments(b, sides, Affine(), 0) if shape.ahead else []
+        # along one axis the place of the copies is known from the step
+        places = places if product.outer else []
         with b.loop("step", 0, steps.name, carried=[zero, *places, *held], unroll=1) as (body, loop):
             total, *rest = loop.carried
-            places, held = rest[: len(counts)], rest[len(counts) :]
+            places, held = rest[: len(places)], rest[len(places) :]
             step = Affine.of(loop.variable.name)
             parts = shape.depth // shape.step
             for part in range(parts):
                 last = part == parts - 1
+                following = [] if shape.ahead else self.fragments(body, sides, _turn(body, step, shape.stages), part)
                 if last:
                     for side in sides:
                         side.arrive(body)
                     body.emit(AsyncCommit())
                     self.wait(body)
-                at = _turn(body, step + 1, shape.stages) if last else _turn(body, step, shape.stages)
-                following = [value for side in sides for value in side.fragments(body, at, 0 if last else part + 1)]
+                if shape.ahead:
+                    at = _turn(body, step + (1 if last else 0), shape.stages)
+                    following = self.fragments(body, sides, at, 0 if last else part + 1)
                 if part == 0:
                     self.ahead(region, body, sides, places, step, steps)
-                made = WarpMma(accumulator=total, values=tuple(held), shape=(rows, columns, shape.step), dtype=product.dtype)
-                total, held = body.emit(made).result, following
-            body.yield_(total, *counted_on(body, places, counts), *held)
+                values = tuple(held if shape.ahead else following)
+                made = WarpMma(accumulator=total, values=values, shape=(rows, columns, shape.step), dtype=product.dtype)
+                total, held = body.emit(made).result, following if shape.ahead else []
+            body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
         inner = region.inside(b, self.own)
         eight, half, sixteen = (Affine.of(names[name]) for name in ("column", "half", "row"))
         place = [
@@ -141,13 +145,16 @@ class FragmentDistributing(Distributing):
         inner.made[product.target.results[0]] = loop.results[0]
         self.produce(group, inner, {})
 
+    def fragments(self, b: Builder, sides: Sequence[Stages], stage: Affine, part: int) -> list[Value]:
+        return [value for side in sides for value in side.fragments(b, stage, part)]
+
     def ahead(self, region: Region, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value) -> None:
         """Copies of the stage that was read last begin."""
         stages = self.product.shape.stages
         turn = step + (stages - 1)
         inside = b.op("lt", b.index(turn), steps)
         for side in sides:
-            side.begin(b, self.inside_sum(region, b, places), _turn(b, turn, stages), inside)
+            side.begin(b, self.inside_sum(region, b, places or [b.index(turn)]), _turn(b, turn, stages), inside)
 
     def inside_sum(self, region: Region, b: Builder, places: Sequence[Value]) -> Region:
         """The body at a place of the sum."""
