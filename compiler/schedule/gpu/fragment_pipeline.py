@@ -107,7 +107,7 @@ class FragmentDistributing(Distributing):
         names = {name: self.out.axis(name, extent) for name, extent in extents.items()}
         type = Tile(product.kind.sums, tuple((names[name], extent) for name, extent in extents.items()))
         zero = b.const(0 if type.dtype == "i32" else 0.0, type)
-        held = self.fragments(b, sides, Affine(), 0) if shape.ahead else []
+        held = self.registers(b, sides, Affine(), 0) if shape.ahead else []
         # along one axis the place of the copies is known from the step
         places = places if product.outer else []
         with b.loop("step", 0, steps.name, carried=[zero, *places, *held], unroll=1) as (body, loop):
@@ -117,7 +117,7 @@ class FragmentDistributing(Distributing):
             parts = shape.depth // shape.step
             for part in range(parts):
                 last = part == parts - 1
-                following = [] if shape.ahead else self.fragments(body, sides, _turn(body, step, shape.stages), part)
+                following = [] if shape.ahead else self.registers(body, sides, _turn(body, step, shape.stages), part)
                 if last:
                     for side in sides:
                         side.arrive(body)
@@ -125,7 +125,7 @@ class FragmentDistributing(Distributing):
                     self.wait(body)
                 if shape.ahead:
                     at = _turn(body, step + (1 if last else 0), shape.stages)
-                    following = self.fragments(body, sides, at, 0 if last else part + 1)
+                    following = self.registers(body, sides, at, 0 if last else part + 1)
                 if part == 0:
                     self.ahead(region, body, sides, places, step, steps)
                 values = tuple(held if shape.ahead else following)
@@ -145,7 +145,7 @@ class FragmentDistributing(Distributing):
         inner.made[product.target.results[0]] = loop.results[0]
         self.produce(group, inner, {})
 
-    def fragments(self, b: Builder, sides: Sequence[Stages], stage: Affine, part: int) -> list[Value]:
+    def registers(self, b: Builder, sides: Sequence[Stages], stage: Affine, part: int) -> list[Value]:
         return [value for side in sides for value in side.fragments(b, stage, part)]
 
     def ahead(self, region: Region, b: Builder, sides: Sequence[Stages], places: Sequence[Value], step: Affine, steps: Value) -> None:
