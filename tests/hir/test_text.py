@@ -129,6 +129,8 @@ fence_async
 ; %r = mma %m, %n, %k layout=row.col : fragment<accumulator, 16x16x16, f32> ; mma_store row %A[0, 0], %r
 %r, %s = ldmatrix %H[0, 0] count=2 transpose=true : u32, u32
 stmatrix %H[0, 0], %u, %v
+%r, %s = load_words %G[0, M] valid=%M count=2 : u32, u32
+%r = load_words %G[0, 3] count=1 : u32 ; store_words %H[0, 0], %r
 async_copy %S[0, 0], %A[0, 0] bytes=4 hint=l2 where=%p
 async_commit group=1
 async_wait count=2
@@ -176,7 +178,12 @@ def in_host(line: str) -> str:
     return f'func @f({PARAMETERS}, %o: ptr<array<open x i32>>, %n: i64) form=A {{ site 0805 "does not fit" {line.replace(" ; ", " ")} }}'
 
 
+WARP_PRODUCT = f"""func @f({PARAMETERS}) form=C axes=[col:1, half:2, row:1, simd:2] {{
+    %z = const 0.0 : tile<col:1, half:2, row:1, simd:2, f32>
+    %r = warp_mma %z, %u, %v, %u, %v, %u, %v shape=[16, 8, 16] dtype=bf16 : tile<col:1, half:2, row:1, simd:2, f32> }}"""
+
 SAMPLES = [
+    WARP_PRODUCT,
     *map(in_host, lines_of(FORM_HOST)),
     *map(in_form_a, [*lines_of(FORM_A), *PLAIN_BINARY, *PLAIN_UNARY]),
     *map(in_form_b, lines_of(FORM_B)),
