@@ -69,10 +69,28 @@ def _descriptor(frame: Frame, mem: HirValue, index: tuple[Affine, ...], transpos
         apart = strides[-3].number if len(strides) > 2 else None
         lead = apart * bytes_of(type.dtype) if apart is not None else (rows or 0) * row_bytes
     high = (lead >> 4 & 0x3FFF) << 16 | (8 * row_bytes >> 4) << 32 | code << 62
-    address = element_address(frame, mem, index, raw=True)
+    if any(form.divisor % (16 // bytes_of(type.dtype)) for form in index[-1:]):
+        address, known = element_address(frame, mem, index, raw=True), constant(I64, 0)
+    else:
+        fixed = tuple(Affine.of(form.constant) for form in index)
+        address = element_address(frame, mem, [form - form.constant for form in index], raw=True)
+        known = _steps(frame, type, fixed)
     place = w.value(I64, f"ptrtoint {address} to i64")
     start = w.binary("and", w.binary("lshr", place, constant(I64, 4)), constant(I64, 0x3FFF))
-    return w.binary("or", start, constant(I64, high))
+    found = w.binary("or", start, constant(I64, high))
+    if known.number != 0:
+        # as assembly, or LLVM would take each of these sums out of loops, and registers with them
+        found = w.add(w.assembly("mov.b64 $0, $1;", [I64], "l", [found], pure=True)[0], known)
+    return found
+
+
+def _steps(frame: Frame, type: Mem, index: tuple[Affine, ...]) -> Value:
+    """How many times 16 bytes elements at a constant place lie behind the memory's begin."""
+    total = constant(I64, 0)
+    for form, stride in zip(index, strides_of(frame, type), strict=True):
+        total = frame.w.add(total, frame.w.mul(constant(I64, form.constant), stride))
+    assert total.number is not None
+    return constant(I64, total.number * bytes_of(type.dtype) // 16)
 
 
 # ---- the product -----------------------------------------------------------------------------------------------------------

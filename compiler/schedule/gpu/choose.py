@@ -5,6 +5,7 @@ from attrs import evolve
 
 from compiler.analysis.dependence import analyse
 from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.attention_roles import AttentionDistributing
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.copied_operands import copied_product
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
@@ -15,7 +16,7 @@ from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.tables import block_table
-from compiler.schedule.gpu.warpgroup_attention import AttentionDistributing, warpgroup_attention
+from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
 from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.windows import WindowDistributing, window_product

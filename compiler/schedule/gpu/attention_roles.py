@@ -1,0 +1,565 @@
+"""The launch of attention on warpgroups. A block has 64 rows of queries for each warpgroup that multiplies; one more copies keys and
+values into rings. Scores come into registers, where what stands between the products is computed; as the left operand of the second
+product they stay there. The sums are rescaled as the maximum grows (`rescaling.py`).
+
+The shape is that of FlashAttention-3 (Shah and others, 2024): while a warpgroup computes the weights of a turn its products with the
+values of the turn before are under way, and warpgroups take turns in asking for products. Keys are walked from the last that the rows
+see to the first; only tiles that a guard cuts hide anything. As in FlashAttention-4 (2025), a maximum that grows by little is left as it
+is, which the division by the sums makes up for."""
+
+from collections.abc import Sequence
+from math import prod
+
+from attrs import evolve, frozen
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Binary, Pack2, Reduce, Select, dtype_of
+from compiler.hir.gpu import FenceAsync, GridIndex, SharedAlloc, SyncThreads, Vote, WarpIndex
+from compiler.hir.hopper import (
+    WARPGROUP_KINDS,
+    BarrierArrive,
+    BarrierExpect,
+    BarrierInit,
+    BarrierMake,
+    BarrierWait,
+    BulkLoad,
+    SetMaxRegisters,
+    WarpgroupCommit,
+    WarpgroupFence,
+    WarpgroupMma,
+    WarpgroupWait,
+)
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
+from compiler.schedule.gpu.combine import exchanged
+from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.exponents import sign_of
+from compiler.schedule.gpu.warpgroup_attention import TERMS, WarpgroupAttention
+from compiler.schedule.gpu.warpgroup_operands import ROWS, SHARED_BYTES, SWIZZLED, Side, divides, wide_of
+from compiler.schedule.gpu.warpgroup_products import WARPGROUP, small
+from compiler.schedule.place import NotPlaceable, Region, Target
+from compiler.schedule.table import AxisPlan, Table
+
+from compiler.schedule.gpu.attention_options import opt
+
+STAGES = 2
+"""Tiles of keys, and of values, that are on their way or in use."""
+REGISTERS = {2: (24, 240), 3: (32, 160)}
+"""Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
+HEADS = 16
+"""Matrices whose tiles are taken together where tiles differ in work: the longest of all of them first, while what they read stays in
+the L2 cache."""
+SLACK = 8.0
+"""By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
+leave sums in f32 all their digits."""
+
+
+@frozen(eq=False)
+class Walk:
+    """The turns of a block: tiles of keys `last - 1` downwards, `turns` of them. The first is masked, and those before `open` and from
+    `closed` on."""
+
+    last: Value
+    turns: Value
+    open: Value
+    closed: Value
+
+
+class AttentionDistributing(Distributing):
+    """Builds the one launch of such a field."""
+
+    def __init__(self, field: HirFunction, attention: WarpgroupAttention) -> None:
+        self.attention = attention
+        outer = [axis for axis in field.axes if axis not in (attention.inner, attention.along, attention.query.axis, attention.value.axis)]
+        self.batch = outer
+        plans = [AxisPlan(axis, "block") for axis in (*outer, attention.query.axis, attention.value.axis)]
+        plans += [AxisPlan(attention.along), AxisPlan(attention.inner)]
+        super().__init__(field, Table(plans, block=(WARPGROUP * (attention.groups + 1),)))
+        self.whole: set[Region] = set()
+        """Turns in which nothing is hidden."""
+        self.bases: dict[Region, tuple[Value, Value]] = {}
+        """Of each turn: scores without their factor, and what their exponents are less by."""
+
+    def idle(self, axes: object) -> list[int]:
+        """Every thread that multiplies has elements of its own."""
+        return []
+
+    # ---- tiles of queries ----
+
+    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+        attention, b = self.attention, region.builder
+        axes = {attention.query.axis, attention.value.axis, *self.batch}
+        if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
+            raise NotPlaceable("a result that doesn't vary as attention's do")
+        extents = [*(self.field.axes[axis] for axis in self.batch), self.field.axes[attention.query.axis].ceildiv(attention.rows)]
+        *counts, tiles = [b.op("max", b.index(extent), b.const(0, "index")) for extent in extents]
+        heads = counts[0] if counts else b.const(1, "index")
+        for count in counts[1:]:
+            heads = b.mul(heads, count)
+        with self.blocks(b.mul(heads, tiles), region, axes) as (inner, place):
+            body = inner.builder
+            head, tile = self.placed(body, place, heads, tiles)
+            for axis, count in reversed(list(zip(self.batch, counts, strict=True))):
+                inner.forms[axis] = inner.starts[axis] = Affine.of(small(body, "rem", head, count).name)
+                head = small(body, "div", head, count)
+            inner.starts[attention.query.axis] = Affine.of(tile.name) * attention.rows
+            inner.starts[attention.value.axis] = Affine()
+            self.roles(group, inner)
+
+    def placed(self, b: Builder, number: Value, heads: Value, tiles: Value) -> tuple[Value, Value]:
+        """A block's matrix and its tile: matrix by matrix where all tiles are the same work, else the longest first."""
+        above, below = ([bound.across for bound in bounds if bound.across] for bounds in (self.attention.visible.upper, self.attention.visible.lower))
+        if bool(above) == bool(below):
+            return small(b, "div", number, tiles), small(b, "rem", number, tiles)
+        several = b.mul(tiles, b.const(HEADS, "index"))
+        first = b.mul(small(b, "div", number, several), b.const(HEADS, "index"))
+        within = small(b, "rem", number, several)
+        here = b.op("min", b.sub(heads, first), b.const(HEADS, "index"))
+        tile = small(b, "div", within, here)
+        grows = any(across > 0 for across in above) or any(across > 0 for across in below)
+        return b.add(first, small(b, "rem", within, here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
+
+    def walk(self, region: Region) -> Walk:
+        """The turns that this block's rows need."""
+        attention, b = self.attention, region.builder
+        visible, extent = attention.visible, self.field.axes[attention.along]
+        first = region.starts[attention.query.axis]
+        last = first + (attention.rows - 1)
+        one, none = b.const(1, "index"), b.const(0, "index")
+        high, below = b.index(extent.ceildiv(TERMS)), b.index(extent.floordiv(TERMS))
+        low = above = none
+        some = every = 1
+        for bound in visible.bounds:
+            bound = evolve(bound, rest=self.form(bound.rest, region))
+            reach, whole = bound.some(first, last), bound.every(first, last)
+            if bound.above:
+                reach, whole = reach.ceildiv(TERMS), whole.floordiv(TERMS)
+                high, below = b.op("min", high, b.index(reach)), b.op("min", below, b.index(whole))
+                cut = (reach - whole).value
+                some = max(some, cut) if cut is not None else TERMS
+            else:
+                low = b.op("max", low, b.index(reach.floordiv(TERMS)))
+                above = b.op("max", above, b.index(whole.ceildiv(TERMS)))
+        turns = b.op("max", b.sub(high, low), none)
+        if not visible.exact:
+            return Walk(high, turns, turns, turns)
+        opens = one if some <= 1 else b.op("max", b.op("min", b.sub(high, below), turns), one)
+        closes = turns if not visible.lower else b.op("max", b.op("min", b.sub(high, above), turns), opens)
+        return Walk(high, turns, opens, closes)
+
+    # ---- roles ----
+
+    def roles(self, group: Sequence[Target], region: Region) -> None:
+        b, attention = region.builder, self.attention
+        memory = _Memory(b, attention)
+        thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+        first = b.op("eq", thread, b.const(0, "index"))
+        with b.when(first) as once:
+            memory.begin(once)
+        b.emit(SyncThreads())
+        walk = self.walk(region)
+        copies, multiplies = REGISTERS[attention.groups]
+        with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
+            copying.emit(SetMaxRegisters(direction="dec", registers=copies))
+            with copying.when(first) as one:
+                self.copied(one, region, memory, walk)
+            multiplying.emit(SetMaxRegisters(direction="inc", registers=multiplies))
+            self.multiplied(multiplying, region, memory, walk, thread, group)
+
+    # ---- copying ----
+
+    def copied(self, b: Builder, region: Region, memory: "_Memory", walk: Walk) -> None:
+        attention = self.attention
+        query = region.inside(b, ())
+        b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=attention.rows * attention.depth * 2))
+        self.boxes(attention.query, attention.rows, region.starts[attention.query.axis], memory.query, (), memory.asked, Affine(), query)
+        with b.loop("copy", 0, walk.turns.name) as (body, loop):
+            inner = region.inside(body, ())
+            stage, parity = memory.place(body, loop.variable)
+            turned = body.op("xor", parity, body.const(1, "i32"))
+            start = self.tile(walk, loop.variable) * TERMS
+            for side, ring, elements in (
+                (attention.key, memory.keys, attention.depth),
+                (attention.value, memory.values, attention.width),
+            ):
+                body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=turned))
+                body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=TERMS * elements * 2))
+                self.boxes(side, TERMS, start, ring.memory, (stage,), ring.full, stage, inner)
+
+    def tile(self, walk: Walk, turn: Value) -> Affine:
+        return Affine.of(walk.last.name) - 1 - Affine.of(turn.name)
+
+    def boxes(
+        self, side: Side, extent: int, start: Affine, memory: Value, at: tuple[Affine, ...], barrier: Value, stage: Affine, region: Region
+    ) -> None:
+        """The copies of a tile of `extent` rows: boxes of 128 bytes of each row, side by side."""
+        b, attention = region.builder, self.attention
+        wide = wide_of(side.mem)
+        rows, columns = (attention.along, side.axis) if side is attention.value else (side.axis, attention.inner)
+        depth = attention.width if side is attention.value else attention.depth
+        mem = region.find(side.load.mem)
+        assert mem is not None
+        for part in range(depth // wide):
+            region.forms[rows], region.forms[columns] = start, Affine.of(part * wide)
+            box = tuple(extent if rows in form.names else wide if columns in form.names else 1 for form in side.load.index)
+            b.emit(
+                BulkLoad(
+                    shared=memory,
+                    shared_index=(*at, Affine.of(part), Affine(), Affine()),
+                    tensor=mem,
+                    tensor_index=tuple(self.form(form, region) for form in side.load.index),
+                    barrier=barrier,
+                    barrier_index=(stage,),
+                    box=box,
+                )
+            )
+
+    # ---- multiplying ----
+
+    def multiplied(self, b: Builder, region: Region, memory: "_Memory", walk: Walk, thread: Value, group: Sequence[Target]) -> None:
+        attention, rule = self.attention, self.attention.rule
+        inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
+        pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", TERMS // 8), self.out.axis("row0", 2)
+        feature, features = self.out.axis("feature0", 2), self.out.axis("feature1", attention.width // 8)
+        self.columns, self.half = (pair, eight), half
+        self.stand_in_group(b, thread)
+        row = self.team * ROWS + self.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8
+        rows = attention.query.axis
+        inner.forms[rows] = region.starts[rows] + row
+        if not divides(attention.rows, self.field.axes[rows]):
+            inner.masks[rows] = self.field.axes[rows]
+        sums = [op for op in rule.rescaled if isinstance(op, Reduce)]
+        state = [b.const(float("-inf"), Tile("f32", ((half, 2),)))]
+        state += [b.const(0.0, Tile(dtype_of(op.results[0]), ((half, 2),))) for op in sums]
+        state.append(b.const(0, Tile("u32", ((eight, TERMS // 8), (half, 2)))))
+        output = b.const(0.0, Tile("f32", ((feature, 2), (features, attention.width // 8), (half, 2))))
+        self.scores = Tile("f32", ((pair, 2), (eight, TERMS // 8), (half, 2)))
+        b.emit(BarrierWait(barrier=memory.asked, barrier_index=(Affine(),), parity=b.const(0, "i32")))
+        self.factor = self.factored(b, inner, memory)
+        some = b.op("min", walk.turns, b.const(1, "index"), name="some")
+        with b.loop("first", 0, some.name, carried=state) as (body, first):
+            turn = self.turned(inner, body, walk, first.variable, False)
+            stage = memory.place(body, first.variable)
+            self.arrived(body, memory.keys, *stage)
+            body.emit(WarpgroupFence())
+            (found,) = self.waited(body, [self.scored(body, memory, stage[0])], 0)
+            self.given_back(body, memory.keys, stage[0])
+            _, _, *after, weights = self.softened(turn, found, first.carried[:-1], sums)
+            self.arrived(body, memory.values, *stage)
+            body.yield_(*after, self.packed(body, weights))
+        carried = [*first.results, output]
+        for low, high, whole in self.parts(b, walk):
+            with b.loop("turn", low.name, high.name, carried=carried) as (body, loop):
+                body.yield_(*self.step(body, inner, memory, walk, loop.variable, loop.carried, whole, sums))
+            carried = loop.results
+        *totals, words, output = carried
+        with b.loop("last", 0, some.name, carried=[output]) as (body, last):
+            ending, _ = memory.place(body, body.sub(walk.turns, body.const(1, "index")))
+            body.emit(WarpgroupFence())
+            (total,) = self.waited(body, [self.weighted(body, memory, ending, words, last.carried[0])], 0)
+            self.given_back(body, memory.values, ending)
+            body.yield_(total)
+        (output,) = last.results
+        for op, total in zip(sums, totals[1:], strict=True):
+            inner.made[op.results[0]] = _over_lanes(b, "add", total)
+        inner.made[attention.weighted.results[0]] = output
+        column = attention.value.axis
+        inner.forms[column] = self.across + Affine.of(features) * 8 + feature
+        if self.field.axes[column].value != attention.width:
+            inner.masks[column] = self.field.axes[column]
+        self.produce(group, inner, {})
+
+    def stand_in_group(self, b: Builder, thread: Value) -> None:
+        """Where the thread stands: its warpgroup among those that multiply, its warp in that, its lane; the first column that it has."""
+        warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
+        self.lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
+        self.team = Affine.of(b.index(warp.floordiv(4) + -1).name)
+        self.warp = warp - warp.floordiv(4) * 4
+        self.across = (self.lane - self.lane.floordiv(4) * 4) * 2
+        place = Affine.of(thread.name)
+        self.leader = b.op("eq", b.index(place - place.floordiv(WARPGROUP) * WARPGROUP), b.index(0))
+        self.first_lane = b.op("eq", b.index(self.lane), b.index(0))
+        leads, groups = b.op("eq", b.index(self.team), b.index(0)), self.attention.groups
+        self.leads = b.select(leads, b.index(0), b.index(1))
+        ends = b.op("eq", b.index(self.team), b.index(groups - 1))
+        self.following = b.select(ends, b.index(0), b.index(self.team + 1))
+
+    def parts(self, b: Builder, walk: Walk) -> list[tuple[Value, Value, bool]]:
+        """Turns behind the first: begin, end, and whether nothing is hidden in them."""
+        one = b.const(1, "index")
+        if not self.attention.visible.exact:
+            return [(one, walk.turns, False)]
+        found = [(walk.open, walk.closed, True)]
+        if walk.open is not one:
+            found.insert(0, (one, walk.open, False))
+        if walk.closed is not walk.turns:
+            found.append((walk.closed, walk.turns, False))
+        return found
+
+    def factored(self, b: Builder, region: Region, memory: "_Memory") -> Value:
+        """What scores are multiplied by in the exponents; a factor that isn't positive gives its sign to the queries."""
+        exponent = self.attention.exponent
+        constant = b.const(exponent.constant, "f32")
+        if exponent.factor is None:
+            return constant
+        factor = self.value(exponent.factor, region)
+        if exponent.divides:
+            return b.op("div", constant, factor)
+        if not exponent.signed:
+            return b.mul(factor, constant)
+        sign = sign_of(b, factor)
+        with b.when(b.op("ne", sign, b.const(1.0, "f32"))) as body:
+            self.turn_queries(body, memory, sign)
+        one = b.const(1.0, "f32")
+        return b.mul(b.select(b.op("eq", factor, b.const(0.0, "f32")), one, b.op("abs", factor)), constant)
+
+    def turn_queries(self, b: Builder, memory: "_Memory", sign: Value) -> None:
+        """The warpgroup's queries times a sign."""
+        wide, depth = wide_of(self.attention.query.mem), self.attention.depth
+        with b.loop("element", 0, ROWS * depth // WARPGROUP) as (body, loop):
+            place = Affine.of(loop.variable.name) * WARPGROUP + self.warp * 32 + self.lane
+            row, column = place.floordiv(depth), place - place.floordiv(depth) * depth
+            at = (column.floordiv(wide), self.team * ROWS + row, column - column.floordiv(wide) * wide)
+            value = body.cast(body.load(memory.query, at), "f32")
+            body.store(memory.query, body.cast(body.mul(value, sign), self.attention.dtype), at)
+        b.emit(FenceAsync())
+        b.emit(SyncThreads(id=1, count=WARPGROUP * self.attention.groups))
+
+    def step(
+        self, b: Builder, region: Region, memory: "_Memory", walk: Walk, number: Value, state: Sequence[Value], whole: bool, sums: Sequence[Reduce]
+    ) -> list[Value]:
+        """A turn: its scores and weights, while the products of the last turn's weights with its values are under way."""
+        *before, weights, total = state
+        turn = self.turned(region, b, walk, number, whole)
+        keys = memory.place(b, number)
+        values, _ = memory.place(b, b.sub(number, b.const(1, "index")))
+        self.arrived(b, memory.keys, *keys)
+        if opt("turns", 1): self.my_turn(b, memory, number)
+        b.emit(WarpgroupFence())
+        asked = self.scored(b, memory, keys[0])
+        total = self.weighted(b, memory, values, weights, total)
+        if opt("turns", 1): self.next_one(b, memory)
+        (found,) = self.waited(b, [asked], 1)
+        self.given_back(b, memory.keys, keys[0])
+        growth, grown, *after, weights = self.softened(turn, found, before, sums)
+        # a loop, above which ptxas takes no wait for products: it would be before the exponentials
+        self.arrived(b, memory.values, *keys)
+        # the words that products under way read can't be written: those of the next come after
+        total, weights = self.waited(b, [total, weights], 0)
+        self.given_back(b, memory.values, values)
+        if not opt("lazy", 1):
+            return [*after, self.packed(b, weights), b.mul(total, growth)]
+        with b.branch(grown, [total.type]) as (yes, no, rescaled):
+            yes.yield_(yes.mul(total, growth))
+            no.yield_(total)
+        return [*after, self.packed(b, weights), rescaled.results[0]]
+
+    def turned(self, region: Region, b: Builder, walk: Walk, number: Value, whole: bool) -> Region:
+        """The scores of this turn: their places, and which exist."""
+        along, (pair, eight) = self.attention.along, self.columns
+        turn = region.inside(b, (along,))
+        turn.starts[along] = self.tile(walk, number) * TERMS
+        turn.forms[along] = turn.starts[along] + self.across + Affine.of(eight) * 8 + pair
+        if whole:
+            self.whole.add(turn)
+        elif not divides(TERMS, self.field.axes[along]):
+            turn.masks[along] = self.field.axes[along]
+        return turn
+
+    # ---- between the products ----
+
+    def softened(self, turn: Region, scores: Value, before: Sequence[Value], sums: Sequence[Reduce]) -> tuple[Value, ...]:
+        """What earlier sums are multiplied by, and whether any of the warp's are; the maximum, the sums and the weights with this turn's
+        scores."""
+        b, attention = turn.builder, self.attention
+        turn.made[attention.scores.results[0]] = scores
+        maximum, *totals = before
+        value = self.value(attention.exponent.core, turn)
+        if turn not in self.whole:
+            value = self.hidden(turn, value)
+        most = b.op("max", maximum, _over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
+        grown = b.const(True, "i1")
+        scaled = b.mul(maximum, self.factor)
+        if opt("lazy", 1) and attention.exponent.positive:
+            grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
+            most = b.select(grows, most, maximum)
+            grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=[self.half])[0])).result
+        nothing = b.op("eq", most, b.const(float("-inf"), "f32"))
+        base = b.select(nothing, b.const(0.0, "f32"), b.mul(most, self.factor))
+        self.bases[turn] = value, base
+        turn.made[attention.rule.maximum.results[0]] = most
+        growth = b.op("exp2", b.sub(scaled, base), flags=("afn",))
+        added = [self.added(turn, op, total, growth) for op, total in zip(sums, totals, strict=True)]
+        return growth, grown, most, *added, self.weights(turn)
+
+    def hidden(self, turn: Region, value: Value) -> Value:
+        """Scores with what guards hide, and what isn't there, at -inf. Bounds are compared as whole numbers of 32 bits, relative to the
+        first of a thread's columns."""
+        b, attention = turn.builder, self.attention
+        along, (pair, eight) = attention.along, self.columns
+        nothing = b.const(float("-inf"), "f32")
+        for other in attention.visible.others:
+            value = b.select(self.value(other, turn), value, nothing)
+        start = turn.starts[along]
+        limits: dict[bool, Value] = {}
+        if along in turn.masks:
+            limits[True] = b.index(turn.masks[along] - 1 - start)
+        for bound in attention.visible.bounds:
+            limit = b.index(evolve(bound, rest=self.form(bound.rest, turn)).last(turn.forms[attention.query.axis]) - start)
+            known = limits.get(bound.above)
+            limits[bound.above] = limit if known is None else b.op("min" if bound.above else "max", limit, known)
+        column = b.cast(b.index(Affine.of(eight) * 8 + pair), "i32")
+        for above, limit in limits.items():
+            near = b.cast(b.op("min", b.op("max", limit, b.const(-1, "index")), b.const(TERMS, "index")), "i32")
+            own = b.sub(near, b.cast(b.index(self.across), "i32"))
+            value = b.select(b.op("le" if above else "ge", column, own), value, nothing)
+        return value
+
+    def make(self, op: Instruction, value: Value, region: Region) -> Value:
+        """As everywhere; weights by the approximation that the hardware has, whose error is far below that of the 16 bits which they are
+        rounded to; where nothing is hidden, what is seen; quotients of the sums by their reciprocals."""
+        attention, b = self.attention, region.builder
+        if attention.exponent.is_weight(op) and region in self.bases:
+            scores, base = self.bases[region]
+            return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn",))
+        if isinstance(op, Select) and op.condition in attention.exponent.guards and region in self.whole:
+            return self.value(op.then, region)
+        if isinstance(op, Binary) and op.operator == "div" and op.right.source in attention.rule.rescaled and dtype_of(op.right) == "f32":
+            return b.mul(self.value(op.left, region), b.op("div", b.const(1.0, "f32"), self.value(op.right, region)))
+        return super().make(op, value, region)
+
+    def added(self, region: Region, op: Reduce, total: Value, growth: Value) -> Value:
+        b = region.builder
+        value = self.masked(self.value(op.values[0], region), 0.0, [self.attention.along], region)
+        flags = ("reassoc", "contract")
+        return b.add(b.mul(total, growth, flags=flags), b.reduce("add", value, over=self.columns, flags=("reassoc",))[0], flags=flags)
+
+    def weights(self, region: Region) -> Value:
+        return self.masked(self.value(self.attention.weight, region), 0.0, [self.attention.along], region)
+
+    # ---- products ----
+
+    def arrived(self, b: Builder, ring: "_Ring", stage: Affine, parity: Value) -> None:
+        """Waits for a tile. All waits come before the fence: between products they would part the threads."""
+        b.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
+
+    def scored(self, b: Builder, memory: "_Memory", stage: Affine) -> Value:
+        """The products for a turn's scores, on their way."""
+        attention, ring = self.attention, memory.keys
+        total = b.const(0.0, self.scores)
+        step, wide = WARPGROUP_KINDS[attention.dtype].depth, wide_of(attention.query.mem)
+        for part in range(0, attention.depth, step):
+            box, within = Affine.of(part // wide), Affine.of(part % wide)
+            total = b.emit(
+                WarpgroupMma(
+                    accumulator=total,
+                    a=memory.query,
+                    a_index=(box, self.team * ROWS, within),
+                    b=ring.memory,
+                    b_index=(stage, box, Affine(), within),
+                    keep=b.const(part > 0, "i1"),
+                    shape=(ROWS, TERMS, step),
+                )
+            ).result
+        b.emit(WarpgroupCommit())
+        return total
+
+    def waited(self, b: Builder, values: Sequence[Value], count: int) -> list[Value]:
+        """The values when all products but those of the last groups are done."""
+        return b.emit(WarpgroupWait(values=tuple(values), count=count)).results
+
+    def my_turn(self, b: Builder, memory: "_Memory", number: Value) -> None:
+        """Waits until the warpgroup before has asked for its products of this turn; the first, until the last has for the turn before."""
+        form = Affine.of(number.name) + Affine.of(self.leads.name)
+        parity = b.cast(b.index(form - form.floordiv(2) * 2), "i32")
+        b.emit(BarrierWait(barrier=memory.turn, barrier_index=(self.team,), parity=parity))
+
+    def next_one(self, b: Builder, memory: "_Memory") -> None:
+        with b.when(self.first_lane) as one:
+            one.emit(BarrierArrive(barrier=memory.turn, barrier_index=(Affine.of(self.following.name),)))
+
+    def given_back(self, b: Builder, ring: "_Ring", stage: Affine) -> None:
+        with b.when(self.leader) as freeing:
+            freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(stage,)))
+
+    def packed(self, b: Builder, weights: Value) -> Value:
+        """In pairs, as the left operand of the second product."""
+        return b.emit(Pack2(value=b.cast(weights, self.attention.dtype), over=self.columns[0])).result
+
+    def weighted(self, b: Builder, memory: "_Memory", stage: Affine, words: Value, output: Value) -> Value:
+        """The products of a turn's weights with its values, on their way."""
+        attention, ring = self.attention, memory.values
+        step = WARPGROUP_KINDS[attention.dtype].depth
+        total = output
+        for part in range(0, TERMS, step):
+            total = b.emit(
+                WarpgroupMma(
+                    accumulator=total,
+                    a=words,
+                    a_index=(Affine.of(part // 8),),
+                    b=ring.memory,
+                    b_index=(stage, Affine(), Affine.of(part), Affine()),
+                    keep=b.const(True, "i1"),
+                    shape=(ROWS, attention.width, step),
+                    transpose_b=True,
+                )
+            ).result
+        b.emit(WarpgroupCommit())
+        return total
+
+
+def _over_lanes(b: Builder, operator: str, value: Value) -> Value:
+    """Joined over the four lanes that have a row."""
+    flags = ("reassoc",) if operator == "add" else ()
+    for distance in (1, 2):
+        value = b.op(operator, value, exchanged(b, value, distance), flags=flags)
+    return value
+
+
+@frozen(eq=False)
+class _Ring:
+    memory: Value
+    full: Value
+    empty: Value
+
+
+class _Memory:
+    """The tile of queries, and the rings of keys and of values."""
+
+    def __init__(self, b: Builder, attention: WarpgroupAttention) -> None:
+        wide = wide_of(attention.query.mem)
+        self.groups = attention.groups
+
+        def shared(*dims: int) -> Value:
+            type = Mem(attention.dtype, (*dims, wide), space=Space.SHARED, align=1024, swizzle="128B")
+            return b.emit(SharedAlloc(type=type), "tile").result
+
+        def ring(elements: int) -> _Ring:
+            barriers = [b.emit(BarrierMake(type=Barrier(STAGES)), name).result for name in ("full", "empty")]
+            return _Ring(shared(STAGES, elements // wide, TERMS), *barriers)
+
+        self.query = shared(attention.depth // wide, attention.rows)
+        self.keys, self.values = ring(attention.depth), ring(attention.width)
+        self.asked = b.emit(BarrierMake(type=Barrier(1)), "asked").result
+        self.turn = b.emit(BarrierMake(type=Barrier(attention.groups)), "turn").result
+        size = bytes_of(attention.dtype) * (attention.rows * attention.depth + STAGES * TERMS * (attention.depth + attention.width))
+        assert size <= SHARED_BYTES and wide * bytes_of(attention.dtype) == SWIZZLED
+
+    def begin(self, b: Builder) -> None:
+        b.emit(BarrierInit(barrier=self.asked, barrier_index=(Affine(),), count=1))
+        for group in range(self.groups):
+            b.emit(BarrierInit(barrier=self.turn, barrier_index=(Affine.of(group),), count=WARPGROUP // 32))
+        for ring in (self.keys, self.values):
+            for stage in range(STAGES):
+                b.emit(BarrierInit(barrier=ring.full, barrier_index=(Affine.of(stage),), count=1))
+                b.emit(BarrierInit(barrier=ring.empty, barrier_index=(Affine.of(stage),), count=self.groups))
+
+    def place(self, b: Builder, turn: Value) -> tuple[Affine, Value]:
+        """The stage of a turn, and how often it was filled before, odd or even."""
+        form = Affine.of(turn.name)
+        filled = form.floordiv(STAGES)
+        parity = b.cast(b.index(filled - filled.floordiv(2) * 2), "i32")
+        return Affine.of(b.index(form - filled * STAGES).name), parity

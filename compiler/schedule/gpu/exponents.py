@@ -1,0 +1,134 @@
+"""Weights of attention as powers of two with one fused operation each. Where x - m stands in an exponential and x = y * f with f the same
+for all scores, exp(x - m) is 2^(y*F - n*F) with F = f * log2(e) and n the maximum of y: the factor costs nothing. What is hidden (a
+select that gives -inf) stays hidden in y, since F is positive.
+
+A factor that only the run knows may be negative or 0. Then the sign goes to the queries, before they are multiplied."""
+
+from math import inf, log
+
+from attrs import frozen
+
+from compiler.hir.build import Builder
+from compiler.hir.core import Binary, Cast, Const, Index, Select, Unary, dtype_of
+from compiler.hir.instruction import Value
+from compiler.hir.types import Tile
+from compiler.passes.online import Online
+
+LOG2_E = 1 / log(2)
+
+
+@frozen(eq=False)
+class Exponent:
+    """What the exponentials are taken of: `guards` hide scores, `core` is what else there is, without its `factor` (None: 1), which
+    `divides` or multiplies."""
+
+    rule: Online
+    guards: tuple[Value, ...]
+    core: Value
+    factor: Value | None = None
+    divides: bool = False
+
+    def is_weight(self, op: object) -> bool:
+        """Whether it is the exponential of a score less the maximum."""
+        if not isinstance(op, Unary) or op.operator != self.rule.exponential:
+            return False
+        inner = op.value.source
+        if self.rule.scale is not None:
+            if not isinstance(inner, Binary) or inner.operator != "mul":
+                return False
+            inner = next((one.source for one in (inner.left, inner.right) if isinstance(one.source, Binary)), None)
+        if not isinstance(inner, Binary) or inner.operator != "sub" or inner.right is not self.rule.maximum.results[0]:
+            return False
+        return inner.left in (self.rule.maximum.values[0], self.unguarded)
+
+    @property
+    def unguarded(self) -> Value:
+        """The scores where nothing hides them."""
+        value = self.rule.maximum.values[0]
+        for _ in self.guards:
+            assert isinstance(value.source, Select)
+            value = value.source.then
+        return value
+
+    @property
+    def constant(self) -> float:
+        """What the program and the base of the exponential multiply by."""
+        scale = self.rule.scale
+        own = float(scale.source.value) if scale is not None and isinstance(scale.source, Const) else 1.0
+        return own * (LOG2_E if self.rule.exponential == "exp" else 1.0)
+
+    @property
+    def positive(self) -> bool:
+        """Whether larger scores have larger weights, once the factor's sign is with the queries."""
+        return self.constant > 0
+
+    @property
+    def signed(self) -> bool:
+        """Whether the factor's sign is for the run to tell."""
+        return self.factor is not None and not self.divides and not _positive(self.factor)
+
+
+def exponent_of(rule: Online, scores: Value) -> Exponent:
+    """How the scores of the rule's maximum are put together."""
+    value, guards = rule.maximum.values[0], []
+    while isinstance(value.source, Select) and _is(value.source.otherwise, -inf):
+        guards.append(value.source.condition)
+        value = value.source.then
+    match value.source:
+        case Binary(operator="mul", left=left, right=right) if (left is scores and _uniform(right)) or (right is scores and _uniform(left)):
+            return Exponent(rule, tuple(guards), scores, right if left is scores else left)
+        case Binary(operator="div", left=left, right=right) if left is scores and _uniform(right) and (_positive(right) or _root(right)):
+            return Exponent(rule, tuple(guards), scores, right, divides=True)
+        case _:
+            return Exponent(rule, tuple(guards), value)
+
+
+def _is(value: Value, number: float) -> bool:
+    return isinstance(value.source, Const) and value.source.value == number
+
+
+def _uniform(value: Value) -> bool:
+    return isinstance(value.type, Tile) and not value.type.axes and dtype_of(value) == "f32"
+
+
+def _positive(value: Value) -> bool:
+    """Whether a number is above 0, or comes of sizes that would make all scores NaN where it isn't."""
+    match value.source:
+        case Const(value=number):
+            return 0 < float(number) < inf
+        case Unary(operator="rsqrt", value=inner):
+            return _of_sizes(inner)
+        case Binary(operator="div", left=left, right=right):
+            return _positive(left) and (_positive(right) or _root(right))
+        case Cast(value=inner):
+            return _positive(inner)
+        case _:
+            return False
+
+
+def _root(value: Value) -> bool:
+    """Whether it is a square root of sizes, which nothing is multiplied by."""
+    match value.source:
+        case Unary(operator="sqrt", value=inner):
+            return _of_sizes(inner)
+        case Cast(value=inner):
+            return _root(inner)
+        case _:
+            return False
+
+
+def _of_sizes(value: Value) -> bool:
+    match value.source:
+        case Index() | Const():
+            return True
+        case Cast(value=inner):
+            return _of_sizes(inner)
+        case _:
+            return False
+
+
+def sign_of(b: Builder, factor: Value) -> Value:
+    """1, -1, or 0 for 0 and NaN."""
+    one, zero = b.const(1.0, "f32"), b.const(0.0, "f32")
+    below = b.select(b.op("lt", factor, zero), b.const(-1.0, "f32"), zero)
+    return b.select(b.op("gt", factor, zero), one, below)
