@@ -37,7 +37,7 @@ from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.exponents import sign_of
-from compiler.schedule.gpu.warpgroup_attention import TERMS, WarpgroupAttention
+from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_operands import ROWS, SHARED_BYTES, SWIZZLED, Side, divides, wide_of
 from compiler.schedule.gpu.warpgroup_products import WARPGROUP, small
 from compiler.schedule.place import NotPlaceable, Region, Target
@@ -72,7 +72,7 @@ class AttentionDistributing(Distributing):
     """Builds the one launch of such a field."""
 
     def __init__(self, field: HirFunction, attention: WarpgroupAttention) -> None:
-        self.attention = attention
+        self.attention, self.terms = attention, attention.terms
         outer = [axis for axis in field.axes if axis not in (attention.inner, attention.along, attention.query.axis, attention.value.axis)]
         self.batch = outer
         plans = [AxisPlan(axis, "block") for axis in (*outer, attention.query.axis, attention.value.axis)]
@@ -129,20 +129,20 @@ class AttentionDistributing(Distributing):
         first = region.starts[attention.query.axis]
         last = first + (attention.rows - 1)
         one, none = b.const(1, "index"), b.const(0, "index")
-        high, below = b.index(extent.ceildiv(TERMS)), b.index(extent.floordiv(TERMS))
+        high, below = b.index(extent.ceildiv(self.terms)), b.index(extent.floordiv(self.terms))
         low = above = none
         some = every = 1
         for bound in visible.bounds:
             bound = evolve(bound, rest=self.form(bound.rest, region))
             reach, whole = bound.some(first, last), bound.every(first, last)
             if bound.above:
-                reach, whole = reach.ceildiv(TERMS), whole.floordiv(TERMS)
+                reach, whole = reach.ceildiv(self.terms), whole.floordiv(self.terms)
                 high, below = b.op("min", high, b.index(reach)), b.op("min", below, b.index(whole))
                 cut = (reach - whole).value
-                some = max(some, cut) if cut is not None else TERMS
+                some = max(some, cut) if cut is not None else self.terms
             else:
-                low = b.op("max", low, b.index(reach.floordiv(TERMS)))
-                above = b.op("max", above, b.index(whole.ceildiv(TERMS)))
+                low = b.op("max", low, b.index(reach.floordiv(self.terms)))
+                above = b.op("max", above, b.index(whole.ceildiv(self.terms)))
         turns = b.op("max", b.sub(high, low), none)
         if not visible.exact:
             return Walk(high, turns, turns, turns)
@@ -174,20 +174,20 @@ class AttentionDistributing(Distributing):
     def copied(self, b: Builder, region: Region, memory: "_Memory", walk: Walk) -> None:
         attention = self.attention
         query = region.inside(b, ())
-        b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=attention.rows * attention.depth * 2))
+        b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=attention.rows * memory.depth * 2))
         self.boxes(attention.query, attention.rows, region.starts[attention.query.axis], memory.query, (), memory.asked, Affine(), query)
         with b.loop("copy", 0, walk.turns.name) as (body, loop):
             inner = region.inside(body, ())
             stage, parity = memory.place(body, loop.variable)
             turned = body.op("xor", parity, body.const(1, "i32"))
-            start = self.tile(walk, loop.variable) * TERMS
+            start = self.tile(walk, loop.variable) * self.terms
             for side, ring, elements in (
-                (attention.key, memory.keys, attention.depth),
-                (attention.value, memory.values, attention.width),
+                (attention.key, memory.keys, memory.depth),
+                (attention.value, memory.values, memory.width),
             ):
                 body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=turned))
-                body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=TERMS * elements * 2))
-                self.boxes(side, TERMS, start, ring.memory, (stage,), ring.full, stage, inner)
+                body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=self.terms * elements * 2))
+                self.boxes(side, self.terms, start, ring.memory, (stage,), ring.full, stage, inner)
 
     def tile(self, walk: Walk, turn: Value) -> Affine:
         return Affine.of(walk.last.name) - 1 - Affine.of(turn.name)
@@ -199,10 +199,10 @@ class AttentionDistributing(Distributing):
         b, attention = region.builder, self.attention
         wide = wide_of(side.mem)
         rows, columns = (attention.along, side.axis) if side is attention.value else (side.axis, attention.inner)
-        depth = attention.width if side is attention.value else attention.depth
+        elements = attention.width if side is attention.value else attention.depth
         mem = region.find(side.load.mem)
         assert mem is not None
-        for part in range(depth // wide):
+        for part in range(-(-elements // wide)):
             region.forms[rows], region.forms[columns] = start, Affine.of(part * wide)
             box = tuple(extent if rows in form.names else wide if columns in form.names else 1 for form in side.load.index)
             b.emit(
@@ -214,6 +214,7 @@ class AttentionDistributing(Distributing):
                     barrier=barrier,
                     barrier_index=(stage,),
                     box=box,
+                    step=side.steps,
                 )
             )
 
@@ -222,7 +223,7 @@ class AttentionDistributing(Distributing):
     def multiplied(self, b: Builder, region: Region, memory: "_Memory", walk: Walk, thread: Value, group: Sequence[Target]) -> None:
         attention, rule = self.attention, self.attention.rule
         inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
-        pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", TERMS // 8), self.out.axis("row0", 2)
+        pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", self.terms // 8), self.out.axis("row0", 2)
         feature, features = self.out.axis("feature0", 2), self.out.axis("feature1", attention.width // 8)
         self.columns, self.half = (pair, eight), half
         self.stand_in_group(b, thread)
@@ -231,12 +232,12 @@ class AttentionDistributing(Distributing):
         inner.forms[rows] = region.starts[rows] + row
         if not divides(attention.rows, self.field.axes[rows]):
             inner.masks[rows] = self.field.axes[rows]
-        sums = [op for op in rule.rescaled if isinstance(op, Reduce)]
+        sums = [op for op in rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
         state = [b.const(float("-inf"), Tile("f32", ((half, 2),)))]
         state += [b.const(0.0, Tile(dtype_of(op.results[0]), ((half, 2),))) for op in sums]
-        state.append(b.const(0, Tile("u32", ((eight, TERMS // 8), (half, 2)))))
+        state.append(b.const(0, Tile("u32", ((eight, self.terms // 8), (half, 2)))))
         output = b.const(0.0, Tile("f32", ((feature, 2), (features, attention.width // 8), (half, 2))))
-        self.scores = Tile("f32", ((pair, 2), (eight, TERMS // 8), (half, 2)))
+        self.scores = Tile("f32", ((pair, 2), (eight, self.terms // 8), (half, 2)))
         b.emit(BarrierWait(barrier=memory.asked, barrier_index=(Affine(),), parity=b.const(0, "i32")))
         self.factor = self.factored(b, inner, memory)
         some = b.op("min", walk.turns, b.const(1, "index"), name="some")
@@ -361,11 +362,11 @@ class AttentionDistributing(Distributing):
         """The scores of this turn: their places, and which exist."""
         along, (pair, eight) = self.attention.along, self.columns
         turn = region.inside(b, (along,))
-        turn.starts[along] = self.tile(walk, number) * TERMS
+        turn.starts[along] = self.tile(walk, number) * self.terms
         turn.forms[along] = turn.starts[along] + self.across + Affine.of(eight) * 8 + pair
         if whole:
             self.whole.add(turn)
-        elif not divides(TERMS, self.field.axes[along]):
+        elif not divides(self.terms, self.field.axes[along]):
             turn.masks[along] = self.field.axes[along]
         return turn
 
@@ -413,7 +414,7 @@ class AttentionDistributing(Distributing):
             limits[bound.above] = limit if known is None else b.op("min" if bound.above else "max", limit, known)
         column = b.cast(b.index(Affine.of(eight) * 8 + pair), "i32")
         for above, limit in limits.items():
-            near = b.cast(b.op("min", b.op("max", limit, b.const(-1, "index")), b.const(TERMS, "index")), "i32")
+            near = b.cast(b.op("min", b.op("max", limit, b.const(-1, "index")), b.const(self.terms, "index")), "i32")
             own = b.sub(near, b.cast(b.index(self.across), "i32"))
             value = b.select(b.op("le" if above else "ge", column, own), value, nothing)
         return value
@@ -425,7 +426,9 @@ class AttentionDistributing(Distributing):
         if attention.exponent.is_weight(op) and region in self.bases:
             scores, base = self.bases[region]
             return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn",))
-        if isinstance(op, Select) and op.condition in attention.exponent.guards and region in self.whole:
+        if isinstance(op, Select) and (
+            attention.exponent.hides(op) or (op.condition in attention.exponent.guards and region in self.whole)
+        ):
             return self.value(op.then, region)
         if isinstance(op, Binary) and op.operator == "div" and op.right.source in attention.rule.rescaled and dtype_of(op.right) == "f32":
             return b.mul(self.value(op.left, region), b.op("div", b.const(1.0, "f32"), self.value(op.right, region)))
@@ -461,7 +464,7 @@ class AttentionDistributing(Distributing):
                     b=ring.memory,
                     b_index=(stage, box, Affine(), within),
                     keep=b.const(part > 0, "i1"),
-                    shape=(ROWS, TERMS, step),
+                    shape=(ROWS, self.terms, step),
                 )
             ).result
         b.emit(WarpgroupCommit())
@@ -494,7 +497,7 @@ class AttentionDistributing(Distributing):
         attention, ring = self.attention, memory.values
         step = WARPGROUP_KINDS[attention.dtype].depth
         total = output
-        for part in range(0, TERMS, step):
+        for part in range(0, self.terms, step):
             total = b.emit(
                 WarpgroupMma(
                     accumulator=total,
@@ -527,7 +530,7 @@ class _Ring:
 
 
 class _Memory:
-    """The tile of queries, and the rings of keys and of values."""
+    """The tile of queries, and the rings of keys and of values. `depth`, `width`: elements of their rows, of whole boxes."""
 
     def __init__(self, b: Builder, attention: WarpgroupAttention) -> None:
         wide = wide_of(attention.query.mem)
@@ -539,13 +542,14 @@ class _Memory:
 
         def ring(elements: int) -> _Ring:
             barriers = [b.emit(BarrierMake(type=Barrier(STAGES)), name).result for name in ("full", "empty")]
-            return _Ring(shared(STAGES, elements // wide, TERMS), *barriers)
+            return _Ring(shared(STAGES, elements // wide, attention.terms), *barriers)
 
-        self.query = shared(attention.depth // wide, attention.rows)
-        self.keys, self.values = ring(attention.depth), ring(attention.width)
+        self.depth, self.width = (-(-elements // wide) * wide for elements in (attention.depth, attention.width))
+        self.query = shared(self.depth // wide, attention.rows)
+        self.keys, self.values = ring(self.depth), ring(self.width)
         self.asked = b.emit(BarrierMake(type=Barrier(1)), "asked").result
         self.turn = b.emit(BarrierMake(type=Barrier(attention.groups)), "turn").result
-        size = bytes_of(attention.dtype) * (attention.rows * attention.depth + STAGES * TERMS * (attention.depth + attention.width))
+        size = bytes_of(attention.dtype) * (attention.rows * self.depth + STAGES * attention.terms * (self.depth + self.width))
         assert size <= SHARED_BYTES and wide * bytes_of(attention.dtype) == SWIZZLED
 
     def begin(self, b: Builder) -> None:

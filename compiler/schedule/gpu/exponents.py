@@ -10,7 +10,7 @@ from attrs import frozen
 
 from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Cast, Const, Index, Select, Unary, dtype_of
-from compiler.hir.instruction import Value
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.types import Tile
 from compiler.passes.online import Online
 
@@ -40,6 +40,10 @@ class Exponent:
         if not isinstance(inner, Binary) or inner.operator != "sub" or inner.right is not self.rule.maximum.results[0]:
             return False
         return inner.left in (self.rule.maximum.values[0], self.unguarded)
+
+    def hides(self, op: Instruction) -> bool:
+        """Whether it is a weight where a guard holds and 0 elsewhere, where weights are 0 by themselves."""
+        return isinstance(op, Select) and op.condition in self.guards and is_number(op.otherwise, 0.0) and self.is_weight(op.then.source)
 
     @property
     def unguarded(self) -> Value:
@@ -71,7 +75,7 @@ class Exponent:
 def exponent_of(rule: Online, scores: Value) -> Exponent:
     """How the scores of the rule's maximum are put together."""
     value, guards = rule.maximum.values[0], []
-    while isinstance(value.source, Select) and _is(value.source.otherwise, -inf):
+    while isinstance(value.source, Select) and is_number(value.source.otherwise, -inf):
         guards.append(value.source.condition)
         value = value.source.then
     match value.source:
@@ -83,7 +87,7 @@ def exponent_of(rule: Online, scores: Value) -> Exponent:
             return Exponent(rule, tuple(guards), value)
 
 
-def _is(value: Value, number: float) -> bool:
+def is_number(value: Value, number: float) -> bool:
     return isinstance(value.source, Const) and value.source.value == number
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from attrs import Factory, define
 
+from compiler.analysis.recognise import product_sum
 from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
@@ -74,12 +75,18 @@ class Rescaling:
 
 def rescaling_of(field: HirFunction) -> Rescaling | None:
     """The rule, where it holds for all that reads a maximum and the maximum itself isn't a result."""
-    axes = dict.fromkeys(axis for op in field.body.body if isinstance(op, Contract) for axis in op.over)
+    axes = dict.fromkeys(axis for op in field.body.body if isinstance(op, Contract | Reduce) and is_product(op) for axis in op.over)
     for axis in axes:
         found = online(field, axis)
-        if isinstance(found, Online) and any(isinstance(op, Contract) for op in found.rescaled) and not _is_read_after(field, found):
+        if isinstance(found, Online) and any(map(is_product, found.rescaled)) and not _is_read_after(field, found):
             return Rescaling(found)
     return None
+
+
+def is_product(op: Contract | Reduce) -> bool:
+    """Whether it is a sum of products with rows and columns, guarded or not."""
+    product = None if isinstance(op, Contract) else product_sum(op)
+    return isinstance(op, Contract) or (product is not None and bool(product.m and product.n))
 
 
 def _is_read_after(field: HirFunction, rule: Online) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from attrs import frozen
 
-from compiler.analysis.guards import conditions
+from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary
 from compiler.hir.instruction import Value
@@ -24,6 +24,11 @@ class Bound:
     def above(self) -> bool:
         """Whether it is an upper bound of keys."""
         return self.along < 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether it says no more than that keys are counted from 0."""
+        return self.along > 0 and self.across == 0 and (self.rest.value or 0) >= 0 and self.rest.value is not None
 
     def some(self, first: Affine, last: Affine) -> Affine:
         """The end of the keys that some of these rows see, or their begin."""
@@ -69,12 +74,10 @@ def visible_of(guards: Iterable[Value], key: str, row: str) -> Visible:
     others: list[Value] = []
     for guard in guards:
         for one in _all_of(guard):
-            (form,) = conditions(one)
-            bound = _bound(form, key, row) if form is not None else None
-            if bound is None:
+            found = [_bound(form, key, row) for form in constraints_of(one) or (None,)]
+            if None in found:
                 others.append(one)
-            else:
-                bounds.append(bound)
+            bounds += [bound for bound in found if bound is not None and not bound.empty]
     return Visible(tuple(dict.fromkeys(bounds)), tuple(dict.fromkeys(others)))
 
 
@@ -88,7 +91,9 @@ def _all_of(guard: Value) -> Iterator[Value]:
         yield guard
 
 
-def _bound(form: Affine, key: str, row: str) -> Bound | None:
+def _bound(form: Affine | None, key: str, row: str) -> Bound | None:
+    if form is None:
+        return None
     along, across = form.coefficient(key), form.coefficient(row)
     rest = form.without(key, row)
     if along == 0 or key in rest.names or row in rest.names:

@@ -1,36 +1,39 @@
 """Fields that are attention, as warpgroups of sm_90a take them: two products joined by a maximum and its sums (`attention_roles.py` builds
 the launch). Everything between the products is the field's: scales, masks, caps."""
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from compiler.analysis.recognise import product_sum
-from compiler.hir.core import Cast, Contract, Reduce, Scan, dtype_of
+from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.hir.affine import Affine
+from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.passes.online import Online
-from compiler.schedule.gpu.exponents import Exponent, exponent_of
+from compiler.schedule.gpu.exponents import Exponent, exponent_of, is_number
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.rescaling import rescaling_of
+from compiler.schedule.gpu.rescaling import is_product, rescaling_of
 from compiler.schedule.gpu.visible import Visible, visible_of
-from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, plain_load, side_of
+from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, divides, plain_load, side_of
 
-DEPTHS = (64, 128)
-"""Elements of a query, and of a value, that tiles have."""
-TERMS = 128
-"""Keys of a tile."""
-GROUPS = {64: 3, 128: 2}
-"""Warpgroups that multiply, by the elements of a value: as many as registers are enough for."""
+MOST = 256
+"""Elements of a query, and of a value."""
+TERMS = ((128, 128), (192, 96), (256, 80))
+"""Elements of a query or value, and keys of a tile: two tiles of keys and two of values go beside the queries into shared memory, and the
+scores of a tile beside the sums into registers."""
+GROUPS = ((64, 3), (256, 2))
+"""Elements of a query or value, and warpgroups that multiply: as many as registers are enough for."""
 
 
 @frozen(eq=False)
 class WarpgroupAttention:
     """A field that is attention: scores of queries and keys, summed along `inner`; values, weighted along `along`. `depth` and `width`:
-    elements of a query and of a value that a tile has; `groups`: warpgroups that multiply."""
+    elements of a query and of a value that a tile has; `groups`: warpgroups that
+    multiply; `terms`: keys of a tile."""
 
     rule: Online
     scores: Contract
-    weighted: Contract
+    weighted: Contract | Reduce
     weight: Value
     query: Side
     key: Side
@@ -40,6 +43,7 @@ class WarpgroupAttention:
     depth: int
     width: int
     groups: int
+    terms: int
     exponent: Exponent
     visible: Visible
 
@@ -60,47 +64,86 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
         return None
     rule = rescaling.rule
     sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
-    products = [op for op in sums if isinstance(op, Contract)]
-    weighted = [op for op in products if op in rule.rescaled]
-    scores = [op for op in products if op not in rule.rescaled]
+    scores = [op for op in sums if isinstance(op, Contract) and op not in rule.rescaled]
+    weighted = [op for op in rule.rescaled if is_product(op)]
     if len(weighted) != 1 or len(scores) != 1 or any(op not in (rule.maximum, *rule.rescaled, *scores) for op in sums):
         return None
     first, second = product_sum(scores[0]), product_sum(weighted[0])
     if first is None or second is None or second.k != (rule.axis,) or len(first.k) != 1 or len(rule.maximum.over) != 1:
         return None
-    if any(len(axes) != 1 for axes in (first.m, first.n, second.m, second.n)):
+    found = next((sides for axis in _rows(field, facts, first, rule) if (sides := _sides(first, second, axis, rule)) is not None), None)
+    if found is None:
         return None
-    sides = [side_of(plain_load(operand), first, first.k[0]) for operand in (scores[0].a, scores[0].b)]
-    values = [side_of(plain_load(_uncast(operand)), second, rule.axis) for operand in (weighted[0].a, weighted[0].b)]
-    key = next((side for side in sides if side is not None and side.axis == rule.axis), None)
-    query = next((side for side in sides if side is not None and side.axis != rule.axis), None)
-    found = [side for side in values if side is not None]
-    if key is None or query is None or len(found) != 1:
-        return None
-    (value,) = found
+    query, key, value = found
     dtype = query.mem.dtype
-    if dtype not in ("f16", "bf16") or {key.mem.dtype, value.mem.dtype} != {dtype} or {op.to for op in products} != {"f32"}:
+    if dtype not in ("f16", "bf16") or {key.mem.dtype, value.mem.dtype} != {dtype} or {dtype_of(op.results[0]) for op in (*scores, *weighted)} != {"f32"}:
         return None
-    if query.across or key.across or not value.across or query.axis not in (*second.m, *second.n):
+    inner, extent = first.k[0], field.axes[rule.axis]
+    depth, width = (_covering(facts, field, axis) for axis in (inner, value.axis))
+    if depth is None or width is None or dtype_of(rule.maximum.results[0]) != "f32":
         return None
-    depth, width = (_covering(facts, field, axis) for axis in (first.k[0], value.axis))
+    if any(field.axes[inner].value != depth and not _ends(side, inner, field) for side in (query, key)):
+        return None
+    largest = max(depth, width)
+    terms, groups = (next(number for most, number in table if largest <= most) for table in (TERMS, GROUPS))
+    if not divides(terms, extent) and not _ends(value, rule.axis, field):
+        return None
     stores = [op for op in field.body.body if isinstance(op, Store)]
     scope = field.scope()
-    own = {query.axis, value.axis, *first.batch}
-    if depth is None or width is None or any({axis for axis, _ in scope.axes_of(*op.index)} != own for op in stores):
+    if any({axis for axis, _ in scope.axes_of(*op.index)} != set(field.axes) - {inner, rule.axis} for op in stores):
         return None
-    if set(first.batch) != set(second.batch) or facts.about(field.axes[query.axis]) < ROWS:
-        return None
-    if dtype_of(rule.maximum.results[0]) != "f32":
+    if facts.about(field.axes[query.axis]) < ROWS:
         return None
     exponent = exponent_of(rule, scores[0].results[0])
     visible = visible_of(exponent.guards, rule.axis, query.axis)
-    from compiler.schedule.gpu.attention_options import opt
-    groups = opt('groups', GROUPS[max(depth, width)])
-    weight = weighted[0].b if values[0] is value else weighted[0].a
+    weight = second.b if _uncast(second.a).source is value.load else second.a
+    if isinstance(weighted[0], Reduce) and not _hidden_by(exponent, weighted[0], weight):
+        return None
     return WarpgroupAttention(
-        rule, scores[0], weighted[0], weight, query, key, value, first.k[0], rule.axis, depth, width, groups, exponent, visible
+        rule, scores[0], weighted[0], weight, query, key, value, inner, rule.axis, depth, width, groups, terms, exponent, visible
     )
+
+
+def _hidden_by(exponent: Exponent, weighted: Reduce, weight: Value) -> bool:
+    """Whether a guarded sum is one of weights that are 0 where its guard doesn't hold."""
+    value = weighted.values[0]
+    while isinstance(value.source, Select):
+        if value.source.condition not in exponent.guards or not is_number(value.source.otherwise, 0.0):
+            return False
+        value = value.source.then
+    return isinstance(value.source, Binary) and value.source.operator == "mul" and exponent.is_weight(weight.source)
+
+
+def _rows(field: HirFunction, facts: Facts, product: ProductSum, rule: Online) -> list[str]:
+    """Axes that may be the rows of a tile, the longest first; the others are walked block by block."""
+    found = [axis for axis in (*product.m, *product.n) if axis != rule.axis]
+    return sorted(found, key=lambda axis: -facts.about(field.axes[axis]))
+
+
+def _sides(first: ProductSum, second: ProductSum, rows: str, rule: Online) -> tuple[Side, Side, Side] | None:
+    """Queries, keys and values, where `rows` is the axis of the queries; None where boxes can't have them."""
+    if rows not in (*second.m, *second.n):
+        return None
+    sides = [side_of(plain_load(operand), evolve(first, m=(rows,), n=(rule.axis,)), first.k[0]) for operand in (first.a, first.b)]
+    query = next((side for side in sides if side is not None and side.axis == rows), None)
+    key = next((side for side in sides if side is not None and side.axis == rule.axis), None)
+    if query is None or key is None or query.across or key.across:
+        return None
+    for operand in (second.a, second.b):
+        load = plain_load(_uncast(operand))
+        if load is None or rows in {axis for form in load.index for axis in form.names}:
+            continue
+        for axis in (*second.m, *second.n):
+            value = side_of(load, evolve(second, m=(axis,), n=()), rule.axis)
+            if value is not None and value.across:
+                return query, key, value
+    return None
+
+
+def _ends(side: Side, axis: str, field: HirFunction) -> bool:
+    """Whether memory ends where the axis does, so that boxes have zeros beyond."""
+    (dim,) = [place for place, form in enumerate(side.load.index) if axis in form.names]
+    return side.load.index[dim] == Affine.of(axis) and side.mem.dims[dim] == field.axes[axis]
 
 
 def _uncast(value: Value) -> Value:
@@ -109,4 +152,6 @@ def _uncast(value: Value) -> Value:
 
 
 def _covering(facts: Facts, field: HirFunction, axis: str) -> int | None:
-    return next((depth for depth in DEPTHS if depth >= facts.about(field.axes[axis])), None)
+    """Elements that a tile has where an axis is so long, a multiple of 16."""
+    most = facts.about(field.axes[axis])
+    return max(16, -(-most // 16) * 16) if most <= MOST else None
