@@ -23,7 +23,10 @@ from compiler.hir.hopper import (
     BarrierInit,
     BarrierMake,
     BarrierWait,
+    BulkCommit,
     BulkLoad,
+    BulkStore,
+    BulkWait,
     SetMaxRegisters,
     WarpgroupCommit,
     WarpgroupFence,
@@ -33,13 +36,14 @@ from compiler.hir.hopper import (
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
+from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.exponents import sign_of
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_operands import ROWS, SHARED_BYTES, SWIZZLED, Side, divides, wide_of
-from compiler.schedule.gpu.warpgroup_products import WARPGROUP, small
+from compiler.schedule.gpu.warpgroup_products import WARPGROUP, small, taken
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
@@ -225,7 +229,7 @@ class AttentionDistributing(Distributing):
         inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
         pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", self.terms // 8), self.out.axis("row0", 2)
         feature, features = self.out.axis("feature0", 2), self.out.axis("feature1", attention.width // 8)
-        self.columns, self.half = (pair, eight), half
+        self.columns, self.half, self.features, self.memory = (pair, eight), half, (feature, features), memory
         self.stand_in_group(b, thread)
         row = self.team * ROWS + self.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8
         rows = attention.query.axis
@@ -442,6 +446,70 @@ class AttentionDistributing(Distributing):
 
     def weights(self, region: Region) -> Value:
         return self.masked(self.value(self.attention.weight, region), 0.0, [self.attention.along], region)
+
+    # ---- storing ----
+
+    def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
+        if isinstance(target, Store) and self.is_boxed(target) and opt('boxed', 1):
+            self.stored(target, region)
+        else:
+            super().finish_target(target, region, result, begun)
+
+    def is_boxed(self, store: Store) -> bool:
+        """Whether bulk copies write the result's tile, from where the queries were: numbers of their type, that end in memory where the axes
+        do."""
+        attention, mem = self.attention, store.mem.type
+        assert isinstance(mem, Mem)
+        if mem.dtype != attention.dtype or mem.align < 16 or not 2 <= mem.rank <= 5 or store.where is not None or store.mem.source is not None:
+            return False
+        unit = 16 // bytes_of(mem.dtype)
+        strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
+        if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
+            return False
+        places = []
+        for axis, tile in ((attention.query.axis, attention.rows), (attention.value.axis, wide_of(mem))):
+            found = [place for place, form in enumerate(store.index) if axis in form.names]
+            if len(found) != 1 or store.index[found[0]] != Affine.of(axis):
+                return False
+            if not divides(tile, self.field.axes[axis]) and mem.dims[found[0]] != self.field.axes[axis]:
+                return False
+            places.append(found[0])
+        return places[1] == mem.rank - 1 and attention.width <= attention.depth
+
+    def stored(self, store: Store, region: Region) -> None:
+        """The tile through the shared memory of the warpgroup's queries."""
+        b, attention, memory = region.builder, self.attention, self.memory.query
+        wide = wide_of(attention.query.mem)
+        feature, features = self.features
+        packed = b.emit(Pack2(value=self.value(store.value, region), over=feature)).result
+        row = self.team * ROWS + self.warp * 16 + self.lane - self.lane.floordiv(16) * 16
+        self.meet(b)
+        for column in range(0, attention.width, 16):
+            words = [taken(b, packed, {features: column // 8 + n // 2, self.half: n % 2}) for n in range(4)]
+            index = (Affine.of(column // wide), row, self.lane.floordiv(16) * 8 + column % wide)
+            b.emit(StoreMatrix(mem=memory, index=index, values=tuple(words)))
+        b.emit(FenceAsync())
+        self.meet(b)
+        target = region.find(store.mem)
+        assert target is not None
+        rows, columns = attention.query.axis, attention.value.axis
+        box = tuple(ROWS if rows in form.names else wide if columns in form.names else 1 for form in store.index)
+        with b.when(self.leader) as one:
+            place = region.inside(one, ())
+            place.forms[rows] = region.starts[rows] + self.team * ROWS
+            for part in range(-(-attention.width // wide)):
+                place.forms[columns] = Affine.of(part * wide)
+                at = (Affine.of(part), self.team * ROWS, Affine())
+                index = tuple(self.form(form, place) for form in store.index)
+                one.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=index, box=box))
+            one.emit(BulkCommit())
+            one.emit(BulkWait(count=0, read=True))
+
+    def meet(self, b: Builder) -> None:
+        """The threads of each warpgroup wait for each other."""
+        for group in range(self.attention.groups):
+            with b.when(b.op("eq", b.index(self.team), b.index(group))) as own:
+                own.emit(SyncThreads(id=2 + group, count=WARPGROUP))
 
     # ---- products ----
 

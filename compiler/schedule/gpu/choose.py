@@ -5,6 +5,7 @@ from attrs import evolve
 
 from compiler.analysis.dependence import analyse
 from compiler.hir.module import HirFunction
+from compiler.passes.quotients import quotients_outside
 from compiler.schedule.gpu.attention_roles import AttentionDistributing
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.copied_operands import copied_product
@@ -30,7 +31,7 @@ from compiler.schedule.threads import launches_of, thread_table
 def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NOTHING) -> Launches:
     """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`."""
     if field is not None:
-        known, units, about = specialised(field, facts)
+        known, units, about = specialised(quotients_outside(field), facts)
         loosen(known)
         attention = warpgroup_attention(known, about)
         if attention is not None:

@@ -86,6 +86,8 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
         return None
     largest = max(depth, width)
     terms, groups = (next(number for most, number in table if largest <= most) for table in (TERMS, GROUPS))
+    from compiler.schedule.gpu.attention_options import opt
+    groups, terms = opt("groups", groups), opt("terms", terms)
     if not divides(terms, extent) and not _ends(value, rule.axis, field):
         return None
     stores = [op for op in field.body.body if isinstance(op, Store)]

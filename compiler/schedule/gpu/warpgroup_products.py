@@ -396,7 +396,7 @@ class WarpgroupDistributing(Distributing):
             self.meet(b)
             for group in range(0, wide, 16):
                 first = (part * wide + group) // 8
-                words = [_taken(b, packed, {eight: first + n // 2, half: n % 2}) for n in range(4)]
+                words = [taken(b, packed, {eight: first + n // 2, half: n % 2}) for n in range(4)]
                 column = lane.floordiv(16) * 8 + group
                 b.emit(StoreMatrix(mem=buffers, index=(self.team, buffer, row, column), values=tuple(words)))
             b.emit(FenceAsync())
@@ -446,7 +446,7 @@ def counted_on(b: Builder, places: Sequence[Value], counts: Sequence[Value]) -> 
     return [first if over is None else b.select(over, first, places[0]), *reversed(found)]
 
 
-def _taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:
+def taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:
     for axis, place in places.items():
         value = b.emit(Take(value=value, axis=axis, at=Affine.of(place))).result
     return value
