@@ -14,7 +14,7 @@ from compiler.backends.nvptx.target import target_of_device
 from compiler.cuda_gather import gathered
 from compiler.cuda_loaded import RECORD_WORDS, LoadedKernel, Memory, Zeros
 from compiler.cuda_maps import LaunchMaps, launch_maps
-from compiler.device_kernels import index_values
+from compiler.device_kernels import index_values, launch_facts
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
@@ -29,7 +29,7 @@ from compiler.lowering.kernel import (
     TensorArgument,
     WorkspaceArgument,
 )
-from compiler.schedule.gpu.facts import ALIGNMENT, Facts, facts_of
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.typed_ast import nodes
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import copy, download, fill, restore, saved, to_device, to_host
@@ -235,7 +235,7 @@ def planned(
     if any(dim.evaluate(known.__getitem__) <= 0 for one in built.nest.parameters if isinstance(one.type, Mem) for dim in one.type.dims):
         # bulk copies are from arrays that have elements
         architecture = architecture.rstrip("a")
-    loaded = load(facts_of(known, aligned, architecture, properties.multiprocessors))
+    loaded = load(launch_facts(built, known, aligned, architecture, properties.multiprocessors))
     kernel = loaded.kernel
     steps = []
     if kernel.launches is None:

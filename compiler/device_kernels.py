@@ -4,11 +4,11 @@ The emulator runs every launch block by block in the interpreter of form C: slow
 divergent barriers (0411) and warps (0415), shared memory read before it is written or raced for (0412), indices outside (0801). With
 `--sanitize` it looks for more and goes on when it finds something: `compiler/hir/sanitize.py`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from compiler.backends.nvptx.target import gpu_target
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -55,18 +55,29 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
     """The launches of a built kernel, where these facts hold. Raises ZyntaxError (0109) for what no thread can do alone, 0504 for
     `@tensor_cores(on)` where they can't multiply."""
     custom = built.lowered.function.form is Form.THREAD
+    field = built.scheduled.field
+    if field is None and facts.inside and built.assuming is not None:
+        field = built.assuming.field
     try:
-        made = ThreadKernel(built, None if custom else launches_for(built.nest, built.scheduled.field, facts))
+        made = ThreadKernel(built, None if custom else launches_for(built.nest, field, facts))
     except NotPlaceable as reason:
         message = f"this block is valid, but not supported on this device yet: {reason}"
         raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
     info = built.nest.kernel_info
     if info is not None and info.tensor_cores and not custom and not any(map(_multiplies_matrices, made.functions)):
-        why, hint = refusal(built.scheduled.field, facts)
+        why, hint = refusal(field, facts)
         raise ZyntaxError(Diagnostic("0504", f"`@tensor_cores(on)` can't be done: {why}", compute.span, hint=hint))
     for function in made.functions:
         function.span = compute.span
     return made
+
+
+def launch_facts(
+    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], architecture: str = "", processors: int = 132
+) -> Facts:
+    """The facts of a launch of the kernel with these values of its `index` parameters."""
+    inside = built.assuming is not None and built.assuming.holds(sizes)
+    return evolve(facts_of(sizes, aligned, architecture, processors), inside=inside)
 
 
 def _multiplies_matrices(function: HirFunction) -> bool:
@@ -125,7 +136,7 @@ def emulate(
     workspaces = [array for array, argument in zip(arguments, plan.arguments, strict=True) if isinstance(argument, WorkspaceArgument)]
     known = index_values(built.nest, arguments)
     memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
-    kernel = kernel_for(facts_of(known, memories, EMULATED.arch))
+    kernel = kernel_for(launch_facts(built, known, memories, EMULATED.arch))
     try:
         if kernel.launches is None:
             if (over := over_limit(built.lowered.function, EMULATED.shared_limit, str(EMULATED))) is not None:

@@ -18,6 +18,7 @@ from compiler.backends.cpu.compile import CpuOptions, compile_function
 from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
 from compiler.backends.cpu.native import NativeKernel
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.affine import Affine
 from compiler.hir.control import For
 from compiler.hir.module import Form, HirFunction, OptimizationLevel
 from compiler.launching import launch, tensor_arrays
@@ -54,6 +55,17 @@ class KernelOptions:
     """Entered around the work on the block at a place, for those who show what is going on."""
 
 
+@frozen(eq=False)
+class Assuming:
+    """The field of a nest for sizes of which these forms are at least 0."""
+
+    field: HirFunction
+    forms: tuple[Affine, ...]
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        return all(form.evaluate(sizes.__getitem__) >= 0 for form in self.forms)
+
+
 @define(eq=False)
 class BuiltKernel:
     """A block for one signature at every stage: lowered, cleaned nest, scheduled, native (made when first asked for)."""
@@ -78,6 +90,18 @@ class BuiltKernel:
                 self._sizes.clear()
             self._sizes[key] = found
         return found
+
+    @cached_property
+    def assuming(self) -> "Assuming | None":
+        """The field that a nest with checked indices has where they can't fail; None where it has one anyway, or none."""
+        if self.scheduled.field is not None or self.nest.form is Form.THREAD:
+            return None
+        forms: list[Affine] = []
+        try:
+            found = lift(self.nest, zeroed_memories(self.lowered), forms)
+        except Refused:
+            return None
+        return Assuming(found, tuple(dict.fromkeys(forms)))
 
     def named(self, name: str) -> "BuiltKernel":
         """The kernel under another name at every stage."""

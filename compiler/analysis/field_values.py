@@ -37,6 +37,8 @@ class FieldValues:
     sizes: frozenset[str] = frozenset()
     named: dict[str, Value] = field(factory=dict)
     """Values by name, for those that affine forms name."""
+    assumed: list[Affine] = field(factory=list)
+    """Forms of sizes that are taken to be at least 0."""
     _loads: dict[tuple[object, ...], Value] = field(factory=dict)
 
     @staticmethod
@@ -50,7 +52,7 @@ class FieldValues:
     def facts(self, *conditions: Value) -> Facts:
         """What holds over all axes, under these conditions."""
         known = [form for condition in conditions for form in constraints_of(condition) or ()]
-        return Facts(self.axes, self.sizes, tuple(known))
+        return Facts(self.axes, self.sizes, (*known, *self.assumed))
 
     def at(self, span: Span | None) -> None:
         self.owner.body.span = span

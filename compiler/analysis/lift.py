@@ -25,15 +25,17 @@ from compiler.hir.types import Tile
 __all__ = ["Refused", "lift"]
 
 
-def lift(function: HirFunction, zeroed: frozenset[str] = frozenset()) -> HirFunction:
-    """The field that a function in form A computes. `zeroed`: names of memories that start at 0. Raises `Refused`."""
-    return _Lift(function, zeroed).run()
+def lift(function: HirFunction, zeroed: frozenset[str] = frozenset(), assumed: list[Affine] | None = None) -> HirFunction:
+    """The field that a function in form A computes. `zeroed`: names of memories that start at 0. `assumed`: checks of indices aren't
+    refused; what sizes must be at least 0 for them to hold everywhere is added to it. Raises `Refused`."""
+    return _Lift(function, zeroed, assumed).run()
 
 
 @define(eq=False)
 class _Lift:
     source: HirFunction
     zeroed: frozenset[str]
+    assumed: list[Affine] | None = None
     made: FieldValues = field(init=False)
     memory: Memory = field(init=False)
     values: dict[Value, Value] = field(factory=dict)
@@ -47,6 +49,8 @@ class _Lift:
     def run(self) -> HirFunction:
         source = self.source
         self.made = FieldValues.begin(source.name, sizes_of(source))
+        if self.assumed is not None:
+            self.made.assumed = self.assumed
         for parameter in source.parameters:
             new = self.made.owner.parameter(parameter.name, parameter.type)
             self.made.named[new.name] = new
@@ -124,8 +128,18 @@ class _Lift:
     def check(self, op: Check) -> None:
         known = constraints_of(self.values[op.condition])
         facts = self.made.facts(*self.context)
-        if known is None or not all(facts.proves_nonnegative(form) for form in known):
+        unproved = [form for form in known or () if not facts.proves_nonnegative(form)]
+        if known is None or (unproved and not self.assumes(unproved)):
             raise Refused("a check that is made as the program runs reports the first fault in the order of the loops", op.span)
+
+    def assumes(self, forms: list[Affine]) -> bool:
+        """Whether forms are taken to be at least 0, which sizes decide."""
+        least = [lower(form, self.made.axes) for form in forms]
+        sizes = {parameter.name for parameter in self.source.parameters}
+        if self.assumed is None or any(name not in sizes for form in least for name in form.names):
+            return False
+        self.assumed += least
+        return True
 
     def guards(self, where: Value | None) -> list[Value]:
         return self.context if where is None else [*self.context, self.values[where]]

@@ -3,8 +3,8 @@ values into rings. Scores come into registers, where what stands between the pro
 product they stay there. The sums are rescaled as the maximum grows (`rescaling.py`).
 
 The shape is that of FlashAttention-3 (Shah and others, 2024): while a warpgroup computes the weights of a turn its products with the
-values of the turn before are under way, and warpgroups take turns in asking for products. Keys are walked from the last that the rows
-see to the first; only tiles that a guard cuts hide anything. As in FlashAttention-4 (2025), a maximum that grows by little is left as it
+values of the turn before are under way. Keys are walked from the last that the rows see to the first; only tiles that a guard cuts hide
+anything. As in FlashAttention-4 (2025), a maximum that grows by little is left as it
 is, which the division by the sums makes up for."""
 
 from collections.abc import Sequence
@@ -38,6 +38,7 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
+from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.exponents import sign_of
@@ -47,7 +48,6 @@ from compiler.schedule.gpu.warpgroup_products import WARPGROUP, small, taken
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
-from compiler.schedule.gpu.attention_options import opt
 
 STAGES = 2
 """Tiles of keys, and of values, that are on their way or in use."""
@@ -270,11 +270,13 @@ class AttentionDistributing(Distributing):
         (output,) = last.results
         for op, total in zip(sums, totals[1:], strict=True):
             inner.made[op.results[0]] = _over_lanes(b, "add", total)
-        inner.made[attention.weighted.results[0]] = output
         column = attention.value.axis
         inner.forms[column] = self.across + Affine.of(features) * 8 + feature
         if self.field.axes[column].value != attention.width:
             inner.masks[column] = self.field.axes[column]
+        if attention.strict:
+            output = repaired(self, inner, walk, totals[0], output)
+        inner.made[attention.weighted.results[0]] = output
         self.produce(group, inner, {})
 
     def stand_in_group(self, b: Builder, thread: Value) -> None:
@@ -286,11 +288,6 @@ class AttentionDistributing(Distributing):
         self.across = (self.lane - self.lane.floordiv(4) * 4) * 2
         place = Affine.of(thread.name)
         self.leader = b.op("eq", b.index(place - place.floordiv(WARPGROUP) * WARPGROUP), b.index(0))
-        self.first_lane = b.op("eq", b.index(self.lane), b.index(0))
-        leads, groups = b.op("eq", b.index(self.team), b.index(0)), self.attention.groups
-        self.leads = b.select(leads, b.index(0), b.index(1))
-        ends = b.op("eq", b.index(self.team), b.index(groups - 1))
-        self.following = b.select(ends, b.index(0), b.index(self.team + 1))
 
     def parts(self, b: Builder, walk: Walk) -> list[tuple[Value, Value, bool]]:
         """Turns behind the first: begin, end, and whether nothing is hidden in them."""
@@ -342,11 +339,9 @@ class AttentionDistributing(Distributing):
         keys = memory.place(b, number)
         values, _ = memory.place(b, b.sub(number, b.const(1, "index")))
         self.arrived(b, memory.keys, *keys)
-        if opt("turns", 1): self.my_turn(b, memory, number)
         b.emit(WarpgroupFence())
         asked = self.scored(b, memory, keys[0])
         total = self.weighted(b, memory, values, weights, total)
-        if opt("turns", 1): self.next_one(b, memory)
         (found,) = self.waited(b, [asked], 1)
         self.given_back(b, memory.keys, keys[0])
         growth, grown, *after, weights = self.softened(turn, found, before, sums)
@@ -355,8 +350,6 @@ class AttentionDistributing(Distributing):
         # the words that products under way read can't be written: those of the next come after
         total, weights = self.waited(b, [total, weights], 0)
         self.given_back(b, memory.values, values)
-        if not opt("lazy", 1):
-            return [*after, self.packed(b, weights), b.mul(total, growth)]
         with b.branch(grown, [total.type]) as (yes, no, rescaled):
             yes.yield_(yes.mul(total, growth))
             no.yield_(total)
@@ -388,17 +381,25 @@ class AttentionDistributing(Distributing):
         most = b.op("max", maximum, _over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
         grown = b.const(True, "i1")
         scaled = b.mul(maximum, self.factor)
-        if opt("lazy", 1) and attention.exponent.positive:
+        if attention.exponent.positive:
             grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
             most = b.select(grows, most, maximum)
             grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=[self.half])[0])).result
-        nothing = b.op("eq", most, b.const(float("-inf"), "f32"))
-        base = b.select(nothing, b.const(0.0, "f32"), b.mul(most, self.factor))
+        base = self.based(b, most)
         self.bases[turn] = value, base
         turn.made[attention.rule.maximum.results[0]] = most
         growth = b.op("exp2", b.sub(scaled, base), flags=("afn",))
         added = [self.added(turn, op, total, growth) for op, total in zip(sums, totals, strict=True)]
         return growth, grown, most, *added, self.weights(turn)
+
+    def based(self, b: Builder, maximum: Value) -> Value:
+        """What exponents are less by: 0 while nothing is seen."""
+        nothing = b.op("eq", maximum, b.const(float("-inf"), "f32"))
+        return b.select(nothing, b.const(0.0, "f32"), b.mul(maximum, self.factor))
+
+    def tile_of_rows(self, dtype: str) -> Tile:
+        """A number for each row of a thread."""
+        return Tile(dtype, ((self.half, 2),))
 
     def hidden(self, turn: Region, value: Value) -> Value:
         """Scores with what guards hide, and what isn't there, at -inf. Bounds are compared as whole numbers of 32 bits, relative to the
@@ -450,7 +451,7 @@ class AttentionDistributing(Distributing):
     # ---- storing ----
 
     def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
-        if isinstance(target, Store) and self.is_boxed(target) and opt('boxed', 1):
+        if isinstance(target, Store) and self.is_boxed(target):
             self.stored(target, region)
         else:
             super().finish_target(target, region, result, begun)
@@ -542,16 +543,6 @@ class AttentionDistributing(Distributing):
         """The values when all products but those of the last groups are done."""
         return b.emit(WarpgroupWait(values=tuple(values), count=count)).results
 
-    def my_turn(self, b: Builder, memory: "_Memory", number: Value) -> None:
-        """Waits until the warpgroup before has asked for its products of this turn; the first, until the last has for the turn before."""
-        form = Affine.of(number.name) + Affine.of(self.leads.name)
-        parity = b.cast(b.index(form - form.floordiv(2) * 2), "i32")
-        b.emit(BarrierWait(barrier=memory.turn, barrier_index=(self.team,), parity=parity))
-
-    def next_one(self, b: Builder, memory: "_Memory") -> None:
-        with b.when(self.first_lane) as one:
-            one.emit(BarrierArrive(barrier=memory.turn, barrier_index=(Affine.of(self.following.name),)))
-
     def given_back(self, b: Builder, ring: "_Ring", stage: Affine) -> None:
         with b.when(self.leader) as freeing:
             freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(stage,)))
@@ -616,14 +607,11 @@ class _Memory:
         self.query = shared(self.depth // wide, attention.rows)
         self.keys, self.values = ring(self.depth), ring(self.width)
         self.asked = b.emit(BarrierMake(type=Barrier(1)), "asked").result
-        self.turn = b.emit(BarrierMake(type=Barrier(attention.groups)), "turn").result
         size = bytes_of(attention.dtype) * (attention.rows * self.depth + STAGES * attention.terms * (self.depth + self.width))
         assert size <= SHARED_BYTES and wide * bytes_of(attention.dtype) == SWIZZLED
 
     def begin(self, b: Builder) -> None:
         b.emit(BarrierInit(barrier=self.asked, barrier_index=(Affine(),), count=1))
-        for group in range(self.groups):
-            b.emit(BarrierInit(barrier=self.turn, barrier_index=(Affine.of(group),), count=WARPGROUP // 32))
         for ring in (self.keys, self.values):
             for stage in range(STAGES):
                 b.emit(BarrierInit(barrier=ring.full, barrier_index=(Affine.of(stage),), count=1))

@@ -39,6 +39,8 @@ class Facts:
     processors: int = 132
     exact: frozenset[str] = frozenset()
     """Sizes that are as large as their magnitude says."""
+    inside: bool = False
+    """Whether no index can be outside with these sizes, of a nest that checks some as it runs."""
 
     @property
     def generation(self) -> int:

@@ -46,6 +46,8 @@ class WarpgroupAttention:
     terms: int
     exponent: Exponent
     visible: Visible
+    strict: bool
+    """Whether a value that no weight is for isn't read, whatever it is: a guard stands around the sum, or memory goes on behind its end."""
 
     @property
     def rows(self) -> int:
@@ -86,10 +88,7 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
         return None
     largest = max(depth, width)
     terms, groups = (next(number for most, number in table if largest <= most) for table in (TERMS, GROUPS))
-    from compiler.schedule.gpu.attention_options import opt
-    groups, terms = opt("groups", groups), opt("terms", terms)
-    if not divides(terms, extent) and not _ends(value, rule.axis, field):
-        return None
+    strict = isinstance(weighted[0], Reduce) or not (divides(terms, extent) or _ends(value, rule.axis, field))
     stores = [op for op in field.body.body if isinstance(op, Store)]
     scope = field.scope()
     if any({axis for axis, _ in scope.axes_of(*op.index)} != set(field.axes) - {inner, rule.axis} for op in stores):
@@ -102,7 +101,7 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
     if isinstance(weighted[0], Reduce) and not _hidden_by(exponent, weighted[0], weight):
         return None
     return WarpgroupAttention(
-        rule, scores[0], weighted[0], weight, query, key, value, inner, rule.axis, depth, width, groups, terms, exponent, visible
+        rule, scores[0], weighted[0], weight, query, key, value, inner, rule.axis, depth, width, groups, terms, exponent, visible, strict
     )
 
 

@@ -1,0 +1,50 @@
+"""Sums of attention that met what they must not: a tile's products are of all its keys, and a weight of 0 times a value that is infinite or
+NaN is NaN, where the nest never reads that value. Rows with a NaN are summed once more, key by key, with the weights that they had."""
+
+from typing import TYPE_CHECKING
+
+from compiler.hir.affine import Affine
+from compiler.hir.core import IsNan
+from compiler.hir.gpu import Vote
+from compiler.hir.instruction import Value
+from compiler.schedule.place import Region
+
+if TYPE_CHECKING:
+    from compiler.schedule.gpu.attention_roles import AttentionDistributing, Walk
+
+
+def repaired(placing: "AttentionDistributing", region: Region, walk: "Walk", maximum: Value, output: Value) -> Value:
+    """The sums, or where they are NaN those of the keys that are there and that no guard hides."""
+    b, attention = region.builder, placing.attention
+    wrong = b.emit(IsNan(value=output)).result
+    (found,) = b.reduce("or", wrong, over=(*placing.features, placing.half))
+    with b.branch(b.emit(Vote(operation="any", predicate=found)).result, [output.type]) as (again, fine, chosen):
+        first = again.index((Affine.of(walk.last.name) - walk.turns.name) * attention.terms)
+        end = again.op("min", again.index(Affine.of(walk.last.name) * attention.terms), again.index(placing.field.axes[attention.along]))
+        base = placing.based(again, maximum)
+        with again.loop("key", first.name, end.name, carried=[again.const(0.0, output.type)]) as (body, loop):
+            key = region.inside(body, (attention.along,))
+            key.forms[attention.along] = Affine.of(loop.variable.name)
+            key.made[attention.scores.results[0]] = _score(placing, key)
+            placing.bases[key] = placing.value(attention.exponent.core, key), base
+            product = body.mul(placing.value(attention.weight, key), body.cast(placing.value(attention.value.load.results[0], key), "f32"))
+            for guard in attention.exponent.guards:
+                product = body.select(placing.value(guard, key), product, body.const(0.0, "f32"))
+            body.yield_(body.add(loop.carried[0], product))
+        again.yield_(again.select(wrong, loop.results[0], output))
+        fine.yield_(output)
+    return chosen.results[0]
+
+
+def _score(placing: "AttentionDistributing", region: Region) -> Value:
+    """The sum of products of the thread's rows and one key."""
+    attention, b = placing.attention, region.builder
+    rows = placing.tile_of_rows("f32")
+    extent = placing.field.axes[attention.inner]
+    with b.loop("element", 0, extent, carried=[b.const(0.0, rows)]) as (body, loop):
+        inner = region.inside(body, (attention.inner,))
+        inner.forms[attention.inner] = Affine.of(loop.variable.name)
+        query, key = (body.cast(placing.value(side.load.results[0], inner), "f32") for side in (attention.query, attention.key))
+        body.yield_(body.fma(query, key, loop.carried[0]))
+    return loop.results[0]
+

@@ -1,0 +1,122 @@
+"""Attention as textbooks write it, whatever the form, the layout and the mask, on warpgroups in the emulator."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import zynml
+from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.interpret import interpret
+from compiler.hir.verify import verify
+from compiler.program_kernels import kernels
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import facts_of
+from tests.attentions import AXES, CASES, PASSES, Case, expected, source
+
+NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+ULP = {"f16": 2.0**-11, "bf16": 2.0**-8}
+
+
+def run(text: str, arrays: dict[str, Any], sizes: dict[str, int], shape: tuple[int, ...], dtype: str) -> Any:
+    """The result of the program's one block, whose launches are warpgroups'."""
+    ((_, kernel),) = kernels(zynml.compile(text)._session)
+    field = kernel.scheduled.field
+    if field is None:
+        assert kernel.assuming is not None and kernel.assuming.holds(sizes)
+        field = kernel.assuming.field
+    names = [one.name for one in kernel.nest.parameters]
+    made = launches_for(kernel.nest, field, facts_of({name: sizes[name] for name in names if name in sizes}, names, "sm_90a"))
+    (launch,) = made.launches
+    verify(launch.function)
+    assert any(isinstance(op, WarpgroupMma) for top in launch.function.body.body for op in top.walk())
+    out = np.full(shape, -7, NUMPY[dtype])
+    given = {**sizes, **arrays, "out": out}
+    arguments, known = made.counted([given[name] for name in names], {name: given[name] for name in names if name in sizes})
+    interpret(launch.function, arguments, grid=(launch.blocks(known), 1, 1))
+    return out.astype(np.float64)
+
+
+def check(
+    passes: str,
+    case: Case,
+    sizes: tuple[int, int, int, int, int, int],
+    dtype: str = "bf16",
+    layout: str = "heads outside",
+    group: int = 1,
+    scale: float | None = None,
+    change: Any = None,
+) -> None:
+    b, h, m, n, d, c = sizes
+    random = np.random.default_rng(m * n)
+    known = dict(zip("BHMNDC", sizes, strict=True)) | {"G": h // group, "W": 40}
+    extents = {"b": b, "h": h, "m": m, "n": n, "e": d, "d": c, "g": h // group}
+    q, k, v = (random.standard_normal([extents[axis] for axis in axes]).astype(NUMPY[dtype]) for axes in AXES[layout][:3])
+    if change is not None:
+        change(q, k, v)
+    extra: dict[str, Any] = {"scale": d**-0.5 if scale is None else scale, "W": 40}
+    for one in case.inputs:
+        if "bool" in one:
+            extra["A"] = random.random((b, m, n)) < 0.6
+        elif "i32" in one:
+            extra["A"] = random.integers(1, n + 1, b).astype(np.int32)
+        elif "tensor" in one:
+            extra["A"] = random.standard_normal((m, n)).astype(NUMPY["bf16"])
+    text = source(passes, case, dtype, layout, "h" if group == 1 else f"h / {group}")
+    shape = [extents[axis] for axis in AXES[layout][3]]
+    found = run(text, {"Q": q, "K": k, "V": v, **extra}, known, tuple(shape), dtype)
+    wanted, size = expected(case, q, k, v, extra, layout, None if group == 1 else lambda heads: heads // group)
+    with np.errstate(invalid="ignore"):
+        close = np.abs(found - wanted) <= 2 * ULP[dtype] * size + 1e-6
+    assert np.all(close | (np.isnan(found) & np.isnan(wanted)) | ((found == wanted) & np.isinf(wanted)))
+
+
+
+@pytest.mark.parametrize("passes", PASSES)
+def test_every_form(passes: str) -> None:
+    check(passes, CASES["causal, shorter loop"], (1, 1, 140, 140, 16, 16))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_mask(case: str) -> None:
+    check("two passes", CASES[case], (1, 1, 70, 70 if case == "causal, shorter loop" else 150, 16, 16))
+
+
+@pytest.mark.parametrize("layout", AXES)
+def test_every_layout_with_grouped_heads(layout: str) -> None:
+    check("two passes", CASES["full"], (1, 2, 65, 33, 16, 16), "f16", layout, 2)
+
+
+def test_windows_that_skip_tiles() -> None:
+    check("two passes", CASES["window"], (1, 1, 260, 420, 16, 16))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 65, 129, 80, 96), (1, 1, 64, 40, 128, 48), (1, 1, 64, 170, 256, 256), (1, 1, 64, 1, 16, 16)])
+def test_every_number_of_elements(sizes: tuple[int, ...]) -> None:
+    check("two passes", CASES["causal"], sizes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scale", [-0.3, 0.0, float("inf"), float("nan")])
+def test_factors_of_every_sign(scale: float) -> None:
+    check("two passes", CASES["causal"], (1, 1, 64, 70, 16, 16), scale=scale)
+
+
+def test_rows_that_see_nothing_are_not_a_number() -> None:
+    check("two passes", CASES["causal, from the end"], (1, 1, 70, 40, 16, 16))
+
+
+def test_scores_that_are_large_or_not_finite() -> None:
+    def large(q: Any, k: Any, v: Any) -> None:
+        q[...] *= 50
+        k[0, 0, 9:] *= 100
+        q[0, 0, 5, 3], q[0, 0, 6, 2], k[0, 0, 60, 1], v[0, 0, 3, 4], v[0, 0, 64, 7] = np.nan, np.inf, -np.inf, np.inf, np.nan
+
+    check("two passes", CASES["full"], (1, 1, 70, 70, 32, 32), change=large)
+
+
+def test_values_that_a_loop_does_not_reach_are_not_read() -> None:
+    def wild(q: Any, k: Any, v: Any) -> None:
+        v[0, 0, 7, 3], v[0, 0, 130, 20], v[0, 0, 66, 9], k[0, 0, 100, 1] = np.inf, np.nan, -np.inf, np.nan
+
+    check("two passes", CASES["causal, shorter loop"], (1, 1, 140, 140, 32, 32), change=wild)
