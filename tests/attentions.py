@@ -68,7 +68,11 @@ LAYOUTS = {
     "heads inside": ("B, M, H, D", "B, N, G, D", "B, N, G, C", "b, i, h, e", "b, j, GROUP, e", "b, j, GROUP, d", "b, i, h, d"),
     "rows outside": ("M, B, H, D", "N, G, B, D", "G, B, N, C", "i, b, h, e", "j, GROUP, b, e", "GROUP, b, j, d", "i, b, h, d"),
 }
-AXES = {"heads outside": ("bhme", "bgne", "bgnd", "bhmd"), "heads inside": ("bmhe", "bnge", "bngd", "bmhd"), "rows outside": ("mbhe", "ngbe", "gbnd", "mbhd")}
+AXES = {
+    "heads outside": ("bhme", "bgne", "bgnd", "bhmd"),
+    "heads inside": ("bmhe", "bnge", "bngd", "bmhd"),
+    "rows outside": ("mbhe", "ngbe", "gbnd", "mbhd"),
+}
 
 
 @frozen
@@ -103,9 +107,13 @@ CASES = {
         lambda s, i, j, given: _hidden(s * given["scale"], (j <= i) & (i - j < given["W"])),
         inputs=("W: int",),
     ),
-    "every second row": Case("(if 2 * j <= i + 3 { s * scale } else { -inf })", lambda s, i, j, given: _hidden(s * given["scale"], 2 * j <= i + 3)),
+    "every second row": Case(
+        "(if 2 * j <= i + 3 { s * scale } else { -inf })", lambda s, i, j, given: _hidden(s * given["scale"], 2 * j <= i + 3)
+    ),
     "biased": Case(
-        "(s * scale + A[i, j])", lambda s, i, j, given: s * given["scale"] + given["A"].astype(np.float64), inputs=("A: tensor[M, N, bf16]",)
+        "(s * scale + A[i, j])",
+        lambda s, i, j, given: s * given["scale"] + given["A"].astype(np.float64),
+        inputs=("A: tensor[M, N, bf16]",),
     ),
     "masked": Case(
         "(if A[b, i, j] { s * scale } else { -inf })",
@@ -154,10 +162,15 @@ def source(passes: str, case: Case, dtype: str = "bf16", layout: str = "heads ou
     )
 
 
-def expected(case: Case, q: Array, k: Array, v: Array, given: dict[str, Any], layout: str = "heads outside", group: Any = None) -> tuple[Array, Array]:
+def expected(
+    case: Case, q: Array, k: Array, v: Array, given: dict[str, Any], layout: str = "heads outside", group: Any = None
+) -> tuple[Array, Array]:
     """The result in float64, laid out as the program's, and the size of what is summed for it."""
     of_q, of_k, of_v, of_out = AXES[layout]
-    plain = [np.einsum(f"{axes}->{target}", x.astype(np.float64)) for axes, target, x in ((of_q, "bhme", q), (of_k, "bgne", k), (of_v, "bgnd", v))]
+    plain = [
+        np.einsum(f"{axes}->{target}", x.astype(np.float64))
+        for axes, target, x in ((of_q, "bhme", q), (of_k, "bgne", k), (of_v, "bgnd", v))
+    ]
     heads = np.arange(plain[0].shape[1])
     which = heads if group is None else group(heads)
     q, k, v = plain[0], plain[1][:, which], plain[2][:, which]

@@ -1,6 +1,7 @@
 """Takes the sum of its weights out of a guarded sum of quotients: what is left is a sum that `online` joins with its maximum.
 
-sum over j of (g ? e / l * v : 0)  =>  l = 0 ? 0 : (sum over j of (g ? e * v : 0)) / l     where e = exp(x - max of x where g), l = sum of e where g
+sum over j of (g ? e / l * v : 0)  =>  l = 0 ? 0 : (sum over j of (g ? e * v : 0)) / l
+where e = exp(x - max of x where g), l = sum of e where g
 
 One of the weights is exp(0), so l is 0 only where the guard holds nowhere; then the sum is one of nothing."""
 

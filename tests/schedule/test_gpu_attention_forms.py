@@ -72,7 +72,6 @@ def check(
     assert np.all(close | (np.isnan(found) & np.isnan(wanted)) | ((found == wanted) & np.isinf(wanted)))
 
 
-
 @pytest.mark.parametrize("passes", PASSES)
 def test_every_form(passes: str) -> None:
     check(passes, CASES["causal, shorter loop"], (1, 1, 140, 140, 16, 16))

@@ -10,7 +10,8 @@ from compiler.hir.instruction import Value
 from compiler.schedule.place import Region
 
 if TYPE_CHECKING:
-    from compiler.schedule.gpu.attention_roles import AttentionDistributing, Walk
+    from compiler.schedule.gpu.attention_roles import AttentionDistributing
+    from compiler.schedule.gpu.attention_walk import Walk
 
 
 def repaired(placing: "AttentionDistributing", region: Region, walk: "Walk", maximum: Value, output: Value) -> Value:
@@ -47,4 +48,3 @@ def _score(placing: "AttentionDistributing", region: Region) -> Value:
         query, key = (body.cast(placing.value(side.load.results[0], inner), "f32") for side in (attention.query, attention.key))
         body.yield_(body.fma(query, key, loop.carried[0]))
     return loop.results[0]
-

@@ -8,25 +8,19 @@ anything. As in FlashAttention-4 (2025), a maximum that grows by little is left 
 is, which the division by the sums makes up for."""
 
 from collections.abc import Sequence
-from math import prod
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Pack2, Reduce, Select, dtype_of
-from compiler.hir.gpu import FenceAsync, GridIndex, SharedAlloc, SyncThreads, Vote, WarpIndex
+from compiler.hir.gpu import FenceAsync, GridIndex, SyncThreads, Vote, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierArrive,
     BarrierExpect,
-    BarrierInit,
-    BarrierMake,
     BarrierWait,
-    BulkCommit,
     BulkLoad,
-    BulkStore,
-    BulkWait,
     SetMaxRegisters,
     WarpgroupCommit,
     WarpgroupFence,
@@ -36,40 +30,25 @@ from compiler.hir.hopper import (
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.hir.tensor_core import StoreMatrix
-from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
+from compiler.hir.types import Tile
+from compiler.schedule.gpu.attention_memory import Memory, Ring
 from compiler.schedule.gpu.attention_repair import repaired
+from compiler.schedule.gpu.attention_results import is_boxed, stored
+from compiler.schedule.gpu.attention_walk import Walk, placed, walk_of
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.exponents import sign_of
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
-from compiler.schedule.gpu.warpgroup_operands import ROWS, SHARED_BYTES, SWIZZLED, Side, divides, wide_of
-from compiler.schedule.gpu.warpgroup_products import WARPGROUP, small, taken
+from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, divides, wide_of
+from compiler.schedule.gpu.warpgroup_products import WARPGROUP, small
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
-
-STAGES = 2
-"""Tiles of keys, and of values, that are on their way or in use."""
 REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
-HEADS = 16
-"""Matrices whose tiles are taken together where tiles differ in work: the longest of all of them first, while what they read stays in
-the L2 cache."""
 SLACK = 8.0
 """By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
 leave sums in f32 all their digits."""
-
-
-@frozen(eq=False)
-class Walk:
-    """The turns of a block: tiles of keys `last - 1` downwards, `turns` of them. The first is masked, and those before `open` and from
-    `closed` on."""
-
-    last: Value
-    turns: Value
-    open: Value
-    closed: Value
 
 
 class AttentionDistributing(Distributing):
@@ -105,7 +84,7 @@ class AttentionDistributing(Distributing):
             heads = b.mul(heads, count)
         with self.blocks(b.mul(heads, tiles), region, axes) as (inner, place):
             body = inner.builder
-            head, tile = self.placed(body, place, heads, tiles)
+            head, tile = placed(attention.visible, body, place, heads, tiles)
             for axis, count in reversed(list(zip(self.batch, counts, strict=True))):
                 inner.forms[axis] = inner.starts[axis] = Affine.of(small(body, "rem", head, count).name)
                 head = small(body, "div", head, count)
@@ -113,58 +92,17 @@ class AttentionDistributing(Distributing):
             inner.starts[attention.value.axis] = Affine()
             self.roles(group, inner)
 
-    def placed(self, b: Builder, number: Value, heads: Value, tiles: Value) -> tuple[Value, Value]:
-        """A block's matrix and its tile: matrix by matrix where all tiles are the same work, else the longest first."""
-        above, below = ([bound.across for bound in bounds if bound.across] for bounds in (self.attention.visible.upper, self.attention.visible.lower))
-        if bool(above) == bool(below):
-            return small(b, "div", number, tiles), small(b, "rem", number, tiles)
-        several = b.mul(tiles, b.const(HEADS, "index"))
-        first = b.mul(small(b, "div", number, several), b.const(HEADS, "index"))
-        within = small(b, "rem", number, several)
-        here = b.op("min", b.sub(heads, first), b.const(HEADS, "index"))
-        tile = small(b, "div", within, here)
-        grows = any(across > 0 for across in above) or any(across > 0 for across in below)
-        return b.add(first, small(b, "rem", within, here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
-
-    def walk(self, region: Region) -> Walk:
-        """The turns that this block's rows need."""
-        attention, b = self.attention, region.builder
-        visible, extent = attention.visible, self.field.axes[attention.along]
-        first = region.starts[attention.query.axis]
-        last = first + (attention.rows - 1)
-        one, none = b.const(1, "index"), b.const(0, "index")
-        high, below = b.index(extent.ceildiv(self.terms)), b.index(extent.floordiv(self.terms))
-        low = above = none
-        some = every = 1
-        for bound in visible.bounds:
-            bound = evolve(bound, rest=self.form(bound.rest, region))
-            reach, whole = bound.some(first, last), bound.every(first, last)
-            if bound.above:
-                reach, whole = reach.ceildiv(self.terms), whole.floordiv(self.terms)
-                high, below = b.op("min", high, b.index(reach)), b.op("min", below, b.index(whole))
-                cut = (reach - whole).value
-                some = max(some, cut) if cut is not None else self.terms
-            else:
-                low = b.op("max", low, b.index(reach.floordiv(self.terms)))
-                above = b.op("max", above, b.index(whole.ceildiv(self.terms)))
-        turns = b.op("max", b.sub(high, low), none)
-        if not visible.exact:
-            return Walk(high, turns, turns, turns)
-        opens = one if some <= 1 else b.op("max", b.op("min", b.sub(high, below), turns), one)
-        closes = turns if not visible.lower else b.op("max", b.op("min", b.sub(high, above), turns), opens)
-        return Walk(high, turns, opens, closes)
-
     # ---- roles ----
 
     def roles(self, group: Sequence[Target], region: Region) -> None:
         b, attention = region.builder, self.attention
-        memory = _Memory(b, attention)
+        memory = Memory(b, attention)
         thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
         first = b.op("eq", thread, b.const(0, "index"))
         with b.when(first) as once:
             memory.begin(once)
         b.emit(SyncThreads())
-        walk = self.walk(region)
+        walk = walk_of(self, attention, region)
         copies, multiplies = REGISTERS[attention.groups]
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             copying.emit(SetMaxRegisters(direction="dec", registers=copies))
@@ -175,7 +113,7 @@ class AttentionDistributing(Distributing):
 
     # ---- copying ----
 
-    def copied(self, b: Builder, region: Region, memory: "_Memory", walk: Walk) -> None:
+    def copied(self, b: Builder, region: Region, memory: Memory, walk: Walk) -> None:
         attention = self.attention
         query = region.inside(b, ())
         b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=attention.rows * memory.depth * 2))
@@ -224,7 +162,7 @@ class AttentionDistributing(Distributing):
 
     # ---- multiplying ----
 
-    def multiplied(self, b: Builder, region: Region, memory: "_Memory", walk: Walk, thread: Value, group: Sequence[Target]) -> None:
+    def multiplied(self, b: Builder, region: Region, memory: Memory, walk: Walk, thread: Value, group: Sequence[Target]) -> None:
         attention, rule = self.attention, self.attention.rule
         inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
         pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", self.terms // 8), self.out.axis("row0", 2)
@@ -301,7 +239,7 @@ class AttentionDistributing(Distributing):
             found.append((walk.closed, walk.turns, False))
         return found
 
-    def factored(self, b: Builder, region: Region, memory: "_Memory") -> Value:
+    def factored(self, b: Builder, region: Region, memory: Memory) -> Value:
         """What scores are multiplied by in the exponents; a factor that isn't positive gives its sign to the queries."""
         exponent = self.attention.exponent
         constant = b.const(exponent.constant, "f32")
@@ -318,7 +256,7 @@ class AttentionDistributing(Distributing):
         one = b.const(1.0, "f32")
         return b.mul(b.select(b.op("eq", factor, b.const(0.0, "f32")), one, b.op("abs", factor)), constant)
 
-    def turn_queries(self, b: Builder, memory: "_Memory", sign: Value) -> None:
+    def turn_queries(self, b: Builder, memory: Memory, sign: Value) -> None:
         """The warpgroup's queries times a sign."""
         wide, depth = wide_of(self.attention.query.mem), self.attention.depth
         with b.loop("element", 0, ROWS * depth // WARPGROUP) as (body, loop):
@@ -331,7 +269,15 @@ class AttentionDistributing(Distributing):
         b.emit(SyncThreads(id=1, count=WARPGROUP * self.attention.groups))
 
     def step(
-        self, b: Builder, region: Region, memory: "_Memory", walk: Walk, number: Value, state: Sequence[Value], whole: bool, sums: Sequence[Reduce]
+        self,
+        b: Builder,
+        region: Region,
+        memory: Memory,
+        walk: Walk,
+        number: Value,
+        state: Sequence[Value],
+        whole: bool,
+        sums: Sequence[Reduce],
     ) -> list[Value]:
         """A turn: its scores and weights, while the products of the last turn's weights with its values are under way."""
         *before, weights, total = state
@@ -451,60 +397,10 @@ class AttentionDistributing(Distributing):
     # ---- storing ----
 
     def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
-        if isinstance(target, Store) and self.is_boxed(target):
-            self.stored(target, region)
+        if isinstance(target, Store) and is_boxed(self, target):
+            stored(self, target, region)
         else:
             super().finish_target(target, region, result, begun)
-
-    def is_boxed(self, store: Store) -> bool:
-        """Whether bulk copies write the result's tile, from where the queries were: numbers of their type, that end in memory where the axes
-        do."""
-        attention, mem = self.attention, store.mem.type
-        assert isinstance(mem, Mem)
-        if mem.dtype != attention.dtype or mem.align < 16 or not 2 <= mem.rank <= 5 or store.where is not None or store.mem.source is not None:
-            return False
-        unit = 16 // bytes_of(mem.dtype)
-        strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
-        if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
-            return False
-        places = []
-        for axis, tile in ((attention.query.axis, attention.rows), (attention.value.axis, wide_of(mem))):
-            found = [place for place, form in enumerate(store.index) if axis in form.names]
-            if len(found) != 1 or store.index[found[0]] != Affine.of(axis):
-                return False
-            if not divides(tile, self.field.axes[axis]) and mem.dims[found[0]] != self.field.axes[axis]:
-                return False
-            places.append(found[0])
-        return places[1] == mem.rank - 1 and attention.width <= attention.depth
-
-    def stored(self, store: Store, region: Region) -> None:
-        """The tile through the shared memory of the warpgroup's queries."""
-        b, attention, memory = region.builder, self.attention, self.memory.query
-        wide = wide_of(attention.query.mem)
-        feature, features = self.features
-        packed = b.emit(Pack2(value=self.value(store.value, region), over=feature)).result
-        row = self.team * ROWS + self.warp * 16 + self.lane - self.lane.floordiv(16) * 16
-        self.meet(b)
-        for column in range(0, attention.width, 16):
-            words = [taken(b, packed, {features: column // 8 + n // 2, self.half: n % 2}) for n in range(4)]
-            index = (Affine.of(column // wide), row, self.lane.floordiv(16) * 8 + column % wide)
-            b.emit(StoreMatrix(mem=memory, index=index, values=tuple(words)))
-        b.emit(FenceAsync())
-        self.meet(b)
-        target = region.find(store.mem)
-        assert target is not None
-        rows, columns = attention.query.axis, attention.value.axis
-        box = tuple(ROWS if rows in form.names else wide if columns in form.names else 1 for form in store.index)
-        with b.when(self.leader) as one:
-            place = region.inside(one, ())
-            place.forms[rows] = region.starts[rows] + self.team * ROWS
-            for part in range(-(-attention.width // wide)):
-                place.forms[columns] = Affine.of(part * wide)
-                at = (Affine.of(part), self.team * ROWS, Affine())
-                index = tuple(self.form(form, place) for form in store.index)
-                one.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=index, box=box))
-            one.emit(BulkCommit())
-            one.emit(BulkWait(count=0, read=True))
 
     def meet(self, b: Builder) -> None:
         """The threads of each warpgroup wait for each other."""
@@ -514,11 +410,11 @@ class AttentionDistributing(Distributing):
 
     # ---- products ----
 
-    def arrived(self, b: Builder, ring: "_Ring", stage: Affine, parity: Value) -> None:
+    def arrived(self, b: Builder, ring: Ring, stage: Affine, parity: Value) -> None:
         """Waits for a tile. All waits come before the fence: between products they would part the threads."""
         b.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
 
-    def scored(self, b: Builder, memory: "_Memory", stage: Affine) -> Value:
+    def scored(self, b: Builder, memory: Memory, stage: Affine) -> Value:
         """The products for a turn's scores, on their way."""
         attention, ring = self.attention, memory.keys
         total = b.const(0.0, self.scores)
@@ -543,7 +439,7 @@ class AttentionDistributing(Distributing):
         """The values when all products but those of the last groups are done."""
         return b.emit(WarpgroupWait(values=tuple(values), count=count)).results
 
-    def given_back(self, b: Builder, ring: "_Ring", stage: Affine) -> None:
+    def given_back(self, b: Builder, ring: Ring, stage: Affine) -> None:
         with b.when(self.leader) as freeing:
             freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(stage,)))
 
@@ -551,7 +447,7 @@ class AttentionDistributing(Distributing):
         """In pairs, as the left operand of the second product."""
         return b.emit(Pack2(value=b.cast(weights, self.attention.dtype), over=self.columns[0])).result
 
-    def weighted(self, b: Builder, memory: "_Memory", stage: Affine, words: Value, output: Value) -> Value:
+    def weighted(self, b: Builder, memory: Memory, stage: Affine, words: Value, output: Value) -> Value:
         """The products of a turn's weights with its values, on their way."""
         attention, ring = self.attention, memory.values
         step = WARPGROUP_KINDS[attention.dtype].depth
@@ -579,47 +475,3 @@ def _over_lanes(b: Builder, operator: str, value: Value) -> Value:
     for distance in (1, 2):
         value = b.op(operator, value, exchanged(b, value, distance), flags=flags)
     return value
-
-
-@frozen(eq=False)
-class _Ring:
-    memory: Value
-    full: Value
-    empty: Value
-
-
-class _Memory:
-    """The tile of queries, and the rings of keys and of values. `depth`, `width`: elements of their rows, of whole boxes."""
-
-    def __init__(self, b: Builder, attention: WarpgroupAttention) -> None:
-        wide = wide_of(attention.query.mem)
-        self.groups = attention.groups
-
-        def shared(*dims: int) -> Value:
-            type = Mem(attention.dtype, (*dims, wide), space=Space.SHARED, align=1024, swizzle="128B")
-            return b.emit(SharedAlloc(type=type), "tile").result
-
-        def ring(elements: int) -> _Ring:
-            barriers = [b.emit(BarrierMake(type=Barrier(STAGES)), name).result for name in ("full", "empty")]
-            return _Ring(shared(STAGES, elements // wide, attention.terms), *barriers)
-
-        self.depth, self.width = (-(-elements // wide) * wide for elements in (attention.depth, attention.width))
-        self.query = shared(self.depth // wide, attention.rows)
-        self.keys, self.values = ring(self.depth), ring(self.width)
-        self.asked = b.emit(BarrierMake(type=Barrier(1)), "asked").result
-        size = bytes_of(attention.dtype) * (attention.rows * self.depth + STAGES * attention.terms * (self.depth + self.width))
-        assert size <= SHARED_BYTES and wide * bytes_of(attention.dtype) == SWIZZLED
-
-    def begin(self, b: Builder) -> None:
-        b.emit(BarrierInit(barrier=self.asked, barrier_index=(Affine(),), count=1))
-        for ring in (self.keys, self.values):
-            for stage in range(STAGES):
-                b.emit(BarrierInit(barrier=ring.full, barrier_index=(Affine.of(stage),), count=1))
-                b.emit(BarrierInit(barrier=ring.empty, barrier_index=(Affine.of(stage),), count=self.groups))
-
-    def place(self, b: Builder, turn: Value) -> tuple[Affine, Value]:
-        """The stage of a turn, and how often it was filled before, odd or even."""
-        form = Affine.of(turn.name)
-        filled = form.floordiv(STAGES)
-        parity = b.cast(b.index(filled - filled.floordiv(2) * 2), "i32")
-        return Affine.of(b.index(form - filled * STAGES).name), parity

@@ -78,7 +78,9 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
         return None
     query, key, value = found
     dtype = query.mem.dtype
-    if dtype not in ("f16", "bf16") or {key.mem.dtype, value.mem.dtype} != {dtype} or {dtype_of(op.results[0]) for op in (*scores, *weighted)} != {"f32"}:
+    if dtype not in ("f16", "bf16") or {key.mem.dtype, value.mem.dtype} != {dtype}:
+        return None
+    if {dtype_of(op.results[0]) for op in (*scores, *weighted)} != {"f32"}:
         return None
     inner, extent = first.k[0], field.axes[rule.axis]
     depth, width = (_covering(facts, field, axis) for axis in (inner, value.axis))
