@@ -61,7 +61,7 @@ class AttentionDistributing(Distributing):
         plans = [AxisPlan(axis, "block") for axis in (*outer, attention.query.axis, attention.value.axis)]
         plans += [AxisPlan(attention.along), AxisPlan(attention.inner)]
         super().__init__(field, Table(plans, block=(WARPGROUP * (attention.groups + 1),)))
-        self.whole: set[Region] = set()
+        self.unhidden: set[Region] = set()
         """Turns in which nothing is hidden."""
         self.bases: dict[Region, tuple[Value, Value]] = {}
         """Of each turn: scores without their factor, and what their exponents are less by."""
@@ -194,7 +194,7 @@ class AttentionDistributing(Distributing):
             self.arrived(body, memory.values, *stage)
             body.yield_(*after, self.packed(body, weights))
         carried = [*first.results, output]
-        for low, high, whole in self.parts(b, walk):
+        for low, high, whole in self.stretches(b, walk):
             with b.loop("turn", low.name, high.name, carried=carried) as (body, loop):
                 body.yield_(*self.step(body, inner, memory, walk, loop.variable, loop.carried, whole, sums))
             carried = loop.results
@@ -227,7 +227,7 @@ class AttentionDistributing(Distributing):
         place = Affine.of(thread.name)
         self.leader = b.op("eq", b.index(place - place.floordiv(WARPGROUP) * WARPGROUP), b.index(0))
 
-    def parts(self, b: Builder, walk: Walk) -> list[tuple[Value, Value, bool]]:
+    def stretches(self, b: Builder, walk: Walk) -> list[tuple[Value, Value, bool]]:
         """Turns behind the first: begin, end, and whether nothing is hidden in them."""
         one = b.const(1, "index")
         if not self.attention.visible.exact:
@@ -308,7 +308,7 @@ class AttentionDistributing(Distributing):
         turn.starts[along] = self.tile(walk, number) * self.terms
         turn.forms[along] = turn.starts[along] + self.across + Affine.of(eight) * 8 + pair
         if whole:
-            self.whole.add(turn)
+            self.unhidden.add(turn)
         elif not divides(self.terms, self.field.axes[along]):
             turn.masks[along] = self.field.axes[along]
         return turn
@@ -322,7 +322,7 @@ class AttentionDistributing(Distributing):
         turn.made[attention.scores.results[0]] = scores
         maximum, *totals = before
         value = self.value(attention.exponent.core, turn)
-        if turn not in self.whole:
+        if turn not in self.unhidden:
             value = self.hidden(turn, value)
         most = b.op("max", maximum, _over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
         grown = b.const(True, "i1")
@@ -378,7 +378,7 @@ class AttentionDistributing(Distributing):
             scores, base = self.bases[region]
             return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn",))
         if isinstance(op, Select) and (
-            attention.exponent.hides(op) or (op.condition in attention.exponent.guards and region in self.whole)
+            attention.exponent.hides(op) or (op.condition in attention.exponent.guards and region in self.unhidden)
         ):
             return self.value(op.then, region)
         if isinstance(op, Binary) and op.operator == "div" and op.right.source in attention.rule.rescaled and dtype_of(op.right) == "f32":

@@ -1,0 +1,106 @@
+"""Attention on a GPU in every form, mask and layout, with lengths that no tile divides, against float64."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import zynml
+from tests.attentions import AXES, CASES, PASSES, Case, expected, source
+
+NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}
+ULP = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-18}
+
+
+def check(
+    passes: str,
+    case: Case,
+    sizes: tuple[int, int, int, int, int, int],
+    dtype: str = "bf16",
+    layout: str = "heads outside",
+    group: int = 1,
+    scale: float | None = None,
+    change: Any = None,
+) -> None:
+    b, h, m, n, d, c = sizes
+    random = np.random.default_rng(m * n)
+    extents = {"b": b, "h": h, "m": m, "n": n, "e": d, "d": c, "g": h // group}
+    q, k, v = (random.standard_normal([extents[axis] for axis in axes]).astype(NUMPY[dtype]) for axes in AXES[layout][:3])
+    if change is not None:
+        change(q, k, v)
+    extra: dict[str, Any] = {"scale": d**-0.5 if scale is None else scale, "W": 200}
+    for one in case.inputs:
+        if "bool" in one:
+            extra["A"] = random.random((b, m, n)) < 0.6
+        elif "i32" in one:
+            extra["A"] = random.integers(1, n + 1, b).astype(np.int32)
+        elif "tensor" in one:
+            extra["A"] = random.standard_normal((m, n)).astype(NUMPY["bf16"])
+    text = source(passes, case, dtype, layout, "h" if group == 1 else f"h / {group}")
+    program = zynml.compile(text, device="cuda:0")
+    found = np.asarray(program.f(q, k, v, extra["scale"], *(extra[one.split(":")[0]] for one in case.inputs))).astype(np.float64)
+    wanted, size = expected(case, q, k, v, extra, layout, None if group == 1 else lambda heads: heads // group)
+    with np.errstate(invalid="ignore"):
+        close = np.abs(found - wanted) <= 2 * ULP[dtype] * size + 1e-6
+    assert np.all(close | (np.isnan(found) & np.isnan(wanted)) | ((found == wanted) & np.isinf(wanted)))
+
+
+SIZES = ((1, 2, 1, 1, 64, 64), (2, 3, 65, 129, 64, 64), (1, 2, 300, 300, 128, 128), (1, 1, 1000, 1013, 80, 96))
+
+
+@pytest.mark.parametrize("passes", PASSES)
+@pytest.mark.parametrize("case", ["full", "causal", "causal, shorter loop"])
+def test_every_form(passes: str, case: str) -> None:
+    for b, h, m, n, d, c in SIZES:
+        check(passes, CASES[case], (b, h, m, m if "loop" in case else n, d, c))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("elements", [64, 128])
+def test_every_mask(case: str, elements: int) -> None:
+    for m, n in ((260, 260), (1031, 1031)) if case == "causal, shorter loop" else ((260, 700), (1031, 515)):
+        check("two passes", CASES[case], (2, 3, m, n, elements, elements))
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+@pytest.mark.parametrize("layout", AXES)
+@pytest.mark.parametrize("group", [1, 4])
+def test_every_layout_with_grouped_heads(layout: str, group: int, dtype: str) -> None:
+    check("two passes", CASES["causal"], (2, 8, 333, 333, 64, 64), dtype, layout, group)
+
+
+@pytest.mark.parametrize("elements", [16, 24, 32, 40, 48, 60, 72, 80, 96, 112, 120, 160, 192, 200, 224, 256])
+def test_every_number_of_elements(elements: int) -> None:
+    for case in ("full", "causal, from the end"):
+        check("two passes", CASES[case], (1, 2, 200, 333, elements, elements))
+    check("two passes", CASES["causal"], (1, 2, 200, 333, elements, 64))
+
+
+@pytest.mark.parametrize("scale", [-0.3, 0.0, 1e-30, 40.0, float("inf"), float("nan")])
+def test_factors_of_every_sign(scale: float) -> None:
+    for elements in (64, 128):
+        check("two passes", CASES["causal"], (1, 2, 200, 200, elements, elements), scale=scale)
+
+
+def test_rows_that_see_nothing_are_not_a_number() -> None:
+    for passes in PASSES:
+        check(passes, CASES["causal, from the end"], (1, 2, 400, 100, 64, 64))
+
+
+def test_scores_that_are_large_or_not_finite() -> None:
+    def large(q: Any, k: Any, v: Any) -> None:
+        q[...] *= 50
+        k[0, 0, 9:] *= 100
+        q[0, 0, 5, 3], q[0, 0, 6, 2], k[0, 0, 60, 1], v[0, 0, 3, 4], v[0, 0, 64, 7] = np.nan, np.inf, -np.inf, np.inf, np.nan
+
+    check("two passes", CASES["full"], (1, 1, 70, 70, 64, 64), change=large)
+
+
+@pytest.mark.parametrize("passes", PASSES)
+def test_values_that_a_loop_does_not_reach_are_not_read(passes: str) -> None:
+    def wild(q: Any, k: Any, v: Any) -> None:
+        v[0, 0, 7, 3], v[0, 0, 130, 20], v[0, 0, 66, 9], k[0, 0, 100, 1] = np.inf, np.nan, -np.inf, np.nan
+
+    for elements in (64, 128):
+        check(passes, CASES["causal, shorter loop"], (1, 1, 140, 140, elements, elements), change=wild)
