@@ -52,15 +52,27 @@ def look(field: HirFunction) -> Seen:
     )
 
 
-def require_worthwhile(maker: HirFunction, reader: HirFunction, both: HirFunction) -> None:
-    """Raises NotMergeable with the reason why the two stay apart. All are fields; `reader` reads what `maker` stores."""
-    made, read, whole = look(maker), look(reader), look(both)
+def require_promising(maker: HirFunction, reader: HirFunction) -> None:
+    """Raises NotMergeable with the reason why two blocks stay apart whatever they are together. Both are fields; `reader` reads what
+    `maker` stores."""
+    made, read = look(maker), look(reader)
     if made.scans or read.scans:
         raise NotMergeable("a running value is a kernel of its own")
     if made.attention:
         raise NotMergeable("the sums of attention are rescaled until its end")
+    if read.products and (made.products or made.reductions):
+        raise NotMergeable("the operands of a product are read from memory")
+    if made.products and read.reductions:
+        raise NotMergeable("the rows of a product are spread over blocks, and this needs them whole")
+    if made.products and (len(made.products) != 1 or made.reductions):
+        raise NotMergeable("more than a product's sums would have to be followed")
+
+
+def require_worthwhile(maker: HirFunction, reader: HirFunction, both: HirFunction) -> None:
+    """Raises NotMergeable with the reason why the two stay apart, of which `both` is the field."""
+    made, read, whole = look(maker), look(reader), look(both)
     if made.products:
-        _after_product(made, read, whole)
+        _after_product(made, whole)
     elif read.products:
         _before_product(read, whole)
     elif made.reductions:
@@ -71,13 +83,7 @@ def require_worthwhile(maker: HirFunction, reader: HirFunction, both: HirFunctio
         raise NotMergeable("its elements would be computed more than once")
 
 
-def _after_product(made: Seen, read: Seen, whole: Seen) -> None:
-    if read.products:
-        raise NotMergeable("the operands of a product are read from memory")
-    if read.reductions:
-        raise NotMergeable("the rows of a product are spread over blocks, and this needs them whole")
-    if len(made.products) != 1 or made.reductions:
-        raise NotMergeable("more than a product's sums would have to be followed")
+def _after_product(made: Seen, whole: Seen) -> None:
     if len(whole.products) != 1 or _shape(whole.products[0]) != _shape(made.products[0]):
         raise NotMergeable("the product would no longer be one of rows and columns")
     product = whole.products[0]

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import define, field
 
 from compiler.analysis.dependence import analyse
-from compiler.fusion.judge import require_worthwhile
+from compiler.fusion.judge import require_promising, require_worthwhile
 from compiler.fusion.merge import NotMergeable, Stage, merged
 from compiler.hir.memory import Check
 from compiler.hir.module import Form, HirFunction
@@ -43,6 +43,7 @@ def joined(
     stages: Sequence[Stage], maker: HirFunction, reader: HirFunction, options: KernelOptions, span: Span | None
 ) -> BuiltKernel:
     """The stages as one kernel; `maker` and `reader` are the fields of the two that are joined. Raises NotMergeable."""
+    require_promising(maker, reader)
     lowered = merged(stages)
     nest = lowered.function
     for _, after in run_passes(nest, NEST, options.times):

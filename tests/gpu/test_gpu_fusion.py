@@ -1,0 +1,78 @@
+"""Chains of blocks as one kernel on a GPU, and the transformer's block of the programs. Expected values in float64."""
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import zynml
+from tests.fusion import transformer
+from tests.fusion.test_joined_blocks import PRODUCT, ROWS
+
+RNG = np.random.default_rng(5)
+BF16 = ml_dtypes.bfloat16
+
+CHAIN = """
+def f(x: tensor[N], y: tensor[N]): tensor {
+    let a = compute(x) { for i in 0..N: out[i] = x[i] * 2.0 }
+    let b = compute(a, y) { for i in 0..N: out[i] = a[i] + y[i] }
+    let c = compute(b) { for k in 0..K: out[k] = tanh(b[k]) }
+    let d = compute(c, x) { for i in 0..N: out[i] = c[i] * x[i] }
+    compute(d) { for i in 0..N: out[i] = d[i] - 1.0 }
+}"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 31, 1000, 100_003])
+def test_five_maps(n: int) -> None:
+    program = zynml.compile(CHAIN, device="cuda:0")
+    x, y = (RNG.standard_normal(n).astype(np.float32) for _ in range(2))
+    want = np.tanh(x.astype(np.float64) * 2 + y) * x - 1
+    assert np.allclose(program.f(x, y), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 65), (300, 4096), (3, 70_001)], ids=str)
+def test_rows(shape: tuple[int, int]) -> None:
+    x = RNG.standard_normal(shape).astype(np.float32)
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    assert np.allclose(zynml.compile(ROWS, device="cuda:0").f(x), e / e.sum(1, keepdims=True), rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 17, 20), (256, 512, 384), (1000, 1016, 1000)], ids=str)
+def test_what_follows_a_product(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    a, b, bias, more = (RNG.standard_normal(s).astype(np.float32) for s in [(m, k), (k, n), (n,), (m, n)])
+    want = np.maximum(a.astype(np.float64) @ b + bias, 0) + more
+    bound = 1e-6 * k**0.5 * (np.abs(a) @ np.abs(b)) + 1e-4
+    assert np.all(np.abs(zynml.compile(PRODUCT, device="cuda:0").f(a, b, bias, more) - want) <= bound)
+
+
+NARROW = """
+def f(A: tensor[M, K, bf16], B: tensor[K, N, bf16], x: tensor[M, N, bf16]): tensor {
+    let p = compute(A, B) -> tensor[M, N, bf16] {
+        for i in 0..M, j in 0..N:
+            var s = 0.0f32
+            for k in 0..K: s += (A[i, k] as f32) * (B[k, j] as f32)
+            out[i, j] = s as bf16
+    }
+    compute(p, x) -> tensor[M, N, bf16] { for i in 0..M, j in 0..N: out[i, j] = ((p[i, j] as f32) + (x[i, j] as f32)) as bf16 }
+}"""
+
+
+@pytest.mark.parametrize("shape", [(128, 64, 128), (300, 256, 520), (1000, 1016, 1000), (2048, 2048, 2048)], ids=str)
+def test_what_is_added_to_a_product_of_warpgroups(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    a, b, x = (RNG.standard_normal(s).astype(BF16) for s in [(m, k), (k, n), (m, n)])
+    found = zynml.compile(NARROW, device="cuda:0").f(a, b, x).astype(np.float64)
+    a, b, x = (one.astype(np.float64) for one in (a, b, x))
+    exact = a @ b
+    assert np.all(np.abs(found - exact - x) <= 2.0**-8 * (2 * np.abs(exact) + np.abs(x)) + 1e-5 * (np.abs(a) @ np.abs(b)))
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 128, 128), (2, 200, 256, 520), (4, 1024, 512, 2048)], ids=str)
+def test_transformer_block(shape: tuple[int, int, int, int]) -> None:
+    text = Path("programs/zynml/transformer_block.zynml").read_text()
+    program = zynml.compile(text[: text.index("def ones")], device="cuda:0")
+    given = transformer.inputs(*shape)
+    found, want = program.transformer_block(*given).astype(np.float64), transformer.expected(given)
+    assert np.linalg.norm(found - want) <= 0.01 * np.linalg.norm(want)
