@@ -58,6 +58,9 @@ def table_for(field: HirFunction, machine: CpuMachine) -> Table:
         if product is not None and (isinstance(op, Contract) or (product.m and product.n)):
             _block_product(field, product, facts, machine, tiles, reasons)
     _choose_vector(field, facts, machine, tiles, reasons)
+    # lanes are one axis of values: where a short extent narrows them for one loop, all have so many
+    narrowest = min((lanes for _, lanes in tiles.values() if lanes > 1), default=1)
+    tiles = {axis: (registers, min(lanes, narrowest)) for axis, (registers, lanes) in tiles.items()}
     order = _order(field, facts, tiles)
     threaded = _threaded(field, facts, order)
     for axis in threaded:
