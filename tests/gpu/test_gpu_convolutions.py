@@ -70,6 +70,22 @@ def test_groups_and_what_follows(form: str, weight: float) -> None:
     np.testing.assert_array_equal(p.f(x, f, bias, z).astype(np.float32), wanted.astype(np.float32))
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("groups", [(32, 8, 8), (7, 4, 5), (9, 16, 17), (3, 5, 3), (66, 1, 2)], ids=str)
+@pytest.mark.parametrize("number", [1.0, np.inf, np.nan], ids=str)
+def test_groups_of_few_channels(groups: tuple[int, int, int], number: float, form: str) -> None:
+    n, h, w, g, c, k = 3, 11, 14, *groups
+    x, f, z = small(9, n, h, w, g, c), small(10, g, k, 3, 3, c), small(11, n, h, w, g, k)
+    bias = np.arange(g * k, dtype=np.float32).reshape(g, k) % 50
+    x[1, 4, 5, 1, 0] = number
+    with np.errstate(invalid="ignore"):
+        sums = np.stack([convolved(x[..., group, :], f[group], 1, 1, 1) for group in range(g)], axis=3)
+    wanted = (np.maximum(sums + bias, 0) + z.astype(np.float64)).astype(BF16)
+    p = zynml.compile(GROUPED.replace("FORM", FORMS[form]), device="cuda:0")
+    for _ in range(2):
+        np.testing.assert_array_equal(p.f(x, f, bias, z).astype(np.float32), wanted.astype(np.float32))
+
+
 def test_windows_without_borders() -> None:
     x, f, bias = small(5, 3, 21, 37, 72), small(6, 3, 2, 72, 64), np.arange(64, dtype=np.float32) - 30
     wanted = np.maximum(convolved(x, f.transpose(3, 0, 1, 2), 1, 0, 1) + bias, 0).astype(BF16)

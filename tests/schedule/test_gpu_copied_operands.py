@@ -8,7 +8,7 @@ import pytest
 from compiler.hir.interpret import interpret
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_convolutions import built, launches, on_warpgroups
-from tests.windows import BF16, CASES, CHANNELS_FIRST, CHANNELS_LAST, ODD, convolved, small
+from tests.windows import BF16, CASES, CHANNELS_FIRST, CHANNELS_LAST, FORMS, GROUPED, ODD, convolved, small
 
 NUMPY = {"f16": np.float16, "bf16": BF16, "f32": np.float32}
 
@@ -140,3 +140,30 @@ def test_solids(channels: int) -> None:
     out = np.full(wanted.shape, -7, np.float32)
     run(SOLID, {"X": x, "F": f, "out": out}, {"N": n, "C": channels, "D": d, "H": h, "W": w, "K": k, "P": 2, "Q": 2, "R": 2})
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize(
+    ("groups", "channels", "filters", "weight", "pixel", "form"),
+    [
+        (8, 8, 8, 1.0, 0, "one guard"),
+        (5, 4, 6, np.inf, 0, "guards in each other"),
+        (3, 16, 9, 1.0, np.nan, "zeros"),
+        (3, 5, 3, np.nan, np.inf, "one guard"),
+    ],
+    ids=str,
+)
+def test_groups_of_few_channels(groups: int, channels: int, filters: int, weight: float, pixel: float, form: str) -> None:
+    n, h, w, g, c, k = sizes = (1, 4, 4, groups, channels, filters)
+    x, f, z = small(9, n, h, w, g, c), small(10, g, k, 3, 3, c), small(11, n, h, w, g, k)
+    bias = np.arange(g * k, dtype=np.float32).reshape(g, k)
+    f[1, 2, 0, 1, 2], x[0, 2, 1, 1, 3] = weight, pixel
+    with np.errstate(invalid="ignore"):
+        sums = np.stack([convolved(x[..., group, :], f[group], 1, 1, 1) for group in range(g)], axis=3)
+    if form == "zeros" and not np.isfinite(weight):
+        sums[:, 0, :, 1, 2] = np.nan
+    wanted = (np.maximum(sums + bias, 0) + z.astype(np.float64)).astype(BF16)
+    out = np.full(wanted.shape, -7, BF16)
+    known = {**dict(zip("NHWGCK", sizes, strict=True)), "R": 3, "S": 3}
+    made = run(GROUPED.replace("FORM", FORMS[form]), {"X": x, "F": f, "bias": bias, "Z": z, "out": out}, known)
+    assert len(made.launches) == 3
+    np.testing.assert_array_equal(out.astype(np.float32), wanted.astype(np.float32))

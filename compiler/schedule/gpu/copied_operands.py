@@ -8,23 +8,19 @@ of the window's dims)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
-from compiler.hir.build import FunctionBuilder
-from compiler.hir.clone import rebuilt
-from compiler.hir.core import Contract, Reduce
 from compiler.hir.hopper import MOST_STEP
-from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu import three_products
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.grouped_products import grouped
 from compiler.schedule.gpu.lanes import power_of_two
+from compiler.schedule.gpu.reading_copies import Names, Read, Reading
 from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, WarpgroupProduct, side_of, sum_of_loads, warpgroup_product
 from compiler.schedule.gpu.workspaces import Copied
 
@@ -68,19 +64,21 @@ def _worthwhile(function: HirFunction, facts: Facts, found: SumOfLoads) -> bool:
     return bool(found.described.windows) or prod(facts.about(function.axes[axis]) for axis in axes) >= WORTH
 
 
-def _plans(function: HirFunction, facts: Facts, found: SumOfLoads) -> "Iterator[_Plan]":
+def _plans(function: HirFunction, facts: Facts, found: SumOfLoads) -> Iterator[Reading]:
     """Ways to copy: by the axis of the sum that is to be contiguous, the longest first."""
     over = found.described.k
     plain = [axis for axis in over if all(_dim_along(function, load, axis) is not None for load in (found.a, found.b))]
     plain.sort(key=lambda axis: -facts.about(function.axes[axis]))
     windows = [window for load in (found.a, found.b) for window in _windows(found, load)]
+    if (together := grouped(function, facts, found)) is not None:
+        yield together
     if windows:
         channels = next(iter(plain), None)
         few = 1 if channels is None else facts.about(function.axes[channels])
         if few <= FEW:
-            yield _Plan.of_taps(function, found, windows, channels, power_of_two(few))
+            yield _of_taps(function, found, windows, channels, power_of_two(few))
     for axis in plain:
-        yield _Plan.of_channels(function, found, windows, axis)
+        yield _of_channels(function, found, windows, axis)
 
 
 @frozen
@@ -124,99 +122,41 @@ def _dim_along(function: HirFunction, load: Load, axis: str) -> int | None:
     )
 
 
-@frozen(eq=False)
-class _Read:
-    """Where a copy is read instead of its source."""
+def _of_channels(function: HirFunction, found: SumOfLoads, windows: Sequence[_Window], axis: str) -> Reading:
+    """Copies with the channels last, padded to whole multiples of 16 bytes; an operand that lies well stays as it is."""
+    extent, names = _padded(function.axes[axis], found.a), Names(function)
+    far = [window for window in windows if window.stride > MOST_STEP]
+    reads = {}
+    for load in (found.a, found.b):
+        well = extent == function.axes[axis] and not any(window.load is load for window in far)
+        side = side_of(load, found.described, axis) if well else None
+        if side is None or (side.across and bytes_of(side.mem.dtype) != 2):
+            last = names.fresh(axis)
+            copy = _copied(function, load, names, far, (last, extent), {axis: Affine.of(last)})
+            reads[load] = Read(copy[0], (*copy[1], Affine.of(axis)))
+    return Reading(function, found, axis, {axis: extent}, {}, reads)
 
-    copy: Copied
-    index: tuple[Affine, ...]
 
-
-@frozen(eq=False)
-class _Plan:
-    """What is read where instead, and along which axis of the sum it is contiguous, of this extent. `forms`: axes of the sum that have
-    become that one, in terms of it."""
-
-    function: HirFunction
-    found: SumOfLoads
-    along: str
-    extent: Affine
-    forms: Mapping[str, Affine]
-    reads: Mapping[Load, _Read]
-
-    @property
-    def copies(self) -> tuple[Copied, ...]:
-        return tuple(read.copy for read in self.reads.values())
-
-    @classmethod
-    def of_channels(cls, function: HirFunction, found: SumOfLoads, windows: Sequence[_Window], axis: str) -> "_Plan":
-        """Copies with the channels last, padded to whole multiples of 16 bytes; an operand that lies well stays as it is."""
-        extent, names = _padded(function.axes[axis], found.a), _Names(function)
-        far = [window for window in windows if window.stride > MOST_STEP]
-        reads = {}
-        for load in (found.a, found.b):
-            well = extent == function.axes[axis] and not any(window.load is load for window in far)
-            side = side_of(load, found.described, axis) if well else None
-            if side is None or (side.across and bytes_of(side.mem.dtype) != 2):
-                last = names.fresh(axis)
-                copy = _copied(function, load, names, far, (last, extent), {axis: Affine.of(last)})
-                reads[load] = _Read(copy[0], (*copy[1], Affine.of(axis)))
-        return cls(function, found, axis, extent, {}, reads)
-
-    @classmethod
-    def of_taps(cls, function: HirFunction, found: SumOfLoads, windows: Sequence[_Window], channels: str | None, few: int) -> "_Plan":
-        """Copies with the last window's taps and their channels as one axis, last; of the window's operand along places instead of
-        pixels."""
-        names, window = _Names(function), windows[0]
-        along = names.fresh("t")
-        tap = Affine.of(along).floordiv(few)
-        forms = {window.tap: tap, **({} if channels is None else {channels: Affine.of(along) - tap * few})}
-        extent = _padded(function.axes[window.tap] * few, window.load)
-        near = [window, *(one for one in windows[1:] if one.stride > MOST_STEP)]
-        reads = {}
-        for load in (found.a, found.b):
-            copy, read = _copied(function, load, names, near, (along, extent), forms)
-            reads[load] = _Read(copy, (*read, Affine.of(along)))
-        return cls(function, found, along, extent, forms, reads)
-
-    def field(self) -> tuple[HirFunction, SumOfLoads]:
-        """The field that reads the copies, and its sum."""
-        old, found = self.function, self.found
-        out = FunctionBuilder(old.name, old.form)
-        values: dict[Value, Value] = {one: out.parameter(one.name, one.type) for one in old.parameters}
-        made = {copy: out.parameter(copy.name, evolve(copy.mem, readonly=True)) for copy in self.copies}
-        for axis, extent in {**old.axes, self.along: self.extent}.items():
-            if axis not in self.forms:
-                out.axis(axis, extent)
-
-        def form(form: Affine) -> Affine:
-            return form.substitute(self.forms)
-
-        loads: dict[Load, Load] = {}
-        for op in _needed(old):
-            changes: dict[str, Any] = {}
-            if isinstance(op, Reduce | Contract):
-                changes["over"] = (*(axis for axis in op.over if axis not in self.forms and axis != self.along), self.along)
-            if isinstance(op, Load) and op in self.reads:
-                changes["mem"], changes["index"] = made[self.reads[op].copy], self.reads[op].index
-            new = out.body.emit(rebuilt(op, values.__getitem__, form, **changes), op.results[0].name if op.results else "")
-            if isinstance(op, Load) and isinstance(new, Load):
-                loads[op] = new
-            values.update(zip(op.results, new.results, strict=True))
-        field = out.finish()
-        field.kernel_info, field.constraints, field.sites = old.kernel_info, old.constraints, old.sites
-        field.linkage, field.span = old.linkage, old.span
-        target = values[found.target.results[0]].source
-        assert isinstance(target, Contract | Reduce)
-        described = product_sum(target)
-        assert described is not None
-        return field, SumOfLoads(target, found.to, loads[found.a], loads[found.b], described, tuple(map(form, found.guard)))
+def _of_taps(function: HirFunction, found: SumOfLoads, windows: Sequence[_Window], channels: str | None, few: int) -> Reading:
+    """Copies with the last window's taps and their channels as one axis, last; of the window's operand along places instead of
+    pixels."""
+    names, window = Names(function), windows[0]
+    along = names.fresh("t")
+    tap = Affine.of(along).floordiv(few)
+    forms = {window.tap: tap, **({} if channels is None else {channels: Affine.of(along) - tap * few})}
+    extent = _padded(function.axes[window.tap] * few, window.load)
+    near = [window, *(one for one in windows[1:] if one.stride > MOST_STEP)]
+    reads = {}
+    for load in (found.a, found.b):
+        copy, read = _copied(function, load, names, near, (along, extent), forms)
+        reads[load] = Read(copy, (*read, Affine.of(along)))
+    return Reading(function, found, along, {along: extent}, forms, reads)
 
 
 def _copied(
     function: HirFunction,
     load: Load,
-    names: "_Names",
+    names: Names,
     windows: Sequence[_Window],
     last: tuple[str, Affine],
     forms: Mapping[str, Affine],
@@ -262,34 +202,7 @@ def _copied(
     return copy, read
 
 
-class _Names:
-    """Names that a function doesn't have."""
-
-    def __init__(self, function: HirFunction) -> None:
-        self.taken = {*function.axes, *(one.name for one in function.parameters)}
-        self.taken |= {result.name for op in function.body.body for result in op.results}
-
-    def fresh(self, name: str) -> str:
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
-
-
 def _padded(extent: Affine, load: Load) -> Affine:
     """The least multiple of 16 bytes that holds the extent."""
     unit = 16 // bytes_of(mem_of(load.mem).dtype)
     return extent.ceildiv(unit) * unit
-
-
-def _needed(function: HirFunction) -> list[Instruction]:
-    """The instructions that results are computed from."""
-    named = {result.name: result for op in function.body.body for result in op.results}
-    wanted: set[Value] = set()
-    needed: list[Instruction] = []
-    for op in reversed(function.body.body):
-        if isinstance(op, Store) or any(result in wanted for result in op.results):
-            needed.append(op)
-            wanted.update(op.operand_values)
-            wanted.update(named[name] for name in op.symbols if name in named)
-    return needed[::-1]

@@ -32,6 +32,8 @@ STAGES = {1: 12, 2: 6}
 """Of copies on their way, by warpgroups: enough bytes for the time that memory takes."""
 LEAST = 64
 """Rows and terms below which a tile would be mostly empty."""
+LEAST_CHANNELS, LEAST_OF_GROUP = 16, 32
+"""Channels below which copies that put taps, or groups, together are worth it."""
 LEAST_OF_WINDOW, LEAST_TERMS = 16, 8
 """The same of windows, which are summed term by term elsewhere; and terms of a box, where a sum has several boxes."""
 WIDTHS = (256, 128, 64, 32, 16, 8)
@@ -181,6 +183,7 @@ def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | N
     one sum, operands that are computed, types and strides that boxes can't have, little to do."""
     if facts.architecture != "sm_90a" or (function.kernel_info is not None and function.kernel_info.tensor_cores is False):
         return None
+    direct = found is None
     found = found or sum_of_loads(function)
     if found is None:
         return None
@@ -193,6 +196,12 @@ def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | N
     for along in _contiguous_first(found):
         one, other = (side_of(load, found.described, along) for load in (found.a, found.b))
         if one is None or other is None or (len(one.axes) > 1 and len(other.axes) > 1):
+            continue
+        if (
+            direct
+            and found.described.windows
+            and facts.about(function.axes[along]) < (LEAST_OF_GROUP if found.described.batch else LEAST_CHANNELS)
+        ):
             continue
         a, b = (one, other) if _is_first(function, facts, one, other) else (other, one)
         made = _planned(function, facts, found, a, b, along) if kind.depth == 16 or not (a.across or b.across) else None

@@ -1,0 +1,101 @@
+"""Convolutions in groups of few channels. Each group alone would leave tiles and boxes mostly empty, so neighbouring groups are one
+product: their channels lie one behind the other, and so do their filters, whose weights for the channels of other groups are zeros. Tensor
+cores multiply these zeros faster than memory would bring small tiles."""
+
+from compiler.hir.affine import Affine
+from compiler.hir.memory import Load, mem_of
+from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.lanes import power_of_two
+from compiler.schedule.gpu.reading_copies import Names, Read, Reading
+from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, wide_of
+from compiler.schedule.gpu.workspaces import Copied
+
+MOST_CHANNELS, LEAST_CHANNELS = 32, 4
+"""Of a group. More fill a box well enough, fewer would be multiplied with too many zeros."""
+MOST_COLUMNS = 256
+
+
+def grouped(function: HirFunction, facts: Facts, found: SumOfLoads) -> Reading | None:
+    """The field with neighbouring groups as one; None where it has no windows in groups of few channels."""
+    described = found.described
+    if not described.windows or len(described.batch) != 1 or (len(described.n) != 1 and len(described.m) != 1):
+        return None
+    (group,) = described.batch
+    pictures = next((load for load in (found.a, found.b) if any(_added(form, found) for form in load.index)), None)
+    if pictures is None:
+        return None
+    weights = found.b if pictures is found.a else found.a
+    filters = [axis for axis in (*described.m, *described.n) if any(axis in form.names for form in weights.index)]
+    channels = [axis for axis in described.k if _alone(pictures, axis) is not None and _alone(weights, axis) is not None]
+    if len(filters) != 1 or len(channels) != 1 or any(_alone(load, group) is None for load in (pictures, weights)):
+        return None
+    (filter,), (channel,) = filters, channels
+    if _alone(weights, filter) is None or any({group, filter, channel}.intersection(form.names) for form in found.guard):
+        return None
+    deep, wide = (power_of_two(facts.about(function.axes[axis])) for axis in (channel, filter))
+    deep = max(deep, LEAST_CHANNELS)
+    each = wide_of(mem_of(pictures.mem)) // deep
+    if deep > MOST_CHANNELS or each < 2 or each * wide > MOST_COLUMNS or facts.about(function.axes[group]) < 2:
+        return None
+    return _reading(function, found, pictures, weights, (group, filter, channel), (each, wide, deep))
+
+
+def _reading(
+    function: HirFunction,
+    found: SumOfLoads,
+    pictures: Load,
+    weights: Load,
+    axes: tuple[str, str, str],
+    sizes: tuple[int, int, int],
+) -> Reading:
+    (group, filter, channel), (each, wide, deep), names = axes, sizes, Names(function)
+    together, column, along = names.fresh(f"{group}s"), names.fresh(f"{filter}s"), names.fresh(f"{channel}s")
+    extents = {together: function.axes[group].ceildiv(each), column: Affine.of(each * wide), along: Affine.of(each * deep)}
+    of_column, of_term = Affine.of(column).floordiv(wide), Affine.of(along).floordiv(deep)
+    forms = {
+        group: Affine.of(together) * each + of_column,
+        filter: Affine.of(column) - of_column * wide,
+        channel: Affine.of(along) - of_term * deep,
+    }
+
+    def copied(load: Load, own: dict[str, Affine], order: tuple[str, ...], inside: tuple[Affine, ...]) -> Read:
+        """A copy whose dims are the load's own but those of `own`, which stand for the axes in `order`."""
+        gone = {_alone(load, axis): form for axis, form in own.items()}
+        kept = [(names.fresh(f"{load.mem.name}{dim}"), size) for dim, size in enumerate(mem_of(load.mem).dims) if dim not in gone]
+        places = iter(kept)
+        index = tuple(gone[dim] if dim in gone else Affine.of(next(places)[0]) for dim in range(mem_of(load.mem).rank))
+        read = tuple(form for dim, form in enumerate(load.index) if dim not in gone)
+        fresh = {axis: names.fresh(axis) for axis in order}
+
+        def renamed(form: Affine) -> Affine:
+            return form.substitute(fresh)
+
+        *first, last = [(fresh[axis], extents[axis]) for axis in order]
+        at = (*map(Affine.of, order[:-1]), *read, Affine.of(order[-1]))
+        dims = (*first, *kept, last)
+        copy = Copied(names.fresh(f"{load.mem.name}_copy"), load.mem, dims, tuple(map(renamed, index)), tuple(map(renamed, inside)))
+        return Read(copy, at)
+
+    last_group, last_filter, last_channel = (function.axes[axis] - 1 for axis in axes)
+    of_pictures = {group: Affine.of(together) * each + of_term, channel: forms[channel]}
+    there = (last_group - of_pictures[group], last_channel - forms[channel])
+    alike = (of_column - of_term, of_term - of_column)
+    exist = (last_group - forms[group], last_filter - forms[filter])
+    reads = {
+        pictures: copied(pictures, of_pictures, (together, along), there),
+        weights: copied(weights, forms, (together, column, along), (*alike, *exist, last_channel - forms[channel])),
+    }
+    return Reading(function, found, along, extents, forms, reads, exist, alike)
+
+
+def _added(form: Affine, found: SumOfLoads) -> bool:
+    """Whether a place and a tap are added in it."""
+    names, over = set(form.names), set(found.described.k)
+    return bool(names & over) and bool(names & {*found.described.m, *found.described.n})
+
+
+def _alone(load: Load, axis: str) -> int | None:
+    """The dim that runs along the axis and nothing else."""
+    dims = [dim for dim, form in enumerate(load.index) if axis in form.names]
+    return dims[0] if len(dims) == 1 and load.index[dims[0]] == Affine.of(axis) else None

@@ -1,0 +1,130 @@
+"""Fields whose sum reads copies of its operands instead of them, along axes of its own: what was an axis becomes a form of others."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve, frozen
+
+from compiler.analysis.recognise import product_sum
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Load, Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import is_float
+from compiler.schedule.gpu.warpgroup_operands import SumOfLoads
+from compiler.schedule.gpu.workspaces import Copied, holding
+
+
+@frozen(eq=False)
+class Read:
+    """Where a copy is read instead of its source."""
+
+    copy: Copied
+    index: tuple[Affine, ...]
+
+
+@frozen(eq=False)
+class Reading:
+    """What is read where instead, and along which axis of the sum it is contiguous. `axes`: new ones, and extents that change; `forms`:
+    axes that are gone, in terms of these; `exist`: what is at least 0 where elements of results exist, if not everywhere; `counting`:
+    where products count, which are zeros elsewhere, but for numbers that aren't finite."""
+
+    function: HirFunction
+    found: SumOfLoads
+    along: str
+    axes: Mapping[str, Affine]
+    forms: Mapping[str, Affine]
+    reads: Mapping[Load, Read]
+    exist: tuple[Affine, ...] = ()
+    counting: tuple[Affine, ...] = ()
+
+    @property
+    def copies(self) -> tuple[Copied, ...]:
+        return tuple(read.copy for read in self.reads.values())
+
+    def field(self) -> tuple[HirFunction, SumOfLoads]:
+        """The field that reads the copies, and its sum."""
+        old, found = self.function, self.found
+        out = FunctionBuilder(old.name, old.form)
+        values: dict[Value, Value] = {one: out.parameter(one.name, one.type) for one in old.parameters}
+        made = {copy: out.parameter(copy.name, evolve(copy.mem, readonly=True)) for copy in self.copies}
+        for axis, extent in {**old.axes, **self.axes}.items():
+            if axis not in self.forms:
+                out.axis(axis, extent)
+
+        def form(form: Affine) -> Affine:
+            return form.substitute(self.forms)
+
+        loads: dict[Load, Load] = {}
+        for op in _needed(old):
+            changes: dict[str, Any] = {}
+            if isinstance(op, Reduce | Contract):
+                changes["over"] = (*(axis for axis in op.over if axis not in self.forms and axis != self.along), self.along)
+            if isinstance(op, Load) and op in self.reads:
+                changes["mem"], changes["index"] = made[self.reads[op].copy], self.reads[op].index
+            elif isinstance(op, Load | Store) and self.exist and any(name in self.forms for index in op.index for name in index.names):
+                changes["where"] = self._existing(out.body, None if op.where is None else values[op.where])
+            new = rebuilt(op, values.__getitem__, form, **changes)
+            if op is found.target and self.counting:
+                new = self._counted(out.body, new)
+            new = out.body.emit(new, op.results[0].name if op.results else "")
+            if isinstance(op, Load) and isinstance(new, Load):
+                loads[op] = new
+            values.update(zip(op.results, new.results, strict=True))
+        field = out.finish()
+        field.kernel_info, field.constraints, field.sites = old.kernel_info, old.constraints, old.sites
+        field.linkage, field.span = old.linkage, old.span
+        target = values[found.target.results[0]].source
+        assert isinstance(target, Contract | Reduce)
+        described = product_sum(target)
+        assert described is not None
+        guard = (*map(form, found.guard), *(self.counting if is_float(found.to) else ()))
+        return field, SumOfLoads(target, found.to, loads[found.a], loads[found.b], described, guard)
+
+    def _counted(self, b: Builder, sum: Instruction) -> Reduce:
+        """A sum of those products only that count."""
+        match sum:
+            case Contract(a=left, b=right, over=over, to=to):
+                value, flags = b.mul(b.cast(left, to), b.cast(right, to), *((("contract",),) if is_float(to) else ())), sum.flags
+            case Reduce(values=(value,), over=over, flags=flags):
+                to = dtype_of(value)
+            case _:
+                raise AssertionError(f"{sum.name} is no sum of products")
+        where = holding(b, self.counting)
+        assert where is not None
+        counted = b.select(where, value, b.const(0.0 if is_float(to) else 0, to))
+        return Reduce(monoid="add", values=(counted,), over=over, flags=flags, span=sum.span)
+
+    def _existing(self, b: Builder, where: Value | None) -> Value | None:
+        exists = holding(b, self.exist)
+        return exists if where is None or exists is None else b.op("and", where, exists)
+
+
+class Names:
+    """Names that a function doesn't have."""
+
+    def __init__(self, function: HirFunction) -> None:
+        self.taken = {*function.axes, *(one.name for one in function.parameters)}
+        self.taken |= {result.name for op in function.body.body for result in op.results}
+
+    def fresh(self, name: str) -> str:
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+
+def _needed(function: HirFunction) -> list[Instruction]:
+    """The instructions that results are computed from."""
+    named = {result.name: result for op in function.body.body for result in op.results}
+    wanted: set[Value] = set()
+    needed: list[Instruction] = []
+    for op in reversed(function.body.body):
+        if isinstance(op, Store) or any(result in wanted for result in op.results):
+            needed.append(op)
+            wanted.update(op.operand_values)
+            wanted.update(named[name] for name in op.symbols if name in named)
+    return needed[::-1]
