@@ -221,8 +221,10 @@ class Copy:
         return self.values[value]
 
     def form(self, form: Affine) -> Affine:
-        names = {old.name: new.name for old, new in self.values.items() if old.name != new.name and old.name in form.names}
-        return form.substitute(names)
+        mentioned = form.names
+        if not mentioned:
+            return form
+        return form.substitute({old.name: new.name for old, new in self.values.items() if old.name in mentioned and old.name != new.name})
 
     def one(self, op: Instruction, b: Builder) -> None:
         if isinstance(op, Alloc) and any(dim.value is None for dim in op.type.dims):
