@@ -2,18 +2,17 @@
 follow from them. Run again, it only places tensors, takes memory for results and launches; a sequence of launches that comes back with
 the same addresses is recorded, and replayed as a graph."""
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, field, fields, frozen
+from attrs import define, field, fields
 
 from compiler.backends.nvptx.target import target_of_device
+from compiler.cuda_direct import DirectCall, Filled, Step
 from compiler.cuda_gather import gathered
 from compiler.cuda_loaded import RECORD_WORDS, LoadedKernel, Memory, Zeros
-from compiler.cuda_maps import LaunchMaps, launch_maps
+from compiler.cuda_maps import launch_maps
 from compiler.device_kernels import index_values, launch_facts
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import Form
@@ -34,76 +33,24 @@ from compiler.typed_ast import nodes
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import copy, download, fill, restore, saved, to_device, to_host
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.graph import Graph, Recording
 from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.remote import OnGpu, elements_on
 from runtime.cuda.stream import Stream
 from runtime.tensor import Tensor
 
-GRAPHS_FROM = 3
-"""Launches from which on a sequence is worth recording: a graph costs as much to start as one or two of them."""
-
-GRAPHS_KEPT = 8
-"""Recordings of one call, for different addresses: a loop that hands its results back as inputs uses two or three sets."""
-
-
-@frozen
-class Step:
-    """One launch of the call: `after` are its arguments behind those that all launches share."""
-
-    plan: LaunchPlan
-    number: int
-    after: tuple[int, ...]
-    maps: LaunchMaps
-
-    def launch(self, stream: Stream, arguments: Sequence[Any], record: int) -> None:
-        self.plan.launch(stream, *arguments, *self.after, *self.maps.of(self.plan.device, arguments), record)
-
-
-@frozen
-class Filled:
-    """The places among the arguments of what only a run knows: addresses of tensors (`packed`: without gaps), of results and workspaces
-    by their numbers, and scalars."""
-
-    tensors: tuple[tuple[int, str], ...]
-    packed: tuple[tuple[int, str], ...]
-    results: tuple[tuple[int, int], ...]
-    workspaces: tuple[tuple[int, int], ...]
-    scalars: tuple[tuple[int, str], ...]
-
 
 @define(eq=False)
-class PlannedCall:
-    """A call for tensors of these layouts and sizes and these ints. `arguments` are as the kernel takes them, with the numbers that are
-    known now; the places in `filled` differ from run to run."""
+class PlannedCall(DirectCall):
+    """A block's call. `tensors` are its inputs, `updated` those of them that it updates."""
 
-    loaded: LoadedKernel
-    compute: nodes.Compute
-    tensors: tuple[str, ...]
-    results: tuple[Memory | None, ...]
-    workspaces: tuple[Memory, ...]
-    arguments: Sequence[Any]
-    filled: Filled
-    steps: tuple[Step, ...]
-    plans: tuple[ResultPlan, ...]
-    updated: frozenset[str]
-    checked: bool
-    direct: bool
+    loaded: LoadedKernel = field(kw_only=True)
+    compute: nodes.Compute = field(kw_only=True)
+    tensors: tuple[str, ...] = field(kw_only=True)
+    updated: frozenset[str] = field(kw_only=True)
+    checked: bool = field(kw_only=True)
+    direct: bool = field(kw_only=True)
     """Whether a call only reads and makes tensors: nothing is updated, copied, cleared, watched or fetched."""
-    _single: Callable[..., None] | None = field(init=False)
-    """The launch, where it is but one."""
-    _no_records: tuple[int, ...] = field(init=False)
-    _graphs: "OrderedDict[tuple[Any, ...], Graph | None]" = Factory(OrderedDict)
-    _lock: threading.Lock = Factory(threading.Lock)
-
-    @_single.default
-    def _(self) -> Callable[..., None] | None:
-        return self.steps[0].launch if len(self.steps) == 1 else None
-
-    @_no_records.default
-    def _(self) -> tuple[int, ...]:
-        return (0,) * len(self.loaded.launches)
 
     def __call__(self, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> Any:
         """The block's value. `given` are the values with tensors as the plan wants them, `values` those of the program, which are
@@ -138,56 +85,6 @@ class PlannedCall:
         for place, name in filled.scalars:
             arguments[place] = given[name]
         return self.at_once(arguments, stream)
-
-    def at_once(self, arguments: list[Any], stream: Stream, named: bool = False) -> Any:
-        """Of a direct call whose arguments lack only the addresses of what it makes: takes memory, launches, and gives the results as
-        they will be, `named` where they are the caller's."""
-        gpu, filled = self.loaded.gpu, self.filled
-        results = []
-        for memory, (place, _) in zip(self.results, filled.results, strict=True):
-            assert memory is not None
-            elements = memory.take(gpu, stream)
-            arguments[place] = elements.pointer
-            results.append(Tensor(None, OnGpu(elements, gpu, named)))
-        if filled.workspaces:
-            scratch = [memory.take(gpu, stream) for memory in self.workspaces]
-            for place, index in filled.workspaces:
-                arguments[place] = scratch[index].pointer
-        if self._single is not None:
-            self._single(stream, arguments, 0)
-        else:
-            self.launch(arguments, self._no_records, stream)
-        return results[0] if len(results) == 1 and self.plans[0].group == 0 else grouped(self.plans, results)
-
-    def launch(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
-        """All launches; as a graph when these very arguments came before."""
-        if len(self.steps) < GRAPHS_FROM or stream.recording is not None:
-            self._launch_each(arguments, records, stream)
-            return
-        # zeros of both signs are equal, and not the same
-        key = (*arguments, *records, *[float(arguments[place]).hex() for place, _ in self.filled.scalars])
-        with self._lock:
-            known, graph = key in self._graphs, self._graphs.pop(key, None)
-            if graph is None and known:
-                graph = self._recorded(arguments, records)
-            self._graphs[key] = graph
-            if len(self._graphs) > GRAPHS_KEPT:
-                self._graphs.popitem(last=False)
-            if graph is not None:
-                graph(stream)
-                return
-        self._launch_each(arguments, records, stream)
-
-    def _launch_each(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
-        for step in self.steps:
-            step.launch(stream, arguments, records[step.number])
-
-    def _recorded(self, arguments: list[Any], records: tuple[int, ...]) -> Graph:
-        # on a stream of its own: what others launch meanwhile must not get in, and the legacy stream can't be recorded
-        stream = self.loaded.gpu.new_stream()
-        with Recording(stream) as recording:
-            self._launch_each(arguments, records, stream)
-        return recording.graph()
 
 
 def planned(
@@ -265,17 +162,19 @@ def planned(
         for number, one in enumerate(plan.results)
     )
     return PlannedCall(
-        loaded,
-        compute,
-        tuple(tensors),
+        gpu,
         results,
         tuple(workspaces),
         arguments,
         Filled(**{name: tuple(places) for name, places in filled.items()}),
         tuple(steps),
         plan.results,
-        frozenset(one.input for one in plan.results if one.input is not None),
-        loaded.checked,
+        len(loaded.launches),
+        loaded=loaded,
+        compute=compute,
+        tensors=tuple(tensors),
+        updated=frozenset(one.input for one in plan.results if one.input is not None),
+        checked=loaded.checked,
         direct=not (loaded.recording or filled["packed"])
         and [index for _, index in filled["results"]] == [*range(len(plan.results))]
         and not any(one.input is not None or one.copy_of is not None or one.zeroed or one.scalar for one in plan.results),

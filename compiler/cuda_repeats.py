@@ -11,10 +11,13 @@ import numpy as np
 from attrs import Factory, define, frozen
 
 from compiler.cuda_calls import PlannedCall
+from compiler.cuda_direct import Repeat
+from compiler.cuda_kept import KeptCalls
 from compiler.device_faults import DeviceTrouble
 from compiler.schedule.gpu.facts import ALIGNMENT
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
+from runtime.cuda.gpu import Gpu
 from runtime.cuda.peers import GLANCES
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
@@ -46,31 +49,6 @@ WATCHING = _Watching()
 """Where blocks on GPUs say what their calls came to, while somebody on this thread asks."""
 
 
-@frozen
-class Repeat:
-    """A call to be made again. `arguments` lack the addresses of arrays (`arrays`: their places, and whose they are among the values
-    of the call), and floats."""
-
-    call: PlannedCall
-    stream: Stream
-    arguments: Sequence[Any]
-    arrays: tuple[tuple[int, int], ...]
-    floats: tuple[tuple[int, int, type], ...]
-
-    def __call__(self, found: Sequence[Any]) -> Any:
-        if self.stream.recording is not None:
-            return None
-        arguments = [*self.arguments]
-        for place, number in self.arrays:
-            arguments[place] = found[number]
-        for place, number, kind in self.floats:
-            arguments[place] = kind(found[number])
-        try:
-            return self.call.at_once(arguments, self.stream, named=True)
-        except DeviceTrouble:
-            return None
-
-
 @define(eq=False)
 class Repeats:
     """The calls of one function. `parameters`: where each of its own stands, by the block's names for them; `count`: how many there are;
@@ -80,6 +58,8 @@ class Repeats:
     count: int
     sizes: frozenset[str]
     unawaited: Unawaited
+    kept: KeptCalls | None = None
+    """Of other processes."""
     _known: dict[tuple[Any, ...], Repeat | None] = Factory(dict)
 
     def again(self, values: Sequence[Any]) -> Any:
@@ -96,6 +76,8 @@ class Repeats:
         seen = seen_of(values)
         if seen is None or seen[0] in self._known:
             return function(*given)
+        if (value := self._as_elsewhere(seen, values, given)) is not None:
+            return value
         before, WATCHING.made = WATCHING.made, []
         try:
             value = function(*given)
@@ -104,14 +86,29 @@ class Repeats:
             WATCHING.made = before
         if len(self._known) >= CALLS_REMEMBERED:
             self._known.clear()
-        self._known[seen[0]] = self.repeat(made[0], values, given) if len(made) == 1 else None
+        self._known[seen[0]] = repeat = self.repeat(made[0], values, given) if len(made) == 1 else None
+        if repeat is not None and self.kept is not None:
+            self.kept.keep(repeat, given)
         return value
+
+    def _as_elsewhere(self, seen: tuple[tuple[Any, ...], list[Any]], values: Sequence[Any], given: Sequence[Any]) -> Any:
+        """The value by what another process made of such a call, else None."""
+        place = place_of(values, given) if self.kept is not None else None
+        if place is None or self.kept is None or under_way() or self.unawaited:
+            return None
+        try:
+            repeat = self.kept.found(given, *place)
+        except DeviceTrouble:
+            return None
+        if repeat is None:
+            return None
+        self._known[seen[0]] = repeat
+        return repeat(seen[1])
 
     def repeat(self, made: Made, values: Sequence[Any], given: Sequence[Any]) -> Repeat | None:
         """The call again, if all that it takes are the function's own arrays and numbers, as they came, on one stream that lasts."""
         call, stream, own = made.call, made.stream, self.parameters
-        device = call.loaded.gpu.device
-        if not call.direct or (stream is not call.loaded.gpu.stream and stream.number not in device.lasting_streams):
+        if not call.direct or not _lasts(stream, call.gpu):
             return None
         if not set(made.given) <= {*own, *self.sizes} or len(given) != self.count:
             return None
@@ -120,11 +117,7 @@ class Repeats:
             number = own.get(name)
             if number is None or made.given[name] is not given[number]:
                 return None
-            remote = given[number].remote
-            if remote.__class__ is not OnGpu or remote.gpu is not call.loaded.gpu or remote.elements.stream is not stream:
-                return None
-            if given[number] is not values[number] and remote.elements.owner.users:
-                # taken by a protocol: both sides wait for each other at each call, and the memory is kept till our work is done
+            if not _lies_there(values[number], given[number], call.gpu, stream):
                 return None
             arrays.append((place, number))
         arguments, floats = [*call.arguments], []
@@ -137,6 +130,29 @@ class Repeats:
             else:
                 arguments[place] = made.given[name]
         return Repeat(call, stream, arguments, tuple(arrays), tuple(floats)) if arrays else None
+
+
+def place_of(values: Sequence[Any], given: Sequence[Any]) -> tuple[Gpu, Stream] | None:
+    """The GPU and the stream of all arrays of a call that may come back."""
+    remotes = [one.remote for one in given if isinstance(one, Tensor)]
+    if not remotes or remotes[0].__class__ is not OnGpu:
+        return None
+    gpu, stream = remotes[0].gpu, remotes[0].elements.stream
+    arrays = [(value, one) for value, one in zip(values, given, strict=True) if isinstance(one, Tensor)]
+    return (gpu, stream) if _lasts(stream, gpu) and all(_lies_there(value, one, gpu, stream) for value, one in arrays) else None
+
+
+def _lasts(stream: Stream, gpu: Gpu) -> bool:
+    return stream is gpu.stream or stream.number in gpu.device.lasting_streams
+
+
+def _lies_there(value: Any, given: Tensor, gpu: Gpu, stream: Stream) -> bool:
+    """Whether a call's array lies on this GPU, for work on this stream. One that was taken by a protocol doesn't: both sides wait for
+    each other at each call, and the memory is kept till our work is done."""
+    remote = given.remote
+    if remote.__class__ is not OnGpu or remote.gpu is not gpu or remote.elements.stream is not stream:
+        return False
+    return given is value or not remote.elements.owner.users
 
 
 def seen_of(values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
@@ -173,9 +189,11 @@ def seen_of(values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
     return tuple(key), found
 
 
-def repeats(function: nodes.Function, globals: Container[str], unawaited: Unawaited) -> Repeats | None:
+def repeats(
+    function: nodes.Function, globals: Container[str], unawaited: Unawaited, origin: Sequence[str] | None = None
+) -> Repeats | None:
     """The calls of a function that is nothing but one block of its parameters, else None. `globals`: names that mean something outside
-    of functions, and may mean something else later."""
+    of functions, and may mean something else later. `origin`: all that the program is made of, where its calls may be kept."""
     body = function.body.statements if function.body is not None else ()
     block = body[0].value if len(body) == 1 and isinstance(body[0], nodes.Return | nodes.ExpressionStatement) else None
     if function.is_async or not isinstance(block, nodes.Compute) or (block.kernel is not None and block.kernel.is_async):
@@ -188,4 +206,5 @@ def repeats(function: nodes.Function, globals: Container[str], unawaited: Unawai
         own[entry.name] = places[entry.value.name]
     annotated = [node for parameter in function.parameters if parameter.annotation is not None for node in walk(parameter.annotation)]
     sizes = {node.name for node in annotated if isinstance(node, nodes.Name) and node.name not in globals}
-    return Repeats({**places, **own}, len(places), frozenset(sizes - places.keys()), unawaited)
+    kept = None if origin is None else KeptCalls((*origin, function.name))
+    return Repeats({**places, **own}, len(places), frozenset(sizes - places.keys()), unawaited, kept)

@@ -51,6 +51,11 @@ class DriverOptions:
     doing: Callable[[str], None] = field(default=lambda activity: None, eq=False)
     """Told what is going on, in words, whenever that changes."""
 
+    @property
+    def told(self) -> str:
+        """All that decides what programs come to."""
+        return repr((self.device, self.strict, self.threads, self.level.value, sorted(self.parameters.items()), self.sanitize))
+
 
 class Language(Protocol):
     """What a frontend hands to the driver besides the tree."""
@@ -147,6 +152,14 @@ class Session:
             return ComputeOutcome(UNKNOWN, error.diagnostics)
         self._built[node.span], self._signatures[node.span] = built, signature
         return ComputeOutcome(outcome_type(built.lowered), built.lowered.warnings)
+
+    @property
+    def origin(self) -> tuple[str, ...] | None:
+        """All that the program is made of besides the compiler and the machine; None where that is more than one file, or somebody wants
+        to hear what is decided."""
+        if self.others or self.options.explain is not None or any(isinstance(node, nodes.Import) for node in self.program.statements):
+            return None
+        return self.source.path, self.source.text, self.options.told
 
     # ---- kernels ----
 

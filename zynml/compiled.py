@@ -175,4 +175,4 @@ def _repeats(name: str, session: Session) -> "Repeats | None":
     from compiler.cuda_repeats import repeats
 
     functions = [node for node in session.check().statements if isinstance(node, nodes.Function) and node.name == name]
-    return repeats(functions[0], session.host.names, session.unawaited) if len(functions) == 1 else None
+    return repeats(functions[0], session.host.names, session.unawaited, session.origin) if len(functions) == 1 else None

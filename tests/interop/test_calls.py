@@ -9,7 +9,7 @@ import pytest
 from foreign import ByDlpack
 
 import zynml
-from compiler import cuda_calls
+from compiler import cuda_direct
 
 PROGRAM = """
 def scale(x: tensor[N], by: f64): tensor { compute(x, by) { for i in 0..N: out[i] = x[i] * by } }
@@ -92,7 +92,7 @@ def test_a_sequence_that_comes_again_is_replayed(program, gpu, fake, count):
         assert result.tolist() == np.sort(x).tolist()
         graphs.append((counting.calls["cuGraphLaunch"], counting.calls["cuGraphInstantiate"]))
     launches = 2 * int(np.ceil(np.log2(count)))
-    if launches >= cuda_calls.GRAPHS_FROM:
+    if launches >= cuda_direct.GRAPHS_FROM:
         assert graphs[0] == (0, 0), "once is no repetition"
         assert graphs[-1] == (1, 0), "the addresses are some of those before: the pool gives them again"
         assert counting.calls["cuLaunchKernel"] == 0
@@ -118,14 +118,14 @@ def test_a_replay_is_for_its_own_numbers(program):
 
 def test_no_more_graphs_are_kept_than_allowed(program, gpu, fake):
     kept, x = [], ByDlpack(gpu, numbers(1, 40))
-    for _ in range(2 * cuda_calls.GRAPHS_KEPT):
+    for _ in range(2 * cuda_direct.GRAPHS_KEPT):
         again = program.ordered(x)
         for _ in range(2):
             kept.append(again)
             again = program.ordered(x)
     del kept, again
     # a recorded graph and the executable one
-    assert len(fake.graphs) <= 2 * cuda_calls.GRAPHS_KEPT
+    assert len(fake.graphs) <= 2 * cuda_direct.GRAPHS_KEPT
 
 
 def test_graphs_keep_no_memory(program, gpu):

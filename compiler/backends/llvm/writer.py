@@ -46,6 +46,8 @@ class ModuleWriter:
         self.attributes = ("nounwind", *attributes)
         self.functions: list[FunctionWriter] = []
         self.declarations: dict[str, str] = {}
+        self.types: dict[str, str] = {}
+        """Names of types, by what they stand for."""
         self.globals: list[str] = []
         self._metadata: list[str] = []
         self._named: dict[str, list[str]] = {}
@@ -64,6 +66,10 @@ class ModuleWriter:
         result, _, parameters = signature.partition(" ")
         self.declarations[name] = f"declare {result} @{name}{parameters}"
         return name
+
+    def type(self, written: str) -> str:
+        """A name for a type."""
+        return self.types.setdefault(written, f"%parts{len(self.types)}")
 
     def helper(self, name: str, make: Callable[[str], None]) -> str:
         """`name`, after `make(name)` has written that function, unless it is there already."""
@@ -93,7 +99,8 @@ class ModuleWriter:
         self._named.setdefault(name, []).append(node)
 
     def text(self) -> str:
-        parts = [f"; {self.name}", *self.globals, *self.declarations.values()]
+        types = [f"{name} = type {written}" for written, name in self.types.items()]
+        parts = [f"; {self.name}", *types, *self.globals, *self.declarations.values()]
         parts += [function.text() for function in self.functions]
         quoted = " ".join(a if "=" not in a else "=".join(f'"{half}"' for half in a.split("=", 1)) for a in self.attributes)
         parts.append(f"attributes #0 = {{ {quoted} }}")
@@ -279,11 +286,13 @@ class FunctionWriter:
 
     # ---- several results ----
 
-    def parts(self, types: Sequence[LlvmType], expression: Callable[[str], str]) -> list[Value]:
-        """The results of an operation that gives several: `expression` makes its text from the type of them all."""
+    def parts(self, types: Sequence[LlvmType], expression: Callable[[str], str], named: bool = False) -> list[Value]:
+        """The results of an operation that gives several: `expression` makes its text from the type of them all, `named` where it need
+        not be written out (assembly with a hundred results would be long)."""
         if len(types) == 1:
             return [self.value(types[0], expression(str(types[0])))]
-        whole = vector("{ " + ", ".join(map(str, types)) + " }")
+        written = "{ " + ", ".join(map(str, types)) + " }"
+        whole = vector(self.module.type(written) if named else written)
         made = self.value(whole, expression(str(whole)))
         return [self.value(type, f"extractvalue {made}, {number}") for number, type in enumerate(types)]
 
@@ -296,7 +305,7 @@ class FunctionWriter:
         if not results:
             self.line(f"call void {what}")
             return []
-        return self.parts(results, lambda type: f"call {type} {what}")
+        return self.parts(results, lambda type: f"call {type} {what}", named=True)
 
     # ---- blocks ----
 
