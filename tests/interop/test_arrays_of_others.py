@@ -11,7 +11,8 @@ from foreign import ByDlpack, ByInterface, ByOldDlpack, seen, waits_of
 import zynml
 from runtime import dlpack
 from runtime.cuda.interop import import_array
-from runtime.tensor import DTYPES
+from runtime.cuda.remote import upload
+from runtime.tensor import DTYPES, Tensor
 
 LEGACY = 1
 
@@ -363,3 +364,10 @@ def test_the_message_of_unknown_elements_names_the_known_ones(gpu):
 
     text = message(zynml.compile(PROGRAM).same, Eighth(gpu, np.zeros(2, np.uint8)))
     assert re.search(r"elements of DLPack's type \(10, 8 bits, 1 lanes\) are not supported", text)
+
+
+def test_numpy_takes_bf16_from_a_device(gpu):
+    held = np.arange(6).astype(ml_dtypes.bfloat16)
+    found = np.asarray(Tensor(None, upload(held, gpu)))
+    assert found.dtype == held.dtype
+    np.testing.assert_array_equal(found.astype(np.float32), np.arange(6))
