@@ -180,7 +180,7 @@ class Tensor:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if self.dtype == "bf16":
+        if self.dtype.kind == "V":
             raise AttributeError("the array interface has no bf16")  # NumPy asks `__array__` then
         return self.contents.__array_interface__
 
