@@ -18,6 +18,9 @@ from compiler.schedule.table import AxisPlan, Table
 
 THREADS = 256
 
+ROW_THREADS = 128
+"""Of a block without shared memory: small ones follow each other closest."""
+
 SCALAR_SQUARE = 32
 """Elements of a side of a square where accesses are of one element."""
 
@@ -61,14 +64,14 @@ def _crossing(field: HirFunction, along: str, facts: Facts) -> str | None:
 def _rows(field: HirFunction, along: str, lanes: int, facts: Facts) -> Table:
     """Threads along the contiguous axis, as many as it fills; the rest along the axis next to it."""
     others = sorted((axis for axis in field.axes if axis != along), key=lambda axis: _step(field, axis), reverse=True)
-    wide = THREADS
+    wide = ROW_THREADS
     while others and wide > 1 and (wide // 2) * lanes >= facts.about(field.axes[along]):
         wide //= 2
     plans = [AxisPlan(axis, "block") for axis in others]
     block: tuple[int, ...] = (wide,)
-    if wide < THREADS:
-        plans[-1] = AxisPlan(others[-1], "block", threads=THREADS // wide, dim=1)
-        block = (wide, THREADS // wide)
+    if wide < ROW_THREADS:
+        plans[-1] = AxisPlan(others[-1], "block", threads=ROW_THREADS // wide, dim=1)
+        block = (wide, ROW_THREADS // wide)
     plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide))
     width = f"{lanes} elements" if lanes > 1 else "an element"
     return Table(plans, [f"a thread has {width} along {along}, which lie side by side in memory"], block)
