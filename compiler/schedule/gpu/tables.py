@@ -48,6 +48,9 @@ BLOCKS = 512
 LONG_THREADS = 1024
 """Threads for a long row that is read again: with one block on a multiprocessor the rows under way stay in the cache."""
 
+LONG_REGISTERS = 16
+"""Elements of it that each of them has under way: so many threads have 64 registers each."""
+
 REDUCTION_REGISTERS = 4
 """Loads in flight of a reduction."""
 
@@ -144,14 +147,15 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
         many = prod(launch.about(field.axes[axis]) for axis in facts.common) >= MANY_ROWS
         length, lanes = launch.about(field.axes[along]), lanes_along(field, [along])
         wide = WARP if many or length < SHORT_ROW else min(THREADS, length // REDUCTION_REGISTERS)
-        threads = THREADS
+        threads, registers = THREADS, REDUCTION_REGISTERS
         if is_chain(field, along) and length > LONG_THREADS * REDUCTION_REGISTERS * lanes:
             wide = threads = LONG_THREADS
+            registers = max(1, LONG_REGISTERS // lanes)
         rows = facts.common[-1]
         plans = [AxisPlan(axis, "block") for axis in facts.common[:-1]]
         plans.append(AxisPlan(rows, "block", threads=threads // wide, dim=1))
         plans += [AxisPlan(axis) for axis in inside if axis != along]
-        plans.append(AxisPlan(along, "time", REDUCTION_REGISTERS, lanes, threads=wide))
+        plans.append(AxisPlan(along, "time", registers, lanes, threads=wide))
         who = "the lanes of a warp" if wide == WARP else f"{wide} threads"
         reasons = [f"{along} lies along {who}: memory is contiguous along it"]
         return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide)))
