@@ -10,6 +10,7 @@ from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.flat import Flat, flat_table
 from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
 from compiler.schedule.launches import Launches
@@ -23,6 +24,9 @@ ROW_THREADS = 128
 
 SCALAR_SQUARE = 32
 """Elements of a side of a square where accesses are of one element."""
+
+MANY_TILES = 16
+"""Tiles along an axis of which a last one that is mostly empty doesn't count."""
 
 SHORTEST = 8
 """Elements along an axis for which its memory order is worth something."""
@@ -41,7 +45,11 @@ def map_launches(field: HirFunction, facts: Facts, lanes: Callable[[HirFunction,
         return None
     across = _crossing(field, along, facts)
     if across is None:
-        return field_launches(field, _rows(field, along, lanes(field, [along]), facts))
+        width = lanes(field, [along])
+        table = _rows(field, along, width, facts)
+        if _fills(field, table[along], facts):
+            return field_launches(field, table)
+        return launches_of_blocks(Flat(field, flat_table([*_others(field, along), along], width), facts).run())
     return launches_of_blocks(Turning(field, _squares(field, along, across, lanes(field, [along, across])), along, across).run())
 
 
@@ -63,7 +71,7 @@ def _crossing(field: HirFunction, along: str, facts: Facts) -> str | None:
 
 def _rows(field: HirFunction, along: str, lanes: int, facts: Facts) -> Table:
     """Threads along the contiguous axis, as many as it fills; the rest along the axis next to it."""
-    others = sorted((axis for axis in field.axes if axis != along), key=lambda axis: _step(field, axis), reverse=True)
+    others = _others(field, along)
     wide = ROW_THREADS
     while others and wide > 1 and (wide // 2) * lanes >= facts.about(field.axes[along]):
         wide //= 2
@@ -75,6 +83,17 @@ def _rows(field: HirFunction, along: str, lanes: int, facts: Facts) -> Table:
     plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide))
     width = f"{lanes} elements" if lanes > 1 else "an element"
     return Table(plans, [f"a thread has {width} along {along}, which lie side by side in memory"], block)
+
+
+def _others(field: HirFunction, along: str) -> list[str]:
+    """The other axes, those first along which results lie farthest apart."""
+    return sorted((axis for axis in field.axes if axis != along), key=lambda axis: _step(field, axis), reverse=True)
+
+
+def _fills(field: HirFunction, plan: AxisPlan, facts: Facts) -> bool:
+    """Whether the threads along an axis nearly all have something to do."""
+    extent = field.axes[plan.axis]
+    return len(field.axes) == 1 or extent.divisor % plan.tile == 0 or facts.about(extent) >= MANY_TILES * plan.tile
 
 
 def _step(field: HirFunction, axis: str) -> int:

@@ -94,6 +94,7 @@ def copied_before(kernel: HirFunction, copies: Sequence[Copied], facts: Facts, l
         stages=(*stages, *launches.stages),
         workspaces=(*(mem for _, mem in workspaces), *launches.workspaces),
         words=(*words, *launches.words),
+        zeros=frozenset(place + len(workspaces) for place in launches.zeros),
     )
 
 
