@@ -1,6 +1,7 @@
 """Maps, turned matrices, reductions and chains of rows on a GPU: sizes that divide and sizes that don't, memory that begins anywhere, NaN,
 divisions at the ends of the range. Expected values from NumPy, in float64 where sums are rounded."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -183,3 +184,55 @@ def test_places_of_the_best(kind: str, shape: tuple[int, int]) -> None:
         expected = getattr(np, kind)(given, axis)
         np.testing.assert_array_equal(place, expected)
         np.testing.assert_array_equal(value, np.take_along_axis(given, np.expand_dims(expected, axis), axis).squeeze(axis))
+
+
+FUNCTIONS = {
+    "exp(x[i])": np.exp,
+    "tanh(x[i])": np.tanh,
+    "sqrt(x[i])": np.sqrt,
+    "3.0 / x[i]": lambda x: 3.0 / x,
+}
+
+
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_functions_that_are_rounded_to_16_bits(text: str) -> None:
+    """Of every number in bf16: half a unit in the last place, and a little."""
+    p = zynml.compile(f"def f(x: tensor[N, bf16]) {{ compute(x) -> tensor[N, bf16] {{ for i in 0..N: out[i] = {text} }} }}", device="cuda:0")
+    x = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[text](x.astype(np.float64))
+        found = np.asarray(p.f(x)).astype(np.float64)
+        rounded = expected.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
+        unit = 2.0 ** (np.floor(np.log2(np.abs(expected))) - 7)
+        normal = np.isfinite(rounded) & (np.abs(expected) >= 2.0**-126)
+        assert (np.abs(found - expected)[normal] <= 0.51 * unit[normal]).all()
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
+        np.testing.assert_array_equal(found[np.isinf(rounded)], rounded[np.isinf(rounded)])
+        small = np.abs(expected) < 2.0**-126
+        assert (np.abs(found - expected)[small] <= 2.0**-126).all()
+
+
+@pytest.mark.parametrize("shape", [(5, 33), (64, 1024), (3, 8192), (2, 20000), (2, 65536)])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_softmax_of_16_bits(dtype: type, shape: tuple[int, int]) -> None:
+    name = "f16" if dtype is np.float16 else "bf16"
+    source = SOFTMAX.replace("tensor[M, N]", f"tensor[M, N, {name}]").replace("compute(x) {", f"compute(x) -> tensor[M, N, {name}] {{")
+    x = normal(*shape).astype(dtype)
+    wide = np.exp(x.astype(np.float64) - x.astype(np.float64).max(1, keepdims=True))
+    expected = wide / wide.sum(1, keepdims=True)
+    bits = 10 if dtype is np.float16 else 7
+    unit = 2.0 ** (np.maximum(np.floor(np.log2(expected)), -14 if dtype is np.float16 else -126) - bits)
+    found = np.asarray(zynml.compile(source, device="cuda:0").f(x)).astype(np.float64)
+    assert (np.abs(found - expected) <= 0.52 * unit).all()
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1, 3), (1, 0, 2, 3), (3, 2, 1, 0), (2, 0, 3, 1)])
+@pytest.mark.parametrize("name", ["i8", "f16", "f32", "f64"])
+@pytest.mark.parametrize("shape", [(4, 6, 8, 80), (3, 5, 7, 9), (1, 31, 2, 33), (2, 0, 3, 4), (16, 3, 100, 40)])
+def test_permutations_of_four_axes(shape: tuple[int, ...], name: str, order: tuple[int, ...]) -> None:
+    dtype = {"i8": np.int8, "f16": np.float16, "f32": np.float32, "f64": np.float64}[name]
+    to, index = ", ".join("ABCD"[n] for n in order), ", ".join("abcd"[n] for n in order)
+    loops = "for a in 0..A, b in 0..B, c in 0..C, d in 0..D"
+    text = f"def f(x: tensor[A, B, C, D, {name}]) {{ compute(x) -> tensor[{to}, {name}] {{ {loops}: out[{index}] = x[a, b, c, d] }} }}"
+    x = RNG.integers(-100, 100, shape).astype(dtype)
+    np.testing.assert_array_equal(np.asarray(zynml.compile(text, device="cuda:0").f(x)), x.transpose(order))
