@@ -5,6 +5,7 @@ divergent barriers (0411) and warps (0415), shared memory read before it is writ
 `--sanitize` it looks for more and goes on when it finds something: `compiler/hir/sanitize.py`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,10 @@ from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.launching import first_fault, grid_of, tensor_arrays, value_of
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
-from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.choose import launches_for, settled
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.gpu.tensor_cores import refusal
+from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
 from compiler.schedule.place import NotPlaceable
 from compiler.typed_ast import nodes
@@ -53,7 +55,7 @@ class ThreadKernel:
 
 def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOTHING) -> ThreadKernel:
     """The launches of a built kernel, where these facts hold. Raises ZyntaxError (0109) for what no thread can do alone, 0504 for
-    `@tensor_cores(on)` where they can't multiply."""
+    `@tensor_cores(on)` where they can't multiply, 0502 and 0503 for annotations of a schedule that can't be."""
     custom = built.lowered.function.form is Form.THREAD
     field = built.scheduled.field
     if field is None and facts.inside and built.assuming is not None:
@@ -63,6 +65,8 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
     except NotPlaceable as reason:
         message = f"this block is valid, but not supported on this device yet: {reason}"
         raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
+    except Impossible as reason:
+        raise ZyntaxError(Diagnostic(reason.code, f"{reason}", compute.span, hint=reason.hint)) from None
     info = built.nest.kernel_info
     if info is not None and info.tensor_cores and not custom and not any(map(_multiplies_matrices, made.functions)):
         why, hint = refusal(field, facts)
@@ -77,7 +81,11 @@ def launch_facts(
 ) -> Facts:
     """The facts of a launch of the kernel with these values of its `index` parameters."""
     inside = built.assuming is not None and built.assuming.holds(sizes)
-    return evolve(facts_of(sizes, aligned, architecture, processors), inside=inside)
+    facts = evolve(facts_of(sizes, aligned, architecture, processors), inside=inside)
+    if built.lowered.function.form is not Form.THREAD:
+        with suppress(Impossible):  # told when the kernel is made
+            facts = settled(built.scheduled.field, facts, sizes)
+    return facts
 
 
 def _multiplies_matrices(function: HirFunction) -> bool:

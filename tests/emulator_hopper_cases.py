@@ -33,8 +33,8 @@ def arrivals_in_another_block() -> Launch:
     body = FIRST + """%r = cluster_rank : index %full = mbar.make : barrier<2>
     if %first { mbar.init %full[0] count=1 mbar.init %full[1] count=32 } cluster_sync
     %zero = const 0 : i32 %low = inbounds of=r below=1 : i1
-    if %low { mbar.wait %full[1], %zero %v = load %left[t] : i32 store %out[t], %v }
-    else { %w = cast %t to=i32 : i32 store %left[t], %w fence device mbar.arrive %full[1] rank=%zero }
+    if %low { mbar.wait %full[1], %zero scope=cluster %v = load %left[t] : i32 store %out[t], %v }
+    else { %w = cast %t to=i32 : i32 store %left[t], %w mbar.arrive %full[1] rank=%zero scope=cluster }
     cluster_sync"""
     arguments = (np.zeros(32, np.int32), np.zeros(32, np.int32))
     parameters = "%left: mem<32xi32>, %out: mem<32xi32>"

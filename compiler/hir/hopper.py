@@ -39,6 +39,10 @@ def _barrier_fault(barrier: Value, index: tuple[Affine, ...]) -> Iterator[str]:
         yield f"barrier {index[0].value} of {barrier.type.count}"
 
 
+BARRIER_SCOPES = {"block": "cta", "cluster": "cluster"}
+"""As the hardware calls them."""
+
+
 # ---- barriers ----------------------------------------------------------------------------------------------------
 
 
@@ -69,17 +73,20 @@ class BarrierInit(Instruction):
 
 @instruction("mbar.arrive", Family.HOPPER, Effect.SYNC)
 class BarrierArrive(Instruction):
-    """`mbar.arrive %empty[s] rank=%r`: one arrival; with `rank` (i32) at the same barrier of that block of the cluster."""
+    """`mbar.arrive %empty[s] rank=%r scope=cluster`: one arrival; with `rank` (i32) at the same barrier of that block of the cluster.
+    `scope`: who sees what the thread wrote before, when it waits for the phase in that scope: the block or the cluster."""
 
     barrier: Value = operand()
     barrier_index: tuple[Affine, ...] = attribute(converter=_forms)
     rank: Value | None = optional_operand()
+    scope: str = attribute("block")
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return []
 
     def check(self, scope: Scope) -> Iterator[str]:
         yield from _barrier_fault(self.barrier, self.barrier_index)
+        yield from one_of(self.scope, BARRIER_SCOPES, "scope")
         if self.rank is not None and self.rank.type != I32:
             yield f"a rank of type {self.rank.type}: i32 is wanted"
 
@@ -101,17 +108,20 @@ class BarrierExpect(Instruction):
 
 @instruction("mbar.wait", Family.HOPPER, Effect.SYNC)
 class BarrierWait(Instruction):
-    """`mbar.wait %full[s], %parity`: until the phase of that parity (i32, 0 first) has ended."""
+    """`mbar.wait %full[s], %parity scope=cluster`: until the phase of that parity (i32, 0 first) has ended. `scope`: whose writes before
+    their arrivals are seen then, the block's or the cluster's. Bytes of bulk copies are seen in either."""
 
     barrier: Value = operand()
     barrier_index: tuple[Affine, ...] = attribute(converter=_forms)
     parity: Value = operand()
+    scope: str = attribute("block")
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return []
 
     def check(self, scope: Scope) -> Iterator[str]:
         yield from _barrier_fault(self.barrier, self.barrier_index)
+        yield from one_of(self.scope, BARRIER_SCOPES, "scope")
         if self.parity.type != I32:
             yield f"a parity of type {self.parity.type}: i32 is wanted"
 

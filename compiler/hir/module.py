@@ -78,7 +78,11 @@ class HirKernelInfo:
     grid: tuple[Affine, Affine, Affine] | None = None
     """Blocks along x, y, z, as forms of the function's sizes; None: the launch decides."""
     cluster: tuple[int, int, int] | None = None
-    """Blocks of a cluster; None: each block is one by itself."""
+    """Blocks of a cluster; None: each block is one by itself, of a nest: as its schedule has it."""
+    stages: int | None = None
+    """Of a schedule's ring of copies, where the program says it."""
+    warps: int | None = None
+    """That compute, of a block of a schedule with such roles, where the program says it."""
     tensor_cores: bool | None = None
     """Whether products of matrices must go to the tensor cores, or must not; None: where they give what the nest gives."""
     products: str | None = None

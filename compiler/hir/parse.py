@@ -274,6 +274,8 @@ class ModuleReader(Reader):
                     fields["grid"] = tuple(self.separated(self.affine, "[", "]"))
                 case "cluster":
                     fields["cluster"] = tuple(self.separated(self.integer, "[", "]"))
+                case "stages" | "warps" as name:
+                    fields[name] = self.integer()
                 case "tensor_cores":
                     fields["tensor_cores"] = self.truth()
                 case "products":

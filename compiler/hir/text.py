@@ -144,6 +144,10 @@ def _kernel(info: HirKernelInfo) -> str:
         parts.append(f"grid={_list(info.grid)}")
     if info.cluster is not None:
         parts.append(f"cluster={_list(info.cluster)}")
+    if info.stages is not None:
+        parts.append(f"stages={info.stages}")
+    if info.warps is not None:
+        parts.append(f"warps={info.warps}")
     if info.tensor_cores is not None:
         parts.append(f"tensor_cores={number(info.tensor_cores)}")
     if info.products is not None:

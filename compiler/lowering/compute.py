@@ -334,14 +334,18 @@ class Lowering(ResultPlanning):
         parameters.sort(key=lambda pair: order["mem" if isinstance(pair[0].type, Mem) else "index" if pair[0].type == INDEX else "scalar"])
         function.parameters.extend(value for value, _ in parameters)
         function.sites = tuple(body.sites)
+        hints, is_custom = self.kernel.hints, self.kernel.kernel_type is KernelType.CUSTOM
         function.kernel_info = HirKernelInfo(
             kernel_type=self.kernel.kernel_type or KernelType.FUSED,
             shared_memory_bytes=self.kernel.shared_memory_bytes or 0,
             max_registers=self.kernel.max_registers or None,
-            workgroup=custom.workgroup(body) if self.kernel.kernel_type is KernelType.CUSTOM else self.kernel.workgroup_size,
-            grid=custom.grid(body) if self.kernel.kernel_type is KernelType.CUSTOM else None,
-            tensor_cores=self.kernel.hints.use_tensor_cores,
-            products=self.kernel.hints.products,
+            workgroup=custom.workgroup(body) if is_custom else self.kernel.workgroup_size,
+            grid=custom.grid(body) if is_custom else None,
+            cluster=(hints.cluster, 1, 1) if hints.cluster is not None and not is_custom else None,
+            stages=hints.pipeline_stages,
+            warps=hints.warps,
+            tensor_cores=hints.use_tensor_cores,
+            products=hints.products,
         )
         equations = [*self.sizes.equations, *(self._at_launch(equation) for equation in body.equations)]
         used = body.accesses

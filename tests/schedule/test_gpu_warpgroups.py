@@ -15,10 +15,9 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.schedule.gpu.choose import launches_for
-from compiler.schedule.gpu.distribute import launches_of_blocks
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
 from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
-from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
+from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Launches
 
 NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f8e4m3": ml_dtypes.float8_e4m3fn, "i8": np.int8, "f32": np.float32, "i32": np.int32}
@@ -52,13 +51,12 @@ def launches(field: HirFunction, known: Facts) -> Launches:
     return checked(launches_for(field, field, known))
 
 
-def cut(field: HirFunction, known: Facts, rows: int, columns: int, **shape: int) -> Launches:
+def cut(field: HirFunction, known: Facts, rows: int, **shape: int) -> Launches:
     """With tiles of this shape."""
-    made, units, about = specialised(field, known)
+    made, _, about = specialised(field, known)
     product = warpgroup_product(made, about)
     assert product is not None
-    product = evolve(product, a=evolve(product.a, tile=(rows,)), b=evolve(product.b, tile=(columns,)), **shape)
-    return checked(evolve(launches_of_blocks(WarpgroupDistributing(made, product).run()), units=units))
+    return launches(field, evolve(known, tiling=Tiling(product.a.axes, (rows,), **shape)))
 
 
 def checked(made: Launches) -> Launches:
@@ -120,6 +118,8 @@ SHAPES = [
     ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 4, "pieces": 2}, (72, 264, 200)),
     ("f16", "f32", "f32", True, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 4, "pieces": 4}, (136, 72, 200)),
     ("bf16", "f32", "f32", False, False, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 4, "pieces": 8}, (64, 136, 136)),
+    ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 3, "turns": 2}, (200, 136, 136)),
+    ("f16", "f32", "f32", True, False, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 3, "turns": 2, "cluster": 2}, (520, 72, 72)),
     ("i8", "i32", "i32", False, True, {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 4, "pieces": 2}, (72, 66, 272)),
 ]
 
@@ -138,7 +138,7 @@ def test_tiles_of_every_shape(
 def test_the_assembler_keeps_products_side_by_side(sizes: tuple[int, int, int], turned_b: bool) -> None:
     made = launches(product("bf16", "f32", "bf16", turned_b=turned_b), facts(*sizes, processors=132))
     module = compile_kernels([one.function for one in made.launches], gpu_target("sm_90a"))
-    assert module.hands_registers == (sizes[0] > 64)
+    assert module.hands_registers == (sizes[0] > 1024)
     cubin = assemble(module)
     assert all(use.spills == 0 for use in cubin.kernels.values())
     assert "C7509" not in cubin.log and "C7510" not in cubin.log and "C7519" not in cubin.log, cubin.log

@@ -9,6 +9,7 @@ from compiler.backends.nvptx.frame import Frame, TensorMap
 from compiler.backends.nvptx.shared import shared_block
 from compiler.hir.affine import Affine
 from compiler.hir.hopper import (
+    BARRIER_SCOPES,
     BarrierArrive,
     BarrierExpect,
     BarrierInit,
@@ -56,7 +57,7 @@ def barrier_arrive(frame: Frame, op: BarrierArrive) -> None:
         w.call("llvm.nvvm.mbarrier.arrive.scope.cta.space.cta", I64, place, one)
         return
     there = w.call("llvm.nvvm.mapa.shared.cluster", pointer(7), place, frame.values[op.rank.name].scalar)
-    w.call_void("llvm.nvvm.mbarrier.arrive.scope.cluster.space.cluster", there, one)
+    w.call_void(f"llvm.nvvm.mbarrier.arrive.scope.{BARRIER_SCOPES[op.scope]}.space.cluster", there, one)
 
 
 def barrier_expect(frame: Frame, op: BarrierExpect) -> None:
@@ -67,12 +68,10 @@ def barrier_expect(frame: Frame, op: BarrierExpect) -> None:
 
 def barrier_wait(frame: Frame, op: BarrierWait) -> None:
     """Asks until the phase has ended; the hardware lets the thread sleep a while each time. What never comes is a fault of the kernel
-    (0805) in the end: a device that hangs costs more. In a cluster, arrivals come from other blocks too, whose writes are to be
-    seen."""
+    (0805) in the end: a device that hangs costs more."""
     frame.require(90, _BARRIERS)
     w = frame.w
-    info = frame.function.kernel_info
-    scope = "cluster" if info is not None and info.cluster is not None else "cta"
+    scope = BARRIER_SCOPES[op.scope]
     place = element_address(frame, op.barrier, op.barrier_index)
     parity = frame.values[op.parity.name].scalar
     again, more, lost, done = (w.label(word) for word in ("wait", "more", "lost", "arrived"))

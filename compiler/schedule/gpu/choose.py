@@ -1,6 +1,8 @@
 """The launches of a kernel on a GPU: its field on blocks of threads where that has a table, else one thread an element; a nest that
 wasn't lifted on blocks that share its inner loops, else one thread an iteration of what analysis proves independent."""
 
+from collections.abc import Mapping
+
 from attrs import evolve
 
 from compiler.analysis.dependence import analyse
@@ -28,8 +30,23 @@ from compiler.schedule.place import NotPlaceable, place
 from compiler.schedule.threads import launches_of, thread_table
 
 
+def settled(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> Facts:
+    """The facts of a launch with these sizes, and how a product is cut that it would be a choice for all sizes alike: for these sizes
+    themselves. There are few ways to cut, so kernels stay few. Raises `Impossible` for annotations that no schedule can keep."""
+    if field is None or facts.architecture != "sm_90a":
+        return facts
+    known, units, about = specialised(field, facts)
+    exact = {**sizes, **{unit.name: sizes[unit.size] // unit.unit for unit in units}}
+    about = evolve(about, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
+    product = warpgroup_product(known, about)
+    if product is None and (copied := copied_product(known, about)) is not None:
+        product = copied.product
+    return facts if product is None else evolve(facts, tiling=product.tiling)
+
+
 def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NOTHING) -> Launches:
-    """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`."""
+    """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`,
+    `Impossible` for annotations that no schedule can keep."""
     if field is not None:
         known, units, about = specialised(quotients_outside(field), facts)
         loosen(known)
@@ -42,14 +59,15 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
         product = warpgroup_product(known, about)
         if product is not None:
             try:
-                return evolve(launches_of_blocks(WarpgroupDistributing(known, product).run()), units=units)
+                made = launches_of_blocks(WarpgroupDistributing(known, product).run())
+                return evolve(made, units=units, words=(*product.tiling.words(),))
             except NotPlaceable:
                 pass
         copied = copied_product(known, about) if product is None else None
         if copied is not None:
             try:
                 made = launches_of_blocks(WarpgroupDistributing(copied.field, copied.product).run())
-                return evolve(copied_before(known, copied.copies, about, made), units=units)
+                return evolve(copied_before(known, copied.copies, about, made), units=units, words=(*copied.product.tiling.words(),))
             except NotPlaceable:
                 pass
         fragments = fragment_product(known, about)

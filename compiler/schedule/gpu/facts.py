@@ -12,6 +12,7 @@ from compiler.hir.clone import rebuilt
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
+from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Unit
 
 UNITS = (256, 64, 16, 8, 4)
@@ -41,6 +42,8 @@ class Facts:
     """Sizes that are as large as their magnitude says."""
     inside: bool = False
     """Whether no index can be outside with these sizes, of a nest that checks some as it runs."""
+    tiling: Tiling | None = None
+    """How a product for warpgroups is cut, where that was chosen for the sizes themselves."""
 
     @property
     def generation(self) -> int:

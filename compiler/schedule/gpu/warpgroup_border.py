@@ -33,11 +33,11 @@ class Border:
         self.product = product
         self.notes: Value | None = None
         if product.may_repair:
-            self.notes = b.emit(SharedAlloc(type=Mem("i32", (product.groups, TURNS), space=Space.SHARED)), "notes").result
+            self.notes = b.emit(SharedAlloc(type=Mem("i32", (product.warpgroups, TURNS), space=Space.SHARED)), "notes").result
 
     def begin(self, b: Builder) -> None:
         if self.notes is not None:
-            for group in range(self.product.groups):
+            for group in range(self.product.warpgroups):
                 for turn in range(TURNS):
                     b.store(self.notes, b.const(0, "i32"), [group, turn])
 
@@ -53,7 +53,7 @@ class Border:
         return b.op("ne", b.load(self.notes, place), b.const(0, "i32"))
 
     def place(self, placing: "WarpgroupDistributing", number: Value) -> list[Affine]:
-        turn = Affine.of(number.name) * self.product.blocks + placing.block
+        turn = Affine.of(number.name).floordiv(self.product.turns) * self.product.blocks + placing.block
         return [placing.team, turn - turn.floordiv(TURNS) * TURNS]
 
     def repaired(self, placing: "WarpgroupDistributing", group: Sequence[Target], region: Region, number: Value, b: Builder) -> None:

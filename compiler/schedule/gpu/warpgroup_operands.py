@@ -18,26 +18,20 @@ from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of, is_float
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.warpgroup_tiles import BUFFERS as BUFFERS
+from compiler.schedule.gpu.warpgroup_tiles import ROWS as ROWS
+from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES as SHARED_BYTES
+from compiler.schedule.gpu.warpgroup_tiles import SWIZZLED as SWIZZLED
+from compiler.schedule.gpu.warpgroup_tiles import Tiling, Wishes, Work, best
 
-ROWS = 64
-"""Rows that a warpgroup multiplies at a time."""
 GROUPS = 2
-"""Warpgroups that multiply, one more copies; one of a block multiplies where two would leave half of the processors without work."""
-SWIZZLED = 128
-"""Bytes of a row of a box."""
-BUFFERS = 2
-"""Of each warpgroup, for results on their way out."""
-SHARED_BYTES = 225 * 1024
-STAGES = {1: 12, 2: 6}
-"""Of copies on their way, by warpgroups: enough bytes for the time that memory takes."""
+"""Warpgroups that share a large tile."""
 LEAST = 64
 """Rows and terms below which a tile would be mostly empty."""
 LEAST_CHANNELS, LEAST_OF_GROUP = 16, 32
 """Channels below which copies that put taps, or groups, together are worth it."""
 LEAST_OF_WINDOW, LEAST_TERMS = 16, 8
 """The same of windows, which are summed term by term elsewhere; and terms of a box, where a sum has several boxes."""
-WIDTHS = (256, 128, 64, 32, 16, 8)
-"""Columns of a tile."""
 SUMMED_COARSELY = ("f8e4m3", "f8e5m2")
 """Numbers whose products tensor cores sum in fewer bits than f32 has."""
 STRETCH, SHORT = 4, 1024
@@ -47,9 +41,6 @@ WIDEST_APART = 128
 """Columns where a thread has sums twice: those of the tensor cores, and those that they are added to."""
 LOW_SCALE = 2048.0
 """What tensor cores leave of a number is kept so many times as large: none of it is lost where it is tiny."""
-SHARED_CACHE, EPILOGUE = 1.2, 48
-"""What a row or column of a tile costs where all processors load at once, of what it costs one alone; and how many the end of a tile
-costs."""
 
 
 @frozen(eq=False)
@@ -93,6 +84,12 @@ class Side:
         return tuple(apart) if max(apart) > 1 else ()
 
     @property
+    def astride(self) -> bool:
+        """Whether what a step copies of a row lies across two lines of cache."""
+        strides = self.mem.dims[-1:] if self.mem.strides is None else self.mem.strides[:-1]
+        return any(not divides(wide_of(self.mem), form) for form in strides)
+
+    @property
     def digits(self) -> list[tuple[str, int, int]]:
         """The own axes as digits of a row's number in the tile: how many rows one step along them is, and their extent."""
         return [(axis, prod(self.tile[place + 1 :]), self.tile[place]) for place, axis in enumerate(self.axes)]
@@ -111,20 +108,47 @@ class WarpgroupProduct:
     sum: str
     outer: tuple[str, ...]
     guard: tuple[Affine, ...]
-    groups: int
-    stages: int
+    tiling: Tiling
     processors: int
-    blocks: int = 1
-    """Of 64 rows, that each warpgroup multiplies."""
-    cluster: int = 1
-    """Blocks, of tiles side by side along the first axis of the rows, that load the columns' operand for each other."""
 
-    pieces: int = 1
-    """Of the sum, each multiplied by a block of a cluster."""
     low: tuple[Side, ...] = ()
     """What the tensor cores leave of both operands, where the products with that count too."""
     stretch: int = 0
     """Stages whose products tensor cores sum by themselves, before their sum is added to others as floats are; 0: all."""
+
+    @property
+    def groups(self) -> int:
+        """Warpgroups that share a tile."""
+        return self.tiling.groups
+
+    @property
+    def turns(self) -> int:
+        """Tiles that are under way in a block, each with warpgroups of its own."""
+        return self.tiling.turns
+
+    @property
+    def warpgroups(self) -> int:
+        """That multiply; one more copies."""
+        return self.tiling.warpgroups
+
+    @property
+    def blocks(self) -> int:
+        """Of 64 rows, that each warpgroup multiplies."""
+        return self.tiling.blocks
+
+    @property
+    def stages(self) -> int:
+        return self.tiling.stages
+
+    @property
+    def cluster(self) -> int:
+        """Blocks, of tiles side by side along the first axis of the rows, that load the columns' operand for each other."""
+        return self.tiling.cluster
+
+    @property
+    def pieces(self) -> int:
+        """Of the sum, each multiplied by a block of a cluster."""
+        return self.tiling.pieces
 
     @property
     def rows(self) -> int:
@@ -295,28 +319,29 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
         return None
     if any(step > MOST_STEP for step in a.steps):
         return None
-    matrices = prod(facts.about(function.axes[axis]) for axis in found.described.batch)
-    columns = facts.about(function.axes[b.axis])
-
-    def cost(shape: tuple[int, tuple[int, ...], int]) -> float:
-        groups, tile, width = shape
-        down = prod(-(-facts.about(function.axes[axis]) // extent) for axis, extent in zip(a.axes, tile, strict=True))
-        return _cost(matrices * down * -(-columns // width), ROWS * groups + width, facts.processors)
-
     coarse = bool(found.low) or a.mem.dtype in SUMMED_COARSELY
-    widths = [width for width in WIDTHS if width <= WIDEST_APART] if coarse else WIDTHS
-    tiles = {groups: _tile([function.axes[axis] for axis in a.axes], facts, ROWS * groups) for groups in (GROUPS, 1)}
-    groups, tile, width = min(((groups, tile, width) for groups, tile in tiles.items() for width in widths), key=cost)
-    a, b = evolve(a, tile=tile), evolve(b, tile=(width,))
+    tiling = facts.tiling
+    if tiling is None or tiling.axes != a.axes:
+        work = Work(
+            axes=a.axes,
+            matrices=prod(facts.about(function.axes[axis]) for axis in found.described.batch),
+            down=tuple(facts.about(function.axes[axis]) for axis in a.axes),
+            columns=facts.about(function.axes[b.axis]),
+            steps=prod(facts.about(function.axes[axis]) for axis in outer) * -(-facts.about(function.axes[along]) // wide_of(a.mem)),
+            processors=facts.processors,
+            astride=(a.astride, b.astride),
+            apart=coarse,
+            twice=bool(found.low),
+        )
+        tiling = best(work, lambda rows: _tile([function.axes[axis] for axis in a.axes], facts, rows), Wishes.of(function.kernel_info))
+    a, b = evolve(a, tile=tiling.rows), evolve(b, tile=(tiling.columns,))
     left = [side_of(found.low[side.load], found.described, along) for side in (a, b) if found.low]
     low = tuple(evolve(side, tile=whole.tile) for side, whole in zip(left, (a, b), strict=False) if side is not None)
     if len(low) != len(left):
         return None
-    stage = (a.extent + max(b.extent, SWIZZLED // 2)) * SWIZZLED * (2 if low else 1)
-    stages = min(STAGES[groups], (SHARED_BYTES - groups * BUFFERS * ROWS * SWIZZLED) // stage)
     stretch = 0 if not coarse else STRETCH if terms > SHORT else STRETCH // 2
     return WarpgroupProduct(
-        found.target, found.to, a, b, along, outer, found.guard, groups, stages, facts.processors, low=low, stretch=stretch
+        found.target, found.to, a, b, along, outer, found.guard, tiling, facts.processors, low=low, stretch=stretch
     )
 
 
@@ -408,17 +433,10 @@ def _tile(extents: Sequence[Affine], facts: Facts, rows: int) -> tuple[int, ...]
 
 def _filled(extent: Affine, size: int, facts: Facts) -> float:
     """About how much more than the extent its tiles have. Of an extent of which only the magnitude is known some of it is missing."""
-    if extent.value is not None:
-        return -(-extent.value // size) * size / max(1, extent.value)
     most = facts.about(extent)
+    if facts.exact.issuperset(extent.names):
+        return -(-most // size) * size / max(1, most)
     if divides(size, extent):
         return 1.0
     likely = most if most <= 2 else 0.75 * most
     return max(size, likely + (size - 1) / 2) / likely
-
-
-def _cost(tiles: int, loaded: int, processors: int) -> float:
-    """About how long tiles take that load so many rows and columns each: the rounds of a processor, or what the cache gives all of them
-    together; and a little for each round."""
-    rounds = -(-tiles // processors)
-    return max(rounds * loaded, SHARED_CACHE * tiles * loaded / processors) + rounds * EPILOGUE

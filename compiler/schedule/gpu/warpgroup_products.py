@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product as choices
 from math import prod
 
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Take
 from compiler.hir.gpu import ClusterSync, Fence, FenceAsync, GridIndex, SharedAlloc, SyncThreads, WarpIndex
@@ -55,7 +55,7 @@ class WarpgroupDistributing(Distributing):
         axes = [*product.a.axes, product.b.axis]
         batch = [axis for axis in field.axes if axis not in (*axes, *product.outer, product.sum)]
         plans = [AxisPlan(axis, "block") for axis in (*batch, *axes)] + [AxisPlan(axis) for axis in (*product.outer, product.sum)]
-        super().__init__(field, Table(plans, block=(WARPGROUP * (product.groups + 1),)))
+        super().__init__(field, Table(plans, block=(WARPGROUP * (product.warpgroups + 1),)))
         self.product, self.batch, self.own = product, batch, axes
         self.team, self.block, self.rank = Affine(), 0, Affine()
         self.digits = ("", "", "")
@@ -107,18 +107,21 @@ class WarpgroupDistributing(Distributing):
         if product.pieces > 1:
             first_step, steps = self.split.range(b, steps, self.rank)
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
-            if product.groups > 1:
+            if product.warpgroups > 1:
                 copying.emit(SetMaxRegisters(direction="dec", registers=COPYING_REGISTERS))
                 multiplying.emit(SetMaxRegisters(direction="inc", registers=MULTIPLYING_REGISTERS))
             with copying.when(first) as one:
-                self.tiles(one, region, block, rounds, counts, lambda inner, number: self.copied(inner, number, first_step, steps, ring))
+                every = (0, rounds, 1)
+                self.tiles(one, region, block, every, counts, lambda inner, number: self.copied(inner, number, first_step, steps, ring))
             place = Affine.of(thread.name)
             self.leader = multiplying.op("eq", multiplying.index(place - place.floordiv(WARPGROUP) * WARPGROUP), multiplying.index(0))
 
             def multiplied(inner: Region, number: Value) -> None:
                 self.multiplied(inner, number, block, steps, ring, group)
 
-            self.tiles(multiplying, region, block, rounds, counts, multiplied)
+            who = Affine.of(multiplying.emit(WarpIndex(operator="warp")).result.name).floordiv(4) + -1
+            own = multiplying.index(who).name if product.turns > 1 else 0
+            self.tiles(multiplying, region, block, (own, rounds, product.turns), counts, multiplied)
             with multiplying.when(self.leader) as last:
                 last.emit(BulkWait(count=0, read=True))
         if product.together > 1:
@@ -129,11 +132,18 @@ class WarpgroupDistributing(Distributing):
         b.emit(ClusterSync() if self.product.together > 1 else SyncThreads())
 
     def tiles(
-        self, b: Builder, region: Region, block: Value, rounds: Value, counts: Sequence[Value], work: Callable[[Region, Value], None]
+        self,
+        b: Builder,
+        region: Region,
+        block: Value,
+        rounds: tuple[AffineLike, Value, int],
+        counts: Sequence[Value],
+        work: Callable[[Region, Value], None],
     ) -> None:
-        """The block's tiles in turn: every so many, in bands of rows."""
+        """The block's tiles in turn, those of these rounds: every so many, in bands of rows."""
         product = self.product
-        with b.loop("round", 0, rounds.name) as (body, loop):
+        first, end, step = rounds
+        with b.loop("round", first, end.name, step) as (body, loop):
             inner = region.inside(body, (*self.own, *self.batch))
             number = body.index(Affine.of(loop.variable.name) * product.teams + block.name)
             along, across = counts[len(self.batch) : -1], counts[-1]
@@ -168,19 +178,19 @@ class WarpgroupDistributing(Distributing):
         done = b.mul(number, steps)
         walked = [b.index(self.field.axes[axis]) for axis in product.outer]
         walked.append(b.index(self.field.axes[product.sum].ceildiv(product.depth)))
-        with b.loop("copy", 0, steps.name, carried=self.digits_of(b, low, walked)) as (body, loop):
-            turn = body.add(done, loop.variable)
-            stage, parity = ring.place(body, turn)
+        with b.loop("copy", 0, steps.name, carried=[*ring.place(b, done), *self.digits_of(b, low, walked)]) as (body, loop):
+            at, parity, *places = loop.carried
+            stage = Affine.of(at.name)
             body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=ring.flipped(body, parity)))
             bytes = sum(prod(_stage_dims(side, product)[1:]) for side in product.copied) * bytes_of(product.a.mem.dtype)
             body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=bytes))
             inner = region.inside(body, (*product.outer, product.sum))
-            *outer, piece = loop.carried
+            *outer, piece = places
             inner.forms.update({axis: Affine.of(place.name) for axis, place in zip(product.outer, outer, strict=True)})
             inner.forms[product.sum] = Affine.of(piece.name) * product.depth
             for side, memory in zip(product.copied, ring.memories, strict=True):
                 self.box(body, side, memory, stage, ring, inner)
-            body.yield_(*counted_on(body, loop.carried, walked))
+            body.yield_(*ring.next(body, at, parity), *counted_on(body, places, walked))
 
     def digits_of(self, b: Builder, low: Value, walked: Sequence[Value]) -> list[Value]:
         """The first step's place along each axis of the sum."""
@@ -193,22 +203,29 @@ class WarpgroupDistributing(Distributing):
         return [low, *reversed(found)]
 
     def box(self, b: Builder, side: Side, memory: Value, stage: Affine, ring: "_Ring", region: Region) -> None:
-        """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that."""
+        """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that. What
+        blocks of a cluster share each copies a part of, to all of them."""
         product = self.product
         wide = wide_of(side.mem)
         inner = region.inside(b, ())
         inner.forms.update({axis: region.starts[axis] for axis in side.axes})
         sharing = product.cluster if side.axes == product.b.axes else 1
-        tile = [wide] if side.across else [side.extent // sharing] if sharing > 1 else side.tile
-        boxes = -(-side.extent // (wide * sharing)) if side.across else 1
-        for part in range(boxes):
-            number = self.rank * boxes + part if sharing > 1 else Affine.of(part)
-            if side.across or sharing > 1:
-                inner.forms[side.axis] = region.starts[side.axis] + number * tile[0]
+        depth, tile = product.depth // sharing if side.across else product.depth, side.tile
+        row = Affine()
+        if side.across:
+            tile, row = (wide,), self.rank * depth if sharing > 1 else Affine()
+            inner.forms[product.sum] = region.forms[product.sum] + row
+        elif sharing > 1:
+            tile = (side.extent // sharing,)
+            row = self.rank * tile[0]
+            inner.forms[side.axis] = region.starts[side.axis] + row
+        for part in range(-(-side.extent // wide) if side.across else 1):
+            if side.across:
+                inner.forms[side.axis] = region.starts[side.axis] + part * wide
             place = tuple(self.form(form, inner) for form in side.load.index)
-            extents = {**dict(zip(side.dims, tile, strict=True)), side.along: product.depth}
+            extents = {**dict(zip(side.dims, tile, strict=True)), side.along: depth}
             box = tuple(extents.get(dim, 1) for dim in range(side.mem.rank))
-            at = (stage, number, Affine(), Affine()) if side.across else (stage, number * tile[0] if sharing > 1 else Affine(), Affine())
+            at = (stage, Affine.of(part), row, Affine()) if side.across else (stage, row, Affine())
             mem = region.find(side.load.mem)
             assert mem is not None
             b.emit(
@@ -241,6 +258,7 @@ class WarpgroupDistributing(Distributing):
         sums = Tile(product.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
         done = b.mul(number, steps)
+        ring.await_turn(b, self.team, number)
         complete = self.summed(b, done, steps, zero, ring) if not product.stretch else self.stretches(b, done, steps, zero, ring)
         if product.pieces > 1:
             complete = self.split.joined(self, b, team, number, complete, eight, own)
@@ -262,12 +280,13 @@ class WarpgroupDistributing(Distributing):
         operands make."""
         product, leader = self.product, self.leader
         kind = WARPGROUP_KINDS[product.a.mem.dtype]
-        with b.loop("step", 0, steps.name, carried=[zero] * (product.blocks * len(ring.pairs))) as (body, loop):
-            turn = body.add(done, loop.variable)
-            stage, parity = ring.place(body, turn)
+        begin = ring.place(b, done)
+        carried = [*begin, begin[0], *[zero] * (product.blocks * len(ring.pairs))]
+        with b.loop("step", 0, steps.name, carried=carried) as (body, loop):
+            at, parity, earlier, *totals = loop.carried
+            stage = Affine.of(at.name)
             body.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
             body.emit(WarpgroupFence())
-            totals = list(loop.carried)
             for sum, pairs in enumerate(ring.pairs):
                 for part, (left, right), block in choices(range(0, product.depth, kind.depth), pairs, range(product.blocks)):
                     place = block * len(ring.pairs) + sum
@@ -288,15 +307,16 @@ class WarpgroupDistributing(Distributing):
             waited = body.emit(WarpgroupWait(values=tuple(totals), count=1)).results
             before = body.op("and", leader, body.op("gt", loop.variable, body.const(0, "index")))
             with body.when(before) as freeing:
-                earlier, _ = ring.place(freeing, freeing.sub(turn, freeing.const(1, "index")))
-                ring.free(freeing, earlier)
-            body.yield_(*waited)
-        complete = b.emit(WarpgroupWait(values=tuple(loop.results), count=0)).results
+                ring.free(freeing, Affine.of(earlier.name))
+            body.yield_(*ring.next(body, at, parity), at, *waited)
+        _, _, last, *totals = loop.results
+        with b.when(leader) as passing:
+            ring.pass_turn(passing, self.team)
+        complete = b.emit(WarpgroupWait(values=tuple(totals), count=0)).results
         # the assembler moves what reads the sums above the wait where it is short of registers, but nothing above a fence
         b.emit(Fence(scope="block"))
         with b.when(b.op("and", leader, b.op("gt", steps, b.const(0, "index")))) as freeing:
-            last, _ = ring.place(freeing, freeing.sub(freeing.add(done, steps), freeing.const(1, "index")))
-            ring.free(freeing, last)
+            ring.free(freeing, Affine.of(last.name))
         return complete
 
     def stretches(self, b: Builder, done: Value, steps: Value, zero: Value, ring: "_Ring") -> list[Value]:
@@ -324,7 +344,7 @@ class WarpgroupDistributing(Distributing):
 
     def first_row(self, block: int) -> Affine:
         """In the tile, of one of this warpgroup's blocks of 64."""
-        return (self.team * self.product.blocks + block) * ROWS
+        return ((self.team if self.product.turns == 1 else Affine()) * self.product.blocks + block) * ROWS
 
     def at(self, region: Region, b: Builder, rows: Sequence[Affine], column: Affine) -> Region:
         """The tile at these places of the operands' own axes."""
@@ -375,7 +395,7 @@ class WarpgroupDistributing(Distributing):
         assert self.body is not None
         key = ("result", mem.dtype)
         if key not in self.memories:
-            type = Mem(mem.dtype, (product.groups, BUFFERS, ROWS, wide), space=Space.SHARED, align=1024, swizzle="128B")
+            type = Mem(mem.dtype, (product.warpgroups, BUFFERS, ROWS, wide), space=Space.SHARED, align=1024, swizzle="128B")
             self.memories[key] = self.body.emit(SharedAlloc(type=type), "result").result
         buffers = self.memories[key]
         value = self.value(store.value, region)
@@ -471,18 +491,42 @@ class _Ring:
         """The products of each sum: that of what was left of the operands, and that of themselves."""
         self.full = b.emit(BarrierMake(type=Barrier(self.stages)), "full").result
         self.empty = b.emit(BarrierMake(type=Barrier(self.stages)), "empty").result
+        self.turns = product.turns
+        assert self.turns <= 2
+        self.turn = b.emit(BarrierMake(type=Barrier(self.turns)), "turn").result if self.turns > 1 else None
+        """Whose tile's stages come next: warpgroups that waited for theirs too early would take a barrier's phase for another."""
 
     def begin(self, b: Builder) -> None:
         for stage in range(self.stages):
             b.emit(BarrierInit(barrier=self.full, barrier_index=(Affine.of(stage),), count=1))
             b.emit(BarrierInit(barrier=self.empty, barrier_index=(Affine.of(stage),), count=self.groups * self.cluster))
 
-    def place(self, b: Builder, turn: Value) -> tuple[Affine, Value]:
+        if self.turn is not None:
+            for turn in range(self.turns):
+                b.emit(BarrierInit(barrier=self.turn, barrier_index=(Affine.of(turn),), count=1))
+
+    def await_turn(self, b: Builder, team: Affine, number: Value) -> None:
+        """The first tile's warpgroup waits for nobody."""
+        if self.turn is not None:
+            passed = Affine.of(number.name).floordiv(self.turns) + team + 1
+            parity = b.cast(b.index(passed - passed.floordiv(2) * 2), "i32")
+            b.emit(BarrierWait(barrier=self.turn, barrier_index=(team,), parity=parity))
+
+    def pass_turn(self, b: Builder, team: Affine) -> None:
+        if self.turn is not None:
+            b.emit(BarrierArrive(barrier=self.turn, barrier_index=(team * -1 + 1,)))
+
+    def place(self, b: Builder, turn: Value) -> tuple[Value, Value]:
         """The stage of a turn, and how often it was filled before, odd or even."""
         form = Affine.of(turn.name)
         filled = form.floordiv(self.stages)
-        parity = b.cast(b.index(filled - filled.floordiv(2) * 2), "i32")
-        return Affine.of(b.index(form - filled * self.stages).name), parity
+        return b.index(form - filled * self.stages), b.cast(b.index(filled - filled.floordiv(2) * 2), "i32")
+
+    def next(self, b: Builder, stage: Value, parity: Value) -> tuple[Value, Value]:
+        """Of the turn after: without a division, which would take longer than small tiles' products."""
+        further = b.add(stage, b.const(1, "index"))
+        over = b.op("eq", further, b.const(self.stages, "index"))
+        return b.select(over, b.const(0, "index"), further), b.select(over, self.flipped(b, parity), parity)
 
     def free(self, b: Builder, stage: Affine) -> None:
         """This warpgroup has read the stage; all blocks that write to it are told."""

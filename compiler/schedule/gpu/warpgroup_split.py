@@ -66,8 +66,10 @@ class Split:
         placing.meet(b)
         with b.when(placing.leader) as one:
             for piece in range(product.pieces):
-                one.emit(BarrierArrive(barrier=self.written, barrier_index=(placing.team,), rank=one.const(piece, "i32")))
-        b.emit(BarrierWait(barrier=self.written, barrier_index=(placing.team,), parity=b.cast(b.index(begin[1]), "i32")))
+                there = one.const(piece, "i32")
+                one.emit(BarrierArrive(barrier=self.written, barrier_index=(placing.team,), rank=there, scope="cluster"))
+        parity = b.cast(b.index(begin[1]), "i32")
+        b.emit(BarrierWait(barrier=self.written, barrier_index=(placing.team,), parity=parity, scope="cluster"))
         found = []
         for block in range(len(parts)):
             column = placing.rank * (product.columns // 8 // product.pieces) + Affine.of(own)

@@ -221,6 +221,11 @@ def _mbar_arrive(k: Kernel) -> None:
 
 @case("mbar.arrive", "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%rd], %r;", **_HOPPER)
 def _mbar_arrive_there(k: Kernel) -> None:
+    k.emit(BarrierArrive(barrier=_barrier(k), barrier_index=("t",), rank=k.const(1, "i32"), scope="cluster"))
+
+
+@case("mbar.arrive", "mbarrier.arrive.shared::cluster.b64 _, [%rd], %r;", **_HOPPER)
+def _mbar_arrive_there_for_the_block(k: Kernel) -> None:
     k.emit(BarrierArrive(barrier=_barrier(k), barrier_index=("t",), rank=k.const(1, "i32")))
 
 
@@ -232,6 +237,11 @@ def _mbar_expect(k: Kernel) -> None:
 @case("mbar.wait", "mbarrier.try_wait.parity.shared.b64 %p, [%rd], %r;", **_HOPPER)
 def _mbar_wait(k: Kernel) -> None:
     k.emit(BarrierWait(barrier=_barrier(k), barrier_index=("t",), parity=k.loaded("i32")))
+
+
+@case("mbar.wait", "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p, [%rd], %r;", **_HOPPER)
+def _mbar_wait_for_the_cluster(k: Kernel) -> None:
+    k.emit(BarrierWait(barrier=_barrier(k), barrier_index=("t",), parity=k.loaded("i32"), scope="cluster"))
 
 
 def _boxes(k: Kernel, rank: int) -> tuple[Value, Value]:

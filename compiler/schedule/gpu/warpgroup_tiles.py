@@ -1,0 +1,197 @@
+"""How a product is cut in tiles for the warpgroups of sm_90a: the shape of a tile, how many warpgroups have it, whether blocks of a cluster
+load for each other or share a sum. All shapes that registers and shared memory hold are estimated by one model, and the one that ends
+first is taken: rounds of tiles over the machine's processors, each as long as its products or its copies take, whichever is longer."""
+
+from collections.abc import Callable, Iterator
+from itertools import product as choices
+from math import prod
+
+from attrs import evolve, frozen
+
+from compiler.hir.module import HirKernelInfo
+
+ROWS = 64
+"""Rows that a warpgroup multiplies at a time."""
+SWIZZLED = 128
+"""Bytes of a row of a box."""
+BUFFERS = 2
+"""Of each warpgroup, for results on their way out."""
+SHARED_BYTES = 225 * 1024
+SUMS = 128
+"""Of a thread, in registers."""
+STAGES = {1: 12, 2: 6}
+"""Of copies on their way at most, by warpgroups that multiply: enough bytes for the time that memory takes."""
+WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)
+CLUSTERS = (1, 2)
+TEAMS = ((2, 1, 1), (2, 2, 1), (1, 1, 1), (1, 2, 1))
+"""Warpgroups of a tile, blocks of rows of each, tiles under way."""
+WARPGROUPS = (1, 2)
+LEAST_STAGES = 2
+MULTIPLYING = (64, 232)
+"""Registers of a thread that multiplies."""
+OWN_REGISTERS = 40
+"""Of such a thread, beside its sums."""
+PIECES = (1, 2)
+
+# what things take, in nanoseconds, measured on an H200 at full load
+PRODUCTS, NARROW = 0.0145, 14
+"""A row times a column, 128 bytes of each; and columns of a tile that would take as long as what few columns waste."""
+ROW, LINE = 0.48, 1.2
+"""A row, or column, of a step, beside its products; and each line of cache that it lies in, where all processors copy."""
+LATENCY, BEHIND = 125, 0.3
+"""The least that a step takes, and of that what each line takes."""
+MEMORY, AGAIN = 0.00024, 0.00005
+"""A byte from the device's memory, and from the cache, for all processors together."""
+TILE, STORED = 400, 0.03
+"""A tile, beside its steps: until the first copies have come; and an element of it, on its way out."""
+CLUSTERED, JOINED, PARTIAL = 1750, 1600, 0.11
+"""Blocks that wait for each other to begin and to end; pieces of a sum that do, and an element of a piece that they hand over."""
+
+
+@frozen
+class Tiling:
+    """`rows`: of a tile, along each axis that makes rows (`axes`); `columns` of a tile; `groups`: warpgroups that multiply; `blocks`: of
+    64 rows of each; `stages` of copies; `cluster`: blocks that load columns for each other, of tiles side by side along the first axis;
+    `pieces` of the sum, a block each; `turns`: of so many tiles of a block each has warpgroups of its own, one multiplies while another
+    stores."""
+
+    axes: tuple[str, ...]
+    rows: tuple[int, ...]
+    columns: int
+    groups: int
+    blocks: int
+    stages: int
+    cluster: int = 1
+    pieces: int = 1
+    turns: int = 1
+
+    @property
+    def warpgroups(self) -> int:
+        """Of a block, that multiply."""
+        return self.groups * self.turns
+
+    def words(self) -> Iterator[str]:
+        rows = " x ".join(map(str, self.rows)) if len(self.rows) > 1 else f"{self.rows[0]}"
+        groups = f"{self.groups} warpgroup{'' if self.groups == 1 else 's'} of {self.blocks * ROWS} rows"
+        groups += f" for each of {self.turns} tiles in turn" if self.turns > 1 else ""
+        yield f"tiles of {rows} by {self.columns}, {groups}, {self.stages} stages of {SWIZZLED} bytes"
+        if self.cluster > 1:
+            yield f"{self.cluster} blocks of a cluster copy the columns' side for each other"
+        if self.pieces > 1:
+            yield f"{self.pieces} blocks of a cluster share a tile's sum"
+
+
+class Impossible(Exception):
+    """What the program says of a schedule can't be: the code, why, and what can."""
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.code, self.hint = code, hint
+
+
+@frozen
+class Wishes:
+    """What the program says; None: the model's choice. `warps` that multiply, `registers` of each of their threads."""
+
+    stages: int | None = None
+    warps: int | None = None
+    registers: int | None = None
+    cluster: int | None = None
+
+    @staticmethod
+    def of(info: HirKernelInfo | None) -> "Wishes":
+        if info is None:
+            return Wishes()
+        return Wishes(info.stages, info.warps, info.max_registers, info.cluster[0] if info.cluster is not None else None)
+
+    def check(self) -> None:
+        """Raises `Impossible` for what no tile can have."""
+        if self.warps is not None and (self.warps % 4 or self.warps // 4 not in WARPGROUPS):
+            raise Impossible("0502", f"`@warps({self.warps})` can't be done: whole warpgroups multiply", "4 or 8 warps can")
+        if self.cluster is not None and self.cluster not in CLUSTERS:
+            message = f"`@cluster({self.cluster})` can't be done: blocks share a side of their tiles"
+            raise Impossible("0502", message, f"{' or '.join(map(str, CLUSTERS))} blocks can")
+        if self.stages is not None and self.stages < LEAST_STAGES:
+            message = f"`@pipeline(stages={self.stages})` can't be done: while one stage is multiplied another must be filled"
+            raise Impossible("0502", message, f"{LEAST_STAGES} stages are the fewest")
+        least, most = MULTIPLYING
+        if self.registers is not None and (self.registers % 8 or not least <= self.registers <= most):
+            message = f"`@registers({self.registers})` can't be done: warpgroups that multiply take registers by 8"
+            raise Impossible("0502", message, f"{least} to {most} a thread can be taken")
+
+    def shaped(self, tiling: Tiling, work: "Work") -> Tiling | None:
+        """The tiling as wished; None where it can't be."""
+        if self.warps not in (None, 4 * tiling.warpgroups) or self.cluster not in (None, tiling.cluster):
+            return None
+        if self.registers is not None and self.registers < tiling.blocks * tiling.columns // 2 + OWN_REGISTERS:
+            return None
+        if self.stages is None:
+            return tiling
+        return evolve(tiling, stages=self.stages) if self.stages <= room(tiling, work) else None
+
+
+@frozen
+class Work:
+    """A product's sizes: matrices, extents of the axes that make rows, columns, and steps of 128 bytes along the sum. `astride`: whether
+    rows and columns lie across two lines of cache each; `apart`: threads have sums twice; `twice`: so do stages their operands, for
+    three products."""
+
+    axes: tuple[str, ...]
+    matrices: int
+    down: tuple[int, ...]
+    columns: int
+    steps: int
+    processors: int
+    astride: tuple[bool, bool] = (False, False)
+    apart: bool = False
+    twice: bool = False
+
+
+def room(tiling: Tiling, work: Work) -> int:
+    """Stages that shared memory holds."""
+    stage = (prod(tiling.rows) + max(tiling.columns, SWIZZLED // 2)) * SWIZZLED * (1 + work.twice)
+    return (SHARED_BYTES - tiling.warpgroups * BUFFERS * ROWS * SWIZZLED) // stage
+
+
+def best(work: Work, lying: Callable[[int], tuple[int, ...]], wishes: Wishes) -> Tiling:
+    """What is estimated to end first of what the program allows. `lying`: how so many rows of a tile lie along the axes. Raises
+    `Impossible`."""
+    wishes.check()
+    found = [wished for tiling in tilings(work, lying) if (wished := wishes.shaped(tiling, work)) is not None]
+    if not found:
+        raise Impossible("0503", "no tile holds what the schedule's annotations say together", "leave one of them out")
+    return min(found, key=lambda tiling: nanoseconds(tiling, work))
+
+
+def tilings(work: Work, lying: Callable[[int], tuple[int, ...]]) -> Iterator[Tiling]:
+    """All that a processor holds."""
+    most = SUMS if work.apart else 2 * SUMS
+    for (groups, blocks, turns), columns, cluster, pieces in choices(TEAMS, WIDTHS, CLUSTERS, PIECES):
+        if blocks * columns > most or columns % (8 * max(pieces, cluster)) or pieces > work.steps or min(cluster, pieces) > 1:
+            continue
+        if turns > 1 and (work.apart or pieces > 1):
+            continue
+        tiling = Tiling(work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns)
+        yield evolve(tiling, stages=min(STAGES[tiling.warpgroups], room(tiling, work)))
+
+
+def nanoseconds(tiling: Tiling, work: Work) -> float:
+    """About how long the product takes."""
+    rows, columns = prod(tiling.rows), tiling.columns
+    down = list(map(ceildiv, work.down, tiling.rows))
+    down[0] = ceildiv(down[0], tiling.cluster)
+    tiles = work.matrices * prod(down) * ceildiv(work.columns, columns)
+    rounds = ceildiv(tiles, max(1, work.processors // (tiling.cluster * tiling.pieces)))
+    lines = rows * (1 + work.astride[0]) + columns / tiling.cluster * (1 + work.astride[1])
+    products = rows * columns * PRODUCTS * (1 + NARROW / columns) * (3 if work.twice else 1)
+    step = max(LATENCY + lines * BEHIND, products + (rows + columns) * (1 + work.twice) * ROW, lines * (1 + work.twice) * LINE)
+    once = work.matrices * (prod(work.down) + work.columns)
+    whole = (once * MEMORY + (tiles * (rows + columns) - once) * AGAIN) * work.steps * SWIZZLED * (1 + work.twice)
+    steps, stored = ceildiv(work.steps, tiling.pieces), TILE + rows * columns / tiling.pieces * STORED
+    ending = stored if tiling.turns > 1 else rounds * stored
+    joined = (JOINED + rows * columns * PARTIAL) * rounds if tiling.pieces > 1 else 0
+    return max(rounds * steps * step, whole) + ending + joined + (CLUSTERED if tiling.cluster * tiling.pieces > 1 else 0)
+
+
+def ceildiv(number: int, by: int) -> int:
+    return -(-number // by)
