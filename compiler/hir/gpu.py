@@ -145,7 +145,10 @@ class WarpSync(Instruction):
 
 @instruction("cluster_sync", Family.SYNC, Effect.SYNC)
 class ClusterSync(Instruction):
-    """`cluster_sync`: all threads of the cluster's blocks meet."""
+    """`cluster_sync`: all threads of the cluster's blocks meet, and their writes are seen; with `writes=false` only barriers that were
+    made known."""
+
+    writes: bool = attribute(True)
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return []

@@ -58,11 +58,13 @@ class BarrierMake(Instruction):
 
 @instruction("mbar.init", Family.HOPPER, Effect.SYNC)
 class BarrierInit(Instruction):
-    """`mbar.init %full[0] count=1`: each phase ends when `count` arrivals and all expected bytes have come."""
+    """`mbar.init %full[0] count=1`: each phase ends when `count` arrivals and all expected bytes have come. Bulk copies and other blocks
+    know of it from here on; with `known=false` from the thread's next one on that has it true."""
 
     barrier: Value = operand()
     barrier_index: tuple[Affine, ...] = attribute(converter=_forms)
     count: int = attribute(1)
+    known: bool = attribute(True)
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return []

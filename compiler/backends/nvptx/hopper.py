@@ -42,11 +42,12 @@ def barrier_make(frame: Frame, op: BarrierMake) -> None:
 
 
 def barrier_init(frame: Frame, op: BarrierInit) -> None:
-    """Also made known to the bulk copies that will signal it."""
+    """Also made known to the bulk copies that will signal it: once for many, a fence takes longer than they do."""
     frame.require(90, _BARRIERS)
     place = element_address(frame, op.barrier, op.barrier_index)
     frame.w.call_void("llvm.nvvm.mbarrier.init.shared", place, constant(I32, op.count))
-    frame.w.call_void("llvm.nvvm.fence.mbarrier_init.release.cluster")
+    if op.known:
+        frame.w.call_void("llvm.nvvm.fence.mbarrier_init.release.cluster")
 
 
 def barrier_arrive(frame: Frame, op: BarrierArrive) -> None:

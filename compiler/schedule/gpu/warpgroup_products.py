@@ -98,7 +98,9 @@ class WarpgroupDistributing(Distributing):
             ring.begin(once)
             self.border.begin(once)
             self.split.begin(b, once)
-        self.all_meet(b)
+        b.emit(SyncThreads())
+        if product.together > 1:
+            b.emit(ClusterSync(writes=False))
         rounds = small(b, "div", b.add(b.sub(total, block), b.index(product.teams - 1)), b.index(product.teams))
         steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
         for axis in product.outer:
@@ -126,10 +128,7 @@ class WarpgroupDistributing(Distributing):
                 last.emit(BulkWait(count=0, read=True))
         if product.together > 1:
             # what others send must find this block's memory
-            self.all_meet(b)
-
-    def all_meet(self, b: Builder) -> None:
-        b.emit(ClusterSync() if self.product.together > 1 else SyncThreads())
+            b.emit(ClusterSync(writes=False))
 
     def tiles(
         self,
@@ -484,7 +483,7 @@ class _Ring:
     """The stages in shared memory, and the barriers that say which are full and which are empty."""
 
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
-        self.stages, self.groups, self.cluster = product.stages, product.groups, product.cluster
+        self.stages, self.cluster, self.readers = product.stages, product.cluster, product.groups * product.cluster
         self.memories = [b.emit(SharedAlloc(type=_stage_memory(side, product)), "stage").result for side in product.copied]
         left, right, *low = self.memories
         self.pairs = [*([[(low[0], right), (left, low[1])]] if low else []), [(left, right)]]
@@ -497,13 +496,11 @@ class _Ring:
         """Whose tile's stages come next: warpgroups that waited for theirs too early would take a barrier's phase for another."""
 
     def begin(self, b: Builder) -> None:
-        for stage in range(self.stages):
-            b.emit(BarrierInit(barrier=self.full, barrier_index=(Affine.of(stage),), count=1))
-            b.emit(BarrierInit(barrier=self.empty, barrier_index=(Affine.of(stage),), count=self.groups * self.cluster))
-
+        wanted = [(barrier, place, count) for place in range(self.stages) for barrier, count in ((self.full, 1), (self.empty, self.readers))]
         if self.turn is not None:
-            for turn in range(self.turns):
-                b.emit(BarrierInit(barrier=self.turn, barrier_index=(Affine.of(turn),), count=1))
+            wanted += [(self.turn, place, 1) for place in range(self.turns)]
+        for number, (barrier, place, count) in enumerate(wanted, 1):
+            b.emit(BarrierInit(barrier=barrier, barrier_index=(Affine.of(place),), count=count, known=number == len(wanted)))
 
     def await_turn(self, b: Builder, team: Affine, number: Value) -> None:
         """The first tile's warpgroup waits for nobody."""

@@ -112,6 +112,11 @@ def _warp_sync_mask(k: Kernel) -> None:
     k.emit(WarpSync(mask=k.const(255, "i32")))
 
 
+@case("cluster_sync", "barrier.cluster.arrive.relaxed.aligned;", sm=90, lacking="clusters of blocks")
+def _cluster_sync_of_barriers(k: Kernel) -> None:
+    k.emit(ClusterSync(writes=False))
+
+
 @case("cluster_sync", "barrier.cluster.wait.aligned;", sm=90, lacking="clusters of blocks")
 def _cluster_sync(k: Kernel) -> None:
     k.emit(ClusterSync())
