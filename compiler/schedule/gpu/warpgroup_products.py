@@ -496,7 +496,8 @@ class _Ring:
         """Whose tile's stages come next: warpgroups that waited for theirs too early would take a barrier's phase for another."""
 
     def begin(self, b: Builder) -> None:
-        wanted = [(barrier, place, count) for place in range(self.stages) for barrier, count in ((self.full, 1), (self.empty, self.readers))]
+        kinds = ((self.full, 1), (self.empty, self.readers))
+        wanted = [(barrier, place, count) for place in range(self.stages) for barrier, count in kinds]
         if self.turn is not None:
             wanted += [(self.turn, place, 1) for place in range(self.turns)]
         for number, (barrier, place, count) in enumerate(wanted, 1):
