@@ -63,7 +63,7 @@ SHORT_ROW = 1024
 SHORT_SUM = 256
 """Terms of a sum that a thread adds up by itself where there are many such sums: a window, a short column."""
 
-RESULTS = 4
+RESULTS = 2
 """Registers of such a thread along the axis across."""
 
 WIDEST_RESULT = 8
