@@ -1,6 +1,6 @@
-"""Machine code of kernels for a GPU: assembled by the driver where roles hand registers to each other, else where the assembler is
-installed, else the PTX that the driver assembles as it loads it. It is kept in the user's cache, under a name that is made of the
-functions themselves, the target, the compiler and what assembles."""
+"""Machine code of kernels for a GPU: a cubin where the assembler is installed, else PTX, which the driver assembles as it loads it. So
+is what hands registers from role to role: assemblers that link drop that, the driver's linker too. It is kept in the user's cache, under
+a name that is made of the functions themselves, the target, the compiler and what assembles; the driver has a cache of its own for PTX."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from attrs import asdict, frozen
 
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.nvptx.assemble import assemble, assembler_version
-from compiler.backends.nvptx.compile import KernelEntry, KernelParameter, PtxModule, compile_kernels
+from compiler.backends.nvptx.compile import KernelEntry, KernelParameter, compile_kernels
 from compiler.backends.nvptx.frame import TensorMap
 from compiler.backends.nvptx.target import target_of_device
 from compiler.hir.module import HirFunction
@@ -18,7 +18,6 @@ from compiler.source import Source, Sources
 from runtime.cache.identity import identity
 from runtime.cache.store import Store, key_of, store
 from runtime.cuda.device import CudaDevice
-from runtime.cuda.link import linked
 
 
 @frozen
@@ -32,24 +31,17 @@ class GpuCode:
 def gpu_code(functions: Sequence[HirFunction], device: CudaDevice, source: Source | None = None) -> GpuCode:
     """The code of these kernels, out of the cache where it is there. `source`: the program that lines of the code point to."""
     cache, target = store(), target_of_device(device.properties.capability)
-    assemblers = f"{assembler_version()} {device.driver.version}"
-    name = "" if cache is None else key_of(["gpu code", identity(), assemblers, target.arch, *_told(functions, source)])
+    name = "" if cache is None else key_of(["gpu code", identity(), assembler_version(), target.arch, *_told(functions, source)])
     found = None if cache is None else _found(cache, name)
     if found is not None:
         return found
     module = compile_kernels(functions, target, Sources(source) if source is not None else None)
-    made = GpuCode(_assembled(module, device), module.entries)
+    image: bytes | str = assemble(module).bytes if assembler_version() and not module.hands_registers else module.text
+    made = GpuCode(image, module.entries)
     if cache is not None:
-        image = made.image
         head = {"ptx": isinstance(image, str), "entries": [asdict(entry) for entry in made.entries]}
         cache.put(name, head, image.encode() if isinstance(image, str) else image)
     return made
-
-
-def _assembled(module: PtxModule, device: CudaDevice) -> bytes | str:
-    if module.hands_registers:
-        return linked(device, module.text) or module.text
-    return assemble(module).bytes if assembler_version() else module.text
 
 
 def _told(functions: Sequence[HirFunction], source: Source | None) -> list[str]:
