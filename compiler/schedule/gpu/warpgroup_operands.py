@@ -22,7 +22,7 @@ from compiler.schedule.gpu.warpgroup_tiles import BUFFERS as BUFFERS
 from compiler.schedule.gpu.warpgroup_tiles import ROWS as ROWS
 from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES as SHARED_BYTES
 from compiler.schedule.gpu.warpgroup_tiles import SWIZZLED as SWIZZLED
-from compiler.schedule.gpu.warpgroup_tiles import Tiling, Wishes, Work, best
+from compiler.schedule.gpu.warpgroup_tiles import Tiling, Wishes, Work, best, resident
 
 GROUPS = 2
 """Warpgroups that share a large tile."""
@@ -162,7 +162,7 @@ class WarpgroupProduct:
     @property
     def teams(self) -> int:
         """Clusters of blocks that run at one time."""
-        return max(1, self.processors // self.together)
+        return resident(self.together, self.processors)
 
     @property
     def columns(self) -> int:

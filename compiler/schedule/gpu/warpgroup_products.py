@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product as choices
 from math import prod
 
+from attrs import evolve
+
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Take
@@ -39,6 +41,7 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.warpgroup_border import Border
 from compiler.schedule.gpu.warpgroup_operands import BUFFERS, LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
 from compiler.schedule.gpu.warpgroup_split import Split
+from compiler.schedule.gpu.warpgroup_tiles import SUMS, Wishes
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
@@ -46,6 +49,8 @@ WARPGROUP = 128
 BAND = 16
 """Tiles along the rows that are taken together, so that what they read stays in the L2 cache."""
 COPYING_REGISTERS, MULTIPLYING_REGISTERS = 40, 232
+REGISTERS = {False: (COPYING_REGISTERS, MULTIPLYING_REGISTERS), True: (24, 240)}
+"""Of a thread that copies, and of one that multiplies; where sums take more than 128 of them, those that copy make do with fewer."""
 
 
 class WarpgroupDistributing(Distributing):
@@ -60,6 +65,13 @@ class WarpgroupDistributing(Distributing):
         self.team, self.block, self.rank = Affine(), 0, Affine()
         self.digits = ("", "", "")
         """Axes of the sums: neighbouring columns, groups of 8 of them, rows 8 apart."""
+
+    def run(self) -> HirFunction:
+        function = super().run()
+        if self.product.warpgroups > 1 and function.kernel_info is not None:
+            # what a program says of registers is for those that multiply
+            function.kernel_info = evolve(function.kernel_info, max_registers=None)
+        return function
 
     def idle(self, axes: Iterable[str]) -> list[int]:
         """Every thread that multiplies has elements of its own."""
@@ -110,8 +122,9 @@ class WarpgroupDistributing(Distributing):
             first_step, steps = self.split.range(b, steps, self.rank)
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
             if product.warpgroups > 1:
-                copying.emit(SetMaxRegisters(direction="dec", registers=COPYING_REGISTERS))
-                multiplying.emit(SetMaxRegisters(direction="inc", registers=MULTIPLYING_REGISTERS))
+                few, many = REGISTERS[product.blocks * product.columns > 2 * SUMS]
+                copying.emit(SetMaxRegisters(direction="dec", registers=few))
+                multiplying.emit(SetMaxRegisters(direction="inc", registers=Wishes.of(self.field.kernel_info).registers or many))
             with copying.when(first) as one:
                 every = (0, rounds, 1)
                 self.tiles(one, region, block, every, counts, lambda inner, number: self.copied(inner, number, first_step, steps, ring))

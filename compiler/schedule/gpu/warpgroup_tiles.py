@@ -27,11 +27,13 @@ TEAMS = ((2, 1, 1), (2, 2, 1), (1, 1, 1), (1, 2, 1))
 """Warpgroups of a tile, blocks of rows of each, tiles under way."""
 WARPGROUPS = (1, 2)
 LEAST_STAGES = 2
-MULTIPLYING = (64, 232)
-"""Registers of a thread that multiplies."""
+MULTIPLYING, HANDED = (64, 232), 168
+"""Registers of a thread that multiplies; and what it has at least where others hand theirs over."""
 OWN_REGISTERS = 40
 """Of such a thread, beside its sums."""
-PIECES = (1, 2)
+PIECES = (1, 2, 4, 8)
+RESIDENT = {1: 132, 2: 66, 4: 30, 8: 15}
+"""Clusters of so many blocks that run at one time on 132 processors: one lies within a part of the machine."""
 
 # what things take, in nanoseconds, measured on an H200 at full load
 PRODUCTS, NARROW = 0.0145, 14
@@ -123,7 +125,8 @@ class Wishes:
         """The tiling as wished; None where it can't be."""
         if self.warps not in (None, 4 * tiling.warpgroups) or self.cluster not in (None, tiling.cluster):
             return None
-        if self.registers is not None and self.registers < tiling.blocks * tiling.columns // 2 + OWN_REGISTERS:
+        least = max(tiling.blocks * tiling.columns // 2 + OWN_REGISTERS, HANDED if tiling.warpgroups > 1 else 0)
+        if self.registers is not None and self.registers < least:
             return None
         if self.stages is None:
             return tiling
@@ -181,7 +184,7 @@ def nanoseconds(tiling: Tiling, work: Work) -> float:
     down = list(map(ceildiv, work.down, tiling.rows))
     down[0] = ceildiv(down[0], tiling.cluster)
     tiles = work.matrices * prod(down) * ceildiv(work.columns, columns)
-    rounds = ceildiv(tiles, max(1, work.processors // (tiling.cluster * tiling.pieces)))
+    rounds = ceildiv(tiles, resident(tiling.cluster * tiling.pieces, work.processors))
     lines = rows * (1 + work.astride[0]) + columns / tiling.cluster * (1 + work.astride[1])
     products = rows * columns * PRODUCTS * (1 + NARROW / columns) * (3 if work.twice else 1)
     step = max(LATENCY + lines * BEHIND, products + (rows + columns) * (1 + work.twice) * ROW, lines * (1 + work.twice) * LINE)
@@ -191,6 +194,11 @@ def nanoseconds(tiling: Tiling, work: Work) -> float:
     ending = stored if tiling.turns > 1 else rounds * stored
     joined = (JOINED + rows * columns * PARTIAL) * rounds if tiling.pieces > 1 else 0
     return max(rounds * steps * step, whole) + ending + joined + (CLUSTERED if tiling.cluster * tiling.pieces > 1 else 0)
+
+
+def resident(together: int, processors: int) -> int:
+    """Clusters of so many blocks that run at one time."""
+    return max(1, processors * RESIDENT[together] // RESIDENT[1])
 
 
 def ceildiv(number: int, by: int) -> int:
