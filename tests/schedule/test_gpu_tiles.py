@@ -1,0 +1,119 @@
+"""How products are cut: what a processor holds, what a program says of it, and how many kernels come of many sizes."""
+
+from math import prod
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.schedule.gpu.choose import settled
+from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, Impossible, Tiling, Wishes, Work, best, nanoseconds, tilings
+from tests.schedule.test_gpu_warpgroups import facts, product
+
+RANDOM = np.random.default_rng(11)
+
+
+def work(m: int, n: int, k: int, **more: object) -> Work:
+    return Work(("i",), 1, (m,), n, -(-k // 64), 132, **more)  # type: ignore[arg-type]
+
+
+def lying(rows: int) -> tuple[int, ...]:
+    return (rows,)
+
+
+def shared(tiling: Tiling, twice: bool) -> int:
+    """Bytes of the stages, and of what goes out: two pieces of 64 rows of 128 bytes for each warpgroup. A side has 64 rows at least."""
+    stage = (prod(tiling.rows) + max(tiling.columns, 64)) * 128 * (2 if twice else 1)
+    return tiling.stages * stage + tiling.warpgroups * 2 * 64 * 128
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_every_tile_fits_a_processor(twice: bool) -> None:
+    for tiling in tilings(work(4096, 4096, 4096, twice=twice, apart=twice), lying):
+        assert prod(tiling.rows) == 64 * tiling.groups * tiling.blocks
+        assert tiling.stages >= 2
+        assert shared(tiling, twice) <= SHARED_BYTES
+        assert tiling.blocks * tiling.columns // 2 * (2 if twice else 1) <= 128
+        assert tiling.columns % (8 * tiling.pieces) == 0
+
+
+def test_the_least_estimate_is_taken() -> None:
+    for _ in range(20):
+        m, n, k = (int(2**size) for size in RANDOM.uniform(4, 14, 3))
+        one = work(m, n, k)
+        assert nanoseconds(best(one, lying, Wishes()), one) == min(nanoseconds(tiling, one) for tiling in tilings(one, lying))
+
+
+def test_long_sums_of_few_tiles_are_cut_in_pieces() -> None:
+    assert best(work(64, 64, 1 << 16), lying, Wishes()).pieces > 1
+    assert best(work(8192, 8192, 1 << 16), lying, Wishes()).pieces == 1
+
+
+def test_many_sizes_make_few_kernels() -> None:
+    field = product("bf16", "f32", "bf16", turned_b=False)
+    found = set()
+    for _ in range(200):
+        m, n, k = (int(size) * 8 for size in RANDOM.integers(8, 1024, 3))
+        found.add(settled(field, facts(m, n, k, 132), {"M": m, "N": n, "K": k}).tiling)
+    assert None not in found and len(found) <= 20
+
+
+WISHES = [
+    (Wishes(stages=3), lambda t: t.stages == 3),
+    (Wishes(warps=4), lambda t: t.warpgroups == 1),
+    (Wishes(warps=8), lambda t: t.warpgroups == 2),
+    (Wishes(cluster=2), lambda t: t.cluster == 2),
+    (Wishes(cluster=1), lambda t: t.cluster == 1),
+    (Wishes(registers=128), lambda t: t.blocks * t.columns // 2 <= 88),
+    (Wishes(stages=2, warps=8, cluster=2), lambda t: (t.stages, t.warpgroups, t.cluster) == (2, 2, 2)),
+]
+
+
+@pytest.mark.parametrize(("wishes", "kept"), WISHES, ids=[str(wishes) for wishes, _ in WISHES])
+@pytest.mark.parametrize("sizes", [(8192, 8192, 8192), (1024, 1024, 1024), (100, 72, 4096)], ids=str)
+def test_what_a_program_says_is_kept(wishes: Wishes, kept: object, sizes: tuple[int, int, int]) -> None:
+    assert callable(kept) and kept(best(work(*sizes), lying, wishes))
+
+
+IMPOSSIBLE = [
+    (Wishes(warps=6), "0502", "4 or 8 warps can"),
+    (Wishes(warps=32), "0502", "4 or 8 warps can"),
+    (Wishes(cluster=3), "0502", "1 or 2 blocks can"),
+    (Wishes(stages=1), "0502", "2 stages are the fewest"),
+    (Wishes(registers=100), "0502", "64 to 232 a thread can be taken"),
+    (Wishes(registers=240), "0502", "64 to 232 a thread can be taken"),
+    (Wishes(stages=64), "0503", "leave one of them out"),
+    (Wishes(registers=96, warps=8), "0503", "leave one of them out"),
+]
+
+
+@pytest.mark.parametrize(("wishes", "code", "hint"), IMPOSSIBLE, ids=str)
+def test_what_can_not_be_is_told(wishes: Wishes, code: str, hint: str) -> None:
+    with pytest.raises(Impossible) as told:
+        best(work(4096, 4096, 4096), lying, wishes)
+    assert (told.value.code, told.value.hint) == (code, hint)
+
+
+PROGRAM = """
+def f(A: tensor[1024, 512, bf16], B: tensor[512, 256, bf16]): tensor {
+    compute(A, B) @kernel(matmul) %s {
+        for i in 0..1024, j in 0..256:
+            var sum = 0.0
+            for k in 0..512: sum += A[i, k] * B[k, j]
+            out[i, j] = sum
+    }
+}"""
+
+
+def test_annotations_show_in_the_schedule() -> None:
+    shown = zynml.compile(PROGRAM % "@pipeline(stages=3) @warps(4) @cluster(2)").emit("schedule", "sm_90a")
+    assert isinstance(shown, str)
+    assert "1 warpgroup of" in shown and ", 3 stages of 128 bytes" in shown
+    assert "2 blocks of a cluster copy the columns' side for each other" in shown
+
+
+def test_annotations_that_can_not_be_point_to_the_block() -> None:
+    with pytest.raises(zynml.ZynMLError) as told:
+        zynml.compile(PROGRAM % "@warps(6)").emit("schedule", "sm_90a")
+    text = str(told.value)
+    assert "ZYN0502" in text and "`@warps(6)` can't be done: whole warpgroups multiply" in text
