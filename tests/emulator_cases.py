@@ -411,7 +411,7 @@ _add_moves()
 
 
 def _add_register_products() -> None:
-    for dtype, sums, depth in (("f16", "f32", 16), ("bf16", "f32", 16), ("i8", "i32", 32), ("u8", "i32", 32), ("f64", "f64", 4), ("f64", "f64", 8),
+    for dtype, sums, depth in (("f16", "f32", 16), ("bf16", "f32", 16), ("i8", "i32", 32), ("u8", "i32", 32), ("f32", "f32", 8), ("f64", "f64", 4), ("f64", "f64", 8),
                                ("f64", "f64", 16)):  # fmt: skip
 
         @emulated("warp_mma", dtype=dtype, depth=depth)

@@ -10,6 +10,8 @@ from compiler.hir.core import dtype_of
 from compiler.hir.tensor_core import WarpMma, in_register
 
 Array = np.ndarray[Any, Any]
+TF32 = 0xFFFFE000
+"""Bits of an f32 that tf32 has."""
 
 
 @cache
@@ -29,7 +31,8 @@ def _matrix(op: WarpMma, held: Array, rows: int, registers: int) -> Array:
     if op.dtype == "f64":
         elements = held[:, :, None]
     else:
-        elements = held.astype(np.uint32)[:, :, None].view(arrays.NUMPY[op.dtype])
+        words = held.astype(np.uint32) & np.uint32(TF32 if op.dtype == "f32" else 0xFFFFFFFF)
+        elements = words[:, :, None].view(arrays.NUMPY[op.dtype])
     row, depth = _places(op.dtype, registers, rows)
     found = np.zeros((count * rows, op.shape[2]))
     for block in range(count):

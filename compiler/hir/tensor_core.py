@@ -191,9 +191,10 @@ WARP_KINDS = {
     "bf16": WarpKind("bf16", 16, "f32", 80),
     "i8": WarpKind("s8", 32, "i32", 75),
     "u8": WarpKind("u8", 32, "i32", 75),
+    "f32": WarpKind("tf32", 8, "f32", 80),
     "f64": WarpKind("f64", 4, "f64", 80),
 }
-"""By the dtype of the operands."""
+"""By the dtype of the operands; of f32 only the bits count that tf32 has."""
 
 
 def in_register(dtype: str) -> int:

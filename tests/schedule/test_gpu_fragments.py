@@ -11,7 +11,7 @@ from compiler.backends.nvptx.target import gpu_target
 from compiler.hir.async_copy import AsyncCopy
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.interpret import interpret
-from compiler.hir.module import Form, HirFunction
+from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.tensor_core import LoadMatrix, WarpMma
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
@@ -22,7 +22,7 @@ from compiler.schedule.launches import Launches
 NUMPY = {
     "bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8, "u8": np.uint8, "f32": np.float32, "i32": np.int32, "f64": np.float64,
 }  # fmt: skip
-SUMS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "f64": "f64"}
+SUMS = {"f32": "f32", "f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "f64": "f64"}
 
 
 def product(dtype: str, out: str, turned_a: bool = False, turned_b: bool = False, bias: bool = False) -> HirFunction:
@@ -41,7 +41,9 @@ def product(dtype: str, out: str, turned_a: bool = False, turned_b: bool = False
     if bias:
         value = made.body.op("max", made.body.add(value, made.body.load(row, ["j"])), made.body.const(0.0, SUMS[dtype]))
     made.body.store(c, made.body.cast(value, out), ["i", "j"])
-    return made.finish()
+    field = made.finish()
+    field.kernel_info = HirKernelInfo(products="tf32" if dtype == "f32" else None)
+    return field
 
 
 def launches(field: HirFunction, known: Facts) -> Launches:
@@ -60,6 +62,7 @@ LAYOUTS = [(False, False), (False, True), (True, False), (True, True)]
 CASES = [
     *[("bf16", "f32", "sm_80", layout, (72, 80, 72)) for layout in LAYOUTS],
     *[("f64", "f64", "sm_80", layout, (72, 68, 36)) for layout in LAYOUTS],
+    *[("f32", "f32", "sm_80", layout, (72, 68, 36)) for layout in LAYOUTS],
     *[("f16", "f16", "sm_75", layout, (72, 80, 136)) for layout in LAYOUTS],
     *[("f16", "f16", "sm_90", layout, (33, 67, 35)) for layout in LAYOUTS],
     ("bf16", "bf16", "sm_80", (False, False), (20, 36, 300)),
@@ -82,7 +85,7 @@ def test_fragments_mean_the_product(dtype: str, out: str, arch: str, turned: tup
     given = [np.ascontiguousarray(a.T) if turned[0] else a, np.ascontiguousarray(b.T) if turned[1] else b, row, c]
     known = facts_of({"M": m, "N": n, "K": k}, ["A", "B", "C", "R"], arch, 2)
     made = launches(product(dtype, out, *turned, bias=True), known)
-    assert bool(operations(made, LoadMatrix)) == (dtype != "f64")
+    assert bool(operations(made, LoadMatrix)) == (dtype != "f64" and (dtype != "f32" or turned != (True, False)))
     arguments, sizes_known = made.counted([*given, m, n, k], {"M": m, "N": n, "K": k})
     (launch,) = made.launches
     interpret(launch.function, arguments, grid=(launch.blocks(sizes_known), 1, 1))

@@ -18,7 +18,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import WARP_KINDS, WarpKind
 from compiler.hir.types import Mem, bytes_of
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.warpgroup_operands import divides
+from compiler.schedule.gpu.warpgroup_operands import divides, rounds
 
 WIDEST = 16
 """Bytes of a copy."""
@@ -121,6 +121,8 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
         return None
     dtype = dtype_of(target.a)
     kind = WARP_KINDS.get(dtype)
+    if dtype == "f32" and not rounds(function):
+        return None
     if kind is None or dtype != dtype_of(target.b) or kind.sums != target.to or facts.generation < kind.since:
         return None
     loads = [_load_of(function, operand) for operand in (target.a, target.b)]
@@ -176,7 +178,7 @@ def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Se
 def _operand(function: HirFunction, facts: Facts, load: Load, guards: tuple[Value, ...], own: str, along: str) -> Operand | None:
     mem = mem_of(load.mem)
     across = steps_by_one(mem, load.index, own) and not steps_by_one(mem, load.index, along)
-    if across and bytes_of(mem.dtype) not in (2, 8):
+    if across and bytes_of(mem.dtype) not in (2, 4, 8):
         return None
     fast = own if across else along
     size = bytes_of(mem.dtype)
@@ -226,7 +228,7 @@ def _shape(facts: Facts, kind: WarpKind, a: Operand, b: Operand, about: Sequence
     most = 64 * 64 if Way.ELEMENTS in ways else 128 * 128 if size == 8 or Way.WORDS in ways else 128 * 256
 
     def stages(rows: int, columns: int) -> int:
-        return min(STAGES if Way.BESIDE in ways else 2, shared // ((rows + columns) * (line + (GAP if size == 8 else 0))))
+        return min(STAGES if Way.BESIDE in ways else 2, shared // ((rows + columns) * (line + (GAP if size >= 4 else 0))))
 
     def cost(tile: tuple[int, int, int, int]) -> int:
         rows, columns, _, _ = tile

@@ -1,8 +1,8 @@
 """The stages of an operand in shared memory: how the threads of a block fill them, and how warps read fragments from them.
 
-Fragments of 8 and 16 bits come by `ldmatrix`, eight rows of 16 bytes at a time: lines of shared memory are as long as what is contiguous,
+Fragments come by `ldmatrix`, eight rows of 16 bytes at a time: lines of shared memory are as long as what is contiguous,
 at most 128 bytes, and their chunks of 16 bytes are XORed with the number of the line, so that neither copies nor fragments meet in a bank.
-Fragments of 64 bits come element by element, from lines with a gap of 32 bytes behind them."""
+Fragments of 64 bits, and of 32 bits that lie across, come element by element, from lines with a gap of 32 bytes behind them."""
 
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ class Stages:
         self.extent = shape.rows if is_a else shape.columns
         self.part = shape.part[0 if is_a else 1]
         size = operand.size
-        self.by_matrix = size < 8
+        self.by_matrix = size < (4 if operand.across else 8)
         self.wide, self.lines = (self.extent, shape.depth) if operand.across else (shape.depth, self.extent)
         self.line = min(self.wide, LINE // size) if self.by_matrix else self.wide + GAP // size
         count = self.lines * self.line * (self.wide // self.line if self.by_matrix else 1)
@@ -255,7 +255,7 @@ class Stages:
         """The warp's registers of a part of the depth."""
         shape = self.product.shape
         if not self.by_matrix:
-            return [b.load(self.memory, [stage, self.places[0] + offset]) for offset in self.offsets(part)]
+            return [self.element_at(b, stage, self.places[0] + offset) for offset in self.offsets(part)]
         found: list[Value] = []
         for block in range(self.part // 16):
             if self.operand.across:
@@ -265,6 +265,11 @@ class Stages:
             op = LoadMatrix(mem=self.memory, index=(stage, place), count=4, transpose=self.operand.across)
             found += b.emit(op).results
         return found
+
+    def element_at(self, b: Builder, stage: Affine, place: Affine) -> Value:
+        if self.operand.size == 8:
+            return b.load(self.memory, [stage, place])
+        return b.emit(LoadWords(mem=self.memory, index=(stage, place), count=1)).result
 
     def offsets(self, part: int) -> list[int]:
         """From the lane's first element to those of its registers, in the order of `warp_mma`."""

@@ -121,10 +121,11 @@ for _dtype, _shape, _piece, _types, _a, _b, _c, _sm in (
     ("i8", (16, 8, 32), "m16n8k32", "s32.s8.s8.s32", 4, 2, "%r", 80),
     ("i8", (16, 8, 32), "m8n8k16", "s32.s8.s8.s32", 1, 1, "%r", 75),
     ("u8", (16, 16, 32), "m16n8k32", "s32.u8.u8.s32", 4, 2, "%r", 80),
+    ("f32", (32, 16, 8), "m16n8k8", "f32.tf32.tf32.f32", 4, 2, "%r", 80),
     ("f64", (16, 8, 4), "m8n8k4", "f64.f64.f64.f64", 1, 1, "%rd", 80),
 ):
     _facts = {"sm": _sm}
-    if _sm == 80 and _dtype in ("bf16", "f64"):
+    if _sm == 80 and _dtype in ("bf16", "f32", "f64"):
         _facts["lacking"] = f"tensor cores for {_dtype}"
     _sums = _list(_c, 2 if _piece.startswith("m8") else 4)
     _of = "%r" if _c == "%r" else "%rd"
