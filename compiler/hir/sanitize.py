@@ -21,6 +21,7 @@ from compiler.hir.translate import axes_of
 from compiler.hir.translate_threads import ThreadTranslator, late_copy
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.hir.watch import Shadow, Watched
+from compiler.hir.words import WORD, LoadWords, StoreWords
 
 Array = np.ndarray[Any, Any]
 
@@ -57,7 +58,7 @@ class WatchedTranslator(ThreadTranslator):
         """Names of memories that several threads see."""
         changed = {value.name for top in function.body.body for op in top.walk() for value in _changed(op)}
         self.unchanged = {p.name for p in function.parameters} - changed
-        self.constants.update(leave=_leave, failed=_failed, tell_tile=_tile, tell_copy=_copy)
+        self.constants.update(leave=_leave, failed=_failed, tell_tile=_tile, tell_copy=_copy, tell_words=_words)
 
     def memory(self, name: str, type_: Mem, indent: int) -> None:
         super().memory(name, type_, indent)
@@ -176,6 +177,18 @@ class WatchedTranslator(ThreadTranslator):
         watches = ", ".join(f"{self.of(v)}_w" if v.name in self.watched else "None" for v in (op.destination, op.source))
         self.write(indent, f"tell_copy(thread, {self.site(op)}, {watches}, {ends})")
 
+    def load_words(self, op: LoadWords, valid: str, indent: int) -> None:
+        super().load_words(op, self.told_words(op, op.count, valid, "read"), indent)
+
+    def store_words(self, op: StoreWords, indent: int) -> None:
+        super().store_words(op, indent)
+        self.write(indent, self.told_words(op, len(op.values), "None", "write"))
+
+    def told_words(self, op: LoadWords | StoreWords, count: int, valid: str, kind: str) -> str:
+        watch = f"{self.of(op.mem)}_w" if op.mem.name in self.watched else "None"
+        elements = WORD * count // bytes_of(mem_of(op.mem).dtype)
+        return f"tell_words(thread, {self.site(op)}, {watch}, {self.of(op.mem)}, {self.place_of(op)}, {elements}, {valid}, {kind!r})"
+
 
 _A = TypeVar("_A", Load, Store)
 
@@ -250,6 +263,34 @@ def _tile(
                 watch.write(cell, op, thread.clock, one)
             else:
                 watch.read(cell, op, thread.clock)
+    return inside
+
+
+def _words(
+    thread: Thread,
+    op: LoadWords | StoreWords,
+    watch: Watched | None,
+    memory: Array,
+    index: tuple[int, ...],
+    elements: int,
+    valid: int | None,
+    kind: str,
+) -> int:
+    """How many of the wanted elements lie inside; each is told."""
+    wanted = elements if valid is None else max(0, min(elements, valid))
+    if not wanted:
+        return 0
+    starts = all(0 <= part < extent for part, extent in zip(index, memory.shape, strict=True))
+    inside = min(wanted, memory.shape[-1] - index[-1]) if starts else 0
+    if inside < wanted:
+        _leave(thread, op.mem.name, (*index[:-1], index[-1] + inside), memory.shape, op, kind)
+    for number in range(inside if watch is not None else 0):
+        place = (*index[:-1], index[-1] + number)
+        assert watch is not None
+        if kind == "write":
+            watch.write(place, op, thread.clock, memory[place])
+        else:
+            watch.read(place, op, thread.clock)
     return inside
 
 

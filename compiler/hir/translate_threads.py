@@ -121,14 +121,9 @@ class ThreadTranslator(Translator):
             case WarpMma():
                 self.result(op, self.meet(op, self.of(op.accumulator), *map(self.of, op.values)), indent)
             case LoadWords():
-                names = "".join(self.bind(r) + ", " for r in op.results)
-                valid = "None" if op.valid is None else self.of(op.valid)
-                self.write(indent, f"{names}= read_words({self.of(op.mem)}, {self.place_of(op)}, {op.count}, {valid})")
+                self.load_words(op, "None" if op.valid is None else self.of(op.valid), indent)
             case StoreWords():
-                values = "".join(self.of(value) + ", " for value in op.values)
-                self.write(indent, f"write_words({self.of(op.mem)}, {self.place_of(op)}, ({values}))")
-                if op.mem.name in self.tracked:
-                    self.write(indent, f"{self.of(op.mem)}_w.shadow.filled = None")
+                self.store_words(op, indent)
             case AsyncCopy():
                 self.copy(op, indent)
             case AsyncCommit():
@@ -207,6 +202,16 @@ class ThreadTranslator(Translator):
         if op.mem.name in self.tracked:
             self.tell("atomic", op, op.mem, op.index, "", indent)
         self.write(indent, f"{memory}_m[{index}] = {encoded(changed, dtype)}")
+
+    def load_words(self, op: LoadWords, valid: str, indent: int) -> None:
+        names = "".join(self.bind(r) + ", " for r in op.results)
+        self.write(indent, f"{names}= read_words({self.of(op.mem)}, {self.place_of(op)}, {op.count}, {valid})")
+
+    def store_words(self, op: StoreWords, indent: int) -> None:
+        values = "".join(self.of(value) + ", " for value in op.values)
+        self.write(indent, f"write_words({self.of(op.mem)}, {self.place_of(op)}, ({values}))")
+        if op.mem.name in self.tracked:
+            self.write(indent, f"{self.of(op.mem)}_w.shadow.filled = None")
 
     def copy(self, op: AsyncCopy, indent: int) -> None:
         count = op.bytes // bytes_of(mem_of(op.source).dtype)

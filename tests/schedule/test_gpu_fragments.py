@@ -5,6 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import zynml
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
@@ -113,3 +114,24 @@ def test_large_products_assemble_without_spills(arch: str) -> None:
     for function in functions:
         cubin = assemble(compile_kernels([function], gpu_target(arch)))
         assert cubin.spills == 0
+
+
+PROGRAM = """
+def f(A: tensor[M, K, TYPE], B: tensor[K, N, TYPE]) {
+    compute(A, B) -> tensor[M, N, SUM] {
+        for i in 0..M, j in 0..N:
+            var s: SUM = ZERO
+            for k in 0..K: s += A[i, k] * B[k, j]
+            out[i, j] = s
+    }
+}"""
+
+
+@pytest.mark.parametrize("sizes", [(31, 33, 17), (16, 64, 40)], ids=str)
+@pytest.mark.parametrize("dtype", ["f64", "f16"])
+def test_the_sanitizer_finds_nothing(dtype: str, sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    text = PROGRAM.replace("TYPE", dtype).replace("SUM", SUMS[dtype]).replace("ZERO", "0.0")
+    a, b = (np.random.default_rng(k).integers(-4, 5, shape).astype(NUMPY[dtype]) for shape in ((m, k), (k, n)))
+    p = zynml.compile(text, device="emulator", sanitize=True)
+    np.testing.assert_array_equal(p.f(a, b), a.astype(np.float64) @ b.astype(np.float64))

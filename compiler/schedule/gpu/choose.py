@@ -73,7 +73,8 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
         fragments = fragment_product(known, about)
         if fragments is not None:
             try:
-                return evolve(launches_of_blocks(FragmentDistributing(known, fragments).run()), units=units)
+                placing = FragmentDistributing(known, fragments)
+                return evolve(launches_of_blocks(placing.run()), units=units, words=placing.table.reasons)
             except NotPlaceable:
                 pass
         scan = scan_plan(known, about)

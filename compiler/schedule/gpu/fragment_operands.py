@@ -57,6 +57,17 @@ class Operand:
     way: Way
 
     @property
+    def words(self) -> str:
+        """How copies are made."""
+        match self.way:
+            case Way.BESIDE:
+                return f"by copies of {self.unit} bytes"
+            case Way.WORDS:
+                return f"through registers, {self.unit} bytes at a time"
+            case Way.ELEMENTS:
+                return "element by element"
+
+    @property
     def mem(self) -> Mem:
         return mem_of(self.load.mem)
 

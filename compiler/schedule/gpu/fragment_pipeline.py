@@ -36,6 +36,8 @@ class FragmentDistributing(Distributing):
         plans = [AxisPlan(axis, "block") for axis in (*self.others, *self.own)] + [AxisPlan(axis) for axis in self.walked]
         shape = product.shape
         words = [f"{shape.rows} by {shape.columns} sums a block, {' by '.join(map(str, shape.part))} a warp, on the tensor cores"]
+        for name, side in zip(("rows", "columns"), (product.a, product.b), strict=True):
+            words.append(f"{name} ({side.own}) come {side.words}, {shape.stages} stages of {shape.depth} terms")
         super().__init__(field, Table(plans, words, block=(shape.threads,)))
         self.product = product
 

@@ -14,7 +14,7 @@ from compiler.hir.core import Contract, dtype_of
 from compiler.hir.gpu import SyncThreads, WarpIndex
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
-from compiler.hir.tensor_core import Mma, MmaLoad, MmaStore
+from compiler.hir.tensor_core import WARP_KINDS, Mma, MmaLoad, MmaStore
 from compiler.hir.types import Fragment, FragmentRole
 from compiler.schedule.gpu.facts import OLDEST, Facts
 
@@ -54,13 +54,15 @@ def refusal(field: HirFunction | None, facts: Facts) -> tuple[str, str]:
     sums = [op for op in contracts if (found := product_sum(op)) is not None and found.m and found.n]
     if not sums:
         return "the block has no sum of products with rows and columns", "tensor cores multiply matrices: `sum += A[i, k] * B[k, j]`"
-    words = [f"{dtype} summed in {to}{f' from sm_{SINCE[dtype]}' if SINCE[dtype] > OLDEST else ''}" for dtype, to in SUMS.items()]
+    doubles = WARP_KINDS["f64"]
+    sums_of, since = {**SUMS, "f64": doubles.sums}, {**SINCE, "f64": doubles.since}
+    words = [f"{dtype} summed in {to}{f' from sm_{since[dtype]}' if since[dtype] > OLDEST else ''}" for dtype, to in sums_of.items()]
     hint = f"they multiply {', '.join(words)}"
-    op = next((op for op in sums if not multiplies(op)), None)
+    op = next((op for op in sums if not multiplies(op) and (dtype_of(op.a), dtype_of(op.b), op.to) != ("f64", "f64", "f64")), None)
     if op is not None:
         left, right = dtype_of(op.a), dtype_of(op.b)
         return f"it multiplies {left if left == right else f'{left} and {right}'}, summed in {op.to}", hint
-    late = next((dtype_of(op.a) for op in sums if SINCE[dtype_of(op.a)] > facts.generation), None)
+    late = next((dtype_of(op.a) for op in sums if since[dtype_of(op.a)] > facts.generation), None)
     if late is not None:
         return f"those of {facts.architecture or 'all targets'} don't multiply {late}", hint
     return (
