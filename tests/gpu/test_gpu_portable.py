@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler import cuda_calls, cuda_kernels
+from compiler import cuda_calls, cuda_code
 from compiler.backends.nvptx.target import gpu_target
 
 RNG = np.random.default_rng(53)
-NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8, "u8": np.uint8, "f64": np.float64}
-SUMS = {"bf16": "f32", "f16": "f32", "i8": "i32", "u8": "i32", "f64": "f64"}
+NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8, "u8": np.uint8, "f32": np.float32, "f64": np.float64}
+SUMS = {"bf16": "f32", "f16": "f32", "i8": "i32", "u8": "i32", "f32": "f32", "f64": "f64"}
 LAYOUTS = {
     "rows": ("A[i, k]", "B[k, j]", "M, K", "K, N"),
     "turned B": ("A[i, k]", "B[j, k]", "M, K", "N, K"),
@@ -26,9 +26,9 @@ def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     """An architecture that programs are compiled for, and left to the driver to translate; empty: this one's own."""
     if request.param:
         monkeypatch.setenv("ZYNTAX_CACHE", "off")
-        for module in (cuda_calls, cuda_kernels):
+        for module in (cuda_calls, cuda_code):
             monkeypatch.setattr(module, "target_of_device", lambda capability: gpu_target(request.param))
-        monkeypatch.setattr(cuda_kernels, "can_assemble", lambda: False)
+        monkeypatch.setattr(cuda_code, "assembler_version", lambda: "")
     return str(request.param)
 
 
@@ -82,6 +82,13 @@ def test_what_follows_the_sum_and_infinities(target: str) -> None:
         sums = a.astype(np.float64) @ b.astype(np.float64)
     wanted = np.where(sums > 0, sums * 0.5, sums).astype(NUMPY[dtype])
     np.testing.assert_array_equal(p.f(a, b).astype(np.float32), wanted.astype(np.float32))
+
+
+def test_factors_of_tf32(target: str) -> None:
+    p = zynml.compile(source("f32", "turned A").replace("{\n        for", "@precision(products=tf32) {\n        for", 1), device="cuda:0")
+    for m, n, k in SIZES:
+        a, b = whole("f32", m, k), whole("f32", k, n)
+        np.testing.assert_array_equal(p.f(np.ascontiguousarray(a.T), b), a @ b, err_msg=str((m, n, k)))
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f64"])
