@@ -8,8 +8,9 @@ from compiler.hir.alignment import steps_by_one
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.memory import Alloc, Load, Store, mem_of
 from compiler.hir.module import HirFunction
+from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
-from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.schedule.gpu.flat import Flat, flat_table
 from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.turning import CHUNKS, Turning, crosses
@@ -27,6 +28,9 @@ SCALAR_SQUARE = 32
 
 MANY_TILES = 16
 """Tiles along an axis of which a last one that is mostly empty doesn't count."""
+
+LONGER = 4
+"""Rows that are written of what is turned, to those that are read, where accesses are narrow."""
 
 SHORTEST = 8
 """Elements along an axis for which its memory order is worth something."""
@@ -103,11 +107,15 @@ def _step(field: HirFunction, axis: str) -> int:
 
 
 def _squares(field: HirFunction, along: str, across: str, lanes: int) -> Table:
+    """Accesses that are narrower than 16 bytes are more for each thread, which writes longer rows than it reads."""
+    store = next(op for op in field.body.body if isinstance(op, Store))
     side = CHUNKS * lanes if lanes > 1 else SCALAR_SQUARE
-    wide = side // lanes
+    narrow = lanes > 1 and lanes * bytes_of(mem_of(store.mem).dtype) < ALIGNMENT
+    length = side * LONGER if narrow else side
+    wide = length // lanes
     high = min(side, THREADS // wide)
     plans = [AxisPlan(axis, "block") for axis in field.axes if axis not in (along, across)]
     plans.append(AxisPlan(across, "block", side // high, threads=high, dim=1))
     plans.append(AxisPlan(along, "block", lanes=lanes, threads=wide))
-    reason = f"{across} is read and {along} written along memory: squares of {side} x {side} are turned in shared memory"
+    reason = f"{across} is read and {along} written along memory: squares of {side} x {length} are turned in shared memory"
     return Table(plans, [reason], (wide, high))

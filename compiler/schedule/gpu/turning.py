@@ -1,5 +1,5 @@
-"""Maps that read along one axis and write along another. A block has a square of both: its threads read rows of it side by side, put them
-in shared memory, wait, and each takes the column that it writes.
+"""Maps that read along one axis and write along another. A block has a square of both, or a rectangle: its threads read rows of it side by
+side, put them in shared memory, wait, and each takes the column that it writes.
 
 Rows of 128 bytes lie there as eight pieces of 16, exchanged between rows (the swizzle of bulk copies). Rows whose elements one thread
 takes together lie eight lines apart, so that threads side by side read different pieces: no two of a warp meet in a bank."""
@@ -42,20 +42,23 @@ class Turning(Distributing):
             return super().make(op, value, region)
         b, along, across = region.builder, self.along, self.across
         thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
-        wide = b.const(along.threads, "index")
+        reading = across.tile // along.lanes
+        high = self.table.threads // reading
+        wide = b.const(reading, "index")
         line, piece = b.op("div", thread, wide), b.op("rem", thread, wide)
         lane = Affine.of(SIMD) if along.lanes > 1 else Affine()
         column = Affine.of(piece.name) * along.lanes + lane
-        further = Affine.of(self.register_axis(f"{along.axis}_t", across.registers)) if across.registers > 1 else Affine()
+        turns = along.tile // high
+        further = Affine.of(self.register_axis(f"{along.axis}_t", turns)) if turns > 1 else Affine()
         spread = region.inside(b, (along.axis, across.axis))
-        spread.forms[along.axis] = region.starts[along.axis] + line.name + further * across.threads
+        spread.forms[along.axis] = region.starts[along.axis] + line.name + further * high
         spread.forms[across.axis] = region.starts[across.axis] + column
         dtype = mem_of(op.mem).dtype
         own = Affine.of(self.threads[along.dim].name)
         mine = region.forms[across.axis] - region.starts[across.axis]
         if along.lanes * bytes_of(dtype) == ALIGNMENT:
             lanes = b.const(along.lanes, "index")
-            group = Affine.of(b.op("div", line, lanes).name) + further * (across.threads // along.lanes)
+            group = Affine.of(b.op("div", line, lanes).name) + further * (high // along.lanes)
             there = [Affine.of(b.op("rem", line, lanes).name), group, column]
             here = [lane, own, mine]
             type = Mem(dtype, (along.lanes, CHUNKS, across.tile), space=Space.SHARED, align=ALIGNMENT * CHUNKS, swizzle="128B")
