@@ -118,6 +118,10 @@ class DirectCall:
                 return
         self._launch_each(arguments, records, stream)
 
+    def launch_each(self, arguments: list[Any], stream: Stream) -> None:
+        """All launches of a direct call, whose arguments are complete."""
+        self._launch_each(arguments, self._no_records, stream)
+
     def _launch_each(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
         for step in self.steps:
             step.launch(stream, arguments, records[step.number])

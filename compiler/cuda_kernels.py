@@ -59,7 +59,7 @@ class CudaBlock:
         except DeviceTrouble as trouble:
             raise ZyntaxError(diagnostic(trouble, self.block.compute.span)) from None
         if WATCHING.made is not None:
-            WATCHING.made.append(Made(call, given, stream))
+            WATCHING.made.append(Made(call, given, stream, value))
         return value
 
     def beside(self, values: Mapping[str, Any]) -> Callable[[], Any]:

@@ -1,21 +1,23 @@
-"""Calls that come back. A function that is nothing but one compute block of its parameters, called from Python with arrays on one GPU
-that are laid out as before, needs nothing decided anew: what its first call came to is launched again, with other addresses. Everything
-that the way through the program looks at is part of what calls are known by: dtypes, extents, strides, alignment, devices, streams, and
-numbers that may decide on a kernel. What isn't out of the ordinary goes that way again: an error, work of futures, other streams."""
+"""Calls that come back. A function that is nothing but compute blocks, called from Python with arrays on one GPU that are laid out as
+before, needs nothing decided anew: what its first call came to is launched again, with other addresses. Everything that the way through
+the program looks at is part of what calls are known by: dtypes, extents, strides, alignment, devices, streams, and numbers that may
+decide on a kernel. What isn't out of the ordinary goes that way again: an error, work of futures, other streams."""
 
 import threading
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from compiler.cuda_calls import PlannedCall
 from compiler.cuda_direct import Repeat
 from compiler.cuda_kept import KeptCalls
+from compiler.cuda_sequences import CallSequence, Part
 from compiler.device_faults import DeviceTrouble
 from compiler.schedule.gpu.facts import ALIGNMENT
 from compiler.typed_ast import nodes
+from compiler.typed_ast.straight import is_straight
 from compiler.typed_ast.walk import walk
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.peers import GLANCES
@@ -34,11 +36,12 @@ FLOATS = (float, np.float32, np.float64)
 
 @frozen
 class Made:
-    """What a block's call came to: the launches, the values as they took them, the stream."""
+    """What a block's call came to: the launches, the values as they took them, the stream, and the block's value."""
 
     call: PlannedCall
     given: Mapping[str, Any]
     stream: Stream
+    value: Any
 
 
 class _Watching(threading.local):
@@ -52,7 +55,8 @@ WATCHING = _Watching()
 @define(eq=False)
 class Repeats:
     """The calls of one function. `parameters`: where each of its own stands, by the block's names for them; `count`: how many there are;
-    `sizes`: the names that it gives to extents."""
+    `sizes`: the names that it gives to extents. `several`: it is not one block of its parameters, but several, or with values between:
+    their numbers follow from the function's."""
 
     parameters: Mapping[str, int]
     count: int
@@ -60,20 +64,29 @@ class Repeats:
     unawaited: Unawaited
     kept: KeptCalls | None = None
     """Of other processes."""
-    _known: dict[tuple[Any, ...], Repeat | None] = Factory(dict)
+    several: bool = False
+    _known: dict[tuple[Any, ...], Repeat | CallSequence | None] = Factory(dict)
 
     def again(self, values: Sequence[Any]) -> Any:
-        """The value of a call that came before in all but addresses and floats, else None."""
-        seen = seen_of(values)
+        """The value of a call that came before in all but addresses and, where it is one block, floats, else None."""
+        seen = self._seen(values)
         if seen is None:
             return None
         key, found = seen
         repeat = self._known.get(key)
         return None if repeat is None or under_way() or self.unawaited else repeat(found)
 
+    def _seen(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
+        seen = seen_of(values)
+        if seen is None or not self.several:
+            return seen
+        key, found = seen
+        # zeros of both signs are equal, and not the same
+        return (*key, *[value.hex() for value in found if value.__class__ is float]), found
+
     def first(self, values: Sequence[Any], given: Sequence[Any], function: Callable[..., Any]) -> Any:
         """The function's value for these, `given` as the program takes them; the call is kept where it may come back."""
-        seen = seen_of(values)
+        seen = self._seen(values)
         if seen is None or seen[0] in self._known:
             return function(*given)
         if (value := self._as_elsewhere(seen, values, given)) is not None:
@@ -86,6 +99,9 @@ class Repeats:
             WATCHING.made = before
         if len(self._known) >= CALLS_REMEMBERED:
             self._known.clear()
+        if self.several:
+            self._known[seen[0]] = self.sequence(made, values, given, value)
+            return value
         self._known[seen[0]] = repeat = self.repeat(made[0], values, given) if len(made) == 1 else None
         if repeat is not None and self.kept is not None:
             self.kept.keep(repeat, given)
@@ -104,6 +120,41 @@ class Repeats:
             return None
         self._known[seen[0]] = repeat
         return repeat(seen[1])
+
+    def sequence(self, made: Sequence[Made], values: Sequence[Any], given: Sequence[Any], value: Any) -> CallSequence | None:
+        """All blocks' calls again, if each takes only the function's own arrays, as they came, and what those before it made, on one
+        stream that lasts; and one of them made the function's value."""
+        arrays_given = [id(one) for one in given if isinstance(one, Tensor)]
+        if not made or len(given) != self.count or len(set(arrays_given)) < len(arrays_given):
+            return None  # of two arrays that are one, it can't be told which is meant
+        stream, gpu = made[0].stream, made[0].call.gpu
+        makers = {id(one.value): number for number, one in enumerate(made)}
+        last = makers.get(id(value))
+        if last is None or not _lasts(stream, gpu):
+            return None
+        parts: list[Part] = []
+        readers: dict[int, int] = {}
+        for number, one in enumerate(made):
+            call = one.call
+            if not call.direct or one.stream is not stream or call.gpu is not gpu or len(call.results) != 1:
+                return None
+            arguments, arrays, earlier = [*call.arguments], [], []
+            for place, name in call.filled.tensors:
+                tensor = one.given[name]
+                maker = makers.get(id(tensor))
+                own = next((n for n, mine in enumerate(given) if mine is tensor), None)
+                if maker is not None and maker < number:
+                    earlier.append((place, maker))
+                    readers[maker] = number
+                elif own is not None and _lies_there(values[own], given[own], gpu, stream):
+                    arrays.append((place, own))
+                else:
+                    return None
+            for place, name in call.filled.scalars:
+                arguments[place] = one.given[name]
+            parts.append(Part(call, arguments, tuple(arrays), tuple(earlier), ()))
+        done = [tuple(maker for maker, reader in readers.items() if reader == number and maker != last) for number in range(len(parts))]
+        return CallSequence(tuple(evolve(part, done=over) for part, over in zip(parts, done, strict=True)), last, stream)
 
     def repeat(self, made: Made, values: Sequence[Any], given: Sequence[Any]) -> Repeat | None:
         """The call again, if all that it takes are the function's own arrays and numbers, as they came, on one stream that lasts."""
@@ -190,21 +241,35 @@ def seen_of(values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
 
 
 def repeats(
-    function: nodes.Function, globals: Container[str], unawaited: Unawaited, origin: Sequence[str] | None = None
+    function: nodes.Function,
+    functions: Mapping[str, nodes.Function],
+    globals: Container[str],
+    unawaited: Unawaited,
+    origin: Sequence[str] | None = None,
 ) -> Repeats | None:
-    """The calls of a function that is nothing but one block of its parameters, else None. `globals`: names that mean something outside
-    of functions, and may mean something else later. `origin`: all that the program is made of, where its calls may be kept."""
+    """The calls of a function that is nothing but blocks, else None. `functions` are those of the program, `globals` names that mean
+    something outside of functions, and may mean something else later. `origin`: all that the program is made of, where calls of
+    functions that are one block may be kept."""
+    places = {parameter.name: place for place, parameter in enumerate(function.parameters)}
+    own = _own_names(function, places)
+    if own is None:
+        straight = is_straight(function, functions, globals)
+        return Repeats(places, len(places), frozenset(), unawaited, several=True) if straight else None
+    annotated = [node for parameter in function.parameters if parameter.annotation is not None for node in walk(parameter.annotation)]
+    sizes = {node.name for node in annotated if isinstance(node, nodes.Name) and node.name not in globals}
+    kept = None if origin is None else KeptCalls((*origin, function.name))
+    return Repeats({**places, **own}, len(places), frozenset(sizes - places.keys()), unawaited, kept)
+
+
+def _own_names(function: nodes.Function, places: Mapping[str, int]) -> dict[str, int] | None:
+    """The names that the one block of a function has for its parameters; None where it is more than one block of them."""
     body = function.body.statements if function.body is not None else ()
     block = body[0].value if len(body) == 1 and isinstance(body[0], nodes.Return | nodes.ExpressionStatement) else None
     if function.is_async or not isinstance(block, nodes.Compute) or (block.kernel is not None and block.kernel.is_async):
         return None
-    places = {parameter.name: place for place, parameter in enumerate(function.parameters)}
     own: dict[str, int] = {}
     for entry in block.inputs:
         if entry.mutable or not isinstance(entry.value, nodes.Name) or entry.value.name not in places:
             return None
         own[entry.name] = places[entry.value.name]
-    annotated = [node for parameter in function.parameters if parameter.annotation is not None for node in walk(parameter.annotation)]
-    sizes = {node.name for node in annotated if isinstance(node, nodes.Name) and node.name not in globals}
-    kept = None if origin is None else KeptCalls((*origin, function.name))
-    return Repeats({**places, **own}, len(places), frozenset(sizes - places.keys()), unawaited, kept)
+    return own

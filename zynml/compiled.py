@@ -171,8 +171,8 @@ def _callable(name: str, function: Callable[..., Any], session: Session) -> Call
 
 
 def _repeats(name: str, session: Session) -> "Repeats | None":
-    """For calls of a function with arrays on GPUs, which come back; None where it is more than one block."""
+    """For calls of a function with arrays on GPUs, which come back; None where it is more than blocks."""
     from compiler.cuda_repeats import repeats
 
-    functions = [node for node in session.check().statements if isinstance(node, nodes.Function) and node.name == name]
-    return repeats(functions[0], session.host.names, session.unawaited, session.origin) if len(functions) == 1 else None
+    functions = {node.name: node for node in session.check().statements if isinstance(node, nodes.Function)}
+    return repeats(functions[name], functions, session.host.names, session.unawaited, session.origin) if name in functions else None

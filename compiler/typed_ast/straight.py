@@ -1,0 +1,66 @@
+"""Functions that do nothing but compute blocks, one after the other: no branch, no loop, nothing printed or changed, nothing looked at
+but their parameters. What such a function does with arrays of some kinds it does with all arrays of those kinds."""
+
+from collections.abc import Container, Mapping
+
+from compiler.typed_ast import nodes
+from compiler.typed_ast.free_names import free_names
+from compiler.typed_ast.walk import walk
+
+QUIET_CALLS = frozenset({"shape", "numel", "rank", "len", "sqrt", "float", "int"})
+"""Calls that only look at the sizes of their arguments, or at numbers."""
+
+
+def is_straight(function: nodes.Function, functions: Mapping[str, nodes.Function], globals: Container[str]) -> bool:
+    """`functions` are those of the program, `globals` its names for whatever stands outside of functions."""
+    return _Straight(functions, globals).function(function, ())
+
+
+class _Straight:
+    def __init__(self, functions: Mapping[str, nodes.Function], globals: Container[str]) -> None:
+        self.functions, self.globals = functions, globals
+
+    def function(self, function: nodes.Function, within: tuple[str, ...]) -> bool:
+        if function.is_async or function.body is None or function.name in within:
+            return False
+        inside = (*within, function.name)
+        return all(self._statement(statement, inside) for statement in function.body.statements)
+
+    def _statement(self, statement: nodes.Statement, within: tuple[str, ...]) -> bool:
+        match statement:
+            case nodes.Let(pattern=nodes.BindingPattern(), mutable=False, value=nodes.Expression() as value):
+                return self._value(value, within)
+            case nodes.Return(value=nodes.Expression() as value) | nodes.ExpressionStatement(value=value):
+                return self._value(value, within)
+            case _:
+                return False
+
+    def _value(self, value: nodes.Expression, within: tuple[str, ...]) -> bool:
+        match value:
+            case nodes.Compute(inputs=inputs, kernel=kernel):
+                if any(entry.mutable for entry in inputs) or (kernel is not None and kernel.is_async):
+                    return False
+                own = {entry.name for entry in inputs}
+                if any(self._is_outside(name) for name in free_names(value) if name not in own):
+                    return False
+                return all(self._value(entry.value, within) for entry in inputs)
+            case nodes.Call(function=nodes.Name(name=name), arguments=arguments) if name in self.functions:
+                return all(self._value(a.value, within) for a in arguments) and self.function(self.functions[name], within)
+            case _:
+                return all(self._is_quiet(node) for node in walk(value))
+
+    def _is_outside(self, name: str) -> bool:
+        return name in self.globals and name not in self.functions
+
+    def _is_quiet(self, node: nodes.Node) -> bool:
+        match node:
+            case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)):
+                return name in QUIET_CALLS
+            case nodes.Name(name=name):
+                return name in QUIET_CALLS or name not in self.globals
+            case nodes.IntLiteral() | nodes.FloatLiteral() | nodes.BoolLiteral():
+                return True
+            case nodes.Binary() | nodes.Unary() | nodes.Cast() | nodes.Field() | nodes.Argument() | nodes.TypeSyntax():
+                return True
+            case _:
+                return False

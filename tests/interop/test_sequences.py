@@ -1,0 +1,109 @@
+"""Functions of several blocks that come back on a GPU: their launches come again without the program, and as one graph where addresses
+do; never for what they weren't seen with."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from foreign import ByDlpack
+
+import zynml
+
+PROGRAM = """
+def first(x: tensor[N], by: f32): tensor { compute(x, by) { for i in 0..N: out[i] = x[i] * by } }
+def chain(x: tensor[N], y: tensor[N], by: f32): tensor {
+    let a = compute(x, y) { for i in 0..N: out[i] = x[i] + y[i] }
+    let b = first(a, by)
+    let c = compute(b, a) { for i in 0..N: out[i] = b[i] * a[i] }
+    let d = compute(c, x) { for i in 0..N: out[i] = c[i] - x[i] }
+    first(d, 0.5)
+}
+def looks(x: tensor[N]): tensor {
+    let a = compute(x) { for i in 0..N: out[i] = x[i] * 2.0 }
+    println(a.shape())
+    compute(a, x) { for i in 0..N: out[i] = a[i] + x[i] }
+}
+let mut outside = 1.0f32
+def depends(x: tensor[N]): tensor {
+    let a = compute(x, outside) { for i in 0..N: out[i] = x[i] * outside }
+    first(a, 2.0)
+}
+def change(value: f32) { outside = value }
+"""
+
+
+@pytest.fixture
+def program(fake):
+    return zynml.compile(PROGRAM, device="cuda")
+
+
+def numbers(seed, count=9):
+    return np.random.default_rng(seed).standard_normal(count).astype(np.float32)
+
+
+def expected(x, y, by):
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    return ((x + y) * by * (x + y) - x) * 0.5
+
+
+def on_gpu(program, gpu, values):
+    return program.first(ByDlpack(gpu, values), 1.0)
+
+
+def test_a_sequence_comes_again_as_one_graph(program, gpu, fake):
+    values = [(numbers(2 * k), numbers(2 * k + 1)) for k in range(3)]
+    arrays = [(on_gpu(program, gpu, x), on_gpu(program, gpu, y)) for x, y in values]
+    kernels = set()
+    for _ in range(8):
+        for (x, y), (one, other) in zip(values, arrays, strict=True):
+            before = Counter(fake.calls)
+            result = program.chain(one, other, 3.0)
+            calls = Counter(fake.calls) - before
+            np.testing.assert_allclose(np.asarray(result), expected(x, y, 3.0), rtol=1e-5, atol=1e-5)
+            del result
+        kernels.add((calls["cuLaunchKernel"], calls["cuGraphLaunch"]))
+    assert (0, 1) in kernels
+    assert calls == {"cuGraphLaunch": 1}
+
+
+def test_other_sizes_numbers_and_arrays(program, gpu):
+    for count in (5, 0, 1, 40, 5):
+        for by in (2.0, -0.0, 0.0, 3.0, 2.0):
+            x, y = numbers(count, count), numbers(count + 1, count)
+            one, other = on_gpu(program, gpu, x), on_gpu(program, gpu, y)
+            for left, right, a, b in ((one, other, x, y), (other, one, y, x), (one, one, x, x), (one, other, x, y)):
+                np.testing.assert_allclose(np.asarray(program.chain(left, right, by)), expected(a, b, by), rtol=1e-5, atol=1e-5)
+
+
+def test_results_that_live_on(program, gpu):
+    x, y = numbers(1), numbers(2)
+    one, other = on_gpu(program, gpu, x), on_gpu(program, gpu, y)
+    kept = [program.chain(one, other, float(k)) for k in (1, 2, 1, 2, 1, 2)]
+    for k, result in zip((1, 2, 1, 2, 1, 2), kept, strict=True):
+        np.testing.assert_allclose(np.asarray(result), expected(x, y, float(k)), rtol=1e-5, atol=1e-5)
+    again = program.chain(kept[0], other, 1.0)
+    np.testing.assert_allclose(np.asarray(again), expected(expected(x, y, 1.0), y, 1.0), rtol=1e-4, atol=1e-4)
+
+
+def test_what_shows_something_shows_it_each_time(program, gpu, capsys):
+    one = on_gpu(program, gpu, numbers(1))
+    for _ in range(3):
+        program.looks(one)
+    assert capsys.readouterr().out == "[9]\n" * 3
+
+
+def test_what_depends_on_the_program_is_made_anew(program, gpu):
+    x = numbers(1)
+    one = on_gpu(program, gpu, x)
+    for value in (1.0, 3.0, 1.0):
+        program.change(value)
+        for _ in range(3):
+            np.testing.assert_allclose(np.asarray(program.depends(one)), x * np.float32(value) * 2, rtol=1e-6)
+
+
+def test_no_memory_is_kept(program, gpu):
+    one, other = on_gpu(program, gpu, numbers(1)), on_gpu(program, gpu, numbers(2))
+    for _ in range(5):
+        program.chain(one, other, 3.0)
+    gpu.stream.synchronize()
+    assert gpu.pool.statistics().blocks_in_use == 2
