@@ -278,11 +278,11 @@ def test_captured_values_are_read_each_time(program, gpu):
         same(program.captured(there), x * np.float32(by))
 
 
-def test_more_than_one_block_goes_all_of_the_way(program, gpu, ways):
-    x = numbers(6)
-    for _ in range(3):
+def test_several_blocks_come_back_too(program, gpu, ways):
+    for seed in range(3):
+        x = numbers(6, seed=seed)
         same(program.twice(resident(gpu, x)), x * 4)
-    assert len(ways) == 3
+    assert len(ways) == 1
 
 
 def test_updates_totals_and_checks_go_all_of_the_way(program, gpu, ways):
