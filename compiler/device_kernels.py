@@ -28,6 +28,7 @@ from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgumen
 from compiler.lowering.launch import LaunchSizes
 from compiler.schedule.gpu.choose import launches_for, settled
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
+from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.tensor_cores import refusal
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
@@ -81,10 +82,12 @@ def launch_facts(
 ) -> Facts:
     """The facts of a launch of the kernel with these values of its `index` parameters."""
     inside = built.assuming is not None and built.assuming.holds(sizes)
-    facts = evolve(facts_of(sizes, aligned, architecture, processors), inside=inside)
+    field = built.scheduled.field
+    lengths = row_lengths(field, sizes) if field is not None else ()
+    facts = evolve(facts_of(sizes, aligned, architecture, processors), inside=inside, lengths=lengths)
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made
-            facts = settled(built.scheduled.field, facts, sizes)
+            facts = settled(field, facts, sizes)
     return facts
 
 

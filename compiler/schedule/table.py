@@ -33,8 +33,6 @@ class AxisPlan:
     threads: int = 1
     dim: int = 0
     warps: int = 1
-    full: bool = False
-    """Whether the axis is known to end with a tile."""
 
     @property
     def tile(self) -> int:

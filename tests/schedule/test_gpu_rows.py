@@ -3,6 +3,7 @@ in float64."""
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 import zynml
 from compiler.hir.build import FunctionBuilder
@@ -11,6 +12,7 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.schedule.gpu.distribute import field_launches
 from compiler.schedule.gpu.facts import facts_of, specialised
+from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_maps import ptx
@@ -114,3 +116,27 @@ def test_longer_rows_are_walked_again() -> None:
     found = launches(softmax(), {"M": 4096, "N": 1 << 17})
     assert reads(found) > 2
     assert "ld.global.nc.v4" in ptx(found)
+
+
+@pytest.mark.parametrize("length", [96, 768, 1000, 2048, 5120, 12288])
+def test_kernels_for_the_length_of_rows(length: int) -> None:
+    """Registers as many as the row fills, and no masks where it ends with a tile."""
+    known, _, about = specialised(softmax(), evolve(facts_of({"M": 64, "N": length}, ("x", "out")), lengths=(("N", length),)))
+    table = block_table(known, about)
+    assert table is not None
+    plan = table["j"]
+    assert plan.place == "once"
+    assert plan.tile - plan.threads * plan.lanes < length <= plan.tile
+    made = field_launches(known, table)
+    masked = any(isinstance(op, Load) and op.where is not None for top in made.launches[0].function.body.body for op in top.walk())
+    assert masked is (length != plan.tile)
+    ptx(made)
+
+
+def test_lengths_are_of_rows_that_are_read_again() -> None:
+    assert row_lengths(softmax(), {"M": 5, "N": 768}) == (("N", 768),)
+    assert row_lengths(softmax(), {"M": 5, "N": 1 << 20}) == ()
+    total = FunctionBuilder("total", Form.FIELD, {"i": "M", "j": "N"})
+    x, out = total.parameter("x", Mem("f32", ("M", "N"))), total.parameter("out", Mem("f32", ("M",)))
+    total.body.store(out, total.body.reduce("add", total.body.load(x, ["i", "j"]), over=["j"])[0], ["i"])
+    assert row_lengths(total.finish(), {"M": 5, "N": 768}) == ()

@@ -15,8 +15,7 @@ from compiler.hir.types import is_float
 
 _DIRECT = {"exp2": "ex2.approx.ftz.f32", "log2": "lg2.approx.f32"}
 _DIRECT |= {"sqrt": "sqrt.approx.f32", "rsqrt": "rsqrt.approx.f32"}
-_TANH_SERIES = -1 / 3, 2 / 15, -17 / 315
-_NEAR_0 = 0.2
+_NEAR_0 = 2.0**-5
 _LOG2_E, _LN_2 = 1 / log(2), log(2)
 
 
@@ -52,14 +51,12 @@ def _one(w: FunctionWriter, operator: str, x: Value) -> Value:
 
 
 def _tanh(w: FunctionWriter, x: Value) -> Value:
-    """(1 - e) / (1 + e) with e = exp(-2|x|); near 0, where that cancels, the first terms of the series."""
+    """1 - 2 / (e + 1) with e = exp(2x); near 0, where that cancels, the first terms of the series."""
     m = Maths(w, F32)
-    size, one = m.abs(x), m.number(1.0)
-    e = _call(w, "exp2", m.mul(size, m.number(-2 * _LOG2_E)))
-    far = m.sign_of(m.mul(m.sub(one, e), m.reciprocal(m.add(one, e))), x)
-    square = m.mul(x, x)
-    near = m.fma(m.mul(m.horner(_TANH_SERIES, square), square), x, x)
-    return m.select(m.is_("olt", size, _NEAR_0), near, far)
+    e = _call(w, "exp2", m.mul(x, m.number(2 * _LOG2_E)))
+    far = m.fma(m.reciprocal(m.add(e, m.number(1.0))), m.number(-2.0), m.number(1.0))
+    near = m.fma(m.mul(m.mul(x, x), x), m.number(-1 / 3), x)
+    return m.select(m.is_("olt", m.abs(x), _NEAR_0), near, far)
 
 
 def _call(w: FunctionWriter, operator: str, x: Value) -> Value:

@@ -160,7 +160,7 @@ class Distributing(Placing):
         for axis in self.once:
             plan, extent = self.table[axis], self.field.axes[axis]
             self.enter(plan, Affine(), region)
-            if extent.value != plan.tile and not plan.full:
+            if extent.value != plan.tile:
                 region.masks[axis] = extent
         region.axes |= self.once
 

@@ -38,8 +38,8 @@ class Facts:
     architecture: str = ""
     """What instructions may be used beyond those of all targets: "sm_90a"; empty where the target isn't known."""
     processors: int = 132
-    exact: frozenset[str] = frozenset()
-    """Sizes that are as large as their magnitude says."""
+    lengths: tuple[tuple[str, int], ...] = ()
+    """Sizes that a kernel is made for: of rows that registers hold."""
     inside: bool = False
     """Whether no index can be outside with these sizes, of a nest that checks some as it runs."""
     tiling: Tiling | None = None
@@ -60,10 +60,6 @@ class Facts:
         known = dict(self.magnitudes)
         return form.evaluate(lambda name: known.get(name, MAGNITUDES[16]))
 
-    def known(self, form: Affine) -> int | None:
-        """An extent that is a power of two or made of such."""
-        return self.about(form) if self.exact.issuperset(form.names) else None
-
 
 NOTHING = Facts()
 
@@ -75,19 +71,19 @@ def facts_of(sizes: Mapping[str, int], aligned: Iterable[str], architecture: str
     magnitudes = [
         (name, next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])) for name, value in sorted(sizes.items())
     ]
-    exact = frozenset(name for name, value in magnitudes if value == sizes[name])
     divisors = tuple((name, unit) for name, unit in units if unit > 1)
-    return Facts(divisors, tuple(magnitudes), frozenset(aligned), architecture, processors, exact)
+    return Facts(divisors, tuple(magnitudes), frozenset(aligned), architecture, processors)
 
 
 def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:
-    """A field (form F) whose sizes are written as multiples of what divides them, so that affine arithmetic sees it, and whose
-    memories are known to be aligned; the parameters that changed; and the facts with the new names."""
+    """A field (form F) whose sizes are written as multiples of what divides them, so that affine arithmetic sees it, or as the numbers
+    that they are, and whose memories are known to be aligned; the parameters that changed; and the facts with the new names."""
     out = FunctionBuilder(function.name, function.form)
-    divisors = dict(facts.units)
-    names: dict[str, Affine | str] = {}
+    lengths = dict(facts.lengths)
+    divisors = {name: unit for name, unit in facts.units if name not in lengths}
+    names: dict[str, Affine | str] = {name: Affine((), value) for name, value in lengths.items()}
     units: list[Unit] = []
-    magnitudes, exact = dict(facts.magnitudes), set(facts.exact)
+    magnitudes = dict(facts.magnitudes)
     taken = {value.name for value in function.parameters} | set(function.axes)
     for place, parameter in enumerate(function.parameters):
         unit = divisors.get(parameter.name, 1)
@@ -99,8 +95,6 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
             names[parameter.name] = Affine.of(name) * unit
             units.append(Unit(place, name, parameter.name, unit))
             magnitudes[name] = -(-magnitudes.pop(parameter.name, unit) // unit)
-            if parameter.name in exact:
-                exact.add(name)
     by_place = {unit.place: unit for unit in units}
 
     def form(old: Affine) -> Affine:
@@ -124,5 +118,5 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     new = out.finish()
     new.kernel_info, new.constraints, new.sites = function.kernel_info, function.constraints, function.sites
     new.linkage, new.span = function.linkage, function.span
-    about = evolve(facts, units=(), magnitudes=tuple(sorted(magnitudes.items())), exact=frozenset(exact))
+    about = evolve(facts, units=(), magnitudes=tuple(sorted(magnitudes.items())))
     return new, tuple(units), about

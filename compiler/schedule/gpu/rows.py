@@ -2,7 +2,9 @@
 again after its reduction (softmax, norms, whatever else). Where a row fits, each thread keeps its part of it in registers: it is read
 once and written once, however many reductions stand between."""
 
-from compiler.hir.core import Contract, Reduce, dtype_of, union_axes
+from collections.abc import Mapping
+
+from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
@@ -16,6 +18,9 @@ THREADS = 256
 
 WARP = 32
 MOST_THREADS = 512
+
+LONGEST = 32768
+"""Elements of a row that registers hold."""
 
 KEPT_BYTES = 128
 """What a thread keeps of a row: enough accesses in flight to hide their latency. Of rows too long for that, twice as much."""
@@ -53,10 +58,22 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     beside = max(1, THREADS // threads)
     plans = [AxisPlan(axis, "block") for axis in common[:-1]]
     plans.append(AxisPlan(common[-1], "block", threads=beside, dim=1))
-    full = facts.known(field.axes[along]) == registers * lanes * threads
-    plans.append(AxisPlan(along, "once", registers, lanes, threads=threads, full=full))
+    plans.append(AxisPlan(along, "once", registers, lanes, threads=threads))
     reason = f"rows along {along} stay in registers of {threads} threads: they are read once"
     return Table(plans, [reason], (threads, beside), resident=max(1, REGISTER_BYTES // (threads * beside * needed)))
+
+
+def row_lengths(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """The sizes that a kernel for chains of rows is made for: lengths of rows that registers hold, by their names."""
+    reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract | Scan)]
+    over = {op.over for op in reductions}
+    if len(over) != 1 or any(not isinstance(op, Reduce) for op in reductions):
+        return ()
+    ((along, *others),) = over
+    names = set(field.axes[along].names)
+    if others or not is_chain(field, along) or any(names.intersection(field.axes[axis].names) for axis in field.axes if axis != along):
+        return ()
+    return tuple(sorted((name, sizes[name]) for name in names if 0 < sizes.get(name, 0) <= LONGEST))
 
 
 def _read(field: HirFunction, common: tuple[str, ...], along: str) -> list[Load]:
