@@ -38,6 +38,8 @@ class Facts:
     architecture: str = ""
     """What instructions may be used beyond those of all targets: "sm_90a"; empty where the target isn't known."""
     processors: int = 132
+    exact: frozenset[str] = frozenset()
+    """Sizes that are as large as their magnitude says."""
     lengths: tuple[tuple[str, int], ...] = ()
     """Sizes that a kernel is made for: of rows that registers hold."""
     inside: bool = False
@@ -71,8 +73,9 @@ def facts_of(sizes: Mapping[str, int], aligned: Iterable[str], architecture: str
     magnitudes = [
         (name, next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])) for name, value in sorted(sizes.items())
     ]
+    exact = frozenset(name for name, value in magnitudes if value == sizes[name])
     divisors = tuple((name, unit) for name, unit in units if unit > 1)
-    return Facts(divisors, tuple(magnitudes), frozenset(aligned), architecture, processors)
+    return Facts(divisors, tuple(magnitudes), frozenset(aligned), architecture, processors, exact)
 
 
 def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:
@@ -83,7 +86,7 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     divisors = {name: unit for name, unit in facts.units if name not in lengths}
     names: dict[str, Affine | str] = {name: Affine((), value) for name, value in lengths.items()}
     units: list[Unit] = []
-    magnitudes = dict(facts.magnitudes)
+    magnitudes, exact = dict(facts.magnitudes), set(facts.exact)
     taken = {value.name for value in function.parameters} | set(function.axes)
     for place, parameter in enumerate(function.parameters):
         unit = divisors.get(parameter.name, 1)
@@ -95,6 +98,8 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
             names[parameter.name] = Affine.of(name) * unit
             units.append(Unit(place, name, parameter.name, unit))
             magnitudes[name] = -(-magnitudes.pop(parameter.name, unit) // unit)
+            if parameter.name in exact:
+                exact.add(name)
     by_place = {unit.place: unit for unit in units}
 
     def form(old: Affine) -> Affine:
@@ -118,5 +123,5 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
     new = out.finish()
     new.kernel_info, new.constraints, new.sites = function.kernel_info, function.constraints, function.sites
     new.linkage, new.span = function.linkage, function.span
-    about = evolve(facts, units=(), magnitudes=tuple(sorted(magnitudes.items())))
+    about = evolve(facts, units=(), magnitudes=tuple(sorted(magnitudes.items())), exact=frozenset(exact))
     return new, tuple(units), about
