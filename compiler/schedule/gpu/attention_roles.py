@@ -46,6 +46,8 @@ from compiler.schedule.table import AxisPlan, Table
 
 REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
+TURNS = False
+ORDER = False
 SLACK = 8.0
 """By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
 leave sums in f32 all their digits."""
@@ -118,18 +120,27 @@ class AttentionDistributing(Distributing):
         query = region.inside(b, ())
         b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=attention.rows * memory.depth * 2))
         self.boxes(attention.query, attention.rows, region.starts[attention.query.axis], memory.query, (), memory.asked, Affine(), query)
-        with b.loop("copy", 0, walk.turns.name) as (body, loop):
-            inner = region.inside(body, ())
-            stage, parity = memory.place(body, loop.variable)
-            turned = body.op("xor", parity, body.const(1, "i32"))
-            start = self.tile(walk, loop.variable) * self.terms
-            for side, ring, elements in (
-                (attention.key, memory.keys, memory.depth),
-                (attention.value, memory.values, memory.width),
-            ):
-                body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=turned))
-                body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=self.terms * elements * 2))
-                self.boxes(side, self.terms, start, ring.memory, (stage,), ring.full, stage, inner)
+        if ORDER:
+            with b.loop("copy", 0, walk.turns.name) as (body, loop):
+                self.brought(body, region, memory.keys, attention.key, memory.depth, memory, walk, loop.variable)
+                self.brought(body, region, memory.values, attention.value, memory.width, memory, walk, loop.variable)
+            return
+        with b.loop("copy", 0, Affine.of(walk.turns.name) + 1) as (body, loop):
+            with body.when(body.op("lt", loop.variable, walk.turns)) as coming:
+                self.brought(coming, region, memory.keys, attention.key, memory.depth, memory, walk, loop.variable)
+            with body.when(body.op("gt", loop.variable, body.const(0, "index"))) as coming:
+                before = coming.sub(loop.variable, coming.const(1, "index"))
+                self.brought(coming, region, memory.values, attention.value, memory.width, memory, walk, before)
+
+    def brought(
+        self, b: Builder, region: Region, ring: Ring, side: Side, elements: int, memory: Memory, walk: Walk, number: Value
+    ) -> None:
+        """A turn's tile of keys, or of values, into its ring, when there is room."""
+        stage, parity = memory.place(b, number)
+        b.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=b.op("xor", parity, b.const(1, "i32"))))
+        b.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=self.terms * elements * 2))
+        start = self.tile(walk, number) * self.terms
+        self.boxes(side, self.terms, start, ring.memory, (stage,), ring.full, stage, region.inside(b, ()))
 
     def tile(self, walk: Walk, turn: Value) -> Affine:
         return Affine.of(walk.last.name) - 1 - Affine.of(turn.name)
@@ -194,6 +205,9 @@ class AttentionDistributing(Distributing):
             self.arrived(body, memory.values, *stage)
             body.yield_(*after, self.packed(body, weights))
         carried = [*first.results, output]
+        if TURNS:
+            with b.when(b.op("eq", b.index(self.team), b.index(attention.groups - 1))) as own:
+                own.emit(SyncThreads(id=5, count=2 * WARPGROUP, arrive=True))
         for low, high, whole in self.stretches(b, walk):
             with b.loop("turn", low.name, high.name, carried=carried) as (body, loop):
                 body.yield_(*self.step(body, inner, memory, walk, loop.variable, loop.carried, whole, sums))
@@ -285,9 +299,18 @@ class AttentionDistributing(Distributing):
         keys = memory.place(b, number)
         values, _ = memory.place(b, b.sub(number, b.const(1, "index")))
         self.arrived(b, memory.keys, *keys)
+        groups = attention_groups = self.attention.groups
+        if TURNS:
+            for group in range(groups):
+                with b.when(b.op("eq", b.index(self.team), b.index(group))) as own:
+                    own.emit(SyncThreads(id=5 + group, count=2 * WARPGROUP))
         b.emit(WarpgroupFence())
         asked = self.scored(b, memory, keys[0])
         total = self.weighted(b, memory, values, weights, total)
+        if TURNS:
+            for group in range(groups):
+                with b.when(b.op("eq", b.index(self.team), b.index(group))) as own:
+                    own.emit(SyncThreads(id=5 + (group + 1) % groups, count=2 * WARPGROUP, arrive=True))
         (found,) = self.waited(b, [asked], 1)
         self.given_back(b, memory.keys, keys[0])
         growth, grown, *after, weights = self.softened(turn, found, before, sums)
