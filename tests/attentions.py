@@ -4,6 +4,7 @@ doesn't say otherwise."""
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from attrs import frozen
 
@@ -131,6 +132,11 @@ CASES = {
         inputs=("A: tensor[B, i32]",),
     ),
     "capped": Case("(tanh(s * scale / 3.0) * 3.0)", lambda s, i, j, given: np.tanh(s * given["scale"] / 3) * 3),
+    "a factor for each head": Case(
+        "(if j <= i { s * A[h] / 2.0 } else { -inf })",
+        lambda s, i, j, given: _hidden(s * given["A"][None, :, None, None] / 2, j <= i),
+        inputs=("A: tensor[H, f32]",),
+    ),
     "sloped": Case("(s * scale - 0.1 * (i - j))", lambda s, i, j, given: s * given["scale"] - 0.1 * (i - j)),
 }
 
@@ -160,6 +166,22 @@ def source(passes: str, case: Case, dtype: str = "bf16", layout: str = "heads ou
         f"def f(Q: tensor[{q}, {dtype}], K: tensor[{k}, {dtype}], V: tensor[{v}, {dtype}], scale: f32{declared}) {{\n"
         f"  compute(Q, K, V, scale{names}) -> tensor[{LAYOUTS[layout][0].replace('D', 'C')}, {dtype}] @kernel({kind}) {{\n{body}  }}\n}}\n"
     )
+
+
+def inputs(case: Case, sizes: tuple[int, ...], window: int, random: np.random.Generator) -> dict[str, Array]:
+    """What a case takes besides, by name."""
+    b, h, m, n = sizes[:4]
+    found: dict[str, Array] = {"W": window}
+    for one in case.inputs:
+        if "bool" in one:
+            found["A"] = random.random((b, m, n)) < 0.6
+        elif "i32" in one:
+            found["A"] = random.integers(1, n + 1, b).astype(np.int32)
+        elif "f32" in one:
+            found["A"] = random.standard_normal(h).astype(np.float32)
+        elif "tensor" in one:
+            found["A"] = random.standard_normal((m, n)).astype(ml_dtypes.bfloat16)
+    return found
 
 
 def expected(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import zynml
-from tests.attentions import AXES, CASES, PASSES, Case, expected, source
+from tests.attentions import AXES, CASES, PASSES, Case, expected, inputs, source
 
 NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}
 ULP = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-18}
@@ -29,14 +29,7 @@ def check(
     q, k, v = (random.standard_normal([extents[axis] for axis in axes]).astype(NUMPY[dtype]) for axes in AXES[layout][:3])
     if change is not None:
         change(q, k, v)
-    extra: dict[str, Any] = {"scale": d**-0.5 if scale is None else scale, "W": 200}
-    for one in case.inputs:
-        if "bool" in one:
-            extra["A"] = random.random((b, m, n)) < 0.6
-        elif "i32" in one:
-            extra["A"] = random.integers(1, n + 1, b).astype(np.int32)
-        elif "tensor" in one:
-            extra["A"] = random.standard_normal((m, n)).astype(NUMPY["bf16"])
+    extra = {"scale": d**-0.5 if scale is None else scale, **inputs(case, sizes, 200, random)}
     text = source(passes, case, dtype, layout, "h" if group == 1 else f"h / {group}")
     program = zynml.compile(text, device="cuda:0")
     found = np.asarray(program.f(q, k, v, extra["scale"], *(extra[one.split(":")[0]] for one in case.inputs))).astype(np.float64)

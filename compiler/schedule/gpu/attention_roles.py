@@ -256,19 +256,18 @@ class AttentionDistributing(Distributing):
     def factored(self, b: Builder, region: Region, memory: Memory) -> Value:
         """What scores are multiplied by in the exponents; a factor that isn't positive gives its sign to the queries."""
         exponent = self.attention.exponent
-        constant = b.const(exponent.constant, "f32")
-        if exponent.factor is None:
-            return constant
-        factor = self.value(exponent.factor, region)
-        if exponent.divides:
-            return b.op("div", constant, factor)
+        constant, one, nothing = (b.const(number, "f32") for number in (exponent.constant, 1.0, 0.0))
+        factor = one
+        for value in exponent.factors:
+            factor = b.mul(factor, self.value(value, region))
+        for value in exponent.divisors:
+            factor = b.op("div", factor, self.value(value, region))
         if not exponent.signed:
             return b.mul(factor, constant)
         sign = sign_of(b, factor)
-        with b.when(b.op("ne", sign, b.const(1.0, "f32"))) as body:
+        with b.when(b.op("ne", sign, one)) as body:
             self.turn_queries(body, memory, sign)
-        one = b.const(1.0, "f32")
-        return b.mul(b.select(b.op("eq", factor, b.const(0.0, "f32")), one, b.op("abs", factor)), constant)
+        return b.mul(b.select(b.op("eq", factor, nothing), one, b.op("abs", factor)), constant)
 
     def turn_queries(self, b: Builder, memory: Memory, sign: Value) -> None:
         """The warpgroup's queries times a sign."""

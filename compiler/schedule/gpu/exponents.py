@@ -9,9 +9,8 @@ from math import inf, log
 from attrs import frozen
 
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Cast, Const, Index, Select, Unary, dtype_of
+from compiler.hir.core import Binary, Cast, Const, Index, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Instruction, Value
-from compiler.hir.types import Tile
 from compiler.passes.online import Online
 
 LOG2_E = 1 / log(2)
@@ -19,14 +18,14 @@ LOG2_E = 1 / log(2)
 
 @frozen(eq=False)
 class Exponent:
-    """What the exponentials are taken of: `guards` hide scores, `core` is what else there is, without its `factor` (None: 1), which
-    `divides` or multiplies."""
+    """What the exponentials are taken of: `guards` hide scores, `core` is what else there is, without what it is multiplied by
+    (`factors`) and divided by (`divisors`)."""
 
     rule: Online
     guards: tuple[Value, ...]
     core: Value
-    factor: Value | None = None
-    divides: bool = False
+    factors: tuple[Value, ...] = ()
+    divisors: tuple[Value, ...] = ()
 
     def is_weight(self, op: object) -> bool:
         """Whether it is the exponential of a score less the maximum."""
@@ -69,30 +68,37 @@ class Exponent:
     @property
     def signed(self) -> bool:
         """Whether the factor's sign is for the run to tell."""
-        return self.factor is not None and not self.divides and not _positive(self.factor)
+        return not (all(map(_positive, self.factors)) and all(_positive(one) or _root(one) for one in self.divisors))
 
 
-def exponent_of(rule: Online, scores: Value) -> Exponent:
-    """How the scores of the rule's maximum are put together."""
+def exponent_of(rule: Online, scores: Value, rows: str) -> Exponent:
+    """How the scores of the rule's maximum, of so called rows, are put together."""
+    varying = {rule.axis, rows}
     value, guards = rule.maximum.values[0], []
     while isinstance(value.source, Select) and is_number(value.source.otherwise, -inf):
         guards.append(value.source.condition)
         value = value.source.then
-    match value.source:
-        case Binary(operator="mul", left=left, right=right) if (left is scores and _uniform(right)) or (right is scores and _uniform(left)):
-            return Exponent(rule, tuple(guards), scores, right if left is scores else left)
-        case Binary(operator="div", left=left, right=right) if left is scores and _uniform(right) and (_positive(right) or _root(right)):
-            return Exponent(rule, tuple(guards), scores, right, divides=True)
-        case _:
-            return Exponent(rule, tuple(guards), value)
+    core, factors, divisors = value, [], []
+    while isinstance(core.source, Binary) and core.source.operator in ("mul", "div"):
+        left, right = core.source.left, core.source.right
+        if core.source.operator == "mul" and _uniform(left, varying):
+            left, right = right, left
+        if not _uniform(right, varying):
+            break
+        (divisors if core.source.operator == "div" else factors).append(right)
+        core = left
+    if core is not scores:
+        return Exponent(rule, tuple(guards), value)
+    return Exponent(rule, tuple(guards), core, tuple(factors), tuple(divisors))
 
 
 def is_number(value: Value, number: float) -> bool:
     return isinstance(value.source, Const) and value.source.value == number
 
 
-def _uniform(value: Value) -> bool:
-    return isinstance(value.type, Tile) and not value.type.axes and dtype_of(value) == "f32"
+def _uniform(value: Value, varying: set[str]) -> bool:
+    """Whether a tile's scores all have the same."""
+    return dtype_of(value) == "f32" and varying.isdisjoint(name for name, _ in union_axes(value))
 
 
 def _positive(value: Value) -> bool:

@@ -97,7 +97,7 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
         return None
     if facts.about(field.axes[query.axis]) < ROWS:
         return None
-    exponent = exponent_of(rule, scores[0].results[0])
+    exponent = exponent_of(rule, scores[0].results[0], query.axis)
     visible = visible_of(exponent.guards, rule.axis, query.axis)
     weight = second.b if _uncast(second.a).source is value.load else second.a
     if isinstance(weighted[0], Reduce) and not _hidden_by(exponent, weighted[0], weight):
