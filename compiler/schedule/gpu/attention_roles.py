@@ -347,12 +347,10 @@ class AttentionDistributing(Distributing):
         if turn not in self.unhidden:
             value = self.hidden(turn, value)
         most = b.op("max", maximum, _over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
-        grown = b.const(True, "i1")
         scaled = b.mul(maximum, self.factor)
-        if attention.exponent.positive:
-            grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
-            most = b.select(grows, most, maximum)
-            grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=[self.half])[0])).result
+        grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
+        most = b.select(grows, most, maximum)
+        grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=[self.half])[0])).result
         base = self.based(b, most)
         self.bases[turn] = value, base
         turn.made[attention.rule.maximum.results[0]] = most

@@ -61,11 +61,6 @@ class Exponent:
         return own * (LOG2_E if self.rule.exponential == "exp" else 1.0)
 
     @property
-    def positive(self) -> bool:
-        """Whether larger scores have larger weights, once the factor's sign is with the queries."""
-        return self.constant > 0
-
-    @property
     def signed(self) -> bool:
         """Whether the factor's sign is for the run to tell."""
         return not (all(map(_positive, self.factors)) and all(_positive(one) or _root(one) for one in self.divisors))

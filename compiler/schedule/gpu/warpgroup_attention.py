@@ -23,6 +23,8 @@ TERMS = ((128, 128), (192, 96), (256, 80))
 scores of a tile beside the sums into registers."""
 GROUPS = ((64, 3), (256, 2))
 """Elements of a query or value, and warpgroups that multiply: as many as registers are enough for."""
+REACH = 256
+"""Elements that a box reaches over along a dim, at most."""
 
 
 @frozen(eq=False)
@@ -90,6 +92,8 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
         return None
     largest = max(depth, width)
     terms, groups = (next(number for most, number in table if largest <= most) for table in (TERMS, GROUPS))
+    if any(max(side.steps, default=1) * rows > REACH for side, rows in ((query, ROWS * groups), (key, terms), (value, terms))):
+        return None
     strict = isinstance(weighted[0], Reduce) or not (divides(terms, extent) or _ends(value, rule.axis, field))
     stores = [op for op in field.body.body if isinstance(op, Store)]
     scope = field.scope()
@@ -98,6 +102,8 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
     if facts.about(field.axes[query.axis]) < ROWS:
         return None
     exponent = exponent_of(rule, scores[0].results[0], query.axis)
+    if exponent.constant <= 0:
+        return None
     visible = visible_of(exponent.guards, rule.axis, query.axis)
     weight = second.b if _uncast(second.a).source is value.load else second.a
     if isinstance(weighted[0], Reduce) and not _hidden_by(exponent, weighted[0], weight):
