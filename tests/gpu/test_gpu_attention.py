@@ -97,3 +97,19 @@ def test_values_that_a_loop_does_not_reach_are_not_read(passes: str) -> None:
 
     for elements in (64, 128):
         check(passes, CASES["causal, shorter loop"], (1, 1, 140, 140, elements, elements), change=wild)
+
+
+def test_rows_that_lie_apart_and_keys_that_go_on_behind_the_end() -> None:
+    """Every second query, every second key from the first on, and values with NaN behind the last key."""
+    text = source("two passes", CASES["full"])
+    text = text.replace("Q[b, h, i, e]", "Q[b, h, 2 * i, e]").replace("K[b, h, j, e]", "K[b, h, 2 * j + 1, e]").replace("0..N", "0..L")
+    text = text.replace("scale: f32", "scale: f32, L: int").replace("(Q, K, V, scale)", "(Q, K, V, scale, L)")
+    text = text.replace("B, H, M, D", "B, H, P, D", 1).replace("B, H, N, D", "B, H, R, D", 1)
+    random = np.random.default_rng(5)
+    for elements, length in ((128, 150), (64, 31)):
+        q, k, v = (random.standard_normal((2, 3, rows, elements)).astype(NUMPY["bf16"]) for rows in (400, 600, 299))
+        v[:, :, length:] = np.nan
+        found = np.asarray(zynml.compile(text, device="cuda:0").f(q, k, v, elements**-0.5, length)).astype(np.float64)
+        extra = {"scale": elements**-0.5}
+        wanted, size = expected(CASES["full"], q[:, :, ::2], k[:, :, 1 : 2 * length : 2], v[:, :, :length], extra)
+        assert np.all(np.abs(found[:, :, : wanted.shape[2]] - wanted) <= 2 * ULP["bf16"] * size + 1e-6)

@@ -112,3 +112,16 @@ def test_values_that_a_loop_does_not_reach_are_not_read() -> None:
         v[0, 0, 7, 3], v[0, 0, 30, 2], v[0, 0, 17, 5], k[0, 0, 25, 1] = np.inf, np.nan, -np.inf, np.nan
 
     check("two passes", CASES["causal, shorter loop"], (1, 1, 33, 33, 8, 8), change=wild)
+
+
+def test_rows_that_lie_apart() -> None:
+    random = np.random.default_rng(5)
+    q, k, v = (random.standard_normal((1, 1, rows, 128)).astype(NUMPY["bf16"]) for rows in (140, 81, 40))
+    text = (
+        source("two passes", CASES["full"]).replace("Q[b, h, i, e]", "Q[b, h, 2 * i, e]").replace("K[b, h, j, e]", "K[b, h, 2 * j + 1, e]")
+    )
+    text = text.replace("B, H, M, D", "B, H, P, D", 1).replace("B, H, N, D", "B, H, R, D", 1)
+    known = {"B": 1, "H": 1, "M": 70, "N": 40, "D": 128, "C": 128, "P": 140, "R": 81}
+    found = run(text, {"Q": q, "K": k, "V": v, "scale": 0.1}, known, (1, 1, 70, 128), "bf16")
+    wanted, size = expected(CASES["full"], q[:, :, ::2], k[:, :, 1::2], v, {"scale": 0.1})
+    assert np.all(np.abs(found - wanted) <= 2 * ULP["bf16"] * size + 1e-6)

@@ -122,17 +122,17 @@ class AttentionDistributing(Distributing):
         self.boxes(attention.query, attention.rows, region.starts[attention.query.axis], memory.query, (), memory.asked, Affine(), query)
         if ORDER:
             with b.loop("copy", 0, walk.turns.name) as (body, loop):
-                self.brought(body, region, memory.keys, attention.key, memory.depth, memory, walk, loop.variable)
-                self.brought(body, region, memory.values, attention.value, memory.width, memory, walk, loop.variable)
+                self.bring(body, region, memory.keys, attention.key, memory.depth, memory, walk, loop.variable)
+                self.bring(body, region, memory.values, attention.value, memory.width, memory, walk, loop.variable)
             return
         with b.loop("copy", 0, Affine.of(walk.turns.name) + 1) as (body, loop):
             with body.when(body.op("lt", loop.variable, walk.turns)) as coming:
-                self.brought(coming, region, memory.keys, attention.key, memory.depth, memory, walk, loop.variable)
+                self.bring(coming, region, memory.keys, attention.key, memory.depth, memory, walk, loop.variable)
             with body.when(body.op("gt", loop.variable, body.const(0, "index"))) as coming:
                 before = coming.sub(loop.variable, coming.const(1, "index"))
-                self.brought(coming, region, memory.values, attention.value, memory.width, memory, walk, before)
+                self.bring(coming, region, memory.values, attention.value, memory.width, memory, walk, before)
 
-    def brought(
+    def bring(
         self, b: Builder, region: Region, ring: Ring, side: Side, elements: int, memory: Memory, walk: Walk, number: Value
     ) -> None:
         """A turn's tile of keys, or of values, into its ring, when there is room."""

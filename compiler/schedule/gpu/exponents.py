@@ -69,11 +69,14 @@ class Exponent:
 def exponent_of(rule: Online, scores: Value, rows: str) -> Exponent:
     """How the scores of the rule's maximum, of so called rows, are put together."""
     varying = {rule.axis, rows}
-    value, guards = rule.maximum.values[0], []
+    value = rule.maximum.values[0]
+    guards: list[Value] = []
     while isinstance(value.source, Select) and is_number(value.source.otherwise, -inf):
         guards.append(value.source.condition)
         value = value.source.then
-    core, factors, divisors = value, [], []
+    core = value
+    factors: list[Value] = []
+    divisors: list[Value] = []
     while isinstance(core.source, Binary) and core.source.operator in ("mul", "div"):
         left, right = core.source.left, core.source.right
         if core.source.operator == "mul" and _uniform(left, varying):
