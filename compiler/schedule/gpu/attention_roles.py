@@ -3,8 +3,8 @@ values into rings. Scores come into registers, where what stands between the pro
 product they stay there. The sums are rescaled as the maximum grows (`rescaling.py`).
 
 The shape is that of FlashAttention-3 (Shah and others, 2024): while a warpgroup computes the weights of a turn its products with the
-values of the turn before are under way. Keys are walked from the last that the rows see to the first; only tiles that a guard cuts hide
-anything. As in FlashAttention-4 (2025), a maximum that grows by little is left as it
+values of the turn before are under way, and warpgroups take turns in asking for products. Keys are walked from the last that the rows
+see to the first; only tiles that a guard cuts hide anything. As in FlashAttention-4 (2025), a maximum that grows by little is left as it
 is, which the division by the sums makes up for."""
 
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ from compiler.schedule.table import AxisPlan, Table
 
 REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
-TURNS = False
-ORDER = False
+ALL, MEETING, TURNS = 1, 2, 5
+"""Barriers: of all that multiply; the first of those of one warpgroup; the first of those that a warpgroup waits at for its turn."""
 SLACK = 8.0
 """By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
 leave sums in f32 all their digits."""
@@ -120,11 +120,6 @@ class AttentionDistributing(Distributing):
         query = region.inside(b, ())
         b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=attention.rows * memory.depth * 2))
         self.boxes(attention.query, attention.rows, region.starts[attention.query.axis], memory.query, (), memory.asked, Affine(), query)
-        if ORDER:
-            with b.loop("copy", 0, walk.turns.name) as (body, loop):
-                self.bring(body, region, memory.keys, attention.key, memory.depth, memory, walk, loop.variable)
-                self.bring(body, region, memory.values, attention.value, memory.width, memory, walk, loop.variable)
-            return
         with b.loop("copy", 0, Affine.of(walk.turns.name) + 1) as (body, loop):
             with body.when(body.op("lt", loop.variable, walk.turns)) as coming:
                 self.bring(coming, region, memory.keys, attention.key, memory.depth, memory, walk, loop.variable)
@@ -132,9 +127,7 @@ class AttentionDistributing(Distributing):
                 before = coming.sub(loop.variable, coming.const(1, "index"))
                 self.bring(coming, region, memory.values, attention.value, memory.width, memory, walk, before)
 
-    def bring(
-        self, b: Builder, region: Region, ring: Ring, side: Side, elements: int, memory: Memory, walk: Walk, number: Value
-    ) -> None:
+    def bring(self, b: Builder, region: Region, ring: Ring, side: Side, elements: int, memory: Memory, walk: Walk, number: Value) -> None:
         """A turn's tile of keys, or of values, into its ring, when there is room."""
         stage, parity = memory.place(b, number)
         b.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=b.op("xor", parity, b.const(1, "i32"))))
@@ -205,9 +198,8 @@ class AttentionDistributing(Distributing):
             self.arrived(body, memory.values, *stage)
             body.yield_(*after, self.packed(body, weights))
         carried = [*first.results, output]
-        if TURNS:
-            with b.when(b.op("eq", b.index(self.team), b.index(attention.groups - 1))) as own:
-                own.emit(SyncThreads(id=5, count=2 * WARPGROUP, arrive=True))
+        with b.when(self.is_team(b, attention.groups - 1)) as own:
+            own.emit(SyncThreads(id=TURNS, count=2 * WARPGROUP, arrive=True))
         for low, high, whole in self.stretches(b, walk):
             with b.loop("turn", low.name, high.name, carried=carried) as (body, loop):
                 body.yield_(*self.step(body, inner, memory, walk, loop.variable, loop.carried, whole, sums))
@@ -279,7 +271,7 @@ class AttentionDistributing(Distributing):
             value = body.cast(body.load(memory.query, at), "f32")
             body.store(memory.query, body.cast(body.mul(value, sign), self.attention.dtype), at)
         b.emit(FenceAsync())
-        b.emit(SyncThreads(id=1, count=WARPGROUP * self.attention.groups))
+        b.emit(SyncThreads(id=ALL, count=WARPGROUP * self.attention.groups))
 
     def step(
         self,
@@ -298,18 +290,11 @@ class AttentionDistributing(Distributing):
         keys = memory.place(b, number)
         values, _ = memory.place(b, b.sub(number, b.const(1, "index")))
         self.arrived(b, memory.keys, *keys)
-        groups = attention_groups = self.attention.groups
-        if TURNS:
-            for group in range(groups):
-                with b.when(b.op("eq", b.index(self.team), b.index(group))) as own:
-                    own.emit(SyncThreads(id=5 + group, count=2 * WARPGROUP))
+        self.my_turn(b)
         b.emit(WarpgroupFence())
         asked = self.scored(b, memory, keys[0])
         total = self.weighted(b, memory, values, weights, total)
-        if TURNS:
-            for group in range(groups):
-                with b.when(b.op("eq", b.index(self.team), b.index(group))) as own:
-                    own.emit(SyncThreads(id=5 + (group + 1) % groups, count=2 * WARPGROUP, arrive=True))
+        self.next_one(b)
         (found,) = self.waited(b, [asked], 1)
         self.given_back(b, memory.keys, keys[0])
         growth, grown, *after, weights = self.softened(turn, found, before, sums)
@@ -425,8 +410,8 @@ class AttentionDistributing(Distributing):
     def meet(self, b: Builder) -> None:
         """The threads of each warpgroup wait for each other."""
         for group in range(self.attention.groups):
-            with b.when(b.op("eq", b.index(self.team), b.index(group))) as own:
-                own.emit(SyncThreads(id=2 + group, count=WARPGROUP))
+            with b.when(self.is_team(b, group)) as own:
+                own.emit(SyncThreads(id=MEETING + group, count=WARPGROUP))
 
     # ---- products ----
 
@@ -458,6 +443,22 @@ class AttentionDistributing(Distributing):
     def waited(self, b: Builder, values: Sequence[Value], count: int) -> list[Value]:
         """The values when all products but those of the last groups are done."""
         return b.emit(WarpgroupWait(values=tuple(values), count=count)).results
+
+    def my_turn(self, b: Builder) -> None:
+        """Waits until the warpgroup before has asked for its products: what the tensor cores have of one is under way while the others
+        compute weights."""
+        for group in range(self.attention.groups):
+            with b.when(self.is_team(b, group)) as own:
+                own.emit(SyncThreads(id=TURNS + group, count=2 * WARPGROUP))
+
+    def next_one(self, b: Builder) -> None:
+        groups = self.attention.groups
+        for group in range(groups):
+            with b.when(self.is_team(b, group)) as own:
+                own.emit(SyncThreads(id=TURNS + (group + 1) % groups, count=2 * WARPGROUP, arrive=True))
+
+    def is_team(self, b: Builder, group: int) -> Value:
+        return b.op("eq", b.index(self.team), b.index(group))
 
     def given_back(self, b: Builder, ring: Ring, stage: Affine) -> None:
         with b.when(self.leader) as freeing:

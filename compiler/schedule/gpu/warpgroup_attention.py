@@ -18,7 +18,7 @@ from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, divides, plain_
 
 MOST = 256
 """Elements of a query, and of a value."""
-TERMS = ((128, 128), (192, 96), (256, 80))
+TERMS = ((128, 128), (256, 64))
 """Elements of a query or value, and keys of a tile: two tiles of keys and two of values go beside the queries into shared memory, and the
 scores of a tile beside the sums into registers."""
 GROUPS = ((64, 3), (256, 2))
