@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from math import prod
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
@@ -45,16 +45,22 @@ class Way(Enum):
 
 @frozen(eq=False)
 class Operand:
-    """A side of the product: its load, what must hold for it to count (else it is 0), its own axis and the sum's. `across`: memory is
-    contiguous along the own axis. `unit`: bytes of a copy."""
+    """A side of the product: its load, what must hold for it to count (else it is 0), its own axes (of rows there may be several, whose
+    elements are counted through) and the sum's. `across`: memory is contiguous along the own axis. `unit`: bytes of a copy."""
 
     load: Load
     guards: tuple[Value, ...]
-    own: str
+    axes: tuple[str, ...]
     sum: str
     across: bool
     unit: int
     way: Way
+
+    @property
+    def own(self) -> str:
+        """The own axis of an operand that has one."""
+        (axis,) = self.axes
+        return axis
 
     @property
     def words(self) -> str:
@@ -151,12 +157,14 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
         return None
     one, other = (side for side in sides if side is not None)
     a, b = (one, other) if _is_rows(function, one, other) else (other, one)
-    about = [facts.about(function.axes[axis]) for axis in (a.own, b.own)]
+    if not a.across:
+        a = evolve(a, axes=tuple(axis for axis in function.axes if axis in (own[0] if a is one else own[1])))
+    about = [prod(facts.about(function.axes[axis]) for axis in side.axes) for side in (a, b)]
     terms = prod(facts.about(function.axes[axis]) for axis in described.k)
     if min(*about, terms) < LEAST or facts.about(function.axes[along]) < LEAST:
         return None
-    others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (a.own, b.own, *described.k))
-    shape = _shape(facts, kind, a, b, about, others)
+    others = prod(facts.about(e) for axis, e in function.axes.items() if axis not in (*a.axes, *b.axes, *described.k))
+    shape = _shape(facts, a, b, about, others)
     outer = tuple(axis for axis in described.k if axis != along)
     return FragmentProduct(target, kind, a, b, outer, shape) if shape is not None else None
 
@@ -182,8 +190,12 @@ def _is_zero(value: Value) -> bool:
 
 
 def _longest(function: HirFunction, facts: Facts, axes: Iterable[str], loads: Sequence[Load]) -> str:
-    """The axis that tiles lie along: one that memory is contiguous along, else the longest."""
-    return max(axes, key=lambda axis: (any(steps_by_one(mem_of(l.mem), l.index, axis) for l in loads), facts.about(function.axes[axis])))
+    """The axis that tiles lie along: one that memory is contiguous along, else the longest, of such the last."""
+
+    def suits(axis: str) -> tuple[bool, int]:
+        return any(steps_by_one(mem_of(load.mem), load.index, axis) for load in loads), facts.about(function.axes[axis])
+
+    return max(reversed(list(axes)), key=suits)
 
 
 def _operand(function: HirFunction, facts: Facts, load: Load, guards: tuple[Value, ...], own: str, along: str) -> Operand | None:
@@ -196,10 +208,10 @@ def _operand(function: HirFunction, facts: Facts, load: Load, guards: tuple[Valu
     together = steps_by_one(mem, load.index, fast) and not any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards)
     unit = _unit(function, load, fast) if together else size
     if unit >= LEAST_COPY and facts.generation >= COPIES_SINCE:
-        return Operand(load, guards, own, along, across, unit, Way.BESIDE)
+        return Operand(load, guards, (own,), along, across, unit, Way.BESIDE)
     if together:
-        return Operand(load, guards, own, along, across, WIDEST, Way.WORDS)
-    return Operand(load, guards, own, along, across, size, Way.ELEMENTS)
+        return Operand(load, guards, (own,), along, across, WIDEST, Way.WORDS)
+    return Operand(load, guards, (own,), along, across, size, Way.ELEMENTS)
 
 
 def _unit(function: HirFunction, load: Load, fast: str) -> int:
@@ -229,7 +241,7 @@ GAP = 32
 """Bytes behind a line of shared memory that is read element by element."""
 
 
-def _shape(facts: Facts, kind: WarpKind, a: Operand, b: Operand, about: Sequence[int], others: int) -> Shape | None:
+def _shape(facts: Facts, a: Operand, b: Operand, about: Sequence[int], others: int) -> Shape | None:
     """The tile that takes least time: what a processor computes and loads in its rounds."""
     size = a.size
     shared = BLOCK_SHARED.get(facts.generation, 64) * 1024

@@ -30,16 +30,18 @@ class FragmentDistributing(Distributing):
     """Builds the one launch of such a field."""
 
     def __init__(self, field: HirFunction, product: FragmentProduct) -> None:
-        self.own = (product.a.own, product.b.own)
+        self.own = (*product.a.axes, product.b.own)
         self.walked = (*product.outer, product.sum)
         self.others = [axis for axis in field.axes if axis not in (*self.own, *self.walked)]
         plans = [AxisPlan(axis, "block") for axis in (*self.others, *self.own)] + [AxisPlan(axis) for axis in self.walked]
         shape = product.shape
         words = [f"{shape.rows} by {shape.columns} sums a block, {' by '.join(map(str, shape.part))} a warp, on the tensor cores"]
         for name, side in zip(("rows", "columns"), (product.a, product.b), strict=True):
-            words.append(f"{name} ({side.own}) come {side.words}, {shape.stages} stages of {shape.depth} terms")
+            words.append(f"{name} ({', '.join(side.axes)}) come {side.words}, {shape.stages} stages of {shape.depth} terms")
         super().__init__(field, Table(plans, words, block=(shape.threads,)))
         self.product = product
+        self.first_row = Affine()
+        """Of the block's tile, counted through all axes of the rows."""
 
     def idle(self, axes: Iterable[str]) -> list[int]:
         """Every thread has elements of its own."""
@@ -49,8 +51,8 @@ class FragmentDistributing(Distributing):
         if any(self.target_axes(target) != {*self.own, *self.others} for target in group):
             raise NotPlaceable("a result that doesn't vary along all axes of a product")
         b, shape = region.builder, self.product.shape
-        extents = [self.field.axes[axis] for axis in self.others]
-        extents += [self.field.axes[axis].ceildiv(tile) for axis, tile in zip(self.own, (shape.rows, shape.columns), strict=True)]
+        extents = [*(self.field.axes[axis] for axis in self.others), self.rows(b).ceildiv(shape.rows)]
+        extents.append(self.field.axes[self.product.b.own].ceildiv(shape.columns))
         counts = [b.op("max", b.index(extent), b.const(0, "index")) for extent in extents]
         total = counts[0]
         for count in counts[1:]:
@@ -75,9 +77,32 @@ class FragmentDistributing(Distributing):
         height = b.op("min", b.sub(down, above), b.const(BAND, "index"))
         row = b.add(above, small(b, "rem", within, height))
         column = small(b, "div", within, height)
-        for axis, of, tile in zip(self.own, (row, column), (shape.rows, shape.columns), strict=True):
-            region.forms[axis] = region.starts[axis] = Affine.of(of.name) * tile
+        self.first_row = Affine.of(row.name) * shape.rows
+        columns = self.product.b.own
+        region.forms[columns] = region.starts[columns] = Affine.of(column.name) * shape.columns
+        if self.product.a.across:
+            region.starts[self.product.a.own] = self.first_row
         region.axes |= {*self.own, *self.others}
+
+    def rows(self, b: Builder) -> Affine:
+        """How many rows there are."""
+        first, *more = (self.field.axes[axis] for axis in self.product.a.axes)
+        if not more:
+            return first
+        total = b.op("max", b.index(first), b.const(0, "index"))
+        for extent in more:
+            total = b.mul(total, b.op("max", b.index(extent), b.const(0, "index")))
+        return Affine.of(total.name)
+
+    def digits(self, row: Affine, b: Builder) -> dict[str, Affine]:
+        """The place of a row along each of the rows' axes; of one beyond the last, beyond the first axis."""
+        first, *more = self.product.a.axes
+        rest, found = row, {}
+        for axis in reversed(more):
+            extent, number = b.index(self.field.axes[axis]), b.index(rest)
+            found[axis] = Affine.of(small(b, "rem", number, extent).name)
+            rest = Affine.of(small(b, "div", number, extent).name)
+        return {first: rest, **found}
 
     # ---- the sum ----
 
@@ -136,13 +161,11 @@ class FragmentDistributing(Distributing):
             body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
         inner = region.inside(b, self.own)
         eight, half, sixteen = (Affine.of(names[name]) for name in ("column", "half", "row"))
-        place = [
-            first_row + lane.floordiv(4) + half * 8 + sixteen * 16,
-            first_column + (lane - lane.floordiv(4) * 4) * 2 + Affine.of(SIMD) + eight * 8,
-        ]
-        for axis, form, tile in zip(self.own, place, (shape.rows, shape.columns), strict=True):
-            inner.forms[axis] = region.starts[axis] + form
-            if not divides(tile, self.field.axes[axis]):
+        inner.forms.update(self.digits(self.first_row + first_row + lane.floordiv(4) + half * 8 + sixteen * 16, b))
+        column = product.b.own
+        inner.forms[column] = region.starts[column] + first_column + (lane - lane.floordiv(4) * 4) * 2 + Affine.of(SIMD) + eight * 8
+        for axis, tile in ((product.a.axes[0], shape.rows if len(product.a.axes) == 1 else 0), (column, shape.columns)):
+            if not tile or not divides(tile, self.field.axes[axis]):
                 inner.masks[axis] = self.field.axes[axis]
         inner.made[product.target.results[0]] = loop.results[0]
         self.produce(group, inner, {})

@@ -51,6 +51,7 @@ class Stages:
         type = Mem(operand.mem.dtype, (shape.stages, count), space=Space.SHARED, align=128)
         self.memory = b.emit(SharedAlloc(type=type), "stage").result
         self.pieces = self.shared_out(thread, b)
+        self.rows = [] if operand.across else [self.row(line, region) for line, _, _ in self.pieces]
         self.places = self.matrices(first, lane, b) if self.by_matrix else [self.element(first, lane, b)]
         self.coming: list[Value] = []
         self.stage = Affine()
@@ -72,6 +73,17 @@ class Stages:
             line, along = (Affine.of(b.index(form).name) for form in (line, along))
             found.append((line, along * each, self.place(line, along * each, b)))
         return found
+
+    def row(self, line: Affine, region: Region) -> dict[str, Affine]:
+        """The places of a row of the tile along the own axes. Beyond the last row is the last: its products are never stored."""
+        b, placing = region.builder, self.placing
+        if self.is_a:
+            row, count = placing.first_row + line, placing.rows(b)
+        else:
+            row, count = region.starts[self.operand.own] + line, placing.field.axes[self.operand.own]
+        if not divides(self.extent, count):
+            row = Affine.of(b.op("min", b.index(row), b.index(count - 1)).name)
+        return placing.digits(row, b) if self.is_a else {self.operand.own: row}
 
     def place(self, line: Affine, along: Affine, b: Builder) -> Value:
         """Where an element lies in a stage, its chunk swizzled."""
@@ -114,8 +126,8 @@ class Stages:
 
     def copied(self, b: Builder, region: Region, enabled: Value) -> None:
         operand = self.operand
-        for line, along, place in self.pieces:
-            inner = self.at(b, region, line, along)
+        for number, (_, _, place) in enumerate(self.pieces):
+            inner = self.at(b, region, number)
             b.emit(
                 AsyncCopy(
                     destination=self.memory,
@@ -131,8 +143,8 @@ class Stages:
     def elements(self, b: Builder, region: Region, enabled: Value) -> list[Value]:
         """This thread's elements, 0 outside."""
         found = []
-        for line, along, _ in self.pieces:
-            inner = self.at(b, region, line, along)
+        for number in range(len(self.pieces)):
+            inner = self.at(b, region, number)
             where = self.where(inner, enabled)
             read = b.load(self.source(region), self.index(inner), where)
             found.append(b.select(where, read, b.const(0 if self.operand.mem.dtype in ("i8", "u8") else 0.0, self.operand.mem.dtype)))
@@ -156,7 +168,7 @@ class Stages:
         return choice.results
 
     def ends(self, b: Builder, region: Region) -> Value | None:
-        """Whether pieces of this part of the sum may lie beyond an end. Rows that a tile has beyond the last may hold anything."""
+        """Whether pieces of this part of the sum may lie beyond an end."""
         operand, fields = self.operand, self.placing.field.axes
         limits = [(region.forms[operand.sum] + self.product.shape.depth, fields[operand.sum], self.product.shape.depth)]
         if operand.across:
@@ -169,24 +181,20 @@ class Stages:
         return found
 
     def whole(self, b: Builder, region: Region) -> list[Value]:
-        operand, found = self.operand, []
-        extent = self.placing.field.axes[operand.own]
-        for line, along, _ in self.pieces:
-            inner = self.at(b, region, line, along)
-            if not operand.across and not divides(self.extent, extent):
-                last = b.op("min", b.index(inner.forms[operand.own]), b.index(extent - 1))
-                inner.forms[operand.own] = Affine.of(last.name)
+        found: list[Value] = []
+        for number in range(len(self.pieces)):
+            inner = self.at(b, region, number)
             found += b.emit(LoadWords(mem=self.source(region), index=self.index(inner))).results
         return found
 
     def some(self, b: Builder, region: Region) -> list[Value]:
         operand, found = self.operand, []
-        for line, along, _ in self.pieces:
-            inner = self.at(b, region, line, along)
-            fast, slow = (operand.own, operand.sum) if operand.across else (operand.sum, operand.own)
+        for number in range(len(self.pieces)):
+            inner = self.at(b, region, number)
+            fast = operand.own if operand.across else operand.sum
             valid = b.index(self.placing.field.axes[fast] - inner.forms[fast])
             inner.masks.pop(fast, None)
-            where = self.placing.mask(inner, (slow,), None)
+            where = self.placing.mask(inner, inner.masks, None)
             for guard in operand.guards:
                 holds = self.placing.value(guard, inner)
                 where = holds if where is None else b.op("and", where, holds)
@@ -195,14 +203,19 @@ class Stages:
             found += b.emit(LoadWords(mem=self.source(region), index=self.index(inner), valid=valid)).results
         return found
 
-    def at(self, b: Builder, region: Region, line: Affine, along: Affine) -> Region:
-        """The place of a piece."""
+    def at(self, b: Builder, region: Region, number: int) -> Region:
+        """The place of a piece, and along which axes it may lie outside."""
         operand, placing = self.operand, self.placing
         inner = region.inside(b, (*placing.own, *placing.walked))
-        own, term = (along, line) if operand.across else (line, along)
-        inner.forms[operand.own] = region.starts[operand.own] + own
-        inner.forms[operand.sum] = region.forms[operand.sum] + term
-        for axis, tile in ((operand.own, self.extent), (operand.sum, self.product.shape.depth)):
+        line, along, _ = self.pieces[number]
+        ends = [(operand.sum, self.product.shape.depth)]
+        if operand.across:
+            inner.forms[operand.own] = region.starts[operand.own] + along
+            ends.append((operand.own, self.extent))
+        else:
+            inner.forms.update(self.rows[number])
+        inner.forms[operand.sum] = region.forms[operand.sum] + (line if operand.across else along)
+        for axis, tile in ends:
             if not divides(tile, placing.field.axes[axis]):
                 inner.masks[axis] = placing.field.axes[axis]
         return inner
@@ -210,7 +223,7 @@ class Stages:
     def where(self, place: Region, enabled: Value) -> Value:
         """Whether there is something at a place."""
         b, operand = place.builder, self.operand
-        mask = self.placing.mask(place, (operand.own, operand.sum), None)
+        mask = self.placing.mask(place, place.masks, None)
         found = enabled if mask is None else b.op("and", enabled, mask)
         for guard in operand.guards:
             found = b.op("and", found, self.placing.value(guard, place))
