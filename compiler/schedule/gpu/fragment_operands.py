@@ -93,8 +93,8 @@ class Shape:
     depth: int
     step: int
     stages: int
-    ahead: bool
-    """Whether fragments are read before the products of those before them: where registers are left for that."""
+    ahead: int
+    """Operands whose fragments are read before the products of those before them: as many as there are registers for."""
 
     @property
     def threads(self) -> int:
@@ -247,7 +247,8 @@ def _shape(facts: Facts, a: Operand, b: Operand, about: Sequence[int], others: i
     shared = BLOCK_SHARED.get(facts.generation, 64) * 1024
     ways = {a.way, b.way}
     line = LINE // 2 if Way.ELEMENTS in ways or facts.generation < COPIES_SINCE else LINE
-    depth, step = line // size, 32 // size if size < 8 else 8
+    depth = line // size
+    step, ahead = (32 // size, 2) if size < 8 else _doubles(a, b)
     most = 64 * 64 if Way.ELEMENTS in ways else 128 * 128 if size == 8 or Way.WORDS in ways else 128 * 256
 
     def stages(rows: int, columns: int) -> int:
@@ -262,4 +263,12 @@ def _shape(facts: Facts, a: Operand, b: Operand, about: Sequence[int], others: i
     if not tiles:
         return None
     rows, columns, down, across = min(tiles, key=cost)
-    return Shape(rows, columns, down, across, depth, step, stages(rows, columns), size < 8)
+    return Shape(rows, columns, down, across, depth, step, stages(rows, columns), ahead)
+
+
+def _doubles(a: Operand, b: Operand) -> tuple[int, int]:
+    """Terms of a product of f64, and operands whose fragments are read ahead. Sums and fragments take most registers; each piece of an
+    operand that lies along the sum, and each narrow one, takes some for its address."""
+    if min(a.unit, b.unit) < WIDEST:
+        return 4, 2
+    return 8, 2 if a.across or b.across else 1

@@ -22,7 +22,7 @@ from compiler.schedule.gpu.warpgroup_products import counted_on, small
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
-BAND = 8
+BAND = 16
 """Tiles along the rows that are taken together, so that what they read stays in the L2 cache."""
 
 
@@ -134,7 +134,8 @@ class FragmentDistributing(Distributing):
         names = {name: self.out.axis(name, extent) for name, extent in extents.items()}
         type = Tile(product.kind.sums, tuple((names[name], extent) for name, extent in extents.items()))
         zero = b.const(0 if type.dtype == "i32" else 0.0, type)
-        held = self.registers(b, sides, Affine(), 0) if shape.ahead else []
+        early, late = sides[: shape.ahead], sides[shape.ahead :]
+        held = self.registers(b, early, Affine(), 0)
         # along one axis the place of the copies is known from the step
         places = places if product.outer else []
         with b.loop("step", 0, steps.name, carried=[zero, *places, *held], unroll=1) as (body, loop):
@@ -144,20 +145,18 @@ class FragmentDistributing(Distributing):
             parts = shape.depth // shape.step
             for part in range(parts):
                 last = part == parts - 1
-                following = [] if shape.ahead else self.registers(body, sides, _turn(body, step, shape.stages), part)
+                now = self.registers(body, late, _turn(body, step, shape.stages), part)
                 if last:
                     for side in sides:
                         side.arrive(body)
                     body.emit(AsyncCommit())
                     self.wait(body)
-                if shape.ahead:
-                    at = _turn(body, step + (1 if last else 0), shape.stages)
-                    following = self.registers(body, sides, at, 0 if last else part + 1)
+                at = _turn(body, step + (1 if last else 0), shape.stages)
+                following = self.registers(body, early, at, 0 if last else part + 1)
                 if part == 0:
                     self.ahead(region, body, sides, places, step, steps)
-                values = tuple(held if shape.ahead else following)
-                made = WarpMma(accumulator=total, values=values, shape=(rows, columns, shape.step), dtype=product.dtype)
-                total, held = body.emit(made).result, following if shape.ahead else []
+                made = WarpMma(accumulator=total, values=(*held, *now), shape=(rows, columns, shape.step), dtype=product.dtype)
+                total, held = body.emit(made).result, following
             body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
         inner = region.inside(b, self.own)
         eight, half, sixteen = (Affine.of(names[name]) for name in ("column", "half", "row"))
