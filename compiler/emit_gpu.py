@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define
 
-from compiler.backends.nvptx.assemble import Cubin, assemble
+from compiler.backends.nvptx.assemble import Cubin, assemble, toolkit
 from compiler.backends.nvptx.compile import PtxModule, compile_kernels
 from compiler.backends.nvptx.disassemble import disassemble
 from compiler.backends.nvptx.target import GpuTarget
@@ -106,15 +106,20 @@ class GpuProgram:
     # ---- what kernels take ----
 
     def report(self) -> str:
-        """A line a kernel: registers a thread, bytes of local memory and of spills, bytes of shared memory (`+`: and what the launch
-        adds), threads of a block, and how many blocks a multiprocessor holds at once, with the part of its warps that they fill."""
+        """A line a kernel: registers a thread (`to`: those that its roles hand to each other), bytes of local memory and of spills (`?`:
+        only the toolkit's assembler would tell), bytes of shared memory (`+`: and what the launch adds), threads of a block, and how
+        many blocks a multiprocessor holds at once, with the part of its warps that they fill."""
         rows: list[tuple[str, ...]] = [("kernel", "registers", "local", "spills", "shared", "threads", "blocks/SM", "warps/SM")]
         most = self.target.multiprocessor
         for entry in self.ptx.entries:
             use = self.cubin.kernels[entry.symbol]
             shared = use.shared + entry.dynamic_bytes
             held = f"{shared}+" if entry.dynamic_shared else str(shared)
-            cells = [entry.symbol, *map(str, (use.registers, use.stack, use.spills)), held]
+            handed = self.ptx.handed(entry.symbol)
+            roles = f" to {', '.join(map(str, handed))}" if handed else ""
+            known = toolkit() is not None or not handed
+            local = (str(use.stack), str(use.spills)) if known else ("?", "?")
+            cells = [entry.symbol, f"{use.registers}{roles}", *local, held]
             if entry.block is None:
                 rows.append((*cells, "-", "-", "-"))
                 continue

@@ -1,7 +1,12 @@
 """PTX to a checked cubin through nvJitLink: works without a GPU and without a driver, but wants the extra `compute`."""
 
 import re
+import shutil
+import subprocess
+import tempfile
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
@@ -75,6 +80,8 @@ def assemble(ptx: PtxModule | str, target: GpuTarget | None = None, line_info: b
     text = ptx.text if isinstance(ptx, PtxModule) else ptx
     wanted = target or (ptx.target if isinstance(ptx, PtxModule) else None)
     assert wanted is not None, "a text alone doesn't say what it is for"
+    if "setmaxnreg" in text and (whole := _by_toolkit(text, wanted, line_info)) is not None:
+        return whole
     link = _linker()
     options = [f"-arch={wanted.arch}", "-verbose", "-O3", *(["-lineinfo"] if line_info else [])]
     handle = link.create(len(options), options)
@@ -92,6 +99,30 @@ def assemble(ptx: PtxModule | str, target: GpuTarget | None = None, line_info: b
     finally:
         link.destroy(handle)
     return Cubin(bytes(code), _uses(log), log)
+
+
+@cache
+def toolkit() -> str | None:
+    """Where the toolkit's assembler is, on the path or in a package of NVIDIA's. It has the whole program, so roles of a kernel may hand
+    registers to each other, which the assembler that links drops."""
+    places = [place for spec in [find_spec("nvidia")] if spec is not None for place in spec.submodule_search_locations or ()]
+    packaged = [str(Path(place) / part / "bin" / "ptxas") for place in places for part in ("cu13", "cuda_nvcc")]
+    return next(filter(None, map(shutil.which, ["ptxas", *packaged])), None)
+
+
+def _by_toolkit(text: str, target: GpuTarget, line_info: bool) -> Cubin | None:
+    """None where there is no toolkit, or one that doesn't know such PTX."""
+    program = toolkit()
+    if program is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
+        source.write_text(text)
+        options = [f"-arch={target.arch}", "-v", "-O3", *(["-lineinfo"] if line_info else []), "-o", str(made), str(source)]
+        done = subprocess.run([program, *options], capture_output=True, text=True, check=False)
+        if done.returncode:
+            return None
+        return Cubin(made.read_bytes(), _uses(done.stderr), done.stderr)
 
 
 def _log(link: Any, handle: Any, kind: str) -> str:

@@ -72,6 +72,12 @@ class PtxModule:
         whole program, doesn't."""
         return "setmaxnreg" in self.text
 
+    def handed(self, symbol: str) -> tuple[int, ...]:
+        """To how many registers a thread the roles of a kernel go, each number once."""
+        _, _, behind = self.text.partition(f".entry {symbol}(")
+        own = behind.partition(".entry ")[0]
+        return tuple(sorted({int(number) for number in re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32 (\d+)", own)}))
+
     def entry(self, name: str) -> KernelEntry:
         """The entry of a function, or of a symbol."""
         return next(e for e in self.entries if name in (e.function, e.symbol))
