@@ -1,10 +1,13 @@
 """What the GPU's bench is made of that needs no GPU: its programs, the roofline's arithmetic, the table."""
 
+from pathlib import Path
+
 import pytest
 
 import zynml
 from bench.gpu import sources
 from bench.gpu.limits import DEVICES, of_bytes, of_products
+from bench.roofline import draw
 from bench.table import gpu_table
 
 PROGRAMS = {
@@ -58,3 +61,18 @@ def test_a_table_shows_what_failed_by_its_code() -> None:
     good |= {"rate": 4.0, "unit": "TB/s", "share_of_limit": 0.83, "goal": 0.98}
     found = gpu_table({"rows": [good, {"workload": "f8", "failed": "ZYN0109: not supported yet"}]}).splitlines()[2:]
     assert found == ["| copy | 1 | 2 | PyTorch | 4 TB/s | 83 | 2.00 | 1.50 to 2.50 | 0.98 |", "| f8 | ZYN0109 | | | | | | | |"]
+
+
+def test_a_picture_has_a_dot_a_row(tmp_path: Path) -> None:
+    limits = DEVICES["H200"]
+    rows = [
+        {"workload": "a", "kind": "products", "operations": 1e12, "bytes": 1e9, "ours_ms": 2.0, "peer_ms": 2.5},
+        {"workload": "b", "kind": "attention", "operations": 1e11, "bytes": 1e9, "ours_ms": 0.5},
+        {"workload": "c", "kind": "memory", "failed": "ZYN0109"},
+    ]
+    figures = {"device": "H200", "date": "2026-01-01", "limits": {"bytes": limits.bytes, "operations": dict(limits.operations)}, "rows": rows}
+    draw(figures, tmp_path / "roofline.svg")
+    text = (tmp_path / "roofline.svg").read_text()
+    assert text.startswith("<?xml")
+    assert "products" in text
+    assert "memory" not in text

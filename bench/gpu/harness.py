@@ -69,6 +69,7 @@ class Row:
 def measured(row: Row, rounds: int, limits: Limits | None) -> dict[str, Any]:
     """The row's figures; where ours or every peer fails, the reason."""
     found: dict[str, Any] = {"workload": row.name, "unit": row.cost.unit, "goal": row.goal, "group": row.group, **row.notes}
+    found |= {"operations": row.cost.operations, "bytes": row.cost.bytes, "type": row.cost.type}
     inputs = row.inputs(Arrays())
     absent = {name: reason for name, call in row.peers.items() if (reason := _refusal(call, inputs)) is not None}
     peers = {name: call for name, call in row.peers.items() if name not in absent}

@@ -46,10 +46,11 @@ def rows(scale: int = 1) -> Iterator[Row]:
 def other_types(big: int, half: int) -> Iterator[Row]:
     yield product(f"matmul f32 {half}^3", half, half, half, F32, goal=1.8, quick=True)
     yield product("matmul f32 1000x1016x1000", 1000, 1016, 1000, F32)
+    yield product(f"matmul f32 {half}^3 by FMAs", half, half, half, F32, mode="@precision(products=f32)")
     yield product(f"matmul f64 {half}^3", half, half, half, F64, goal=0.95, quick=True)
     for layout, goal in (("B as [N, K]", 1.0), ("", 0.93)):
         name = f"matmul tf32 {big}^3{layout and ', ' + layout}"
-        yield product(name, big, big, big, F32, layout, goal, mode="@precision(tf32)", peer=peers.in_tf32, tolerance=1e-3, quick=not layout)
+        yield product(name, big, big, big, F32, layout, goal, mode="@precision(products=tf32)", peer=peers.in_tf32, tolerance=1e-3, quick=not layout)
         name = f"matmul f8 {big}^3{layout and ', ' + layout}"
         yield product(name, big, big, big, F8, layout, goal, to="bf16", peer=scaled, tolerance=5e-3, quick=bool(layout))
     for layout in sources.LAYOUTS:
@@ -146,7 +147,7 @@ def product(
         calls = {"cuBLASLt": lambda a, b: peer(*as_written(a, b))}
     elif peer is not None:
         calls = {"cuBLAS": peer(library)}
-    kind = "tf32" if mode else NAMES[dtype]
+    kind = "tf32" if "tf32" in mode else NAMES[dtype]
     size = dtype.itemsize
     cost = of_products(m, n, k, kind, size, {"i8": 4, "f8": 2}.get(NAMES[dtype], size))
     worst = TOLERANCES[dtype] if tolerance is None else tolerance
