@@ -50,7 +50,8 @@ def other_types(big: int, half: int) -> Iterator[Row]:
     yield product(f"matmul f64 {half}^3", half, half, half, F64, goal=0.95, quick=True)
     for layout, goal in (("B as [N, K]", 1.0), ("", 0.93)):
         name = f"matmul tf32 {big}^3{layout and ', ' + layout}"
-        yield product(name, big, big, big, F32, layout, goal, mode="@precision(products=tf32)", peer=peers.in_tf32, tolerance=1e-3, quick=not layout)
+        mode = "@precision(products=tf32)"
+        yield product(name, big, big, big, F32, layout, goal, mode=mode, peer=peers.in_tf32, tolerance=1e-3, quick=not layout)
         name = f"matmul f8 {big}^3{layout and ', ' + layout}"
         yield product(name, big, big, big, F8, layout, goal, to="bf16", peer=scaled, tolerance=5e-3, quick=bool(layout))
     for layout in sources.LAYOUTS:
