@@ -207,6 +207,8 @@ def emit_kernel(
             dtype = parameter.type.dtype
             frame.values[parameter.name] = scalar_bundle(dtype, arithmetic.from_memory(w, held, dtype))
     kernel.tensor_maps = dict(zip(maps, w.parameters[len(function.parameters) :], strict=False))
+    for map in kernel.tensor_maps.values():
+        hopper.prefetch_map(w, map)
     frame.region(function.body)
     w.start(frame.finish)
     w.ret()

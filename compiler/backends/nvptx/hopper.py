@@ -3,7 +3,7 @@ copied of is described to the hardware by a tensor map, a parameter of the kerne
 
 from compiler.backends.llvm.frame import Memory
 from compiler.backends.llvm.types import I1, I32, I64, LlvmType, pointer, vector
-from compiler.backends.llvm.writer import Value, constant
+from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.backends.nvptx.access import element_address, where_allowed
 from compiler.backends.nvptx.frame import Frame, TensorMap
 from compiler.backends.nvptx.shared import shared_block
@@ -102,6 +102,12 @@ def tensor_maps(function: HirFunction) -> list[TensorMap]:
     """The maps that a function's bulk copies need, each once, in order of first use."""
     every = (op for top in function.body.body for op in top.walk())
     return list(dict.fromkeys(map_of(op) for op in every if isinstance(op, BulkLoad | BulkStore)))
+
+
+def prefetch_map(w: FunctionWriter, map: Value) -> None:
+    """Has a tensor map fetched by the block's first thread, long before its first copy needs it."""
+    first = "{ .reg .pred p; .reg .b32 t; mov.u32 t, %tid.x; setp.eq.u32 p, t, 0; @p prefetch.tensormap [$0]; }"
+    w.assembly(first, [], "l", [map])
 
 
 def _coordinates(frame: Frame, index: tuple[Affine, ...], kind: LlvmType = I32) -> list[Value]:
