@@ -58,6 +58,38 @@ def test_divisions_and_roots_after_the_sum(sizes: tuple[int, int, int]) -> None:
     np.testing.assert_allclose(p.f(a, b), wanted, rtol=3e-7, atol=0)
 
 
+def whole_product(m: int, n: int, k: int, source: str) -> None:
+    a, b = (RNG.integers(-2, 3, shape).astype(BF16) for shape in ((m, k), (k, n)))
+    wanted = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_equal(zynml.compile(source, device="cuda:0").f(a, b), wanted)
+
+
+@pytest.mark.parametrize("sizes", [(64, 64, 1 << 14), (200, 136, 8192), (264, 520, 4096), (8, 72, 32768)], ids=str)
+def test_sums_in_pieces(sizes: tuple[int, int, int]) -> None:
+    """Long sums of few tiles, which the blocks of a cluster share; again and again the same bits."""
+    source = product(*LAYOUTS["rows"], "s", "f32")
+    whole_product(*sizes, source)
+    m, n, k = sizes
+    a, b = RNG.standard_normal((m, k)).astype(BF16), RNG.standard_normal((k, n)).astype(BF16)
+    p = zynml.compile(source, device="cuda:0")
+    first = p.f(a, b)
+    bound = 2.0**-21 * np.sqrt(k) * (np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64)))
+    assert np.all(np.abs(first - a.astype(np.float64) @ b.astype(np.float64)) <= bound)
+    for _ in range(5):
+        np.testing.assert_array_equal(p.f(a, b), first)
+
+
+ANNOTATED = [
+    "@cluster(2)", "@cluster(1)", "@cluster(2) @warps(4)", "@pipeline(stages=2)", "@pipeline(stages=3) @warps(8) @cluster(2)", "@registers(200) @warps(8)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("annotations", ANNOTATED)
+@pytest.mark.parametrize("sizes", [(520, 264, 328), (4000, 1032, 1016), (72, 5000, 64)], ids=str)
+def test_annotations_change_no_sum(annotations: str, sizes: tuple[int, int, int]) -> None:
+    whole_product(*sizes, product(*LAYOUTS["rows"], "s", "f32").replace("-> tensor", f"{annotations} -> tensor"))
+
+
 ATTENTION = """
 def f(Q: tensor[H, M, D, bf16], K: tensor[H, N, D, bf16], V: tensor[H, N, D, bf16], scale: f32) {
     compute(Q, K, V, scale) -> tensor[H, M, D, bf16] {
