@@ -348,12 +348,15 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
 def _is_first(function: HirFunction, facts: Facts, one: Side, other: Side) -> bool:
     """Whether the first operand's axis makes the rows: columns are what the result is contiguous along; but few are always columns, and
     several axes are always rows."""
+    settled = [facts.tiling is not None and facts.tiling.axes == side.axes for side in (one, other)]
+    if any(settled):
+        return settled[0]
     if len(one.axes) != len(other.axes):
         return len(one.axes) > len(other.axes)
     if one.steps or other.steps:
         return bool(one.steps)
     first, second = (prod(facts.about(function.axes[axis]) for axis in side.axes) for side in (one, other))
-    if min(first, second) <= LEAST:
+    if min(first, second) < LEAST:
         return first > second
     return one.axes[0] not in {axis for op in function.body.body if isinstance(op, Store) for axis in op.index[-1].names}
 

@@ -17,10 +17,7 @@ from compiler.hir.core import Pack2, Take
 from compiler.hir.gpu import ClusterSync, Fence, FenceAsync, GridIndex, SharedAlloc, SyncThreads, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
-    BarrierArrive,
     BarrierExpect,
-    BarrierInit,
-    BarrierMake,
     BarrierWait,
     BulkCommit,
     BulkLoad,
@@ -36,10 +33,11 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
-from compiler.hir.types import Barrier, Mem, Space, Tile, bytes_of
+from compiler.hir.types import Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.warpgroup_border import Border
 from compiler.schedule.gpu.warpgroup_operands import BUFFERS, LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
+from compiler.schedule.gpu.warpgroup_ring import Ring, stage_dims, view
 from compiler.schedule.gpu.warpgroup_split import Split
 from compiler.schedule.gpu.warpgroup_tiles import SUMS, Wishes
 from compiler.schedule.place import NotPlaceable, Region, Target
@@ -102,7 +100,7 @@ class WarpgroupDistributing(Distributing):
 
     def roles(self, group: Sequence[Target], region: Region, block: Value, total: Value, counts: Sequence[Value]) -> None:
         b, product = region.builder, self.product
-        ring = _Ring(b, product)
+        ring = Ring(b, product)
         thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
         first = b.op("eq", thread, b.const(0, "index"))
         self.border = Border(b, product)
@@ -185,7 +183,7 @@ class WarpgroupDistributing(Distributing):
 
     # ---- copying ----
 
-    def copied(self, region: Region, number: Value, low: Value, steps: Value, ring: "_Ring") -> None:
+    def copied(self, region: Region, number: Value, low: Value, steps: Value, ring: Ring) -> None:
         b, product = region.builder, self.product
         done = b.mul(number, steps)
         walked = [b.index(self.field.axes[axis]) for axis in product.outer]
@@ -194,7 +192,7 @@ class WarpgroupDistributing(Distributing):
             at, parity, *places = loop.carried
             stage = Affine.of(at.name)
             body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=ring.flipped(body, parity)))
-            bytes = sum(prod(_stage_dims(side, product)[1:]) for side in product.copied) * bytes_of(product.a.mem.dtype)
+            bytes = sum(prod(stage_dims(side, product)[1:]) for side in product.copied) * bytes_of(product.a.mem.dtype)
             body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=bytes))
             inner = region.inside(body, (*product.outer, product.sum))
             *outer, piece = places
@@ -214,7 +212,7 @@ class WarpgroupDistributing(Distributing):
             low = small(b, "div", low, count)
         return [low, *reversed(found)]
 
-    def box(self, b: Builder, side: Side, memory: Value, stage: Affine, ring: "_Ring", region: Region) -> None:
+    def box(self, b: Builder, side: Side, memory: Value, stage: Affine, ring: Ring, region: Region) -> None:
         """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that. What
         blocks of a cluster share each copies a part of, to all of them."""
         product = self.product
@@ -257,7 +255,7 @@ class WarpgroupDistributing(Distributing):
     # ---- multiplying ----
 
     def multiplied(
-        self, region: Region, number: Value, team: Value, steps: Value, ring: "_Ring", group: Sequence[Target]
+        self, region: Region, number: Value, team: Value, steps: Value, ring: Ring, group: Sequence[Target]
     ) -> None:
         b, product = region.builder, self.product
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
@@ -287,7 +285,7 @@ class WarpgroupDistributing(Distributing):
                 with b.when(wrong) as again:
                     self.border.repaired(self, group, region, number, again)
 
-    def summed(self, b: Builder, done: Value, steps: Value, zero: Value, ring: "_Ring") -> list[Value]:
+    def summed(self, b: Builder, done: Value, steps: Value, zero: Value, ring: Ring) -> list[Value]:
         """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's
         operands make."""
         product, leader = self.product, self.leader
@@ -306,9 +304,9 @@ class WarpgroupDistributing(Distributing):
                         WarpgroupMma(
                             accumulator=totals[place],
                             a=left,
-                            a_index=_view(product.a, stage, self.first_row(block), part),
+                            a_index=view(product.a, stage, self.first_row(block), part),
                             b=right,
-                            b_index=_view(product.b, stage, Affine(), part),
+                            b_index=view(product.b, stage, Affine(), part),
                             keep=body.const(True, "i1"),
                             shape=(ROWS, product.columns, kind.depth),
                             transpose_a=product.a.across,
@@ -331,7 +329,7 @@ class WarpgroupDistributing(Distributing):
             ring.free(freeing, Affine.of(last.name))
         return complete
 
-    def stretches(self, b: Builder, done: Value, steps: Value, zero: Value, ring: "_Ring") -> list[Value]:
+    def stretches(self, b: Builder, done: Value, steps: Value, zero: Value, ring: Ring) -> list[Value]:
         """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product."""
         product, sums = self.product, len(ring.pairs)
         with b.loop("stretch", 0, Affine.of(steps.name).ceildiv(product.stretch), carried=[zero] * product.blocks) as (body, loop):
@@ -482,80 +480,3 @@ def taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:
     for axis, place in places.items():
         value = b.emit(Take(value=value, axis=axis, at=Affine.of(place))).result
     return value
-
-
-def _view(side: Side, stage: Affine, own: Affine, part: int) -> tuple[Affine, ...]:
-    """Where a matrix of 64 rows (or all columns) begins in a stage, at a place along the sum."""
-    if not side.across:
-        return stage, own, Affine.of(part)
-    wide = wide_of(side.mem)
-    return stage, own.floordiv(wide), Affine.of(part), Affine()
-
-
-class _Ring:
-    """The stages in shared memory, and the barriers that say which are full and which are empty."""
-
-    def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
-        self.stages, self.cluster, self.readers = product.stages, product.cluster, product.groups * product.cluster
-        self.memories = [b.emit(SharedAlloc(type=_stage_memory(side, product)), "stage").result for side in product.copied]
-        left, right, *low = self.memories
-        self.pairs = [*([[(low[0], right), (left, low[1])]] if low else []), [(left, right)]]
-        """The products of each sum: that of what was left of the operands, and that of themselves."""
-        self.full = b.emit(BarrierMake(type=Barrier(self.stages)), "full").result
-        self.empty = b.emit(BarrierMake(type=Barrier(self.stages)), "empty").result
-        self.turns = product.turns
-        assert self.turns <= 2
-        self.turn = b.emit(BarrierMake(type=Barrier(self.turns)), "turn").result if self.turns > 1 else None
-        """Whose tile's stages come next: warpgroups that waited for theirs too early would take a barrier's phase for another."""
-
-    def begin(self, b: Builder) -> None:
-        kinds = ((self.full, 1), (self.empty, self.readers))
-        wanted = [(barrier, place, count) for place in range(self.stages) for barrier, count in kinds]
-        if self.turn is not None:
-            wanted += [(self.turn, place, 1) for place in range(self.turns)]
-        for number, (barrier, place, count) in enumerate(wanted, 1):
-            b.emit(BarrierInit(barrier=barrier, barrier_index=(Affine.of(place),), count=count, known=number == len(wanted)))
-
-    def await_turn(self, b: Builder, team: Affine, number: Value) -> None:
-        """The first tile's warpgroup waits for nobody."""
-        if self.turn is not None:
-            passed = Affine.of(number.name).floordiv(self.turns) + team + 1
-            parity = b.cast(b.index(passed - passed.floordiv(2) * 2), "i32")
-            b.emit(BarrierWait(barrier=self.turn, barrier_index=(team,), parity=parity))
-
-    def pass_turn(self, b: Builder, team: Affine) -> None:
-        if self.turn is not None:
-            b.emit(BarrierArrive(barrier=self.turn, barrier_index=(team * -1 + 1,)))
-
-    def place(self, b: Builder, turn: Value) -> tuple[Value, Value]:
-        """The stage of a turn, and how often it was filled before, odd or even."""
-        form = Affine.of(turn.name)
-        filled = form.floordiv(self.stages)
-        return b.index(form - filled * self.stages), b.cast(b.index(filled - filled.floordiv(2) * 2), "i32")
-
-    def next(self, b: Builder, stage: Value, parity: Value) -> tuple[Value, Value]:
-        """Of the turn after: without a division, which would take longer than small tiles' products."""
-        further = b.add(stage, b.const(1, "index"))
-        over = b.op("eq", further, b.const(self.stages, "index"))
-        return b.select(over, b.const(0, "index"), further), b.select(over, self.flipped(b, parity), parity)
-
-    def free(self, b: Builder, stage: Affine) -> None:
-        """This warpgroup has read the stage; all blocks that write to it are told."""
-        if self.cluster == 1:
-            b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,)))
-        else:
-            for rank in range(self.cluster):
-                b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,), rank=b.const(rank, "i32")))
-
-    def flipped(self, b: Builder, parity: Value) -> Value:
-        return b.op("xor", parity, b.const(1, "i32"))
-
-
-def _stage_dims(side: Side, product: WarpgroupProduct) -> tuple[int, ...]:
-    if side.across:
-        return product.stages, -(-side.extent // wide_of(side.mem)), product.depth, wide_of(side.mem)
-    return product.stages, side.extent, product.depth
-
-
-def _stage_memory(side: Side, product: WarpgroupProduct) -> Mem:
-    return Mem(side.mem.dtype, _stage_dims(side, product), space=Space.SHARED, align=1024, swizzle="128B")

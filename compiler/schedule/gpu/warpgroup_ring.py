@@ -1,0 +1,87 @@
+"""The ring of a product on warpgroups: stages in shared memory that one warpgroup fills with boxes of the operands and others read, and the
+barriers that say which are full and which are empty."""
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.gpu import SharedAlloc
+from compiler.hir.hopper import BarrierArrive, BarrierInit, BarrierMake, BarrierWait
+from compiler.hir.instruction import Value
+from compiler.hir.types import Barrier, Mem, Space
+from compiler.schedule.gpu.warpgroup_operands import Side, WarpgroupProduct, wide_of
+
+
+def view(side: Side, stage: Affine, own: Affine, part: int) -> tuple[Affine, ...]:
+    """Where a matrix of 64 rows (or all columns) begins in a stage, at a place along the sum."""
+    if not side.across:
+        return stage, own, Affine.of(part)
+    wide = wide_of(side.mem)
+    return stage, own.floordiv(wide), Affine.of(part), Affine()
+
+
+class Ring:
+    """The stages in shared memory, and the barriers that say which are full and which are empty."""
+
+    def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
+        self.stages, self.cluster, self.readers = product.stages, product.cluster, product.groups * product.cluster
+        self.memories = [b.emit(SharedAlloc(type=stage_memory(side, product)), "stage").result for side in product.copied]
+        left, right, *low = self.memories
+        self.pairs = [*([[(low[0], right), (left, low[1])]] if low else []), [(left, right)]]
+        """The products of each sum: that of what was left of the operands, and that of themselves."""
+        self.full = b.emit(BarrierMake(type=Barrier(self.stages)), "full").result
+        self.empty = b.emit(BarrierMake(type=Barrier(self.stages)), "empty").result
+        self.turns = product.turns
+        assert self.turns <= 2
+        self.turn = b.emit(BarrierMake(type=Barrier(self.turns)), "turn").result if self.turns > 1 else None
+        """Whose tile's stages come next: warpgroups that waited for theirs too early would take a barrier's phase for another."""
+
+    def begin(self, b: Builder) -> None:
+        kinds = ((self.full, 1), (self.empty, self.readers))
+        wanted = [(barrier, place, count) for place in range(self.stages) for barrier, count in kinds]
+        if self.turn is not None:
+            wanted += [(self.turn, place, 1) for place in range(self.turns)]
+        for number, (barrier, place, count) in enumerate(wanted, 1):
+            b.emit(BarrierInit(barrier=barrier, barrier_index=(Affine.of(place),), count=count, known=number == len(wanted)))
+
+    def await_turn(self, b: Builder, team: Affine, number: Value) -> None:
+        """The first tile's warpgroup waits for nobody."""
+        if self.turn is not None:
+            passed = Affine.of(number.name).floordiv(self.turns) + team + 1
+            parity = b.cast(b.index(passed - passed.floordiv(2) * 2), "i32")
+            b.emit(BarrierWait(barrier=self.turn, barrier_index=(team,), parity=parity))
+
+    def pass_turn(self, b: Builder, team: Affine) -> None:
+        if self.turn is not None:
+            b.emit(BarrierArrive(barrier=self.turn, barrier_index=(team * -1 + 1,)))
+
+    def place(self, b: Builder, turn: Value) -> tuple[Value, Value]:
+        """The stage of a turn, and how often it was filled before, odd or even."""
+        form = Affine.of(turn.name)
+        filled = form.floordiv(self.stages)
+        return b.index(form - filled * self.stages), b.cast(b.index(filled - filled.floordiv(2) * 2), "i32")
+
+    def next(self, b: Builder, stage: Value, parity: Value) -> tuple[Value, Value]:
+        """Of the turn after: without a division, which would take longer than small tiles' products."""
+        further = b.add(stage, b.const(1, "index"))
+        over = b.op("eq", further, b.const(self.stages, "index"))
+        return b.select(over, b.const(0, "index"), further), b.select(over, self.flipped(b, parity), parity)
+
+    def free(self, b: Builder, stage: Affine) -> None:
+        """This warpgroup has read the stage; all blocks that write to it are told."""
+        if self.cluster == 1:
+            b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,)))
+        else:
+            for rank in range(self.cluster):
+                b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,), rank=b.const(rank, "i32")))
+
+    def flipped(self, b: Builder, parity: Value) -> Value:
+        return b.op("xor", parity, b.const(1, "i32"))
+
+
+def stage_dims(side: Side, product: WarpgroupProduct) -> tuple[int, ...]:
+    if side.across:
+        return product.stages, -(-side.extent // wide_of(side.mem)), product.depth, wide_of(side.mem)
+    return product.stages, side.extent, product.depth
+
+
+def stage_memory(side: Side, product: WarpgroupProduct) -> Mem:
+    return Mem(side.mem.dtype, stage_dims(side, product), space=Space.SHARED, align=1024, swizzle="128B")
