@@ -44,8 +44,8 @@ from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
 WARPGROUP = 128
-BAND = 16
-"""Tiles along the rows that are taken together, so that what they read stays in the L2 cache."""
+BAND = 2048
+"""Rows that are taken together, so that what they read stays in the L2 cache."""
 COPYING_REGISTERS, MULTIPLYING_REGISTERS = 40, 232
 REGISTERS = {False: (COPYING_REGISTERS, MULTIPLYING_REGISTERS), True: (24, 240)}
 """Of a thread that copies, and of one that multiplies; where sums take more than 128 of them, those that copy make do with fewer."""
@@ -166,10 +166,11 @@ class WarpgroupDistributing(Distributing):
                 place = small(body, "rem", rest, count)
                 inner.forms[axis] = inner.starts[axis] = Affine.of(place.name)
                 rest = small(body, "div", rest, count)
-            band = body.mul(across, body.const(BAND, "index"))
-            above = body.mul(small(body, "div", matrix, band), body.const(BAND, "index"))
+            together = max(1, BAND // (product.rows * product.cluster))
+            band = body.mul(across, body.const(together, "index"))
+            above = body.mul(small(body, "div", matrix, band), body.const(together, "index"))
             within = small(body, "rem", matrix, band)
-            height = body.op("min", body.sub(down, above), body.const(BAND, "index"))
+            height = body.op("min", body.sub(down, above), body.const(together, "index"))
             row = body.add(above, small(body, "rem", within, height))
             column = small(body, "div", within, height)
             for own in range(len(along) - 1, 0, -1):
