@@ -119,3 +119,13 @@ def test_what_warpgroups_do_not_take_is_left_to_others() -> None:
     assert not taken(facts(8, 1024, 1024, 60, 64))  # rows that don't begin at multiples of 16 bytes
     assert not taken(facts(8, 1024, 1024, 320, 64))
     assert not taken(facts(8, 16, 1024, 64, 64))
+
+
+def test_exponentials_of_something_else_less_the_maximum_are_left_to_others() -> None:
+    text = ATTENTION.replace(
+        "%l = reduce add %p over",
+        "%u = sub %s, %m : tile<h:H, i:M, j:N, f32> %g = exp %u : tile<h:H, i:M, j:N, f32> %l = reduce add %g over",
+    )
+    field = parse_function(text.replace("MASK", FULL).replace("TYPE", "f16"))
+    made, _, about = specialised(field, facts(8, 1024, 1024, 64, 64))
+    assert warpgroup_attention(made, about) is None

@@ -28,7 +28,8 @@ def repaired(placing: "AttentionDistributing", region: Region, walk: "Walk", max
             key.forms[attention.along] = Affine.of(loop.variable.name)
             key.made[attention.scores.results[0]] = _score(placing, key)
             placing.bases[key] = placing.value(attention.exponent.core, key), base
-            product = body.mul(placing.value(attention.weight, key), body.cast(placing.value(attention.value.load.results[0], key), "f32"))
+            weight, value = (placing.value(one, key) for one in (attention.weight, attention.value.load.results[0]))
+            product = body.mul(body.cast(weight, "f32"), body.cast(value, "f32"))
             for guard in attention.exponent.guards:
                 product = body.select(placing.value(guard, key), product, body.const(0.0, "f32"))
             body.yield_(body.add(loop.carried[0], product))

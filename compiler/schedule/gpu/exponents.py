@@ -11,6 +11,7 @@ from attrs import frozen
 from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Cast, Const, Index, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Instruction, Value
+from compiler.hir.module import HirFunction
 from compiler.passes.online import Online
 
 LOG2_E = 1 / log(2)
@@ -39,6 +40,17 @@ class Exponent:
         if not isinstance(inner, Binary) or inner.operator != "sub" or inner.right is not self.rule.maximum.results[0]:
             return False
         return inner.left in (self.rule.maximum.values[0], self.unguarded)
+
+    def explains(self, function: HirFunction) -> bool:
+        """Whether nothing but such exponentials reads the maximum."""
+        between = set(self.rule.maximum.results)
+        for op in function.body.body:
+            if between.isdisjoint(op.operand_values) or self.is_weight(op):
+                continue
+            if not isinstance(op, Binary) or op.operator not in ("sub", "mul"):
+                return False
+            between.update(op.results)
+        return True
 
     def hides(self, op: Instruction) -> bool:
         """Whether it is a weight where a guard holds and 0 elsewhere, where weights are 0 by themselves."""

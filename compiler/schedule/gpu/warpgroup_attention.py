@@ -92,7 +92,8 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
         return None
     largest = max(depth, width)
     terms, groups = (next(number for most, number in table if largest <= most) for table in (TERMS, GROUPS))
-    if any(max(side.steps, default=1) * rows > REACH for side, rows in ((query, ROWS * groups), (key, terms), (value, terms))):
+    groups = min(groups, REACH // (ROWS * max(query.steps, default=1)))
+    if groups < 2 or any(max(side.steps, default=1) * terms > REACH for side in (key, value)):
         return None
     strict = isinstance(weighted[0], Reduce) or not (divides(terms, extent) or _ends(value, rule.axis, field))
     stores = [op for op in field.body.body if isinstance(op, Store)]
@@ -102,7 +103,7 @@ def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention 
     if facts.about(field.axes[query.axis]) < ROWS:
         return None
     exponent = exponent_of(rule, scores[0].results[0], query.axis)
-    if exponent.constant <= 0:
+    if exponent.constant <= 0 or not exponent.explains(field):
         return None
     visible = visible_of(exponent.guards, rule.axis, query.axis)
     weight = second.b if _uncast(second.a).source is value.load else second.a
