@@ -144,6 +144,7 @@ def emulate(
     updated = {r.input: result for r, result in zip(plan.results, results, strict=True) if r.input is not None}
     given = {**arrays, **updated}
     arguments = [_argument(place, argument, given, scalars, results, sizes) for place, argument in enumerate(plan.arguments)]
+    arguments = [_as_one_axis(value, argument) for value, argument in zip(built.nest.parameters, arguments, strict=False)]
     workspaces = [array for array, argument in zip(arguments, plan.arguments, strict=True) if isinstance(argument, WorkspaceArgument)]
     known = index_values(built.nest, arguments)
     memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
@@ -203,6 +204,12 @@ def _found(watch: Watch | None, compute: nodes.Compute) -> tuple[Diagnostic, ...
 def index_values(function: HirFunction, arguments: Sequence[Any]) -> dict[str, int]:
     pairs: zip[tuple[Value, Any]] = zip(function.parameters, arguments, strict=False)
     return {parameter.name: int(value) for parameter, value in pairs if not isinstance(parameter.type, Mem) and isinstance(value, int)}
+
+
+def _as_one_axis(parameter: Value, argument: Any) -> Any:
+    """The argument as the kernel takes it: with one index over all elements, where that is how the block runs over them."""
+    one = isinstance(parameter.type, Mem) and parameter.type.rank == 1 and np.ndim(argument) > 1
+    return argument.reshape(-1) if one else argument
 
 
 def _workspace(mem: Mem, known: Mapping[str, int]) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from compiler.analysis.dependence import analyse
 from compiler.fusion.judge import require_promising, require_worthwhile
@@ -30,7 +30,8 @@ def require_joinable(kernel: BuiltKernel) -> None:
         raise NotMergeable("an index is checked as it runs")
     given = kernel.lowered.metadata
     launch = ("workgroup_size", "grid_size", "shared_memory_bytes", "max_registers", "trace")
-    if any(getattr(given, name) != getattr(PLAIN, name) for name in launch):
+    hints = evolve(given.hints, use_tensor_cores=None, accumulator=None)
+    if any(getattr(given, name) != getattr(PLAIN, name) for name in launch) or hints != PLAIN.hints:
         raise NotMergeable("it says how it is launched")
 
 

@@ -14,6 +14,7 @@ from compiler.hir.instruction import Instruction, Region, Role, Value
 from compiler.hir.memory import Alloc, Store, mem_of
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem
+from compiler.lowering.block import identifier
 from compiler.lowering.kernel import (
     Equation,
     KernelArgument,
@@ -196,7 +197,7 @@ class _Merging:
                 case TensorArgument(name, packed):
                     copy.values[value] = self._memory(value.name, copy.memory(value), TensorArgument(stage.names[name], packed))
                 case ResultArgument() if not last:
-                    alloc = self.out.body.emit(Alloc(type=copy.memory(value)), value.name)
+                    alloc = self.out.body.emit(Alloc(type=copy.memory(value)), self._name_of(number))
                     self.handed.append(alloc.result)
                     copy.values[value] = alloc.result
                 case ResultArgument():
@@ -214,6 +215,10 @@ class _Merging:
         copy.all(stage.nest.body.body, self.out.body)
         if not last:
             self._rounded(self.handed[-1])
+
+    def _name_of(self, number: int) -> str:
+        """What the reader calls a stage's value."""
+        return next(identifier(name) for stage in self.stages for name, maker in stage.links.items() if maker == number)
 
     def _memory(self, name: str, mem: Mem, argument: KernelArgument) -> Value:
         for value, known in self.memories:

@@ -94,6 +94,25 @@ def f(x: tensor[R, C]): tensor {
 
 
 @pytest.mark.parametrize("device", HERE)
+def test_one_index_over_all_elements(device: str | None) -> None:
+    program = zynml.compile(
+        """
+def f(x: tensor[?, ?], y: tensor[?, ?]): tensor {
+    let t = compute(x) { for i in 0..N: out[i] = x[i] * 2.0 }
+    compute(t, y) { for i in 0..N: out[i] = t[i] + y[i] }
+}
+def g(x: tensor[?, ?]): tensor {
+    let t = compute(x) { for i in 0..N: out[i] = x[i] * 2.0 }
+    compute(t) { for i in 0..M, j in 0..N: out[i, j] = t[i, j] + 1.0 }
+}""",
+        device=device,
+    )
+    x, y = np.arange(12, dtype=np.float32).reshape(3, 4), np.ones((4, 3), np.float32).T
+    assert np.array_equal(program.f(x, y), x * 2 + y)
+    assert np.array_equal(program.g(x), x * 2 + 1)
+
+
+@pytest.mark.parametrize("device", HERE)
 def test_rows(device: str | None) -> None:
     program = zynml.compile(ROWS, device=device)
     assert joined(program) == [[3]]
