@@ -24,40 +24,41 @@ class _Straight:
         if function.is_async or function.body is None or function.name in within:
             return False
         inside = (*within, function.name)
-        return all(self._statement(statement, inside) for statement in function.body.statements)
+        own = {parameter.name for parameter in function.parameters}
+        return all(self._statement(statement, own, inside) for statement in function.body.statements)
 
-    def _statement(self, statement: nodes.Statement, within: tuple[str, ...]) -> bool:
+    def _statement(self, statement: nodes.Statement, own: set[str], within: tuple[str, ...]) -> bool:
+        """`own` are the names that the function has given so far."""
         match statement:
-            case nodes.Let(pattern=nodes.BindingPattern(), mutable=False, value=nodes.Expression() as value):
-                return self._value(value, within)
+            case nodes.Let(pattern=nodes.BindingPattern(name=name), mutable=False, value=nodes.Expression() as value):
+                straight = self._value(value, own, within)
+                own.add(name)
+                return straight
             case nodes.Return(value=nodes.Expression() as value) | nodes.ExpressionStatement(value=value):
-                return self._value(value, within)
+                return self._value(value, own, within)
             case _:
                 return False
 
-    def _value(self, value: nodes.Expression, within: tuple[str, ...]) -> bool:
+    def _value(self, value: nodes.Expression, own: set[str], within: tuple[str, ...]) -> bool:
         match value:
             case nodes.Compute(inputs=inputs, kernel=kernel):
                 if any(entry.mutable for entry in inputs) or (kernel is not None and kernel.is_async):
                     return False
-                own = {entry.name for entry in inputs}
-                if any(self._is_outside(name) for name in free_names(value) if name not in own):
+                known = {*own, *(entry.name for entry in inputs), *self.functions}
+                if any(name in self.globals and name not in known for name in free_names(value)):
                     return False
-                return all(self._value(entry.value, within) for entry in inputs)
-            case nodes.Call(function=nodes.Name(name=name), arguments=arguments) if name in self.functions:
-                return all(self._value(a.value, within) for a in arguments) and self.function(self.functions[name], within)
+                return all(self._value(entry.value, own, within) for entry in inputs)
+            case nodes.Call(function=nodes.Name(name=name), arguments=arguments) if name in self.functions and name not in own:
+                return all(self._value(a.value, own, within) for a in arguments) and self.function(self.functions[name], within)
             case _:
-                return all(self._is_quiet(node) for node in walk(value))
+                return all(self._is_quiet(node, own) for node in walk(value))
 
-    def _is_outside(self, name: str) -> bool:
-        return name in self.globals and name not in self.functions
-
-    def _is_quiet(self, node: nodes.Node) -> bool:
+    def _is_quiet(self, node: nodes.Node, own: set[str]) -> bool:
         match node:
             case nodes.Call(function=nodes.Name(name=name) | nodes.Field(name=name)):
-                return name in QUIET_CALLS
+                return name in QUIET_CALLS and name not in own and name not in self.functions
             case nodes.Name(name=name):
-                return name in QUIET_CALLS or name not in self.globals
+                return name in own or name not in self.globals
             case nodes.IntLiteral() | nodes.FloatLiteral() | nodes.BoolLiteral():
                 return True
             case nodes.Binary() | nodes.Unary() | nodes.Cast() | nodes.Field() | nodes.Argument() | nodes.TypeSyntax():

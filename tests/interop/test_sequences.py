@@ -23,6 +23,7 @@ def looks(x: tensor[N]): tensor {
     println(a.shape())
     compute(a, x) { for i in 0..N: out[i] = a[i] + x[i] }
 }
+let x = tensor([1.0])  // a name that functions have of their own, too
 let mut outside = 1.0f32
 def depends(x: tensor[N]): tensor {
     let a = compute(x, outside) { for i in 0..N: out[i] = x[i] * outside }
