@@ -15,6 +15,7 @@ from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
+from compiler.schedule.gpu.logistic import with_logistics
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
@@ -50,6 +51,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
     if field is not None:
         known, units, about = specialised(quotients_outside(field), facts)
         loosen(known)
+        known = with_logistics(known)
         attention = warpgroup_attention(known, about)
         if attention is not None:
             try:
