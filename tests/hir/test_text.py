@@ -288,6 +288,8 @@ def full_module() -> HirModule:
             (16, 16, 1),
             (Affine.of("N").ceildiv(16), Affine.of("N"), Affine.of(1)),
             (2, 1, 1),
+            3,
+            8,
             False,
         ),
         constraints=HirExecutionConstraints(True, True, True, True, True, OptimizationLevel.OLATENCY),

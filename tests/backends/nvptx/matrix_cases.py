@@ -240,7 +240,7 @@ def _mbar_wait(k: Kernel) -> None:
     k.emit(BarrierWait(barrier=_barrier(k), barrier_index=("t",), parity=k.loaded("i32")))
 
 
-@case("mbar.wait", "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p, [%rd], %r;", **_HOPPER)
+@case("mbar.wait", "mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p, [%rd], %r;", **_HOPPER)
 def _mbar_wait_for_the_cluster(k: Kernel) -> None:
     k.emit(BarrierWait(barrier=_barrier(k), barrier_index=("t",), parity=k.loaded("i32"), scope="cluster"))
 
