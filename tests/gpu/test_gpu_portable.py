@@ -109,3 +109,22 @@ def f(A: tensor[B, M, K, {dtype}], C: tensor[K, B, N, {dtype}]) {{
         a, c = whole(dtype, batch, m, k), whole(dtype, k, batch, n)
         wanted = np.einsum("bik,kbj->bij", a.astype(np.float64), c.astype(np.float64))
         np.testing.assert_array_equal(p.f(a, c), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f64"])
+def test_rows_of_several_axes(target: str, dtype: str) -> None:
+    if target == "sm_75" and dtype == "f64":
+        pytest.skip("not on these tensor cores")
+    text = f"""
+def f(A: tensor[B, M, K, {dtype}], C: tensor[K, N, {dtype}]) {{
+    compute(A, C) -> tensor[B, M, N, {SUMS[dtype]}] {{
+        for b in 0..B, i in 0..M, j in 0..N:
+            var s: {SUMS[dtype]} = 0.0
+            for k in 0..K: s += A[b, i, k] * C[k, j]
+            out[b, i, j] = s
+    }}
+}}"""
+    p = zynml.compile(text, device="cuda:0")
+    for batch, m, n, k in ((32, 77, 256, 128), (300, 1, 129, 257), (5, 333, 40, 136)):
+        a, c = whole(dtype, batch, m, k), whole(dtype, k, n)
+        np.testing.assert_array_equal(p.f(a, c), a.astype(np.float64) @ c.astype(np.float64))
