@@ -291,6 +291,7 @@ def full_module() -> HirModule:
             3,
             8,
             False,
+            "tf32",
         ),
         constraints=HirExecutionConstraints(True, True, True, True, True, OptimizationLevel.OLATENCY),
         linkage=Linkage.INTERNAL,
