@@ -42,6 +42,7 @@ def run(source: str, arrays: dict[str, Any], sizes: dict[str, int], architecture
         ("f64", "sm_80", (1, 5, 6, 4), (20, 3, 3), (1, 2, 2), np.nan),
         ("bf16", "sm_80", (1, 4, 3, 16), (8, 3, 3), (1, 1, 1), -np.inf),
         ("f16", "sm_75", (2, 6, 3, 3), (20, 3, 3), (1, 1, 1), np.nan),
+        ("f32", "sm_75", (1, 4, 3, 3), (2, 2, 2), (1, 1, 1), np.inf),
     ],
     ids=str,
 )

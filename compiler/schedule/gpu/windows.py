@@ -10,7 +10,7 @@ from attrs import frozen
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
-from compiler.hir.core import Contract, IsNan, Reduce, union_axes
+from compiler.hir.core import Contract, Reduce, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing
@@ -75,7 +75,9 @@ class WindowDistributing(Distributing):
         sums = first.find(self.window.target.results[0])
         assert sums is not None
         digits = union_axes(sums)
-        (wrong,) = b.reduce("or", b.emit(IsNan(value=sums)).result, over=[axis for axis, _ in digits])
+        wrong = b.isnan(sums)
+        if digits:
+            (wrong,) = b.reduce("or", wrong, over=[axis for axis, _ in digits])
         with b.when(wrong) as again:
             self.recomputed(group, exact, digits, region, again)
 
