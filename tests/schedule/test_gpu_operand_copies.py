@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
+import zynml
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
@@ -17,11 +18,13 @@ from compiler.hir.interpret import interpret
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.program_kernels import kernels
 from compiler.schedule.gpu import three_products
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_warpgroups import NUMPY
+from tests.windows import CHANNELS_FIRST, CHANNELS_LAST, convolved
 
 Array = np.ndarray[Any, Any]
 MANY = 1 << 20
@@ -60,14 +63,18 @@ def facts(sizes: dict[str, int], large: bool = True, processors: int = 2) -> Fac
 def run(field: HirFunction, given: Sequence[Any], sizes: dict[str, int]) -> Launches:
     """Its launches, which have been run."""
     made = launches_for(field, field, facts(sizes))
-    arguments, known = made.counted([*given, *sizes.values()], sizes)
+    launched(made, [*given, *sizes.values()], sizes)
+    return made
+
+
+def launched(made: Launches, given: Sequence[Any], sizes: dict[str, int]) -> None:
+    arguments, known = made.counted(given, sizes)
     workspaces = [np.full([dim.evaluate(known.__getitem__) for dim in mem.dims], 77, NUMPY[mem.dtype]) for mem in made.workspaces]
     for number, after in made.steps(known):
         launch = made.launches[number]
         verify(launch.function)
         interpret(launch.function, [*arguments, *workspaces, *after], grid=(launch.blocks(known), 1, 1))
     assert any(isinstance(op, WarpgroupMma) for top in made.launches[-1].function.body.body for op in top.walk())
-    return made
 
 
 def multiplied(dtype: str, to: str, turned: tuple[bool, bool], a: Array, b: Array, products: str | None = None) -> tuple[Array, Launches]:
@@ -162,6 +169,35 @@ def test_places_along_steps_and_batches() -> None:
     found = np.zeros((2, 66, 30), np.float32)
     run(field, [x, y, found], sizes)
     np.testing.assert_array_equal(found, np.einsum("hik,khj->hij", x[:, 1::2, 1:], y[:, :, ::-1]))
+
+
+@pytest.mark.parametrize(
+    ("source", "pictures"), [(CHANNELS_LAST, (1, 6, 7, 20)), (CHANNELS_FIRST, (1, 6, 7, 20)), (CHANNELS_LAST, (2, 9, 5, 3))]
+)
+@pytest.mark.parametrize("weight", [1.0, np.inf], ids=str)
+def test_windows_of_f32(source: str, pictures: tuple[int, int, int, int], weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(three_products, "WORTH", 1)
+    monkeypatch.setattr(three_products, "LEAST", 1)
+    random = np.random.default_rng(9)
+    filters = (8, 3, 3, pictures[-1])
+    x, f = (random.standard_normal(shape).astype(np.float32) for shape in (pictures, filters))
+    f[1, 0, 1, 2] = weight
+    wanted = convolved(x, f, 1, 1, 1)
+    sizes = dict(zip("NHWCKRSYZ", (*pictures, *filters[:3], *wanted.shape[1:3]), strict=True))
+    program = zynml.compile((source % ("f32", 1, 1, 1)).replace("bf16", "f32"))
+    ((_, kernel),) = kernels(program._session)
+    last = source is CHANNELS_LAST
+    found = np.full(wanted.shape if last else [wanted.shape[place] for place in (0, 3, 1, 2)], -7, np.float32)
+    arrays = {"X": x if last else x.transpose(0, 3, 1, 2).copy(), "F": f if last else f.transpose(0, 3, 1, 2).copy(), "out": found}
+    memories = [parameter.name for parameter in kernel.nest.parameters]
+    made = launches_for(kernel.nest, kernel.scheduled.field, facts_of(sizes, memories, "sm_90a", 2))
+    launched(made, [arrays[one.name] if one.name in arrays else sizes[one.name] for one in kernel.nest.parameters], sizes)
+    assert len(made.launches) > 1
+    found = found if last else found.transpose(0, 2, 3, 1)
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
+    finite = np.isfinite(wanted)
+    np.testing.assert_array_equal(found[~finite], wanted[~finite])
+    assert np.max(np.abs(found[finite] - wanted[finite])) < 2**-20 * np.max(np.abs(wanted[finite]))
 
 
 def test_small_products_stay_where_they_are() -> None:

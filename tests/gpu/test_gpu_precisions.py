@@ -1,0 +1,108 @@
+"""Products of f32, bytes and 16 bits on a GPU in every layout, as exact as FMAs, of numbers of every magnitude, and rounded where that is
+asked for. Expected values in float64; whole numbers exactly."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import zynml
+
+Array = np.ndarray[Any, Any]
+NUMPY = {"f32": np.float32, "i8": np.int8, "bf16": ml_dtypes.bfloat16}
+LAYOUTS = {
+    "rows": ("A[i, k]", "B[k, j]", "M, K", "K, N"),
+    "turned B": ("A[i, k]", "B[j, k]", "M, K", "N, K"),
+    "turned A": ("A[k, i]", "B[k, j]", "K, M", "K, N"),
+    "both turned": ("A[k, i]", "B[j, k]", "K, M", "N, K"),
+}
+SIZES = [(1024, 768, 1000), (1021, 777, 1003), (130, 2050, 4097), (512, 512, 512), (2048, 1, 4096)]
+
+
+def multiplied(dtype: str, layout: str, a: Array, b: Array, note: str = "") -> Array:
+    left, right, first, second = LAYOUTS[layout]
+    program = zynml.compile(
+        f"""
+def f(A: tensor[{first}, {dtype}], B: tensor[{second}, {dtype}]) {{
+    compute(A, B) -> tensor[M, N, {"i32" if dtype == "i8" else "f32"}] {note} {{
+        for i in 0..M, j in 0..N:
+            var s = {"0" if dtype == "i8" else "0.0"}
+            for k in 0..K: s += {left} * {right}
+            out[i, j] = s
+    }}
+}}""",
+        device="cuda:0",
+    )
+    given = [np.ascontiguousarray(x.T) if "[k, i]" in index or "[j, k]" in index else x for x, index in ((a, left), (b, right))]
+    return np.asarray(program.f(*given))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("dtype", NUMPY)
+def test_whole_numbers_in_every_layout(dtype: str, layout: str, sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    random = np.random.default_rng(k)
+    a, b = (random.integers(-4, 5, shape).astype(NUMPY[dtype]) for shape in ((m, k), (k, n)))
+    np.testing.assert_array_equal(multiplied(dtype, layout, a, b), a.astype(np.float64) @ b.astype(np.float64))
+
+
+def error(found: Array, a: Array, b: Array) -> float:
+    """In proportion to the sums, as a norm."""
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
+
+
+@pytest.mark.parametrize("terms", [300, 512, 1000, 4096])
+def test_no_less_exact_than_fmas(terms: int) -> None:
+    random = np.random.default_rng(terms)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((1024, terms), (terms, 1024)))
+    fma = error(multiplied("f32", "rows", a, b, "@precision(products=f32)"), a, b)
+    assert error(multiplied("f32", "rows", a, b), a, b) < 1.25 * fma < 2e-6
+
+
+@pytest.mark.parametrize("layout", ["rows", "turned B"])
+def test_tf32_where_it_is_asked_for(layout: str) -> None:
+    random = np.random.default_rng(1)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((512, 768), (768, 512)))
+    assert 1e-5 < error(multiplied("f32", layout, a, b, "@precision(products=tf32)"), a, b) < 1e-3
+
+
+@pytest.mark.parametrize("scale", [-60, 60, -100, 110, -122], ids="2^{}".format)
+def test_every_magnitude(scale: int) -> None:
+    random = np.random.default_rng(2)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((512, 1024), (1024, 512)))
+    scaled = multiplied("f32", "rows", a * np.float32(2.0**scale), b * np.float32(2.0 ** -(scale // 2)))
+    assert error(scaled.astype(np.float64) * 2.0 ** (scale // 2 - scale), a, b) < 1e-6
+
+
+def infinite(a: Array, b: Array) -> None:
+    a[3, 5], b[9, 70], a[400, 8] = np.inf, -np.inf, np.nan
+
+
+def infinity_of_nothing(a: Array, b: Array) -> None:
+    a[3, 5], b[5, :] = np.inf, 0
+
+
+def near_the_largest(a: Array, b: Array) -> None:
+    a[:], b[:] = np.float32(3.4e38), 0
+    b[0], b[1, ::2], b[2, ::2] = 1, 0.5, -0.5
+
+
+@pytest.mark.parametrize("fill", [infinite, infinity_of_nothing, near_the_largest])
+def test_what_is_not_finite(fill: Callable[[Array, Array], None]) -> None:
+    random = np.random.default_rng(3)
+    a, b = (random.integers(1, 5, shape).astype(np.float32) for shape in ((500, 1024), (1024, 600)))
+    fill(a, b)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(multiplied("f32", "rows", a, b), (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32))
+
+
+def test_the_same_bits_in_every_run() -> None:
+    random = np.random.default_rng(4)
+    a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((700, 2000), (2000, 900)))
+    first = multiplied("f32", "rows", a, b)
+    for _ in range(5):
+        np.testing.assert_array_equal(multiplied("f32", "rows", a, b), first)
