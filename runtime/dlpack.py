@@ -22,6 +22,8 @@ READ_ONLY = 1
 
 _KINDS = {"i": 0, "u": 1, "f": 2, "bf": 4, "bool": 6}
 _NAMES = {number: name for name, number in _KINDS.items()}
+_BYTE_FLOATS = {"f8e4m3": 10, "f8e5m2": 12}
+"""Of version 1.1."""
 
 
 class _Device(ctypes.Structure):
@@ -110,12 +112,17 @@ class Description:
 
 def type_code(dtype: str) -> tuple[int, int]:
     """DLPack's code and bits of `f32`, `bf16`, `bool`..."""
+    if dtype in _BYTE_FLOATS:
+        return _BYTE_FLOATS[dtype], 8
     kind = dtype.rstrip("0123456789")
     return _KINDS[kind], 8 if dtype == "bool" else int(dtype[len(kind) :])
 
 
 def type_name(code: int, bits: int, lanes: int) -> str:
     """A program's name for DLPack's type; ValueError where there is none."""
+    byte_float = next((name for name, number in _BYTE_FLOATS.items() if number == code), None)
+    if byte_float is not None and (bits, lanes) == (8, 1):
+        return byte_float
     kind = _NAMES.get(code)
     known = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64), "bf": (16,), "bool": (8,)}
     if kind is None or lanes != 1 or bits not in known[kind]:

@@ -22,6 +22,8 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "u16": np.dtype(np.uint16),
     "u32": np.dtype(np.uint32),
     "u64": np.dtype(np.uint64),
+    "f8e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "f32": np.dtype(np.float32),
@@ -30,6 +32,11 @@ DTYPES: dict[str, np.dtype[Any]] = {
 """A program's name of each element type, and NumPy's."""
 
 NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def is_foreign(dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy itself knows little of the type (bf16, f8): neither its order nor a format for files."""
+    return dtype.isbuiltin == 2
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

@@ -30,8 +30,8 @@ def hir_name(dtype: DType) -> str:
 
 
 def join(a: DType, b: DType) -> DType:
-    """The type in which two numbers meet. Ints with floats give the float, f16 with bf16 gives f32, a signed with an unsigned int the
-    signed one that holds both (i64 at most)."""
+    """The type in which two numbers meet. Ints with floats give the float, two floats of one width (f16 with bf16) f32, a signed with an
+    unsigned int the signed one that holds both (i64 at most)."""
     if a is b:
         return a
     if a.is_float or b.is_float:
@@ -50,7 +50,7 @@ def join(a: DType, b: DType) -> DType:
 
 def accumulator(dtype: DType) -> DType:
     """The type in which values of `dtype` are summed."""
-    if dtype in (DType.F16, DType.BF16):
+    if dtype in (DType.F16, DType.BF16) or dtype.is_byte_float:
         return DType.F32
     if dtype in (DType.I8, DType.I16):
         return DType.I32

@@ -10,7 +10,7 @@ from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, Tile, is_float
+from compiler.hir.types import FLOATS, Mem, Tile, is_float
 from compiler.schedule.machine import CpuMachine
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
@@ -105,7 +105,7 @@ def _computed_dtype(field: HirFunction) -> str:
     for op in field.body.body:
         for value in [*op.results, *op.operand_values]:
             if isinstance(value.type, Tile) and value.type.axes and value.type.dtype not in ("i1", "index"):
-                dtype = "f32" if value.type.dtype in ("f16", "bf16") else value.type.dtype
+                dtype = "f32" if FLOATS.get(value.type.dtype, 32) < 32 else value.type.dtype
                 widest = max(widest, dtype, key=lambda d: CpuMachine(512).lanes(d) * -1)
     return widest
 

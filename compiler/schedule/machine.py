@@ -2,7 +2,7 @@
 
 from attrs import frozen
 
-from compiler.hir.types import DTYPES
+from compiler.hir.types import DTYPES, FLOATS
 
 
 @frozen
@@ -14,5 +14,5 @@ class CpuMachine:
 
     def lanes(self, dtype: str) -> int:
         """Elements of a dtype in one vector; half floats are computed in f32."""
-        bits = {"f16": 32, "bf16": 32, "i1": 32}.get(dtype, DTYPES[dtype])
+        bits = 32 if dtype == "i1" or FLOATS.get(dtype, 32) < 32 else DTYPES[dtype]
         return max(1, self.vector_bits // bits)

@@ -69,8 +69,6 @@ _LATER = {
     "set": ("`set`", "use a list"),
     "Self": ("`Self`", "use functions over tuples, lists and tensors"),
     "Duration": ("`Duration`", "use an i64 of nanoseconds"),
-    "f8e4m3": ("`f8e4m3`", "use f16 or bf16"),
-    "f8e5m2": ("`f8e5m2`", "use f16 or bf16"),
     "i128": ("`i128`", "use i64"),
     "u128": ("`u128`", "use u64"),
 }

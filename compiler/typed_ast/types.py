@@ -24,6 +24,8 @@ class DType(Enum):
     U16 = "u16"
     U32 = "u32"
     U64 = "u64"
+    F8E4M3 = "f8e4m3"
+    F8E5M2 = "f8e5m2"
     F16 = "f16"
     BF16 = "bf16"
     F32 = "f32"
@@ -32,6 +34,10 @@ class DType(Enum):
     @property
     def is_float(self) -> bool:
         return self.value.startswith(("f", "bf"))
+
+    @property
+    def is_byte_float(self) -> bool:
+        return self in (DType.F8E4M3, DType.F8E5M2)
 
     @property
     def is_int(self) -> bool:
@@ -43,7 +49,7 @@ class DType(Enum):
 
     @property
     def bits(self) -> int:
-        return 8 if self is DType.BOOL else int(self.value.lstrip("iubf"))
+        return 8 if self is DType.BOOL or self.is_byte_float else int(self.value.lstrip("iubf"))
 
     @property
     def bytes(self) -> int:

@@ -5,7 +5,6 @@ scalar is an i64 or f64 for certain hands it over as np.int64 or np.float64."""
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from compiler.library import CallTypes, LibraryFault, TypeFault
@@ -26,7 +25,7 @@ NUMBER_TYPES = (int, float, np.generic)
 
 _BY_NAME = {dtype.value: dtype for dtype in DType}
 _PLAIN_CHARACTERS = frozenset("dlq?" if np.dtype(np.int64).char in "lq" and np.dtype("l").itemsize == 8 else "dq?")
-_PRECISION = {DType.F16: 1, DType.BF16: 1, DType.F32: 2, DType.F64: 3}
+_PRECISION = {DType.F8E4M3: 0, DType.F8E5M2: 0, DType.F16: 1, DType.BF16: 1, DType.F32: 2, DType.F64: 3}
 
 
 def dtype_of_name(name: str) -> DType | None:
@@ -204,10 +203,10 @@ def scalar_of(value: Any, dtype: DType) -> Any:
 
 
 def float_array(array: Array) -> Array:
-    """The array in a dtype in which NumPy computes well: f16 and bf16 in f32, ints and bools in f64."""
+    """The array in a dtype in which NumPy computes well: narrower floats in f32, ints and bools in f64."""
     if array.dtype in (np.float32, np.float64):
         return array
-    return array.astype(np.float32 if array.dtype in (np.float16, ml_dtypes.bfloat16) else np.float64)
+    return array.astype(np.float32 if array_dtype(array).is_float else np.float64)
 
 
 def type_name(value: Any) -> str:

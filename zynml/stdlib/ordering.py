@@ -6,7 +6,7 @@ import numpy as np
 
 from compiler.library import CallTypes, LibraryFault
 from compiler.typed_ast.types import DType, ShapeExpr, TupleType, Type
-from runtime.tensor import Array, Tensor
+from runtime.tensor import Array, Tensor, is_foreign
 from zynml.stdlib.dtypes import array_dtype, element_dtype, require_bool, type_name
 from zynml.stdlib.family import Family, subject
 from zynml.stdlib.shapes import Dims, dims_of, is_int, require_axis, shape_text, tensor_type
@@ -33,7 +33,7 @@ def _order_rule(calls: CallTypes) -> Type:
 
 def order_of(array: Array, axis: int, descending: bool) -> Array:
     """The positions along an axis in sorted order."""
-    keys = array.astype(np.float32) if array_dtype(array) is DType.BF16 else array
+    keys = array.astype(np.float32) if is_foreign(array.dtype) else array
     if not descending:
         return np.argsort(keys, axis=axis, kind="stable")
     # Sorting the mirror image and mirroring the positions keeps equals in their order; ranks make that safe for every dtype.

@@ -21,7 +21,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
-from runtime.tensor import Array, Tensor
+from runtime.tensor import Array, Tensor, is_foreign
 from zynml.stdlib.dtypes import array_dtype, element_dtype, float_array, host_scalar, limits, numpy_of, require_bool, type_name
 from zynml.stdlib.family import Family, subject
 from zynml.stdlib.operators import BINARY, apply_arrays, arithmetic_rule, is_number, is_operand, undefined
@@ -178,8 +178,8 @@ def std_array(array: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 
 def _orderly(array: Array) -> Array:
-    """The array in a dtype whose order NumPy knows well (bf16 as f32)."""
-    return array.astype(np.float32) if array_dtype(array) is DType.BF16 else array
+    """The array in a dtype whose order NumPy knows well (bf16 and f8 as f32)."""
+    return array.astype(np.float32) if is_foreign(array.dtype) else array
 
 
 def min_array(array: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
