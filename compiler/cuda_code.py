@@ -79,4 +79,4 @@ def _map(fields: dict[str, Any] | None) -> TensorMap | None:
         return None
     window = fields["window"]
     corners = None if window is None else (tuple(window[0]), tuple(window[1]))
-    return TensorMap(fields["memory"], tuple(fields["box"]), fields["swizzle"], corners, tuple(fields["step"]))
+    return TensorMap(fields["memory"], tuple(fields["box"]), fields["swizzle"], corners, tuple(fields["step"]), fields["rounded"])

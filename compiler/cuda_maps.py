@@ -59,5 +59,5 @@ def launch_maps(function: HirFunction, entry: KernelEntry, sizes: Mapping[str, i
             strides = tuple(form.evaluate(sizes.__getitem__) for form in type_.strides or ()) or contiguous_strides(dims)
             dtype = {"index": "i64", "i1": "bool"}.get(type_.dtype, type_.dtype)
             map = parameter.map
-            found.append(LaunchMap(place, Boxes(dtype, dims, strides, map.box, map.swizzle, map.window, map.step)))
+            found.append(LaunchMap(place, Boxes(dtype, dims, strides, map.box, map.swizzle, map.window, map.step, map.rounded)))
     return LaunchMaps(tuple(found))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from runtime.tensor import DTYPES, Array, dtype_name
+from runtime.tensor import DTYPES, Array, dtype_name, is_foreign
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 """DLPack's numbers of kinds of memory: ordinary, on a device, pinned, and managed by the driver."""
@@ -233,7 +233,7 @@ class _Seen:
             "version": 3,
             "shape": found.shape,
             # a type that NumPy has no letters for is read as bytes and named afterwards
-            "typestr": f"<V{dtype.itemsize}" if dtype.kind == "V" else dtype.str,
+            "typestr": f"<V{dtype.itemsize}" if is_foreign(dtype) else dtype.str,
             "data": (found.pointer, found.read_only),
             "strides": None if found.strides is None else tuple(stride * dtype.itemsize for stride in found.strides),
         }

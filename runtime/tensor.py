@@ -187,8 +187,8 @@ class Tensor:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if self.dtype.kind == "V":
-            raise AttributeError("the array interface has no bf16")  # NumPy asks `__array__` then
+        if is_foreign(self.dtype):
+            raise AttributeError("NumPy's array interface has no name for the elements")
         return self.contents.__array_interface__
 
     @property
@@ -204,7 +204,7 @@ class Tensor:
         if self.remote is not None:
             self.changed_there()
             return self.remote.__dlpack__(stream=stream, max_version=max_version, **options)
-        if self.dtype.kind != "V":
+        if not is_foreign(self.dtype):
             return self.contents.__dlpack__(stream=stream, max_version=max_version, **options)
         from runtime.dlpack import export_host_array
 

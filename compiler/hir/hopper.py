@@ -189,7 +189,7 @@ class BulkLoad(Instruction):
     """`bulk_copy.g2s %s[0, 0], %A[i, k], %full[s] box=[128, 64]`: the box of the tensor at these coordinates to shared memory,
     zeros outside; its bytes are counted by the barrier. The last coordinate is a multiple of 16 bytes.
     `multicast` is a mask of the cluster's blocks that all get it. With `step=[1, 2, 2, 1]` the box's elements lie so far apart along
-    each dim, the last always 1.
+    each dim, the last always 1. With `rounded` elements of f32 are rounded to tf32 on the way, to nearest.
 
     With `offsets` (im2col) the tensor is N, spatial dims, C, and the box is pixels by channels of a convolution: pixels are taken
     row after row from the coordinates on, each from `lower` to its extent - 1 + `upper`, and `offsets` are added to each place."""
@@ -206,6 +206,7 @@ class BulkLoad(Instruction):
     upper: tuple[int, ...] = attribute((), as_tuple)
     multicast: int = attribute(0)
     step: tuple[int, ...] = attribute((), as_tuple)
+    rounded: bool = attribute(False)
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return []
@@ -215,6 +216,8 @@ class BulkLoad(Instruction):
         yield from _barrier_fault(self.barrier, self.barrier_index)
         if self.step:
             yield from _step_fault(self)
+        if self.rounded and mem_of(self.shared).dtype != "f32":
+            yield f"{mem_of(self.shared).dtype} rounded to tf32: f32 is"
         if self.offsets or self.lower or self.upper:
             yield from _window_fault(self)
         if not 0 <= self.multicast < 1 << 16:

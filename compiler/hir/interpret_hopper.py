@@ -263,6 +263,14 @@ def window_of(tensor: Array, corner: Index, op: BulkLoad, offsets: Index) -> Arr
     return found
 
 
+def rounded_to_tf32(array: Array) -> Array:
+    """f32 with the 13 bits gone that tf32 doesn't have, to nearest, halves to even; infinities and NaN stay."""
+    bits = array.view(np.uint32)
+    odd = bits >> np.uint32(13) & np.uint32(1)
+    near = (bits + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(array), near.view(np.float32), array)
+
+
 def shared_box(op: BulkLoad | BulkStore, shared: Array, place: Index) -> Array:
     """Where a box lies in shared memory: its elements one after the other, from that place on."""
     type_ = mem_of(op.shared)
@@ -314,7 +322,7 @@ def bulk_load(
 
         def land(target: Array = target) -> None:
             found = window_of(tensor, corner, op, offsets) if op.offsets else box_of(tensor, corner, op.box, op.step)
-            target[...] = found.reshape(-1)
+            target[...] = rounded_to_tf32(found.reshape(-1)) if op.rounded else found.reshape(-1)
 
         barrier.copies.append((target.nbytes, land))
 

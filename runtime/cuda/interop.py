@@ -24,6 +24,8 @@ _BFLOAT = "<V2"
 def cuda_array_interface(array: DeviceArray) -> Export:
     """Version 3 of the protocol. The consumer waits for `stream`; what it does later isn't known here, so all work on the device
     is waited for before the memory is used again."""
+    if array.dtype.startswith("f8"):
+        raise AttributeError(f"{array.dtype} has no name in the array interface; DLPack knows it")
     array.owner.export()
     dtype = DTYPES[array.dtype]
     strides = None if array.is_contiguous else tuple(stride * dtype.itemsize for stride in array.strides)

@@ -48,7 +48,7 @@ _ALIGN, _MOST_STEP = 16, 8
 class Boxes:
     """Boxes of arrays of one layout. `strides` and `box` are counted in elements, the contiguous dim last; `swizzle` is "128B", "64B",
     "32B" or None. With `window`, the last two extents of the box are pixels and channels; with `step`, the box's elements lie so far
-    apart along each dim."""
+    apart along each dim; `rounded` ones of f32 arrive as tf32."""
 
     dtype: str
     shape: Dims
@@ -57,6 +57,7 @@ class Boxes:
     swizzle: str | None = None
     window: Window | None = None
     step: Dims = ()
+    rounded: bool = False
 
     def of(self, device: CudaDevice, pointer: int) -> bytes:
         """The map for the array at this address; CudaRefused, with the reason, for what the hardware can't copy."""
@@ -64,7 +65,7 @@ class Boxes:
 
     @property
     def itemsize(self) -> int:
-        return 1 if self.dtype.startswith("f8") else DTYPES[self.dtype].itemsize
+        return DTYPES[self.dtype].itemsize
 
     @property
     def row(self) -> int:
@@ -133,8 +134,9 @@ def _encoded(device: CudaDevice, pointer: int, boxes: Boxes) -> bytes:
     if pointer % _ALIGN:
         raise CudaRefused(f"boxes are copied from addresses at multiples of {_ALIGN} bytes, not from {pointer:#x}")
     api, rank = device.api, len(boxes.shape)
+    kind = "TFLOAT32" if boxes.rounded else _TYPES[boxes.dtype]
     head = (
-        getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[boxes.dtype]}"),
+        getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"),
         rank,
         pointer,
         [api.cuuint64_t(extent) for extent in reversed(boxes.shape)],

@@ -46,7 +46,6 @@ REFUSED = {
     "json": 'let x = load("a.json")',
     "safetensors": 'let x = load("a.safetensors")',
     "histogram": "render histogram(zeros(3)) { }",
-    "f8": "def f(x: tensor[N, f8e4m3]) { x }",
     "i128": "let x: i128 = 1",
 }
 

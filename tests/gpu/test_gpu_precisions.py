@@ -88,7 +88,7 @@ def infinity_of_nothing(a: Array, b: Array) -> None:
 
 def near_the_largest(a: Array, b: Array) -> None:
     a[:], b[:] = np.float32(3.4e38), 0
-    b[0], b[1, ::2], b[2, ::2] = 1, 0.5, -0.5
+    b[0], b[1, ::2], b[2, ::2] = 1, -0.5, 0.5
 
 
 @pytest.mark.parametrize("fill", [infinite, infinity_of_nothing, near_the_largest])

@@ -74,6 +74,8 @@ def test_what_is_not_touched_comes_out_as_the_same_memory(program, gpu, foreign)
 @pytest.mark.parametrize("name", DTYPES)
 def test_elements_of_every_type_keep_their_bits(gpu, foreign, name):
     source = np.array([[0, 1, 1], [1, 0, 1]]).astype(DTYPES[name])
+    if name.startswith("f8") and foreign is ByInterface:
+        pytest.skip("the array interface has no name for it")
     text = PROGRAM.splitlines()[3].replace("M, N]", f"M, N, {name}]")
     result = zynml.compile(text, device="cuda").copied(foreign(gpu, source))
     assert (result.dtype, np.asarray(result).tobytes()) == (DTYPES[name], source.tobytes())
@@ -359,11 +361,11 @@ def test_the_message_of_unknown_elements_names_the_known_ones(gpu):
         def __dlpack__(self, **options):
             capsule = super().__dlpack__(**options)
             address = dlpack._pointer(capsule, b"dltensor_versioned")
-            dlpack._Versioned.from_address(address).tensor.type = dlpack._Type(10, 8, 1)
+            dlpack._Versioned.from_address(address).tensor.type = dlpack._Type(11, 8, 1)
             return capsule
 
     text = message(zynml.compile(PROGRAM).same, Eighth(gpu, np.zeros(2, np.uint8)))
-    assert re.search(r"elements of DLPack's type \(10, 8 bits, 1 lanes\) are not supported", text)
+    assert re.search(r"elements of DLPack's type \(11, 8 bits, 1 lanes\) are not supported", text)
 
 
 def test_numpy_takes_bf16_from_a_device(gpu):

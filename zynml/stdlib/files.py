@@ -11,7 +11,7 @@ import numpy as np
 
 from compiler.library import CallTypes, LibraryFault
 from compiler.typed_ast.types import UNIT, DType, TensorType, Type
-from runtime.tensor import Array, Tensor, dtype_name, is_foreign
+from runtime.tensor import Array, Tensor, dtype_name
 from zynml.stdlib import csv_files
 from zynml.stdlib.casts import cast_array
 from zynml.stdlib.creation import to_tensor
@@ -76,7 +76,7 @@ def ending(path: Any) -> str:
 
 def accepted(array: Array) -> Array:
     """A loaded array in the machine's byte order; fault for elements that programs don't have."""
-    if is_foreign(array.dtype) and array.dtype.itemsize == 2 and array.dtype.names is None:
+    if array.dtype.kind == "V" and array.dtype.itemsize == 2 and array.dtype.names is None:
         import ml_dtypes
 
         # NumPy has no name for bfloat16 in files and writes two raw bytes.
@@ -225,8 +225,11 @@ def save_npy(path: Path, value: Any, options: dict[str, Any]) -> None:
 
 
 def _plain(array: Array) -> Array:
-    """The array with elements that NumPy's format has: floats that NumPy doesn't know as raw bytes."""
-    return array.view(np.dtype(f"V{array.dtype.itemsize}")) if is_foreign(array.dtype) else array
+    """The array with elements that NumPy's format has: bfloat16 as two raw bytes."""
+    name = dtype_name(array.dtype)
+    if name.startswith("f8"):
+        raise LibraryFault("0109", f"saving elements of {name} is valid, but not supported yet", "cast them to f16, which holds them all")
+    return array.view(np.dtype("V2")) if name == "bf16" else array
 
 
 def save_npz(path: Path, value: Any, options: dict[str, Any]) -> None:

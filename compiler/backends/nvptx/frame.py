@@ -23,13 +23,15 @@ ALL_LANES = constant(I32, -1)
 @frozen
 class TensorMap:
     """A descriptor of a memory that bulk copies need: a parameter of 128 bytes, which the launch encodes. `window` (im2col): the lower
-    and the upper corner of where pixels are taken from. `step`: from one element of a box to the next along each dim, if not 1."""
+    and the upper corner of where pixels are taken from. `step`: from one element of a box to the next along each dim, if not 1.
+    `rounded`: f32 becomes tf32 on the way."""
 
     memory: str
     box: tuple[int, ...]
     swizzle: str | None
     window: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     step: tuple[int, ...] = ()
+    rounded: bool = False
 
 
 @define

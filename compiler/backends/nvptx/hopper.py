@@ -94,8 +94,8 @@ def barrier_wait(frame: Frame, op: BarrierWait) -> None:
 
 def map_of(op: BulkLoad | BulkStore) -> TensorMap:
     window = (op.lower, op.upper) if isinstance(op, BulkLoad) and op.offsets else None
-    step = op.step if isinstance(op, BulkLoad) else ()
-    return TensorMap(op.tensor.name, op.box, mem_of(op.shared).swizzle, window, step)
+    step, rounded = (op.step, op.rounded) if isinstance(op, BulkLoad) else ((), False)
+    return TensorMap(op.tensor.name, op.box, mem_of(op.shared).swizzle, window, step, rounded)
 
 
 def tensor_maps(function: HirFunction) -> list[TensorMap]:

@@ -39,7 +39,7 @@ STRETCH, SHORT = 4, 1024
 other lose few bits."""
 WIDEST_APART = 128
 """Columns where a thread has sums twice: those of the tensor cores, and those that they are added to."""
-LOW_SCALE = 2048.0
+LOW_SCALE = 8192.0
 """What tensor cores leave of a number is kept so many times as large: none of it is lost where it is tiny."""
 
 
@@ -171,6 +171,11 @@ class WarpgroupProduct:
     @property
     def sides(self) -> tuple[Side, Side]:
         return self.a, self.b
+
+    @property
+    def rounded(self) -> bool:
+        """Whether factors of f32 are rounded to tf32 as they are copied, which tensor cores would cut."""
+        return self.a.mem.dtype == "f32" and not self.low
 
     @property
     def may_repair(self) -> bool:

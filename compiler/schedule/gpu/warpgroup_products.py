@@ -249,6 +249,7 @@ class WarpgroupDistributing(Distributing):
                     barrier_index=(stage,),
                     box=box,
                     step=side.steps,
+                    rounded=product.rounded,
                     multicast=(1 << sharing) - 1 if sharing > 1 else 0,
                 )
             )

@@ -17,13 +17,19 @@ from zynml.stdlib.render import render
 pytestmark = pytest.mark.usefixtures("call")
 
 
-@pytest.mark.parametrize("dtype", list(DTYPES))
+@pytest.mark.parametrize("dtype", [name for name in DTYPES if not name.startswith("f8")])
 @pytest.mark.parametrize("name", ["a.npy", "new/folder/a.npz"])
 def test_arrays_come_back_as_they_went(call: Any, name: str, dtype: str) -> None:
     array = np.array([[0, 1, 2], [3, 4, 5]]).astype(DTYPES[dtype]).T
     call("save", name, Tensor(array))
     found = call("load", name)
     assert found.dtype_name == dtype and np.array_equal(found.array, array)
+
+
+@pytest.mark.parametrize("dtype", ["f8e4m3", "f8e5m2"])
+def test_eighths_have_no_name_in_files(call: Any, dtype: str) -> None:
+    said = f"`a.npy`: saving elements of {dtype} is valid, but not supported yet"
+    assert call.fault("save", "a.npy", Tensor(np.zeros(3, DTYPES[dtype]))) == ("0109", said)
 
 
 def test_fortran_order_and_byte_order_are_understood(call: Any) -> None:
