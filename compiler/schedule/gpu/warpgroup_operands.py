@@ -37,8 +37,6 @@ SUMMED_COARSELY = ("f8e4m3", "f8e5m2")
 STRETCH, SHORT = 4, 1024
 """Stages summed by tensor cores alone, where that costs bits; and terms of a sum up to which it is half as many: there FMAs one after the
 other lose few bits."""
-WIDEST_APART = 128
-"""Columns where a thread has sums twice: those of the tensor cores, and those that they are added to."""
 LOW_SCALE = 8192.0
 """What tensor cores leave of a number is kept so many times as large: none of it is lost where it is tiny."""
 
