@@ -12,8 +12,8 @@ PROGRAM = """
 def widened(x: tensor[N, f8]) { compute(x) -> tensor[N, f32] { for i in 0..N: out[i] = x[i] * 2.0f32 } }
 def narrowed(x: tensor[N, f32]) { compute(x) -> tensor[N, f8] { for i in 0..N: out[i] = x[i] as f8 } }
 def doubled(x: tensor[N, f8]) { compute(x) { for i in 0..N: out[i] = x[i] + x[i] } }
-def product(A: tensor[M, K, f8], B: tensor[K, N, f8]): tensor[M, N] {
-    compute(A, B) {
+def product(A: tensor[M, K, f8], B: tensor[K, N, f8]) {
+    compute(A, B) -> tensor[M, N, f32] {
         for i in 0..M, j in 0..N:
             var s = 0.0
             for k in 0..K: s += A[i, k] * B[k, j]
