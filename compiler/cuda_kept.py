@@ -128,4 +128,4 @@ def _boxes(fields: dict[str, Any]) -> Boxes:
     window = fields["window"]
     corners = None if window is None else (tuple(window[0]), tuple(window[1]))
     shape, strides, box, step = (tuple(fields[name]) for name in ("shape", "strides", "box", "step"))
-    return Boxes(fields["dtype"], shape, strides, box, fields["swizzle"], corners, step)
+    return Boxes(fields["dtype"], shape, strides, box, fields["swizzle"], corners, step, fields["rounded"])
