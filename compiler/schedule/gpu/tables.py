@@ -49,7 +49,7 @@ LONG_THREADS = 1024
 """Threads for a long row that is read again: with one block on a multiprocessor the rows under way stay in the cache."""
 
 LONG_REGISTERS = 16
-"""Elements of it that each of them has under way: so many threads have 64 registers each."""
+"""Elements of it that each of them has under way, at most: so many threads have 64 registers each."""
 
 REDUCTION_REGISTERS = 4
 """Loads in flight of a reduction."""
@@ -150,7 +150,7 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
         threads, registers = THREADS, REDUCTION_REGISTERS
         if is_chain(field, along) and length > LONG_THREADS * REDUCTION_REGISTERS * lanes:
             wide = threads = LONG_THREADS
-            registers = max(1, LONG_REGISTERS // lanes)
+            registers = max(1, min(REDUCTION_REGISTERS, LONG_REGISTERS // lanes))
         rows = facts.common[-1]
         plans = [AxisPlan(axis, "block") for axis in facts.common[:-1]]
         plans.append(AxisPlan(rows, "block", threads=threads // wide, dim=1))
