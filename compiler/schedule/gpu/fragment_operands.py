@@ -270,5 +270,5 @@ def _doubles(a: Operand, b: Operand) -> tuple[int, int]:
     """Terms of a product of f64, and operands whose fragments are read ahead. Sums and fragments take most registers; each piece of an
     operand that lies along the sum, and each narrow one, takes some for its address."""
     if min(a.unit, b.unit) < WIDEST:
-        return 4, 2
+        return (8, 1) if a.across != b.across else (4, 2)
     return 8, 2 if a.across or b.across else 1
