@@ -35,8 +35,8 @@ LEAST_OF_WINDOW, LEAST_TERMS = 16, 8
 SUMMED_COARSELY = ("f8e4m3", "f8e5m2")
 """Numbers whose products tensor cores sum in fewer bits than f32 has."""
 STRETCH, SHORT = 4, 1024
-"""Stages summed by tensor cores alone, where that costs bits; and terms of a sum up to which it is half as many: there FMAs one after the
-other lose few bits."""
+"""Stages of f32 summed by tensor cores alone, twice as many of 8 bits; and terms of a sum up to which it is half as many: there FMAs one
+after the other lose few bits."""
 LOW_SCALE = 8192.0
 """What tensor cores leave of a number is kept so many times as large: none of it is lost where it is tiny."""
 
@@ -342,7 +342,7 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
     low = tuple(evolve(side, tile=whole.tile) for side, whole in zip(left, (a, b), strict=False) if side is not None)
     if len(low) != len(left):
         return None
-    stretch = 0 if not coarse else STRETCH if terms > SHORT else STRETCH // 2
+    stretch = 0 if not coarse else 2 * STRETCH if not found.low else STRETCH if terms > SHORT else STRETCH // 2
     return WarpgroupProduct(
         found.target, found.to, a, b, along, outer, found.guard, tiling, facts.processors, low=low, stretch=stretch
     )
