@@ -22,8 +22,8 @@ def lying(rows: int) -> tuple[int, ...]:
 
 
 def shared(tiling: Tiling, twice: bool) -> int:
-    """Bytes of the stages, and of what goes out: two pieces of 64 rows of 128 bytes for each warpgroup. A side has 64 rows at least."""
-    stage = (prod(tiling.rows) + max(tiling.columns, 64)) * 128 * (2 if twice else 1)
+    """Bytes of the stages, and of what goes out: two pieces of 64 rows of 128 bytes for each warpgroup. Columns come in boxes of 64."""
+    stage = (prod(tiling.rows) + -(-tiling.columns // 64) * 64) * 128 * (2 if twice else 1)
     return tiling.stages * stage + tiling.warpgroups * 2 * 64 * 128
 
 

@@ -152,7 +152,8 @@ class Work:
 
 def room(tiling: Tiling, work: Work) -> int:
     """Stages that shared memory holds."""
-    stage = (prod(tiling.rows) + max(tiling.columns, SWIZZLED // 2)) * SWIZZLED * (1 + work.twice)
+    boxes = ceildiv(tiling.columns, SWIZZLED // 2) * (SWIZZLED // 2)
+    stage = (prod(tiling.rows) + boxes) * SWIZZLED * (1 + work.twice)
     return (SHARED_BYTES - tiling.warpgroups * BUFFERS * ROWS * SWIZZLED) // stage
 
 
