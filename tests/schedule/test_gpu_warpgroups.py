@@ -23,14 +23,16 @@ from compiler.schedule.launches import Launches
 NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f8e4m3": ml_dtypes.float8_e4m3fn, "i8": np.int8, "f32": np.float32, "i32": np.int32}
 
 
-def product(dtype: str, to: str, out: str, turned_a: bool = False, turned_b: bool = True, bias: bool = False) -> HirFunction:
-    """`C = A B` (and a row added, negatives cut), A and B as they lie."""
+def product(
+    dtype: str, to: str, out: str, turned_a: bool = False, turned_b: bool = True, bias: bool = False, dims: tuple[str, str] = ("M", "N")
+) -> HirFunction:
+    """`C = A B` (and a row added, negatives cut), A and B as they lie, C at the beginning of a memory of these sizes."""
     made = FunctionBuilder("product", Form.FIELD)
     a = made.parameter("A", Mem(dtype, ("K", "M") if turned_a else ("M", "K"), readonly=True))
     b = made.parameter("B", Mem(dtype, ("N", "K") if turned_b else ("K", "N"), readonly=True))
     row = made.parameter("R", Mem("f32", ("N",), readonly=True))
-    c = made.parameter("C", Mem(out, ("M", "N")))
-    for size in "MNK":
+    c = made.parameter("C", Mem(out, dims))
+    for size in dict.fromkeys(("M", "N", "K", *dims)):
         made.parameter(size, INDEX)
     for axis, extent in (("i", "M"), ("j", "N"), ("k", "K")):
         made.axis(axis, extent)
@@ -79,6 +81,22 @@ CASES = [
     ("i8", "i32", "i32", False, True, False, (72, 136, 128)),
     ("f8e4m3", "f32", "f32", False, True, False, (72, 136, 128)),
 ]
+
+
+def test_what_lies_beyond_the_result_stays() -> None:
+    """Of a memory that is larger than the result, where tiles are not full."""
+    m, n, k, wide = 72, 72, 64, 136
+    field = product("bf16", "f32", "bf16", turned_b=False, dims=("P", "Q"))
+    a, b = (np.ones(shape, NUMPY["bf16"]) for shape in ((m, k), (k, n)))
+    c = np.full((m + 8, wide), 7, NUMPY["bf16"])
+    sizes = {"M": m, "N": n, "K": k, "P": m + 8, "Q": wide}
+    made = cut(field, facts_of(sizes, ["A", "B", "C", "R"], "sm_90a", 2), 64, columns=64, groups=1, blocks=1, stages=4)
+    arguments, known = made.counted([a, b, np.zeros(n, np.float32), c, *sizes.values()], sizes)
+    (launch,) = made.launches
+    interpret(launch.function, arguments, grid=(launch.blocks(known), 1, 1))
+    wanted = np.full((m + 8, wide), 7.0)
+    wanted[:m, :n] = k
+    np.testing.assert_array_equal(c.astype(np.float64), wanted)
 
 
 @pytest.mark.parametrize("processors", [2, 64], ids="{} processors".format)

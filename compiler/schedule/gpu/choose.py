@@ -1,7 +1,7 @@
 """The launches of a kernel on a GPU: its field on blocks of threads where that has a table, else one thread an element; a nest that
 wasn't lifted on blocks that share its inner loops, else one thread an iteration of what analysis proves independent."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from attrs import evolve
 
@@ -21,7 +21,7 @@ from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
-from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.windows import WindowDistributing, window_product
 from compiler.schedule.gpu.workspaces import copied_before
@@ -52,64 +52,77 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
         known, units, about = specialised(quotients_outside(field), facts)
         loosen(known)
         known = with_logistics(known)
-        attention = warpgroup_attention(known, about)
-        if attention is not None:
+        for way in WAYS:
             try:
-                return evolve(launches_of_blocks(AttentionDistributing(known, attention).run()), units=units)
+                made = way(known, about)
             except NotPlaceable:
-                pass
-        product = warpgroup_product(known, about)
-        if product is not None:
-            try:
-                made = launches_of_blocks(WarpgroupDistributing(known, product).run())
-                return evolve(made, units=units, words=(*product.tiling.words(),))
-            except NotPlaceable:
-                pass
-        copied = copied_product(known, about) if product is None else None
-        if copied is not None:
-            try:
-                made = launches_of_blocks(WarpgroupDistributing(copied.field, copied.product).run())
-                return evolve(copied_before(known, copied.copies, about, made), units=units, words=(*copied.product.tiling.words(),))
-            except NotPlaceable:
-                pass
-        fragments = fragment_product(known, about)
-        if fragments is not None:
-            try:
-                placing = FragmentDistributing(known, fragments)
-                return evolve(launches_of_blocks(placing.run()), units=units, words=placing.table.reasons)
-            except NotPlaceable:
-                pass
-        scan = scan_plan(known, about)
-        if scan is not None:
-            try:
-                return evolve(scan_launches(known, scan), units=units)
-            except NotPlaceable:
-                pass
-        try:
-            mapped = map_launches(known, about)
-        except NotPlaceable:
-            mapped = None
-        if mapped is not None:
-            return evolve(mapped, units=units)
-        window = window_product(known)
-        if window is not None and (table := block_table(window.field, about)) is not None:
-            try:
-                return evolve(launches_of_blocks(WindowDistributing(window, table).run()), units=units)
-            except NotPlaceable:
-                pass
-        table = block_table(known, about)
-        if table is not None:
-            try:
-                return evolve(field_launches(known, table), units=units)
-            except NotPlaceable:
-                pass
-        try:
-            return evolve(launches_of(place(known, thread_table(known))), units=units)
-        except NotPlaceable:
-            pass
+                continue
+            if made is not None:
+                return evolve(made, units=units)
     found = analyse(nest)
     try:
         return nest_launches(nest, found)
     except NotPlaceable:
         function, _ = marked(nest, found)
         return launches_of(function)
+
+
+def _attention(field: HirFunction, facts: Facts) -> Launches | None:
+    attention = warpgroup_attention(field, facts)
+    return None if attention is None else launches_of_blocks(AttentionDistributing(field, attention).run())
+
+
+def _product(field: HirFunction, facts: Facts) -> Launches | None:
+    product = warpgroup_product(field, facts)
+    return None if product is None else _cut(field, product)
+
+
+def _copied(field: HirFunction, facts: Facts) -> Launches | None:
+    copied = copied_product(field, facts) if warpgroup_product(field, facts) is None else None
+    return None if copied is None else copied_before(field, copied.copies, facts, _cut(copied.field, copied.product))
+
+
+def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
+    return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=tuple(product.tiling.words()))
+
+
+def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
+    fragments = fragment_product(field, facts)
+    if fragments is None:
+        return None
+    placing = FragmentDistributing(field, fragments)
+    return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons)
+
+
+def _scan(field: HirFunction, facts: Facts) -> Launches | None:
+    scan = scan_plan(field, facts)
+    return None if scan is None else scan_launches(field, scan)
+
+
+def _window(field: HirFunction, facts: Facts) -> Launches | None:
+    window = window_product(field)
+    table = None if window is None else block_table(window.field, facts)
+    return None if window is None or table is None else launches_of_blocks(WindowDistributing(window, table).run())
+
+
+def _blocks(field: HirFunction, facts: Facts) -> Launches | None:
+    table = block_table(field, facts)
+    return None if table is None else field_launches(field, table)
+
+
+def _threads(field: HirFunction, facts: Facts) -> Launches:
+    return launches_of(place(field, thread_table(field)))
+
+
+WAYS: tuple[Callable[[HirFunction, Facts], Launches | None], ...] = (
+    _attention,
+    _product,
+    _copied,
+    _fragments,
+    _scan,
+    map_launches,
+    _window,
+    _blocks,
+    _threads,
+)
+"""What a field may become, the narrowest first. Each gives None, or raises `NotPlaceable`, for what it doesn't take."""

@@ -395,6 +395,11 @@ class WarpgroupDistributing(Distributing):
         if any(len(found) != 1 or store.index[found[0]].coefficient(axis) != 1 for found, axis in zip(places, self.own, strict=True)):
             return False
         order = [found[0] for found in places]
+        tiles = {axis: tile for side in self.product.sides for axis, tile in zip(side.axes, side.tile, strict=True)}
+        for axis, place in zip(self.own, order, strict=True):
+            extent = self.field.axes[axis]
+            if not divides(tiles[axis], extent) and (store.index[place] != Affine.of(axis) or mem.dims[place] != extent):
+                return False  # the last tile would be written past its end: boxes end where memory does
         return order == sorted(set(order)) and order[-1] == mem.rank - 1
 
     def stored(self, store: Store, region: Region) -> None:
