@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from attrs import define, field, fields
+from attrs import define, evolve, field, fields
 
 from compiler.backends.nvptx.target import target_of_device
 from compiler.cuda_direct import DirectCall, Filled, Step
@@ -161,6 +161,7 @@ def planned(
         None if one.input is not None else Memory.of(shapes[one.copy_of] if one.copy_of else sizes.results[number], one.dtype.value)
         for number, one in enumerate(plan.results)
     )
+    values = tuple(evolve(one, zeroed=zeroed) for one, zeroed in zip(plan.results, sizes.zeroed, strict=True))
     return PlannedCall(
         gpu,
         results,
@@ -168,7 +169,7 @@ def planned(
         arguments,
         Filled(**{name: tuple(places) for name, places in filled.items()}),
         tuple(steps),
-        plan.results,
+        values,
         len(loaded.launches),
         loaded=loaded,
         compute=compute,
@@ -177,7 +178,7 @@ def planned(
         checked=loaded.checked,
         direct=not (loaded.recording or filled["packed"])
         and [index for _, index in filled["results"]] == [*range(len(plan.results))]
-        and not any(one.input is not None or one.copy_of is not None or one.zeroed or one.scalar for one in plan.results),
+        and not any(one.input is not None or one.copy_of is not None or one.zeroed or one.scalar for one in values),
     )
 
 

@@ -129,7 +129,7 @@ def _allocate(plan: ResultPlan, sizes: LaunchSizes, number: int, arrays: Mapping
     shape = sizes.results[number]
     try:
         dtype = numpy_dtype(plan.dtype.value)
-        return buffers.zeros(shape, dtype) if plan.zeroed else buffers.empty(shape, dtype)
+        return buffers.zeros(shape, dtype) if sizes.zeroed[number] else buffers.empty(shape, dtype)
     except MemoryError:
         amount = int(np.prod(shape, dtype=object)) * plan.dtype.bytes
         raise ZyntaxError(

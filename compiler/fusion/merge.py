@@ -88,7 +88,10 @@ class _Merging:
         pairs = [*self.memories, *self.indices.values(), *((value, argument) for argument, value in self.scalars.items())]
         function.parameters.extend(value for value, _ in pairs)
         function.kernel_info = HirKernelInfo(kernel_type=KernelType.FUSED, tensor_cores=_tensor_cores(stages))
-        results = tuple(evolve(r, dims=[self.over_facts(dim, len(stages) - 1) for dim in r.dims]) for r in last.lowered.plan.results)
+        results = tuple(
+            evolve(r, dims=self._over_facts(r.dims, len(stages) - 1), unless=self._over_facts(r.unless, len(stages) - 1))
+            for r in last.lowered.plan.results
+        )
         work = [[self.over_facts(d, n) for d in nest] for n, stage in enumerate(stages) for nest in stage.lowered.plan.work]
         plan = LaunchPlan((), tuple(dict.fromkeys(self.equations)), [argument for _, argument in pairs], results, map(tuple, work))
         metadata = KernelMetadata(kernel_type=KernelType.FUSED, name=last.lowered.metadata.name)
@@ -99,6 +102,9 @@ class _Merging:
     def over_facts(self, form: Affine, number: int) -> Affine:
         """A form of a stage over the facts of what comes from outside."""
         return form.substitute({name: self._fact(name, number) for name in form.names})
+
+    def _over_facts(self, forms: Sequence[Affine], number: int) -> list[Affine]:
+        return [self.over_facts(form, number) for form in forms]
 
     def _fact(self, name: str, number: int) -> Affine:
         stage, known = self.stages[number], self.facts[number]

@@ -137,14 +137,15 @@ KernelArgument = TensorArgument | StrideArgument | SizeArgument | ScalarArgument
 @frozen
 class ResultPlan:
     """One result. `scalar`: a tensor of rank 0 handed back as a number. `zeroed`: must start at 0 (elements that no write
-    covers, or custom kernels). `copy_of`: starts as a copy of this input (`d[i] = ...` without `out`). `input`: is this mutable
-    input itself."""
+    covers, or custom kernels), but not at a launch where there are forms `unless` and each is at least 0. `copy_of`: starts as a copy
+    of this input (`d[i] = ...` without `out`). `input`: is this mutable input itself."""
 
     name: str
     dtype: DType
     dims: tuple[Affine, ...] = field(converter=as_tuple)
     scalar: bool = False
     zeroed: bool = False
+    unless: tuple[Affine, ...] = field(default=(), converter=as_tuple)
     copy_of: str | None = None
     input: str | None = None
     group: int = 0

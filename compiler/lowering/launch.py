@@ -17,12 +17,14 @@ _LARGEST = (1 << 63) - 1
 
 @frozen
 class LaunchSizes:
-    """`values`: every fact and size by name. `results`: dims of each result, in the plan's order. `size_arguments`: the value of each
+    """`values`: every fact and size by name. `results`: dims of each result, in the plan's order; `zeroed`: which of them must
+    start at 0. `size_arguments`: the value of each
     SizeArgument, by its place among the plan's arguments; `workspaces`: the dims of each WorkspaceArgument, likewise. `ordinary`: what
     schedules count on holds: extents from 0 to 2^47, loops that end no lower than they begin."""
 
     values: Mapping[str, int]
     results: tuple[tuple[int, ...], ...]
+    zeroed: tuple[bool, ...]
     size_arguments: Mapping[int, int]
     workspaces: Mapping[int, tuple[int, ...]]
     work: int
@@ -61,7 +63,13 @@ def evaluate(plan: LaunchPlan, shapes: Mapping[str, tuple[int, ...]], scalars: M
             dims = tuple(max(0, _number(dim, values)) for dim in argument.dims)
             _require_countable("a temporary", dims, bytes_of(argument.dtype))
             workspaces[place] = dims
-    return LaunchSizes(values, tuple(results), sizes, workspaces, _work(plan, values))
+    return LaunchSizes(values, tuple(results), _zeroed(plan, values), sizes, workspaces, _work(plan, values))
+
+
+def _zeroed(plan: LaunchPlan, values: Mapping[str, int]) -> tuple[bool, ...]:
+    return tuple(
+        one.zeroed and not (one.unless and all(_number(form, values) >= 0 for form in one.unless)) for one in plan.results
+    )
 
 
 def _number(form: Affine, values: Mapping[str, int]) -> int:

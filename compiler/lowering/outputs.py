@@ -1,6 +1,6 @@
 """The block's results: names, dtype, rank and extent, whether every element is written, and how each is handed back."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from attrs import evolve, frozen
 
@@ -147,14 +147,24 @@ def _exact(one: Range) -> Range:
     return evolve(one, last=last_value(one.low, high, one.step))
 
 
-def covered(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Facts) -> bool:
-    """Whether the writes surely reach every element: boxes of unconditional writes that follow each other along one axis."""
+def covering(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Facts) -> tuple[Affine, ...] | None:
+    """Forms of sizes that are all at least 0 only where the writes reach every element: none where they surely do, by boxes of
+    unconditional writes that follow each other along one axis. None where that isn't a matter of sizes."""
     boxes = [box for access in _plain_writes(accesses, name) if (box := _box(access, facts)) is not None]
+    sure = [box.sides for box in boxes if not box.needs]
     for axis in range(len(dims)):
-        usable = [box for box in boxes if all(_spans(box[other], dims[other], facts) for other in range(len(dims)) if other != axis)]
+        usable = [box for box in sure if all(_spans(box[other], dims[other], facts) for other in range(len(dims)) if other != axis)]
         if _chain([box[axis] for box in usable], dims[axis], facts):
-            return True
-    return any(all(_spans(side, dim, facts) for side, dim in zip(box, dims, strict=True)) for box in boxes)
+            return ()
+    found = [needs for box in boxes if (needs := _unproved(box.around(dims), facts, box.opaque)) is not None]
+    return min(found, key=len, default=None)
+
+
+def _unproved(forms: Sequence[Affine], facts: Facts, opaque: Container[str]) -> tuple[Affine, ...] | None:
+    """Those forms of which it isn't known that they are at least 0; None where one never is, or no launch knows."""
+    found = tuple(dict.fromkeys(form for form in forms if not facts.proves(form)))
+    unknown = any(name in opaque for form in found for name in form.names)
+    return None if unknown or any(form.value is not None or facts.proves(-form - 1) for form in found) else found
 
 
 def _plain_writes(accesses: Sequence[Access], name: str) -> list[Access]:
@@ -175,33 +185,58 @@ def _plain_writes(accesses: Sequence[Access], name: str) -> list[Access]:
 _Side = tuple[Affine, Affine]
 
 
-def _box(access: Access, facts: Facts) -> list[_Side] | None:
-    """The written box, as [low, high) an axis; None when the access writes no full box."""
+@frozen
+class _Box:
+    """What a write reaches where each of `needs` is at least 0: [low, high) an axis. `opaque`: names that no launch knows."""
+
+    sides: tuple[_Side, ...]
+    needs: tuple[Affine, ...]
+    opaque: frozenset[str]
+
+    def around(self, dims: Sequence[Affine]) -> list[Affine]:
+        """What must be at least 0 for it to reach everything."""
+        return [*self.needs, *(form for (low, high), dim in zip(self.sides, dims, strict=True) for form in (-low, high - dim))]
+
+
+def _box(access: Access, facts: Facts) -> _Box | None:
+    """The written box; None when the access writes no full one."""
+    varying = {one.name: one for one in access.ranges}
     used: set[str] = set()
     sides: list[_Side] = []
-    varying = {one.name: one for one in access.ranges}
+    needs: list[Affine] = []
     for form in access.index:
         if any(not isinstance(symbol, str) for symbol, _ in form.terms) and any(name in varying for name in form.names):
             return None
         own = [name for name in form.names if name in varying]
-        if not own:
-            sides.append((form, form + 1))
-            continue
-        one = varying[own[0]]
-        if len(own) > 1 or abs(form.coefficient(own[0])) != 1 or own[0] in used or abs(one.step) != 1 or not one.exact:
+        reached = _reached(form, [varying[name] for name in own])
+        if reached is None or not used.isdisjoint(own):
             return None
-        used.add(own[0])
-        rest = form.without(own[0])
-        if any(name in varying for bound in (one.low, one.last) for name in bound.names):
+        if any(name in varying for bound in reached[0] for name in bound.names):
             return None
-        if form.coefficient(own[0]) > 0:
-            sides.append((one.smallest + rest, one.largest + rest + 1))
-        else:
-            sides.append((rest - one.largest, rest - one.smallest + 1))
-    for one in access.ranges:
-        if one.name not in used and one.exact and not facts.proves(one.extent - 1):
+        used.update(own)
+        sides.append(reached[0])
+        needs += reached[1]
+    needs += [one.extent - 1 for one in access.ranges if one.name not in used and (one.exact or abs(one.step) != 1)]
+    unproved = _unproved(needs, facts, access.opaque | varying.keys())
+    return None if unproved is None else _Box(tuple(sides), unproved, access.opaque)
+
+
+def _reached(form: Affine, loops: Sequence[Range]) -> tuple[_Side, list[Affine]] | None:
+    """The interval of a form's values over loops, and what must be at least 0 for it to have no gaps: as digits of a number, each loop
+    steps over no more than what those with smaller factors fill. Where it steps over all of it, a loop without steps leaves the
+    interval empty, too; elsewhere it must have one."""
+    needs: list[Affine] = []
+    low = high = form.without(*(one.name for one in loops))
+    for one in sorted(loops, key=lambda one: abs(form.coefficient(one.name))):
+        factor = form.coefficient(one.name)
+        if abs(one.step) != 1 or not one.exact:
             return None
-    return sides
+        slack = high - low + 1 - abs(factor)
+        if slack.value != 0:
+            needs += [slack, one.extent - 1]
+        first, last = (one.smallest, one.largest) if factor > 0 else (one.largest, one.smallest)
+        low, high = low + first * factor, high + last * factor
+    return (low, high + 1), needs
 
 
 def _spans(side: _Side, extent: Affine, facts: Facts) -> bool:

@@ -20,7 +20,7 @@ from compiler.lowering.kernel import (
 from compiler.lowering.numbers import Tensor
 from compiler.lowering.outputs import (
     Declared,
-    covered,
+    covering,
     declared_dims,
     extents,
     read_before_written,
@@ -71,13 +71,14 @@ class ResultPlanning(Block):
                 )
             )
         dtype = declared.dtype or self.flows.get(("result", name), (DType.F32, True, None))[0]
-        complete = covered(in_function, name, dims, self.facts) if dims else True
+        needs = covering(in_function, name, dims, self.facts) if dims else ()
         custom = self.kernel.kernel_type is KernelType.CUSTOM
-        if not complete and not custom:
+        if needs != () and not custom:
             blamed = surely_uncovered(in_function, name, dims, self.facts)
             if blamed is not None:
                 warnings.append(uncovered_warning(name, blamed))
-        zeroed = not complete or custom or read_before_written(in_function, name)
+        always = custom or read_before_written(in_function, name)
+        unless = () if always or needs is None else tuple(map(self.sizes.at_launch, needs))
         mem = Mem(hir_name(dtype), dims)
         value = body.owner.value(identifier(name), mem)
         body.memories[name] = Memory(name, value, dtype, dims, "result", True, shape=dims, span=declared.span)
@@ -89,7 +90,8 @@ class ResultPlanning(Block):
                 dtype,
                 self._full_shape(dims),
                 scalar=declared.scalar,
-                zeroed=zeroed,
+                zeroed=always or needs != (),
+                unless=unless,
             )
         )
         return value, ResultArgument(place)

@@ -108,3 +108,44 @@ def test_no_memory_is_kept(program, gpu):
         program.chain(one, other, 3.0)
     gpu.stream.synchronize()
     assert gpu.pool.statistics().blocks_in_use == 2
+
+
+HEADS = """
+def heads(x: tensor[N, C], by: f32): tensor {
+    let a = compute(x, by) { for i in 0..N, c in 0..C: out[i, c] = x[i, c] * by }
+    let b = compute(a) -> tensor[N, C, f32] { for h in 0..C / 4, i in 0..N, d in 0..4: out[i, h * 4 + d] = a[i, h * 4 + 3 - d] }
+    compute(b, x) { for i in 0..N, c in 0..C: out[i, c] = b[i, c] + x[i, c] }
+}
+def turned(x: tensor[N, C]): tensor {
+    compute(x) -> tensor[N, C, f32] { for d in 0..4, h in 0..C / 4, i in 0..N: out[i, h * 4 + d] = x[i, h * 4 + 3 - d] }
+}
+"""
+
+
+def turned(x):
+    """The columns of each whole head the other way around; the rest is 0."""
+    want = np.zeros(x.shape)
+    whole = x.shape[1] // 4 * 4
+    want[:, :whole] = x[:, :whole].reshape(x.shape[0], -1, 4)[:, :, ::-1].reshape(x.shape[0], whole)
+    return want
+
+
+@pytest.mark.parametrize("columns", [8, 7, 4, 3, 8])
+def test_heads_that_fill_rows_need_no_zeros(gpu, fake, columns):
+    program = zynml.compile(HEADS, device="cuda")
+    x = np.random.default_rng(columns).standard_normal((3, columns)).astype(np.float32)
+    array = ByDlpack(gpu, x)
+    given = program.turned(array)
+    np.testing.assert_array_equal(np.asarray(given), turned(x))
+    seen = []
+    for _ in range(6):
+        before = Counter(fake.calls)
+        result = program.heads(given, 2.0)
+        seen.append(Counter(fake.calls) - before)
+        np.testing.assert_allclose(np.asarray(result), turned(2.0 * turned(x)) + turned(x), rtol=1e-6)
+        del result
+    zeros = [sum(count for name, count in calls.items() if name.startswith("cuMemset")) for calls in seen]
+    if columns % 4 == 0:
+        assert not any(zeros) and any(calls == {"cuGraphLaunch": 1} for calls in seen)
+    else:
+        assert all(zeros)

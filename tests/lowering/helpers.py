@@ -112,14 +112,14 @@ def run_lowered(lowered: LoweredKernel, grid: tuple[int, int, int] | None = None
     plan = lowered.plan
     sizes = evaluate(plan, {name: array.shape for name, array in tensors.items()}, scalars)
     results = []
-    for result, dims in zip(plan.results, sizes.results, strict=True):
+    for result, dims, zeroed in zip(plan.results, sizes.results, sizes.zeroed, strict=True):
         dtype = NUMPY[result.dtype.value]
         if result.copy_of is not None:
             results.append(np.ascontiguousarray(tensors[result.copy_of]).copy())
         elif result.input is not None:
             results.append(tensors[result.input])
         else:
-            results.append(np.zeros(dims, dtype) if result.zeroed else _poison(dims, dtype))
+            results.append(np.zeros(dims, dtype) if zeroed else _poison(dims, dtype))
     arguments: list[Any] = []
     for place, argument in enumerate(plan.arguments):
         match argument:

@@ -5,7 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import block_of, lower_block, run_block, signature_for
+from helpers import block_of, lower_block, run_block, run_lowered, signature_for
 
 from compiler.diagnostics import ZyntaxError
 from compiler.lowering.compute import lower_compute
@@ -157,6 +157,52 @@ def test_elements_that_no_write_covers_are_zero(body: str, zeroed: bool, warned:
     lowered = lower_block(f"let y = compute(x) {{ {body} }}", x=zeros(9))
     assert lowered.plan.results[0].zeroed == zeroed
     assert bool(lowered.warnings) == warned
+
+
+def digits(factors: tuple[int, ...], extents: tuple[int, ...], size: int, down: bool = False) -> np.ndarray:
+    """Ones at the sums of loops' variables times factors, zeros elsewhere."""
+    want = np.zeros(size, "f4")
+    for index in np.ndindex(*(max(0, extent) for extent in extents)):
+        place = int(np.dot(index, factors))
+        want[size - 1 - place if down else place] = 1.0
+    return want
+
+
+@pytest.mark.parametrize(
+    ("extent", "body", "want", "full"),
+    (
+        ("n", "for h in 0..n / 4, d in 0..4: out[h * 4 + d]", lambda n, m: digits((4, 1), (n // 4, 4), n), lambda n, m: n % 4 == 0),
+        (
+            "n",
+            "for d in 0..4, h in 0..n / 4: out[n - 1 - h * 4 - d]",
+            lambda n, m: digits((4, 1), (n // 4, 4), n, down=True),
+            lambda n, m: n % 4 == 0,
+        ),
+        (
+            "n",
+            "for a in 0..n / 6, c in 0..2, b in 0..3: out[a * 6 + c + b * 2]",
+            lambda n, m: digits((6, 1, 2), (n // 6, 2, 3), n),
+            lambda n, m: n % 6 == 0,
+        ),
+        ("4 * n", "for h in 0..n, d in 0..4: out[h * 4 + d]", lambda n, m: digits((4, 1), (n, 4), 4 * n), lambda n, m: True),
+        (
+            "4 * n",
+            "for h in 0..n, d in 0..min(m, 4): out[h * 4 + d]",
+            lambda n, m: digits((4, 1), (n, min(m, 4)), 4 * n),
+            None,
+        ),
+        ("n", "for i in 0..min(n, m): out[i]", lambda n, m: digits((1,), (min(n, m),), n), None),
+        ("n", "for i in 0..n, k in 0..m: out[i]", lambda n, m: digits((1, 0), (n, m), n), lambda n, m: m > 0),
+        ("n", "for k in 0..m step 2, i in 0..n: out[i]", lambda n, m: digits((1, 0), (n, m), n), lambda n, m: m > 0),
+    ),
+)
+def test_sizes_decide_whether_elements_are_left_out(extent: str, body: str, want: Any, full: Any) -> None:
+    text = f"let y = compute(n, m) -> tensor[{extent}, f32] {{ {body} = 1.0 }}"
+    for n, m in ((n, m) for n in (0, 1, 3, 4, 6, 7, 8, 12, 24) for m in (0, 1, 3, 4, 5, 13)):
+        lowered = lower_block(text, n=n, m=m)
+        np.testing.assert_array_equal(run_lowered(lowered, n=n, m=m), want(n, m))
+        if full is not None:
+            assert evaluate(lowered.plan, {}, {"n": n, "m": m}).zeroed == (not full(n, m),)
 
 
 def test_the_static_type_of_the_value() -> None:
