@@ -76,3 +76,17 @@ def test_transformer_block(shape: tuple[int, int, int, int]) -> None:
     given = transformer.inputs(*shape)
     found, want = program.transformer_block(*given).astype(np.float64), transformer.expected(given)
     assert np.linalg.norm(found - want) <= 0.01 * np.linalg.norm(want)
+
+
+@pytest.mark.parametrize("columns", [384, 300, 100, 128], ids=str)
+def test_columns_that_no_head_has_are_zero(columns: int) -> None:
+    text = """def turned(x: tensor[N, C, f32]): tensor {
+        compute(x) -> tensor[N, C, f32] { for d in 0..128, h in 0..C / 128, i in 0..N: out[i, h * 128 + d] = x[i, h * 128 + 127 - d] }
+    }"""
+    x = RNG.standard_normal((1000, columns)).astype(np.float32)
+    whole = columns // 128 * 128
+    want = np.zeros_like(x)
+    want[:, :whole] = x[:, :whole].reshape(1000, -1, 128)[:, :, ::-1].reshape(1000, whole)
+    program = zynml.compile(text, device="cuda:0")
+    for _ in range(3):
+        np.testing.assert_array_equal(program.turned(x), want)

@@ -8,6 +8,8 @@ import pytest
 from foreign import ByDlpack
 
 import zynml
+from tests.fusion import transformer
+from tests.fusion.test_transformer_block import NARROW
 
 PROGRAM = """
 def first(x: tensor[N], by: f32): tensor { compute(x, by) { for i in 0..N: out[i] = x[i] * by } }
@@ -149,3 +151,25 @@ def test_heads_that_fill_rows_need_no_zeros(gpu, fake, columns):
         assert not any(zeros) and any(calls == {"cuGraphLaunch": 1} for calls in seen)
     else:
         assert all(zeros)
+
+
+KEEP = """
+def keep1(x: tensor[N, bf16]): tensor { compute(x) { for i in 0..N: out[i] = x[i] } }
+def keep2(x: tensor[N, M, bf16]): tensor { compute(x) { for i in 0..N, j in 0..M: out[i, j] = x[i, j] } }
+def keep3(x: tensor[N, M, K, bf16]): tensor { compute(x) { for i in 0..N, j in 0..M, k in 0..K: out[i, j, k] = x[i, j, k] } }
+"""
+
+
+def test_a_block_of_a_transformer_is_one_graph(gpu, fake):
+    program = zynml.compile(NARROW[: NARROW.index("def ones")] + KEEP, device="cuda")
+    given = transformer.inputs(1, 3, 16, 8)
+    arrays = [getattr(program, f"keep{one.ndim}")(ByDlpack(gpu, one)) for one in given]
+    want, seen = transformer.expected(given, depth=8), []
+    for _ in range(6):
+        before = Counter(fake.calls)
+        result = program.transformer_block(*arrays)
+        seen.append(Counter(fake.calls) - before)
+        assert np.linalg.norm(np.asarray(result).astype(np.float64) - want) <= 0.01 * np.linalg.norm(want)
+        del result
+    assert any(calls == {"cuGraphLaunch": 1} for calls in seen)
+    assert not any(name.startswith("cuMemset") for calls in seen for name in calls)
