@@ -127,7 +127,10 @@ def gelu(types: str) -> str:
     return f"""
 def f(x: tensor[N, {types}]) -> tensor[N, {types}] {{
     compute(x) -> tensor[N, {types}] {{
-        for i in 0..N: out[i] = {GELU.format("x[i]")}
+        for i in 0..N {{
+            let v = x[i] as f32
+            out[i] = ({GELU.format("v")}) as {types}
+        }}
     }}
 }}"""
 

@@ -60,6 +60,7 @@ class Gpu:
 
     def trim(self) -> None:
         """Give all memory back that nothing uses, on the device and pinned."""
+        self._zeros.clear()
         self.pool.trim()
         self.pinned.trim()
 

@@ -37,11 +37,13 @@ def shared_gpu() -> Gpu:
 @pytest.fixture
 def gpu(shared_gpu: Gpu) -> Iterator[Gpu]:
     """The GPU; what a test leaves in use fails it."""
+    shared_gpu.trim()
     before = shared_gpu.pool.statistics().blocks_in_use
     yield shared_gpu
     gc.collect()
     shared_gpu.stream.synchronize(timeout=60)
     gc.collect()
+    shared_gpu.trim()
     assert shared_gpu.pool.statistics().blocks_in_use <= before
 
 

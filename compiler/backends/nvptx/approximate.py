@@ -1,6 +1,6 @@
 """Functions where approximation is granted (`afn`), by the program or because results are rounded to 16 bits: the hardware's own, in f32
-and narrower. Relative errors are about 2**-21; exponentials below 2**-126 are 0. Without the flag there are polynomials, right to an ulp
-or two; `sin` and `cos` always take those, since the hardware's are of no use for larger angles, and its `tanh` is right to 11 bits only."""
+and narrower. Relative errors are about 2**-21. Without the flag there are polynomials, right to an ulp or two; `sin` and `cos` always
+take those, since the hardware's are of no use for larger angles, and its `tanh` is right to 11 bits only."""
 
 from math import log
 
@@ -13,7 +13,7 @@ from compiler.backends.nvptx.frame import Frame
 from compiler.hir.core import Unary, dtype_of
 from compiler.hir.types import is_float
 
-_DIRECT = {"exp2": "ex2.approx.ftz.f32", "log2": "lg2.approx.f32"}
+_DIRECT = {"exp2": "ex2.approx.f32", "log2": "lg2.approx.f32"}
 _DIRECT |= {"sqrt": "sqrt.approx.f32", "rsqrt": "rsqrt.approx.f32"}
 _NEAR_0 = 2.0**-5
 _LOG2_E, _LN_2 = 1 / log(2), log(2)
