@@ -38,6 +38,7 @@ PROGRAMS = {
     "scan": sources.SCAN,
     "sort": sources.sort("i32"),
     "pairs": sources.SORT_PAIRS,
+    "transformer": sources.transformer(),
 }
 
 

@@ -1,5 +1,7 @@
 """The programs of the rows, as a textbook has them: at most `@kernel(kind)` says how they should run."""
 
+from pathlib import Path
+
 
 def product(a: str = "A[i, k]", b: str = "B[k, j]", types: str = "bf16", shapes: str = "M, K|K, N", to: str = "", mode: str = "") -> str:
     """`mode`: an annotation that asks for a way of multiplying."""
@@ -229,3 +231,9 @@ def sort(types: str) -> str:
 
 
 SORT_PAIRS = "def f(x: tensor[N, i32]) { compute(x) @kernel(sort) { for i in 0..N: yield (x[i], i) } }"
+
+
+def transformer() -> str:
+    """The functions of `programs/zynml/transformer_block.zynml`, without what it prints."""
+    program = Path(__file__).parents[2] / "programs" / "zynml" / "transformer_block.zynml"
+    return program.read_text(encoding="utf-8").partition("\ndef ones(")[0].replace("def transformer_block(", "def f(")
