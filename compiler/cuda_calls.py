@@ -178,7 +178,7 @@ def planned(
         checked=loaded.checked,
         direct=not (loaded.recording or filled["packed"])
         and [index for _, index in filled["results"]] == [*range(len(plan.results))]
-        and not any(one.input is not None or one.copy_of is not None or one.zeroed or one.scalar for one in values),
+        and not any(one.input is not None or one.copy_of is not None or one.zeroed for one in values),
     )
 
 

@@ -11,8 +11,9 @@ from attrs import define, field, frozen
 from compiler.cuda_loaded import Memory
 from compiler.cuda_maps import LaunchMaps
 from compiler.device_faults import DeviceTrouble
-from compiler.launching import grouped
+from compiler.launching import grouped, number_of
 from compiler.lowering.kernel import ResultPlan
+from runtime.cuda.copies import to_host
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.graph import Graph, Recording
 from runtime.cuda.launch import LaunchPlan
@@ -81,14 +82,14 @@ class DirectCall:
 
     def at_once(self, arguments: list[Any], stream: Stream, named: bool = False) -> Any:
         """Of a direct call whose arguments lack only the addresses of what it makes: takes memory, launches, and gives the results as
-        they will be, `named` where they are the caller's."""
+        they will be, `named` where they are the caller's; numbers are waited for."""
         gpu, filled = self.gpu, self.filled
         results = []
         for memory, (place, _) in zip(self.results, filled.results, strict=True):
             assert memory is not None
             elements = memory.take(gpu, stream)
             arguments[place] = elements.pointer
-            results.append(Tensor(None, OnGpu(elements, gpu, named)))
+            results.append(elements)
         if filled.workspaces:
             scratch = [memory.take(gpu, stream) for memory in self.workspaces]
             for place, index in filled.workspaces:
@@ -97,7 +98,11 @@ class DirectCall:
             self._single(stream, arguments, 0)
         else:
             self.launch(arguments, self._no_records, stream)
-        return results[0] if len(results) == 1 and self.plans[0].group == 0 else grouped(self.plans, results)
+        found = [
+            number_of(to_host(elements, stream), plan.dtype) if plan.scalar else Tensor(None, OnGpu(elements, gpu, named))
+            for plan, elements in zip(self.plans, results, strict=True)
+        ]
+        return found[0] if len(found) == 1 and self.plans[0].group == 0 else grouped(self.plans, found)
 
     def launch(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
         """All launches; as a graph when these very arguments came before."""

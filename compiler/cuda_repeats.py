@@ -65,6 +65,8 @@ class Repeats:
     kept: KeptCalls | None = None
     """Of other processes."""
     several: bool = False
+    number: str = ""
+    """The type of number that the function says it gives; empty where it says nothing."""
     _known: dict[tuple[Any, ...], Repeat | CallSequence | None] = Factory(dict)
 
     def again(self, values: Sequence[Any]) -> Any:
@@ -136,7 +138,7 @@ class Repeats:
         readers: dict[int, int] = {}
         for number, one in enumerate(made):
             call = one.call
-            if not call.direct or one.stream is not stream or call.gpu is not gpu or len(call.results) != 1:
+            if not call.direct or one.stream is not stream or call.gpu is not gpu or len(call.results) != 1 or call.plans[0].scalar:
                 return None
             arguments, arrays, earlier = [*call.arguments], [], []
             for place, name in call.filled.tensors:
@@ -161,6 +163,8 @@ class Repeats:
         call, stream, own = made.call, made.stream, self.parameters
         if not call.direct or not _lasts(stream, call.gpu):
             return None
+        if any(plan.scalar and self.number not in ("", plan.dtype.value) for plan in call.plans):
+            return None  # the program converts it
         if not set(made.given) <= {*own, *self.sizes} or len(given) != self.count:
             return None
         arrays = []
@@ -258,7 +262,8 @@ def repeats(
     annotated = [node for parameter in function.parameters if parameter.annotation is not None for node in walk(parameter.annotation)]
     sizes = {node.name for node in annotated if isinstance(node, nodes.Name) and node.name not in globals}
     kept = None if origin is None else KeptCalls((*origin, function.name))
-    return Repeats({**places, **own}, len(places), frozenset(sizes - places.keys()), unawaited, kept)
+    number = getattr(function.result, "name", "?") if function.result is not None else ""
+    return Repeats({**places, **own}, len(places), frozenset(sizes - places.keys()), unawaited, kept, number=number)
 
 
 def _own_names(function: nodes.Function, places: Mapping[str, int]) -> dict[str, int] | None:
