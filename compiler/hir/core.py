@@ -149,7 +149,8 @@ class Compare(Instruction):
 
 @instruction_table(UNARY, Family.PLAIN)
 class Unary(Instruction):
-    """`%r = exp %a afn : f32`: a function of one number, element by element. `flags` as of `add`."""
+    """`%r = exp %a afn : f32`: a function of one number, element by element. `flags` as of `add`, and `ftz`: results below 2^-126 may be
+    0."""
 
     operator: str = attribute()
     value: Value = operand()

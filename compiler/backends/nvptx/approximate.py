@@ -13,7 +13,7 @@ from compiler.backends.nvptx.frame import Frame
 from compiler.hir.core import Unary, dtype_of
 from compiler.hir.types import is_float
 
-_DIRECT = {"exp2": "ex2.approx.f32", "log2": "lg2.approx.f32"}
+_DIRECT = {"exp2": "ex2.approx.f32", "exp2 ftz": "ex2.approx.ftz.f32", "log2": "lg2.approx.f32"}
 _DIRECT |= {"sqrt": "sqrt.approx.f32", "rsqrt": "rsqrt.approx.f32"}
 _NEAR_0 = 2.0**-5
 _LOG2_E, _LN_2 = 1 / log(2), log(2)
@@ -26,14 +26,15 @@ def has(op: Unary) -> bool:
 
 def unary(frame: Frame, op: Unary) -> None:
     w, held = frame.w, frame.values[op.value.name]
+    operator = f"{op.operator} ftz" if "ftz" in op.flags and op.operator == "exp2" else op.operator
     items = []
     for item in held.items:
         if not item.type.lanes:
-            items.append(rounded(w, _one(w, op.operator, item), held.dtype))
+            items.append(rounded(w, _one(w, operator, item), held.dtype))
             continue
         made = item
         for lane in range(item.type.lanes):
-            made = w.insert(made, _one(w, op.operator, w.extract(item, lane)), lane)
+            made = w.insert(made, _one(w, operator, w.extract(item, lane)), lane)
         items.append(rounded(w, made, held.dtype))
     frame.define(op, Bundle(held.dtype, held.axes, held.simd, held.lanes, tuple(items)))
 
@@ -53,7 +54,7 @@ def _one(w: FunctionWriter, operator: str, x: Value) -> Value:
 def _tanh(w: FunctionWriter, x: Value) -> Value:
     """1 - 2 / (e + 1) with e = exp(2x); near 0, where that cancels, the first terms of the series."""
     m = Maths(w, F32)
-    e = _call(w, "exp2", m.mul(x, m.number(2 * _LOG2_E)))
+    e = _call(w, "exp2 ftz", m.mul(x, m.number(2 * _LOG2_E)))
     far = m.fma(m.reciprocal(m.add(e, m.number(1.0))), m.number(-2.0), m.number(1.0))
     near = m.fma(m.mul(m.mul(x, x), x), m.number(-1 / 3), x)
     return m.select(m.is_("olt", m.abs(x), _NEAR_0), near, far)

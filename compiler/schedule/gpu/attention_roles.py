@@ -339,7 +339,7 @@ class AttentionDistributing(Distributing):
         base = self.based(b, most)
         self.bases[turn] = value, base
         turn.made[attention.rule.maximum.results[0]] = most
-        growth = b.op("exp2", b.sub(scaled, base), flags=("afn",))
+        growth = b.op("exp2", b.sub(scaled, base), flags=("afn", "ftz"))
         added = [self.added(turn, op, total, growth) for op, total in zip(sums, totals, strict=True)]
         return growth, grown, most, *added, self.weights(turn)
 
@@ -381,7 +381,7 @@ class AttentionDistributing(Distributing):
         attention, b = self.attention, region.builder
         if attention.exponent.is_weight(op) and region in self.bases:
             scores, base = self.bases[region]
-            return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn",))
+            return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn", "ftz"))
         if isinstance(op, Select) and (
             attention.exponent.hides(op) or (op.condition in attention.exponent.guards and region in self.unhidden)
         ):

@@ -31,7 +31,7 @@ def with_logistics(field: HirFunction) -> HirFunction:
         if op.results and op.result in found:
             u = values[found[op.result]]
             factor, one, two = (b.const(number, Tile("f32")) for number in (_FACTOR, 1.0, 2.0))
-            power = b.emit(Unary(operator="exp2", value=b.op("mul", u, factor), flags=("afn",))).result
+            power = b.emit(Unary(operator="exp2", value=b.op("mul", u, factor), flags=("afn", "ftz"))).result
             quotient = Binary(operator="div", left=two, right=b.op("add", power, one), flags=("afn",))
             values[op.result] = b.emit(quotient, op.result.name).result
             continue
