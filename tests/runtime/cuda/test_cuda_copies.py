@@ -141,7 +141,14 @@ def test_ordinary_memory_is_not_pinned():
     assert host_memory(np.zeros(3)) is None
 
 
-@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize("name", ["f8e4m3", "f8e5m2"])
+def test_the_array_interface_has_no_name_for_floats_of_8_bits(gpu, name):
+    with pytest.raises(AttributeError) as raised:
+        _ = on_device(gpu, np.zeros((2, 3), DTYPES[name])).__cuda_array_interface__
+    assert str(raised.value) == f"{name} has no name in the array interface; DLPack knows it"
+
+
+@pytest.mark.parametrize("name", [name for name in DTYPES if not name.startswith("f8")])
 def test_the_array_interface_describes_the_array(gpu, name):
     array = on_device(gpu, np.zeros((2, 3), DTYPES[name]))
     described = array.__cuda_array_interface__
