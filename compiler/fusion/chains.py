@@ -17,6 +17,9 @@ from runtime.tensor import Tensor, numpy_dtype
 
 CHAINS_REMEMBERED = 256
 
+INTERNAL = "09"
+"""What codes of the compiler's own faults begin with: joining blocks must not hide them."""
+
 
 @frozen(eq=False)
 class Pending:
@@ -55,9 +58,10 @@ class Chains:
         if groups is not None:
             try:
                 return _run(groups, blocks)
-            except ZyntaxError:
+            except ZyntaxError as error:
+                if any(one.code.startswith(INTERNAL) for one in error.diagnostics):
+                    raise
                 # one after the other either goes well or says where it fails
-                pass
         return _one_by_one(blocks)
 
 

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.fusion import chains
 from compiler.fusion.shown import Shown
 
 HERE = [None, "emulator"]
@@ -221,3 +223,19 @@ def f(x: tensor[N], y: tensor[N]): tensor {
     x, y = np.float32([1, 2, 3]), np.float32([4, 5, 6])
     assert program.f(x, y).tolist() == (x * y - y).tolist()
     assert program.f(x, x).tolist() == (x * x - x).tolist()
+
+
+def test_a_fault_of_the_compiler_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(groups: object, blocks: object) -> None:
+        raise ZyntaxError(Diagnostic("0901", "internal fault"))
+
+    program = zynml.compile(
+        "def f(x: tensor[N]): tensor {\n"
+        "    let y = compute(x) { for i in 0..N: out[i] = x[i] + 1.0 }\n"
+        "    compute(y) { for i in 0..N: out[i] = y[i] * 2.0 }\n"
+        "}"
+    )
+    monkeypatch.setattr(chains, "_run", refused)
+    with pytest.raises(zynml.ZynMLError) as raised:
+        program.f(np.ones(3, np.float32))
+    assert raised.value.codes == ("ZYN0901",)
