@@ -1,9 +1,11 @@
 """Operators on numbers: affine where both sides are, values else. The tree isn't read here; `node` gives only places and words."""
 
+from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.module import FaultSite
 from compiler.lowering.body import Body, fault
+from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, affine, index_value, integer, literal, meet, typed, value_of
 from compiler.lowering.ranges import Range, extreme
 from compiler.lowering.words import words
@@ -90,7 +92,7 @@ def _divided(body: Body, operator: str, form: Affine, divisor: int) -> Affine | 
     """The quotient or remainder by a positive constant of a form that isn't negative: a floor over sizes, else a named index."""
     if divisor == 1:
         return form if operator == "/" else Affine()
-    if body.final and not body.facts.proves(form):
+    if body.final and not body.facts.proves(form) and not _asked_at_launch(body, form, divisor):
         return None
     if any(name in body.opaque for name in form.names):
         return None if not body.final else _named_quotient(body, operator, form, divisor)
@@ -98,6 +100,21 @@ def _divided(body: Body, operator: str, form: Affine, divisor: int) -> Affine | 
         quotient = form.floordiv(divisor)
         return quotient if operator == "/" else form - quotient * divisor
     return _named_quotient(body, operator, form, divisor)
+
+
+def _asked_at_launch(body: Body, form: Affine, divisor: int) -> bool:
+    """Whether an extent's quotient over sizes (`(H - 3) / 2 + 1`) may be a floor, since the launch refuses sizes that are too small
+    for it. Where the division leaves nothing over, the floor is right whatever the sign."""
+    bounds = [bound for one in body.ranges for bound in (one.low, one.last)]
+    if body.extent is None or body.path or not all(map(body.is_size, form.names)):
+        return False
+    if not all(map(body.is_size, (name for bound in bounds for name in bound.names))):
+        return False
+    said = f"`{words(body.extent)}` divides {{left}} by {divisor}, which needs larger sizes"
+    left_over = form - form.floordiv(divisor) * divisor
+    running = tuple(one.extent for one in body.ranges)
+    body.equations.append(Equation(form, Affine(), ">=", Diagnostic("0802", said, body.extent.span), (*running, left_over)))
+    return True
 
 
 def _named_quotient(body: Body, operator: str, form: Affine, divisor: int) -> Affine:

@@ -147,6 +147,8 @@ class Body:
     barriers: list[Span] = Factory(list)
     extra: dict[str, Any] = Factory(dict)
     used: set[str] = field(factory=set)
+    extent: nodes.Expression | None = None
+    """The extent, of a loop or of a result, that is being evaluated."""
 
     @property
     def kind(self) -> KernelType | None:
@@ -170,6 +172,15 @@ class Body:
             yield
         finally:
             self.scopes.pop()
+
+    @contextmanager
+    def sizing(self, extent: nodes.Expression) -> Iterator[None]:
+        """While an extent is evaluated."""
+        before, self.extent = self.extent, extent
+        try:
+            yield
+        finally:
+            self.extent = before
 
     # ---- places ----
 

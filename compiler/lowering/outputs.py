@@ -58,7 +58,8 @@ def declared_dims(body: Body, declared: Declared) -> tuple[Affine | None, ...] |
         if dim is None:
             dims.append(None)
             continue
-        found = number(body, dim)
+        with body.sizing(dim):
+            found = number(body, dim)
         if found.form is None:
             raise fault("0303", "a result's extent must be known at launch", dim.span, hint="use ints and size names")
         dims.append(found.form)

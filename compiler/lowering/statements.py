@@ -179,7 +179,8 @@ def loop_bounds(body: Body, clause: nodes.ForClause) -> tuple[Affine, Affine, in
 
 
 def _bound(body: Body, node: nodes.Expression) -> Affine:
-    found = number(body, node)
+    with body.sizing(node):
+        found = number(body, node)
     if not found.dtype.is_int:
         raise fault(
             "0203", f"a loop's bound must be an int: `{words(node)}` is {found.shown}", node.span, hint=f"write `({words(node)}) as i64`"

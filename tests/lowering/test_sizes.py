@@ -93,6 +93,7 @@ def test_equal_dims_of_two_inputs_are_asked_at_launch() -> None:
         ("for i in 0..N: out[i] = x[i / 2] + x[i] + x[i - i % 3]", 0),
         ("for i in 0..N: out[i] = x[min(i + 1, N - 1)] + x[i]", 0),
         ("for i in 0..N: out[i] = x[N - 1 - i]", 0),
+        ("for i in 0..(N - 3) / 2 + 1 { for r in 0..3: out[i] += x[2 * i + r] }", 0),
         ("for i in 0..N: out[i] = x[x[i] as i32]", 1),
         ("for i in 0..N { for j in 0..i * i: out[i] += x[j] + x[i] }", 1),
     ),
@@ -100,6 +101,13 @@ def test_equal_dims_of_two_inputs_are_asked_at_launch() -> None:
 def test_indices_are_proved_in_bounds_by_ranges_and_guards(body: str, checks: int) -> None:
     lowered = lower_block(f"let y = compute(x) {{ {body} }}", x=zeros(9))
     assert len(lowered.function.sites) == checks
+
+
+@pytest.mark.parametrize("declared", ("", " -> tensor[(N - 3) / 2 + 1, f32]"))
+@pytest.mark.parametrize(("extent", "windows"), ((9, 4), (8, 3), (3, 1), (1, 0)))
+def test_the_number_of_windows_is_a_quotient(declared: str, extent: int, windows: int) -> None:
+    text = f"let y = compute(x){declared} {{ for i in 0..(N - 3) / 2 + 1 {{ for r in 0..3: out[i] += x[2 * i + r] }} }}"
+    assert run_block(text, {"x": ("N",)}, x=zeros(extent)).shape == (windows,)
 
 
 @pytest.mark.parametrize(
