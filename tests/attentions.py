@@ -63,7 +63,45 @@ SCRATCH = """  for b in 0..B, h in 0..H, i in 0..M {
       RESULT = o / l
   }
 """
-PASSES = {"two passes": TWO_PASSES, "three passes": THREE_PASSES, "scores in a row": SCRATCH}
+RUNNING = """  for b in 0..B, h in 0..H, i in 0..M, d in 0..C:
+    var m = -inf
+    var l = 0.0
+    var o = 0.0
+    for j in KEYS:
+      var s = 0.0
+      for e in 0..D: s += QUERY * KEY
+      let top = max(m, SCORE)
+      let keep = exp(m - top)
+      let p = exp(SCORE - top)
+      l = l * keep + p
+      o = o * keep + p * VALUE
+      m = top
+    RESULT = o / l
+"""
+RUNNING_ROW = """  for b in 0..B, h in 0..H, i in 0..M {
+    shared var o[C, f32]
+    for d in 0..C: o[d] = 0.0
+    var m = -inf
+    var l = 0.0
+    for j in KEYS:
+      var s = 0.0
+      for e in 0..D: s += QUERY * KEY
+      let x = SCORE
+      let top = if x > m { x } else { m }
+      let keep = exp(m - top)
+      l = exp(x - top) + keep * l
+      for d in 0..C: o[d] = VALUE * exp(x - top) + o[d] * keep
+      m = top
+    for d in 0..C: RESULT = o[d] / l
+  }
+"""
+PASSES = {
+    "two passes": TWO_PASSES,
+    "three passes": THREE_PASSES,
+    "scores in a row": SCRATCH,
+    "a running maximum": RUNNING,
+    "a running maximum, sums in a row": RUNNING_ROW,
+}
 LAYOUTS = {
     "heads outside": ("B, H, M, D", "B, G, N, D", "B, G, N, C", "b, h, i, e", "b, GROUP, j, e", "b, GROUP, j, d", "b, h, i, d"),
     "heads inside": ("B, M, H, D", "B, N, G, D", "B, N, G, C", "b, i, h, e", "b, j, GROUP, e", "b, j, GROUP, d", "b, i, h, d"),

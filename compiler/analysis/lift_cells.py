@@ -2,13 +2,16 @@
 (scan) for those who look inside, or a refusal that counts only if somebody uses it."""
 
 import math
+from functools import partial
 
 from attrs import define, field
 
 from compiler.analysis.accesses import COMMUTATIVE, affine_value, reorders
 from compiler.analysis.affine_sets import lower
 from compiler.analysis.field_values import FieldValues, Refused
+from compiler.analysis.homogeneity import is_number
 from compiler.analysis.lift_memory import Frame, Memory
+from compiler.analysis.lift_rescaled import Growing, begins_hidden, rescaled_event, rescaled_sum, unguarded, with_nan
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Combine, Compare, Const, IsNan, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Value
@@ -114,6 +117,15 @@ def _extreme(made: FieldValues, memory: Memory, value: Value, old: Value) -> Upd
     return Update(monoid, (old,), (without_nan(made, monoid, x),), assumes=True)
 
 
+def _grown_by(value: Value, old: Value) -> Value:
+    """What an iteration joins a maximum with."""
+    op = value.source
+    if isinstance(op, Binary):
+        return op.right if op.left is old else op.left
+    assert isinstance(op, Select)
+    return op.then
+
+
 def compared(condition: Value, old: Value) -> tuple[str, Value, bool] | None:
     """The condition as `x > old` (max) or `x < old` (min): monoid, x, and whether the comparison is strict."""
     match condition.source:
@@ -143,6 +155,8 @@ class _Closing:
     """What placeholders, and the updates of running values, are in an iteration."""
     results: dict[Value, Value] = field(factory=dict)
     running: dict[Value, tuple[Update, Cell]] = field(factory=dict)
+    maxima: dict[Value, Growing] = field(factory=dict)
+    """Running maxima that sums beside them may follow."""
 
     def run(self) -> list[Value]:
         pending = list(self.cells)
@@ -172,6 +186,8 @@ class _Closing:
         waiting = {other.placeholder for other in pending}
         found = self.paired(cell, pending) or match_update(self.made, self.memory, final, old)
         if found is None:
+            if self.rescaled(cell, final, pending):
+                return True
             if not waiting & self.memory.placeholders_in(final):
                 self.last_value(cell, pending)
                 return True
@@ -185,6 +201,35 @@ class _Closing:
             if len(members) > 1 and not found.same(self.update_of(other, pending)):
                 return False
         return self.fold(found, members, pending)
+
+    def rescaled(self, cell: Cell, final: Value, pending: list[Cell]) -> bool:
+        """Whether the cell is a sum that follows a running maximum of this loop; then it is settled."""
+        for growing in self.growing():
+            total = rescaled_sum(self.made, self.memory, growing, final, cell.placeholder, cell.initial)
+            if total is not None:
+                reason = f"`{cell.name}`, rescaled as its maximum grows, is read inside the loop over `{self.frame.variable}`"
+                self.memory.refusals[cell.placeholder] = Refused(reason, cell.span, self.frame.variable)
+                self.results[cell.placeholder] = total
+                pending.remove(cell)
+                return True
+        return False
+
+    def growing(self) -> list[Growing]:
+        """The running maxima that are read in the loop, found so far."""
+        for placeholder, (update, cell) in self.running.items():
+            if update.monoid != "max" or placeholder not in self.at_iteration or cell.inner not in self.at_iteration:
+                continue
+            if placeholder in self.maxima or not is_float(dtype_of(cell.initial)):
+                continue
+            inner, guards = unguarded(self.memory, cell.final, placeholder)
+            element = _grown_by(inner, placeholder)
+            if is_number(cell.initial, -math.inf) and begins_hidden(self.made, element, self.frame.axis):
+                continue
+            before, after = self.at_iteration[placeholder], self.at_iteration[cell.inner]
+            start, total = cell.initial, self.results[placeholder]
+            found = Growing(self.frame.axis, guards, element, before, after, start, total)
+            self.maxima[placeholder] = with_nan(self.made, found) if update.assumes else found
+        return list(self.maxima.values())
 
     def update_of(self, cell: Cell, pending: list[Cell]) -> Update | None:
         return self.paired(cell, pending) or match_update(self.made, self.memory, self.current(cell.final), cell.placeholder)
@@ -314,6 +359,8 @@ class _Closing:
         known = dict(self.at_iteration)
         if known:
             self.memory.replace_since(self.mark, known)
+        for growing in self.growing():
+            self.memory.rescaled_since(self.mark, partial(rescaled_event, self.made, self.memory, growing))
 
     def run_along(self, placeholder: Value) -> None:
         found, cell = self.running[placeholder]

@@ -7,7 +7,7 @@ held, `event index == read index` is solved for the event's own axes. One soluti
 common loops, earlier in the text. None: it is looked for with all axes free; a writer in a later iteration has not run yet, one
 in an earlier iteration means that the loop carries the value, which is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, field, frozen
 
@@ -231,14 +231,33 @@ class Memory:
         event = Event(mem, index, (value,), tuple(conditions), frames, len(self.events), span)
         found = self._accumulated(value, event)
         if found is not None:
-            event.monoid, event.reads, event.elements = found.monoid, found.reads, found.elements
-            event.flags, event.component = found.flags, found.component
-            resets = [one.frames for one in self.events if one.mem is mem and one.monoid is None]
-            event.fresh = max((_common(resetting, frames) for resetting in resets), default=0)
-            if not event.missing:  # over no axis: only a value computed from the old one
-                event.monoid, event.reads, event.elements, event.component = None, (), (value,), 0
+            self._sums(event, found)
         self._order[id(event)] = len(self._order)
         self.events.append(event)
+
+    def _sums(self, event: Event, found: _Accumulated) -> None:
+        """The event as an accumulation, unless it is one over no axis: that is only a value computed from the old one."""
+        resets = [one.frames for one in self.events[: event.position] if one.mem is event.mem and one.monoid is None]
+        before = event.elements
+        event.monoid, event.reads, event.elements = found.monoid, found.reads, found.elements
+        event.flags, event.component = found.flags, found.component
+        event.fresh = max((_common(resetting, event.frames) for resetting in resets), default=0)
+        if not event.missing:
+            event.monoid, event.reads, event.elements, event.component = None, (), before, 0
+
+    def rescaled_since(self, mark: int, judge: Callable[[Event], tuple[Read, Value] | None]) -> None:
+        """Stores since the mark that rescale the element which they add to (`judge` says which one they read, and what they add) become
+        accumulations."""
+        for one in self._since(mark):
+            found = judge(one) if isinstance(one, Event) and one.monoid is None else None
+            if found is not None and isinstance(one, Event):
+                self._sums(one, _Accumulated("add", (found[0],), (found[1],), ("reassoc", "contract")))
+
+    def own_element(self, read: Read, event: Event) -> bool:
+        """Whether it reads the event's own element, where nothing was stored since."""
+        if read.index != event.index or read.frames != event.frames or read.mem is not event.mem:
+            return False
+        return all(one.mem is not read.mem for one in self.events[read.position : event.position])
 
     def _accumulated(self, value: Value, event: Event) -> _Accumulated | None:
         """The stored value as `old (+) e`, old the element itself read in the same iteration."""

@@ -1,0 +1,116 @@
+"""How values depend on a maximum m: g is homogeneous in m where g(m') = rho * g(m), with rho the same for everything. Here m may enter as
+exp(c * (x - m)), so rho = exp(c * (m - m')); what follows must be linear: products with what is free of m, casts, sums, contractions,
+guards that put 0."""
+
+from attrs import define, field, frozen
+
+from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Select, Unary
+from compiler.hir.instruction import Value
+
+
+@frozen(eq=False)
+class Exponential:
+    """exp(scale * (left - right)), or a power of two; no scale: 1."""
+
+    operator: str
+    left: Value
+    right: Value
+    scale: Value | None = None
+
+    def same_base(self, other: "Exponential") -> bool:
+        """Whether both are powers of one number."""
+        return self.operator == other.operator and _same(self.scale, other.scale)
+
+
+def exponential_of(value: Value) -> Exponential | None:
+    """The value as an exponential of a difference."""
+    op = value.source
+    if not isinstance(op, Unary) or op.operator not in ("exp", "exp2"):
+        return None
+    scale: Value | None = None
+    difference = op.value.source
+    if isinstance(difference, Binary) and difference.operator == "mul":
+        for factor, rest in ((difference.right, difference.left), (difference.left, difference.right)):
+            if isinstance(factor.source, Const) and isinstance(rest.source, Binary):
+                scale, difference = factor, rest.source
+                break
+    if not isinstance(difference, Binary) or difference.operator != "sub":
+        return None
+    return Exponential(op.operator, difference.left, difference.right, scale)
+
+
+@define(eq=False)
+class Homogeneity:
+    """How values depend on one maximum m. `exponential`: one of those that m enters by; all have its base."""
+
+    maximum: Value
+    exponential: Exponential | None = None
+    reason: str = ""
+    _reaches: dict[Value, bool] = field(factory=dict)
+    _degrees: dict[Value, int | None] = field(factory=dict)
+
+    def reaches(self, value: Value) -> bool:
+        """Whether m is among what the value is computed from."""
+        if value not in self._reaches:
+            op = value.source
+            self._reaches[value] = value is self.maximum or (op is not None and any(map(self.reaches, op.operand_values)))
+        return self._reaches[value]
+
+    def degree(self, value: Value) -> int | None:
+        """0: free of m. 1: homogeneous in m. None: neither."""
+        if value not in self._degrees:
+            self._degrees[value] = self._degree(value)
+        return self._degrees[value]
+
+    def _degree(self, value: Value) -> int | None:
+        if not self.reaches(value):
+            return 0
+        match value.source:
+            case Unary(operator="exp" | "exp2"):
+                return self._exponential(value)
+            case Unary(operator="neg", value=inner) | Cast(value=inner):
+                return self.degree(inner)
+            case Binary(operator="mul", left=a, right=b) | Contract(a=a, b=b, accumulator=None):
+                one, two = self.degree(a), self.degree(b)
+                return self._no("the maximum is in both factors of a product") if one == 1 and two == 1 else self._both(one, two)
+            case Binary(operator="div", left=a, right=b):
+                return self.degree(a) if self.degree(b) == 0 else self._no("the maximum is in a divisor")
+            case Binary(operator="add" | "sub", left=a, right=b):
+                return 1 if self.degree(a) == 1 and self.degree(b) == 1 else self._no("something free of the maximum is added")
+            case Reduce(monoid="add", values=(inner,)):
+                return self.degree(inner)
+            case Select(condition=condition, then=then, otherwise=otherwise) if self.degree(condition) == 0:
+                sides = [self.degree(side) for side in (then, otherwise) if not is_number(side, 0)]
+                return 1 if sides and all(side == 1 for side in sides) else self._no("a guard puts in something other than 0")
+            case _:
+                return self._no("the maximum is used other than in exp(x - maximum)")
+
+    def _both(self, one: int | None, two: int | None) -> int | None:
+        return None if one is None or two is None else one + two
+
+    def _no(self, reason: str) -> int | None:
+        self.reason = self.reason or reason
+        return None
+
+    def _exponential(self, value: Value) -> int | None:
+        """exp(c * (x - m)) with x and c free of m, one c everywhere."""
+        found = exponential_of(value)
+        if found is None or found.right is not self.maximum:
+            return self._no("the maximum is used other than in exp(x - maximum)")
+        if self.reaches(found.left):
+            return self._no("x of exp(x - maximum) depends on the maximum itself")
+        if self.exponential is not None and not self.exponential.same_base(found):
+            return self._no("the exponentials have different factors")
+        self.exponential = found
+        return 1
+
+
+def is_number(value: Value, number: float) -> bool:
+    """Whether the value is this constant."""
+    return isinstance(value.source, Const) and value.source.value == number
+
+
+def _same(one: Value | None, two: Value | None) -> bool:
+    if one is None or two is None:
+        return one is two
+    return one is two or (isinstance(one.source, Const) and isinstance(two.source, Const) and one.source.value == two.source.value)

@@ -1,0 +1,210 @@
+"""Sums beside a running maximum, rescaled by hand as it grows: m' = max(m, x); l' = l * exp(m - m') + exp(x - m'), and so a sum of values
+with these weights. With e homogeneous in m' (`homogeneity.py`) the factors of all later iterations telescope: after the loop l is the sum
+of e over the complete maximum M, plus what l was before times exp(start - M). That is the sum which the textbook takes in a second pass
+(Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018, read backwards).
+
+Where the first score may be hidden (-inf by a guard) the written order makes NaN of -inf - -inf, and a second pass doesn't; such loops are
+kept. A score that is -inf by arithmetic weighs 0."""
+
+from collections.abc import Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from compiler.analysis.accesses import constraints_of
+from compiler.analysis.field_values import FieldValues
+from compiler.analysis.homogeneity import Homogeneity, exponential_of, is_number
+from compiler.analysis.lift_memory import Event, Memory, Read
+from compiler.hir.affine import Affine
+from compiler.hir.core import Binary, Cast, Const, Fma, Select, dtype_of, union_axes
+from compiler.hir.instruction import Value
+from compiler.hir.types import Tile
+
+FLAGS = ("reassoc", "contract")
+INFINITY = float("inf")
+
+
+@frozen(eq=False)
+class Growing:
+    """A running maximum along an axis: its `element`, where `guards` hold; its value `before` an iteration's element and `after`; what it
+    is at the `start` and in the end (`total`)."""
+
+    axis: str
+    guards: tuple[Value, ...]
+    element: Value
+    before: Value
+    after: Value
+    start: Value
+    total: Value
+    with_nan: Value | None = None
+    """The total that is NaN where an element is."""
+
+    def keeps_to(self, guards: Sequence[Value]) -> bool:
+        """Whether guards leave out no iteration in which the maximum grows."""
+        return all(guard in self.guards or self.axis not in dict(union_axes(guard)) for guard in guards)
+
+    def is_after(self, value: Value) -> bool:
+        """Whether it is the maximum after an iteration's element: under the guards also where it was put together."""
+        op = value.source
+        if value is self.after:
+            return True
+        return isinstance(op, Binary) and op.operator == "max" and {op.left, op.right} == {self.before, self.element}
+
+
+def begins_hidden(made: FieldValues, element: Value, axis: str) -> bool:
+    """Whether the first element along the axis may be a constant -inf."""
+    value = element
+    while isinstance(value.source, Select) and is_number(value.source.otherwise, -INFINITY):
+        first = made.replace(value.source.condition, {}, {axis: Affine()})
+        known = constraints_of(first)
+        facts = made.facts()
+        if known is None or not all(facts.proves_nonnegative(form) for form in known):
+            return True
+        value = value.source.then
+    return any(is_number(one, -INFINITY) for one in _computed_from(value))
+
+
+def _computed_from(value: Value) -> Iterator[Value]:
+    seen: set[Value] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if one not in seen:
+            seen.add(one)
+            yield one
+            waiting += [] if one.source is None else one.source.operand_values
+
+
+def with_nan(made: FieldValues, growing: Growing) -> Growing:
+    """A maximum that passes over NaN, with the one that doesn't: sums in which every element counts are NaN with either."""
+    element = growing.element
+    for guard in reversed(growing.guards):
+        element = made.select(guard, element, made.const(-INFINITY, _plain(element)))
+    (total,) = made.reduce("max", [element], (growing.axis,), ())
+    if not is_number(growing.start, -INFINITY):
+        total = made.emit(Binary(operator="max", left=growing.start, right=total))[0]
+    return evolve(growing, with_nan=total)
+
+
+def unguarded(memory: Memory, value: Value, old: Value) -> tuple[Value, tuple[Value, ...]]:
+    """What a value becomes where guards hold, which elsewhere keep the old one."""
+    guards: list[Value] = []
+    while isinstance(value.source, Select) and value.source.otherwise is old and old not in memory.placeholders_in(value.source.condition):
+        guards.append(value.source.condition)
+        value = value.source.then
+    return value, tuple(guards)
+
+
+def rescaled_sum(made: FieldValues, memory: Memory, growing: Growing, value: Value, old: Value, initial: Value) -> Value | None:
+    """What `old`, which an iteration leaves as `value`, is after the loop; None where it is no sum that follows the maximum."""
+    inside, guards = unguarded(memory, value, old)
+    term = _term(made, memory, growing, inside, old) if growing.keeps_to(guards) else None
+    if term is None:
+        return None
+    element, factor = term
+    for guard in reversed(guards):
+        element = made.select(guard, element, made.const(0.0, _plain(element)))
+    (total,) = made.reduce("add", [element], (growing.axis,), FLAGS)
+    if is_number(initial, 0.0):
+        return total
+    start = growing.start
+    if start not in memory.placeholder_names and not (isinstance(start.source, Const) and abs(float(start.source.value)) < INFINITY):
+        return None
+    shrunk = made.replace(factor, {growing.before: start, **dict.fromkeys(_after(growing, factor), growing.total)}, {})
+    first = made.emit(Binary(operator="mul", left=initial, right=shrunk, flags=("contract",)))[0]
+    return made.emit(Binary(operator="add", left=first, right=total, flags=FLAGS))[0]
+
+
+def rescaled_event(made: FieldValues, memory: Memory, growing: Growing, event: Event) -> tuple[Read, Value] | None:
+    """A store that rescales its own element and adds to it: the read of the old one, and what is added."""
+    reads = [read for one in memory.placeholders_in(event.value) if (read := memory.read_of.get(one)) is not None]
+    old = next((read for read in reads if memory.own_element(read, event)), None)
+    inside = [guard for guard in event.conditions if growing.axis in dict(union_axes(guard))]
+    if old is None or not growing.keeps_to(inside):
+        return None
+    value, guards = unguarded(memory, event.value, old.placeholder)
+    term = _term(made, memory, growing, value, old.placeholder) if growing.keeps_to(guards) else None
+    if term is None:
+        return None
+    element, _ = term
+    for guard in reversed(guards):
+        element = made.select(guard, element, made.const(0.0, _plain(element)))
+    return old, element
+
+
+def _term(made: FieldValues, memory: Memory, growing: Growing, value: Value, old: Value) -> tuple[Value, Value] | None:
+    """What an iteration adds, with the complete maximum instead of the running one, and the factor of the old sum."""
+    found = _linear(made, memory, value, old)
+    if found is None or len(found[0]) != 1:
+        return None
+    (factor,), element = found
+    ratio = exponential_of(factor)
+    if element is None or ratio is None or ratio.left is not growing.before or not growing.is_after(ratio.right):
+        return None
+    every = growing.with_nan is not None and _counts(element, growing)
+    total = growing.with_nan if every and growing.with_nan is not None else growing.total
+    complete = made.replace(element, dict.fromkeys(_after(growing, element), total), {})
+    judge = Homogeneity(total)
+    if judge.degree(complete) != 1 or judge.exponential is None or not judge.exponential.same_base(ratio):
+        return None
+    if any(one in (growing.before, growing.after) for one in _computed_from(complete)):
+        return None
+    return complete, factor
+
+
+def _after(growing: Growing, value: Value) -> list[Value]:
+    return [one for one in _computed_from(value) if growing.is_after(one)]
+
+
+def _counts(value: Value, growing: Growing) -> bool:
+    """Whether the value is NaN wherever the maximum's element is."""
+    weight = exponential_of(value)
+    if weight is not None:
+        return weight.left is growing.element
+    match value.source:
+        case Binary(operator="mul", left=left, right=right):
+            return _counts(left, growing) or _counts(right, growing)
+        case Binary(operator="div", left=inner) | Cast(value=inner):
+            return _counts(inner, growing)
+        case _:
+            return False
+
+
+def _plain(value: Value) -> Tile:
+    return Tile(dtype_of(value))
+
+
+def _linear(made: FieldValues, memory: Memory, value: Value, old: Value) -> tuple[list[Value], Value | None] | None:
+    """`value` as old * factors + element, both free of old."""
+
+    def free(part: Value) -> bool:
+        return old not in memory.placeholders_in(part)
+
+    def times(part: Value, factor: Value) -> Value:
+        return made.emit(Binary(operator="mul", left=part, right=factor, flags=("contract",)))[0]
+
+    if value is old:
+        return [], None
+    match value.source:
+        case Binary(operator="mul", left=left, right=right):
+            inner, factor = (left, right) if free(right) else (right, left)
+            found = _linear(made, memory, inner, old) if free(factor) else None
+            if found is None:
+                return None
+            factors, element = found
+            return [*factors, factor], None if element is None else times(element, factor)
+        case Binary(operator="add" | "sub" as operator, left=left, right=right, flags=flags):
+            inner, other = (left, right) if free(right) or operator == "sub" else (right, left)
+            found = _linear(made, memory, inner, old) if free(other) else None
+            if found is None:
+                return None
+            factors, element = found
+            if element is None and operator == "add":
+                return factors, other
+            before = made.const(0.0, _plain(other)) if element is None else element
+            return factors, made.emit(Binary(operator=operator, left=before, right=other, flags=flags))[0]
+        case Fma(a=a, b=b, c=c):
+            inner, factor = (a, b) if free(b) else (b, a)
+            found = _linear(made, memory, inner, old) if free(factor) and free(c) else None
+            return None if found is None or found[1] is not None else ([*found[0], factor], c)
+        case _:
+            return None
