@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from attrs import define, evolve, field, fields
+from attrs import Factory, define, evolve, field, fields
 
 from compiler.backends.nvptx.target import target_of_device
 from compiler.cuda_direct import DirectCall, Filled, Step
 from compiler.cuda_gather import gathered
 from compiler.cuda_loaded import RECORD_WORDS, LoadedKernel, Memory, Zeros
 from compiler.cuda_maps import launch_maps
-from compiler.device_kernels import index_values, launch_facts
+from compiler.device_kernels import index_values, launch_choices
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
@@ -28,6 +28,8 @@ from compiler.lowering.kernel import (
     TensorArgument,
     WorkspaceArgument,
 )
+from compiler.lowering.launch import LaunchSizes
+from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.typed_ast import nodes
 from runtime.cuda.array import DeviceArray
@@ -51,6 +53,8 @@ class PlannedCall(DirectCall):
     checked: bool = field(kw_only=True)
     direct: bool = field(kw_only=True)
     """Whether a call only reads and makes tensors: nothing is updated, copied, cleared, watched or fetched."""
+    lasting: bool = field(default=True, kw_only=True)
+    """Whether other processes would plan it the same."""
 
     def __call__(self, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> Any:
         """The block's value. `given` are the values with tensors as the plan wants them, `values` those of the program, which are
@@ -87,99 +91,142 @@ class PlannedCall(DirectCall):
         return self.at_once(arguments, stream)
 
 
+Settle = Callable[[tuple[Choice, ...], Mapping[str, int], Callable[[Facts], PlannedCall]], PlannedCall]
+"""Takes one of several choices for these sizes: gives its call, which the function makes."""
+
+
+def first(choices: tuple[Choice, ...], sizes: Mapping[str, int], call: Callable[[Facts], PlannedCall]) -> PlannedCall:
+    """The call of what is estimated to end first."""
+    return call(choices[0].facts)
+
+
 def planned(
-    built: BuiltKernel, gpu: Gpu, load: Callable[[Facts], LoadedKernel], given: Mapping[str, Any], compute: nodes.Compute
+    built: BuiltKernel,
+    gpu: Gpu,
+    load: Callable[[Facts], LoadedKernel],
+    given: Mapping[str, Any],
+    compute: nodes.Compute,
+    settle: Settle = first,
 ) -> PlannedCall | None:
-    """The call of a kernel for these values, loaded for the facts that hold of them; None for sizes that no schedule counts on. Raises
-    ZyntaxError when they don't fit the block."""
-    plan = built.lowered.plan
+    """The call of a kernel for these values, loaded for the facts that hold of them and that `settle` takes; None for sizes that no
+    schedule counts on. Raises ZyntaxError when they don't fit the block."""
     tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
     scalars = {name: value for name, value in given.items() if name not in tensors}
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     sizes = built.sizes(shapes, scalars)
     if built.lowered.function.form is not Form.THREAD and not sizes.ordinary:
         return None
-    workspaces: list[Memory] = []
-    arguments: list[Any] = []
-    filled: dict[str, list[tuple[int, Any]]] = {field.name: [] for field in fields(Filled)}
-    for place, argument in enumerate(plan.arguments):
-        known_now: Any = None
-        match argument:
-            case TensorArgument(name, packed):
-                filled["packed" if packed else "tensors"].append((place, name))
-            case StrideArgument(name, axis):
-                known_now = strides_of(tensors[name])[axis]
-            case SizeArgument():
-                known_now = sizes.size_arguments[place]
-            case ScalarArgument(name):
-                value = scalars[name].item() if isinstance(scalars[name], np.generic) else scalars[name]
-                known_now = value if isinstance(value, int) else None
-                if known_now is None:
-                    filled["scalars"].append((place, name))
-            case ResultArgument(index):
-                filled["results"].append((place, index))
-            case WorkspaceArgument(dtype):
-                filled["workspaces"].append((place, len(workspaces)))
-                workspaces.append(Memory.of(sizes.workspaces[place], dtype))
-        arguments.append(known_now)
-    known = index_values(built.nest, arguments)
-    foreign = {place for place, name in filled["tensors"] if not _begins_aligned(tensors[name])}
-    foreign |= {place for place, index in filled["results"] if not _begins_aligned(tensors.get(plan.results[index].input or ""))}
-    memories = [(place, one.name) for place, one in enumerate(built.nest.parameters) if isinstance(one.type, Mem)]
-    properties = gpu.device.properties
-    architecture = target_of_device(properties.capability).arch
-    aligned = [name for place, name in memories if place not in foreign]
-    if any(dim.evaluate(known.__getitem__) <= 0 for one in built.nest.parameters if isinstance(one.type, Mem) for dim in one.type.dims):
-        # bulk copies are from arrays that have elements
-        architecture = architecture.rstrip("a")
-    loaded = load(launch_facts(built, known, aligned, architecture, properties.multiprocessors))
-    kernel = loaded.kernel
-    steps = []
-    if kernel.launches is None:
-        maps = launch_maps(kernel.functions[0], loaded.launches[0].entry, known)
-        steps.append(Step(loaded.launches[0].plan(grid_of(built, shapes, sizes)), 0, (), maps))
-    else:
-        arguments, known = kernel.launches.counted(arguments, known)
-        for number, mem in enumerate(kernel.launches.workspaces):
-            filled["workspaces"].append((len(arguments), len(workspaces)))
-            arguments.append(None)
-            workspaces.append(_shared(mem, known, Zeros if number in kernel.launches.zeros else Memory))
-        plans: dict[tuple[int, int], LaunchPlan] = {}
-        for number, after in kernel.launches.steps(known):
-            launch = kernel.launches.launches[number]
-            blocks = launch.blocks(known)
-            if blocks <= 0:
-                continue
-            if (number, blocks) not in plans:
-                limits = loaded.gpu.device.properties
-                shared = launch.shared_bytes(known, limits.shared_per_block_opt_in, limits.name)
-                plans[number, blocks] = loaded.launches[number].plan((blocks, 1, 1), shared)
-            names = [parameter.name for parameter in launch.function.parameters[len(arguments) :]]
-            maps = launch_maps(launch.function, loaded.launches[number].entry, {**known, **dict(zip(names, after, strict=True))})
-            steps.append(Step(plans[number, blocks], number, after, maps))
-    results = tuple(
-        None if one.input is not None else Memory.of(shapes[one.copy_of] if one.copy_of else sizes.results[number], one.dtype.value)
-        for number, one in enumerate(plan.results)
-    )
-    values = tuple(evolve(one, zeroed=zeroed) for one, zeroed in zip(plan.results, sizes.zeroed, strict=True))
-    return PlannedCall(
-        gpu,
-        results,
-        tuple(workspaces),
-        arguments,
-        Filled(**{name: tuple(places) for name, places in filled.items()}),
-        tuple(steps),
-        values,
-        len(loaded.launches),
-        loaded=loaded,
-        compute=compute,
-        tensors=tuple(tensors),
-        updated=frozenset(one.input for one in plan.results if one.input is not None),
-        checked=loaded.checked,
-        direct=not (loaded.recording or filled["packed"])
-        and [index for _, index in filled["results"]] == [*range(len(plan.results))]
-        and not any(one.input is not None or one.copy_of is not None or one.zeroed for one in values),
-    )
+    layout = _Layout(built, gpu, compute, tensors, scalars, shapes, sizes)
+    return settle(layout.choices(), layout.known, lambda facts: layout.call(load(facts)))
+
+
+@define(eq=False)
+class _Layout:
+    """What a call is given, and the arguments that follow: numbers, and the places of what only a run knows."""
+
+    built: BuiltKernel
+    gpu: Gpu
+    compute: nodes.Compute
+    tensors: Mapping[str, Tensor]
+    scalars: Mapping[str, Any]
+    shapes: Mapping[str, tuple[int, ...]]
+    sizes: LaunchSizes
+    arguments: list[Any] = Factory(list)
+    filled: dict[str, list[tuple[int, Any]]] = Factory(lambda: {field.name: [] for field in fields(Filled)})
+    workspaces: list[Memory] = Factory(list)
+    known: dict[str, int] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        filled, sizes = self.filled, self.sizes
+        for place, argument in enumerate(self.built.lowered.plan.arguments):
+            known_now: Any = None
+            match argument:
+                case TensorArgument(name, packed):
+                    filled["packed" if packed else "tensors"].append((place, name))
+                case StrideArgument(name, axis):
+                    known_now = strides_of(self.tensors[name])[axis]
+                case SizeArgument():
+                    known_now = sizes.size_arguments[place]
+                case ScalarArgument(name):
+                    value = self.scalars[name].item() if isinstance(self.scalars[name], np.generic) else self.scalars[name]
+                    known_now = value if isinstance(value, int) else None
+                    if known_now is None:
+                        filled["scalars"].append((place, name))
+                case ResultArgument(index):
+                    filled["results"].append((place, index))
+                case WorkspaceArgument(dtype):
+                    filled["workspaces"].append((place, len(self.workspaces)))
+                    self.workspaces.append(Memory.of(sizes.workspaces[place], dtype))
+            self.arguments.append(known_now)
+        self.known = index_values(self.built.nest, self.arguments)
+
+    def choices(self) -> tuple[Choice, ...]:
+        """The facts that hold, and what they leave to choose."""
+        built, filled, tensors, known = self.built, self.filled, self.tensors, self.known
+        foreign = {place for place, name in filled["tensors"] if not _begins_aligned(tensors[name])}
+        results = built.lowered.plan.results
+        foreign |= {place for place, index in filled["results"] if not _begins_aligned(tensors.get(results[index].input or ""))}
+        memories = [(place, one.name) for place, one in enumerate(built.nest.parameters) if isinstance(one.type, Mem)]
+        properties = self.gpu.device.properties
+        architecture = target_of_device(properties.capability).arch
+        aligned = [name for place, name in memories if place not in foreign]
+        if any(dim.evaluate(known.__getitem__) <= 0 for one in built.nest.parameters if isinstance(one.type, Mem) for dim in one.type.dims):
+            # bulk copies are from arrays that have elements
+            architecture = architecture.rstrip("a")
+        return launch_choices(built, known, aligned, architecture, properties.multiprocessors)
+
+    def call(self, loaded: LoadedKernel) -> PlannedCall:
+        """The call of a kernel that was loaded for one of the choices."""
+        built, shapes, sizes, kernel = self.built, self.shapes, self.sizes, loaded.kernel
+        arguments, known, workspaces = [*self.arguments], self.known, [*self.workspaces]
+        filled = {name: [*places] for name, places in self.filled.items()}
+        made = built.lowered.plan.results
+        steps = []
+        if kernel.launches is None:
+            maps = launch_maps(kernel.functions[0], loaded.launches[0].entry, known)
+            steps.append(Step(loaded.launches[0].plan(grid_of(built, shapes, sizes)), 0, (), maps))
+        else:
+            arguments, known = kernel.launches.counted(arguments, known)
+            for number, mem in enumerate(kernel.launches.workspaces):
+                filled["workspaces"].append((len(arguments), len(workspaces)))
+                arguments.append(None)
+                workspaces.append(_shared(mem, known, Zeros if number in kernel.launches.zeros else Memory))
+            plans: dict[tuple[int, int], LaunchPlan] = {}
+            for number, after in kernel.launches.steps(known):
+                launch = kernel.launches.launches[number]
+                blocks = launch.blocks(known)
+                if blocks <= 0:
+                    continue
+                if (number, blocks) not in plans:
+                    limits = loaded.gpu.device.properties
+                    shared = launch.shared_bytes(known, limits.shared_per_block_opt_in, limits.name)
+                    plans[number, blocks] = loaded.launches[number].plan((blocks, 1, 1), shared)
+                names = [parameter.name for parameter in launch.function.parameters[len(arguments) :]]
+                maps = launch_maps(launch.function, loaded.launches[number].entry, {**known, **dict(zip(names, after, strict=True))})
+                steps.append(Step(plans[number, blocks], number, after, maps))
+        results = tuple(
+            None if one.input is not None else Memory.of(shapes[one.copy_of] if one.copy_of else sizes.results[number], one.dtype.value)
+            for number, one in enumerate(made)
+        )
+        values = tuple(evolve(one, zeroed=zeroed) for one, zeroed in zip(made, sizes.zeroed, strict=True))
+        return PlannedCall(
+            self.gpu,
+            results,
+            tuple(workspaces),
+            arguments,
+            Filled(**{name: tuple(places) for name, places in filled.items()}),
+            tuple(steps),
+            values,
+            len(loaded.launches),
+            loaded=loaded,
+            compute=self.compute,
+            tensors=tuple(self.tensors),
+            updated=frozenset(one.input for one in made if one.input is not None),
+            checked=loaded.checked,
+            direct=not (loaded.recording or filled["packed"])
+            and [index for _, index in filled["results"]] == [*range(len(made))]
+            and not any(one.input is not None or one.copy_of is not None or one.zeroed for one in values),
+        )
 
 
 def _begins_aligned(tensor: Tensor | None) -> bool:

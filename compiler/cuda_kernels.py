@@ -4,6 +4,7 @@ host reads them."""
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from compiler.lowering.kernel import Signature
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.signatures import as_tensor
 from compiler.source import Sources
+from compiler.tuning.tuner import Case
 from compiler.typed_ast import nodes
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.remote import OnGpu
@@ -51,10 +53,10 @@ class CudaBlock:
     def __call__(self, values: Mapping[str, Any], stream: Stream | None = None) -> Any:
         try:
             given, key, theirs = self.arranged(values)
-            call = self._calls.get(key) or self.call_for(given, key)
+            stream = stream or theirs
+            call = self._calls.get(key) or self.call_for(given, key, values, stream)
             if call is None:
                 return self.block(values)
-            stream = stream or theirs
             value = call(given, values, stream)
         except DeviceTrouble as trouble:
             raise ZyntaxError(diagnostic(trouble, self.block.compute.span)) from None
@@ -65,8 +67,8 @@ class CudaBlock:
     def beside(self, values: Mapping[str, Any]) -> Callable[[], Any]:
         """The call for another thread, on a stream of its own, planned; it ends when the device is done. Raises ZyntaxError."""
         given, key, _ = self.arranged(values)
-        self.call_for(given, key)
         stream = self.gpu.new_stream()
+        self.call_for(given, key, values, stream)
 
         def run() -> Any:
             value = self(values, stream)
@@ -105,9 +107,10 @@ class CudaBlock:
             return Tensor(np.ascontiguousarray(tensor.contents))
         return tensor
 
-    def call_for(self, given: Mapping[str, Any], key: Key) -> PlannedCall | None:
-        """The call for values of these layouts and sizes; compiles when they make a new signature. None for sizes that no schedule
-        counts on (below zero, say): the loops as written do next to nothing then, on the CPU."""
+    def call_for(self, given: Mapping[str, Any], key: Key, values: Mapping[str, Any], stream: Stream) -> PlannedCall | None:
+        """The call for values of these layouts and sizes; compiles when they make a new signature, and tries candidates out where these
+        sizes are new and leave a choice. None for sizes that no schedule counts on (below zero, say): the loops as written do next to
+        nothing then, on the CPU."""
         found: PlannedCall | None = self._calls.get(key, MISSING)
         if found is not MISSING:
             return found
@@ -115,7 +118,9 @@ class CudaBlock:
             block = self.block
             signature = block.signature(given)
             built = block.kernel_for(signature)
-            call = planned(built, self.gpu, lambda facts: self.loaded(signature, built, facts), given, block.compute)
+            case = Case(built.scheduled.field or built.nest, given, values, stream)
+            settle = partial(case.settle, self.gpu, block.options.tuning())
+            call = planned(built, self.gpu, lambda facts: self.loaded(signature, built, facts), given, block.compute, settle)
             if len(self._calls) >= CALLS_REMEMBERED:
                 self._calls.clear()
             self._calls[key] = call

@@ -105,7 +105,7 @@ class Repeats:
             self._known[seen[0]] = self.sequence(made, values, given, value)
             return value
         self._known[seen[0]] = repeat = self.repeat(made[0], values, given) if len(made) == 1 else None
-        if repeat is not None and self.kept is not None:
+        if repeat is not None and self.kept is not None and made[0].call.lasting:
             self.kept.keep(repeat, given)
         return value
 

@@ -26,7 +26,7 @@ from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.launching import first_fault, grid_of, tensor_arrays, value_of
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
-from compiler.schedule.gpu.choose import launches_for, settled
+from compiler.schedule.gpu.choose import Choice, choices, launches_for
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.tensor_cores import refusal
@@ -81,14 +81,21 @@ def launch_facts(
     built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], architecture: str = "", processors: int = 132
 ) -> Facts:
     """The facts of a launch of the kernel with these values of its `index` parameters."""
+    return launch_choices(built, sizes, aligned, architecture, processors)[0].facts
+
+
+def launch_choices(
+    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], architecture: str = "", processors: int = 132
+) -> tuple[Choice, ...]:
+    """The same, and others that may be as fast."""
     inside = built.assuming is not None and built.assuming.holds(sizes)
     field = built.scheduled.field
     lengths = row_lengths(field, sizes) if field is not None else ()
     facts = evolve(facts_of(sizes, aligned, architecture, processors), inside=inside, lengths=lengths)
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made
-            facts = settled(field, facts, sizes)
-    return facts
+            return choices(field, facts, sizes)
+    return (Choice(facts),)
 
 
 def _multiplies_matrices(function: HirFunction) -> bool:

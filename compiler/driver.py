@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from compiler.kernels import BuiltKernel, KernelOptions
     from compiler.lowering.kernel import Signature
     from compiler.placement import PlacedBlock, Placement
+    from compiler.tuning.settings import Tuning
 
 MODULE_ENDINGS = (".zynml", ".ml")
 
@@ -48,6 +49,10 @@ class DriverOptions:
     """Told where each compute block runs, and why, once for each of its sizes."""
     sanitize: bool = False
     """Compute blocks run on the emulator, which looks for all that their threads do wrong."""
+    tune: bool = True
+    """Schedules are tried out on a GPU where estimates are too near each other to settle which is faster."""
+    tuned: Callable[[str], None] | None = field(default=None, eq=False)
+    """Told what each of these runs came to, a line; else the log of `zyntax.tuning` is."""
     doing: Callable[[str], None] = field(default=lambda activity: None, eq=False)
     """Told what is going on, in words, whenever that changes."""
 
@@ -159,7 +164,9 @@ class Session:
         to hear what is decided."""
         if self.others or self.options.explain is not None or any(isinstance(node, nodes.Import) for node in self.program.statements):
             return None
-        return self.source.path, self.source.text, self.options.told
+        from compiler.tuning.settings import is_on
+
+        return self.source.path, self.source.text, self.options.told, "tuned" if is_on(self.options.tune) else "as estimated"
 
     # ---- kernels ----
 
@@ -175,7 +182,13 @@ class Session:
             threads=self.options.threads or detect.cores(),
             machine=CpuMachine(bits, 32 if bits == 512 or detect.simd_name() == "NEON" else 16),
             compiling=self._compiling,
+            tuning=self._tuning,
         )
+
+    def _tuning(self) -> "Tuning | None":
+        from compiler.tuning.settings import log, tuning
+
+        return tuning(self.options.tune, self.options.tuned or log)
 
     @property
     def times(self) -> Any:

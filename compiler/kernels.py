@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import Factory, define, evolve, field, frozen
@@ -37,6 +37,9 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values
 from compiler.typed_ast.types import Type
 
+if TYPE_CHECKING:
+    from compiler.tuning.settings import Tuning
+
 Warn = Callable[[Diagnostic], None]
 
 REMEMBERED_SIZES = 64
@@ -53,6 +56,8 @@ class KernelOptions:
     times: PassTimes = Factory(PassTimes)
     compiling: Callable[[Span | None], AbstractContextManager[None]] = field(default=lambda span: nullcontext(), eq=False)
     """Entered around the work on the block at a place, for those who show what is going on."""
+    tuning: "Callable[[], Tuning | None]" = field(default=lambda: None, eq=False)
+    """How long candidates may be tried out on a device; None: not at all."""
 
 
 @frozen(eq=False)
@@ -120,7 +125,6 @@ class BuiltKernel:
                 self._native = compile_function(self.scheduled.function, CpuOptions(level=self.options.level), self.nest)
                 self.options.times.add("llvm", perf_counter() - started)
         return self._native
-
 
     def native_for(self, sizes: LaunchSizes) -> NativeKernel:
         """The machine code for a launch: as scheduled, or the loops as written where the sizes are none that schedules count on."""

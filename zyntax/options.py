@@ -53,6 +53,11 @@ no_cache = click.option(
     callback=_without_cache,
     help="Compile strategies anew, and keep nothing in the user's cache.",
 )
+no_tune = click.option(
+    "--no-tune",
+    is_flag=True,
+    help="Try no schedules out on a GPU, and use none that an earlier run found: estimates alone decide.",
+)
 threads = click.option("--threads", type=click.IntRange(1, 1024), help="Threads of compute blocks. Default: one a core.")
 render_folder = click.option(
     "--render-dir", default="out", show_default=True, metavar="FOLDER", type=click.Path(file_okay=False), help="Where pictures are written."
@@ -61,7 +66,7 @@ render_folder = click.option(
 
 settings = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often.")
 
-OF_PROGRAMS = (device, explain_placement, sanitize, threads, render_folder)
+OF_PROGRAMS = (device, explain_placement, sanitize, no_tune, threads, render_folder)
 """Options that say where and how compute blocks run, and where pictures go."""
 
 
@@ -72,6 +77,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
             device,
             explain_placement,
             sanitize,
+            no_tune,
             settings,
             threads,
             render_folder,
@@ -98,6 +104,8 @@ def driver_options(**given: Any) -> "DriverOptions":
         level=OptimizationLevel(given.get("level") or "3"),
         parameters=settings_of(given),
         render_folder=given.get("render_dir") or "out",
+        tune=not given.get("no_tune"),
+        tuned=_tell,
         explain=_tell if given.get("explain_placement") else None,
         **({"doing": given["doing"]} if "doing" in given else {}),
     )

@@ -3,13 +3,14 @@ wasn't lifted on blocks that share its inner loops, else one thread an iteration
 
 from collections.abc import Callable, Mapping
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from compiler.analysis.dependence import analyse
 from compiler.hir.module import HirFunction
 from compiler.passes.quotients import quotients_outside
 from compiler.schedule.gpu.attention_roles import AttentionDistributing
 from compiler.schedule.gpu.blocks import nest_launches
+from compiler.schedule.gpu.candidates import candidates
 from compiler.schedule.gpu.copied_operands import copied_product
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
@@ -31,18 +32,34 @@ from compiler.schedule.place import NotPlaceable, place
 from compiler.schedule.threads import launches_of, thread_table
 
 
-def settled(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> Facts:
+@frozen
+class Choice:
+    """The facts of a launch that settle how a product is cut, and about how many nanoseconds it takes then, where that is known."""
+
+    facts: Facts
+    nanoseconds: float | None = None
+
+
+def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> tuple[Choice, ...]:
     """The facts of a launch with these sizes, and how a product is cut that it would be a choice for all sizes alike: for these sizes
-    themselves. There are few ways to cut, so kernels stay few. Raises `Impossible` for annotations that no schedule can keep."""
+    themselves. There are few ways to cut, so kernels stay few. First what is estimated to end first, then what may be as fast as that;
+    for all else there is but one. Raises `Impossible` for annotations that no schedule can keep."""
     if field is None or facts.architecture != "sm_90a":
-        return facts
+        return (Choice(facts),)
     known, units, about = specialised(field, facts)
     exact = {**sizes, **{unit.name: sizes[unit.size] // unit.unit for unit in units}}
     about = evolve(about, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
     product = warpgroup_product(known, about)
     if product is None and (copied := copied_product(known, about)) is not None:
         product = copied.product
-    return facts if product is None else evolve(facts, tiling=product.tiling)
+    if product is None:
+        return (Choice(facts),)
+    return tuple(Choice(evolve(facts, tiling=way.tiling), way.nanoseconds) for way in candidates(product.ways))
+
+
+def settled(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> Facts:
+    """The first of the choices."""
+    return choices(field, facts, sizes)[0].facts
 
 
 def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NOTHING) -> Launches:

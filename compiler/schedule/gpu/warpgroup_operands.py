@@ -22,7 +22,7 @@ from compiler.schedule.gpu.warpgroup_tiles import BUFFERS as BUFFERS
 from compiler.schedule.gpu.warpgroup_tiles import ROWS as ROWS
 from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES as SHARED_BYTES
 from compiler.schedule.gpu.warpgroup_tiles import SWIZZLED as SWIZZLED
-from compiler.schedule.gpu.warpgroup_tiles import Tiling, Wishes, Work, best, resident
+from compiler.schedule.gpu.warpgroup_tiles import Estimated, Tiling, Wishes, Work, ranked, resident
 
 GROUPS = 2
 """Warpgroups that share a large tile."""
@@ -113,6 +113,8 @@ class WarpgroupProduct:
     """What the tensor cores leave of both operands, where the products with that count too."""
     stretch: int = 0
     """Stages whose products tensor cores sum by themselves, before their sum is added to others as floats are; 0: all."""
+    ways: tuple[Estimated, ...] = ()
+    """All ways to cut it, the tiling's first; none where that was given."""
 
     @property
     def groups(self) -> int:
@@ -323,7 +325,7 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
     if any(step > MOST_STEP for step in a.steps):
         return None
     coarse = bool(found.low) or a.mem.dtype in SUMMED_COARSELY
-    tiling = facts.tiling
+    tiling, ways = facts.tiling, tuple[Estimated, ...]()
     if tiling is None or tiling.axes != a.axes:
         work = Work(
             axes=a.axes,
@@ -336,7 +338,9 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
             apart=coarse,
             twice=bool(found.low),
         )
-        tiling = best(work, lambda rows: _tile([function.axes[axis] for axis in a.axes], facts, rows), Wishes.of(function.kernel_info))
+        extents = [function.axes[axis] for axis in a.axes]
+        ways = ranked(work, lambda rows: _tile(extents, facts, rows), Wishes.of(function.kernel_info))
+        tiling = ways[0].tiling
     a, b = evolve(a, tile=tiling.rows), evolve(b, tile=(tiling.columns,))
     left = [side_of(found.low[side.load], found.described, along) for side in (a, b) if found.low]
     low = tuple(evolve(side, tile=whole.tile) for side, whole in zip(left, (a, b), strict=False) if side is not None)
@@ -344,7 +348,7 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
         return None
     stretch = 0 if not coarse else 2 * STRETCH if not found.low else STRETCH if terms > SHORT else STRETCH // 2
     return WarpgroupProduct(
-        found.target, found.to, a, b, along, outer, found.guard, tiling, facts.processors, low=low, stretch=stretch
+        found.target, found.to, a, b, along, outer, found.guard, tiling, facts.processors, low=low, stretch=stretch, ways=ways
     )
 
 

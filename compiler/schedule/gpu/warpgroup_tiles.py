@@ -157,14 +157,27 @@ def room(tiling: Tiling, work: Work) -> int:
     return (SHARED_BYTES - tiling.warpgroups * BUFFERS * ROWS * SWIZZLED) // stage
 
 
-def best(work: Work, lying: Callable[[int], tuple[int, ...]], wishes: Wishes) -> Tiling:
-    """What is estimated to end first of what the program allows. `lying`: how so many rows of a tile lie along the axes. Raises
+@frozen
+class Estimated:
+    """A way to cut a product, and about how long it takes."""
+
+    tiling: Tiling
+    nanoseconds: float
+
+
+def ranked(work: Work, lying: Callable[[int], tuple[int, ...]], wishes: Wishes) -> tuple[Estimated, ...]:
+    """All that the program allows, what is estimated to end first first. `lying`: how so many rows of a tile lie along the axes. Raises
     `Impossible`."""
     wishes.check()
     found = [wished for tiling in tilings(work, lying) if (wished := wishes.shaped(tiling, work)) is not None]
     if not found:
         raise Impossible("0503", "no tile holds what the schedule's annotations say together", "leave one of them out")
-    return min(found, key=lambda tiling: nanoseconds(tiling, work))
+    return tuple(sorted((Estimated(tiling, nanoseconds(tiling, work)) for tiling in found), key=lambda one: one.nanoseconds))
+
+
+def best(work: Work, lying: Callable[[int], tuple[int, ...]], wishes: Wishes) -> Tiling:
+    """What is estimated to end first of what the program allows. Raises `Impossible`."""
+    return ranked(work, lying, wishes)[0].tiling
 
 
 def tilings(work: Work, lying: Callable[[int], tuple[int, ...]]) -> Iterator[Tiling]:
@@ -175,6 +188,8 @@ def tilings(work: Work, lying: Callable[[int], tuple[int, ...]]) -> Iterator[Til
             continue
         if turns > 1 and (work.apart or pieces > 1):
             continue
+        if columns // 2 >= max(work.columns, 8 * max(pieces, cluster)):
+            continue  # half as many hold all
         tiling = Tiling(work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns)
         yield evolve(tiling, stages=min(STAGES[tiling.warpgroups], room(tiling, work)))
 

@@ -1,0 +1,32 @@
+"""Which ways to cut a product are worth a try on the device: those that are estimated to end so shortly after the first one that the
+model may be wrong about them."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from compiler.schedule.gpu.warpgroup_tiles import Estimated
+
+NEAR = 1.15
+"""Of the first one's time."""
+MOST = 6
+
+
+def candidates(ways: Sequence[Estimated]) -> tuple[Estimated, ...]:
+    """Of ways, the earliest to end first, that first one and those near it, the most different first; one alone stands clear."""
+    near = [way for way in ways if way.nanoseconds <= NEAR * ways[0].nanoseconds]
+    return tuple(_different(near))[:MOST]
+
+
+def _different(ways: Sequence[Estimated]) -> Iterator[Estimated]:
+    """First one of each shape, then those whose warpgroups share it in another way."""
+    seen: set[tuple[int, ...]] = set()
+    alike = []
+    for way in ways:
+        tiling = way.tiling
+        shape = prod(tiling.rows), tiling.columns, tiling.pieces, tiling.cluster
+        if shape in seen:
+            alike.append(way)
+        else:
+            seen.add(shape)
+            yield way
+    yield from alike

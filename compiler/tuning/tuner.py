@@ -1,0 +1,116 @@
+"""Tuning runs on a GPU: where estimates lie too near each other, the first call with these sizes tries the candidates, and what it finds
+is kept. One run at a time on a device, and no more of them than a process should wait for."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from attrs import Factory, define, frozen
+
+from compiler.cuda_calls import PlannedCall, first
+from compiler.device_faults import DeviceTrouble
+from compiler.diagnostics import ZyntaxError
+from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.choose import Choice
+from compiler.schedule.gpu.facts import Facts
+from compiler.tuning import kept
+from compiler.tuning.contest import Result, Round, Verdict, contest
+from compiler.tuning.settings import Tuning
+from compiler.tuning.trials import Trials, may_be_tried
+from runtime.cuda.gpu import Gpu
+from runtime.cuda.stream import Stream
+from runtime.tensor import Tensor
+
+ALL_RUNS = 60.0
+"""Seconds that all runs of a process take together, about: a program whose sizes differ from call to call isn't tuned for ever."""
+
+Make = Callable[[Facts], PlannedCall]
+
+
+@define(eq=False)
+class Tuner:
+    """The runs of one GPU."""
+
+    spent: float = 0.0
+    _known: dict[str, tuple[Choice, bool]] = Factory(dict)
+    """What was found, and whether another run would find the same."""
+    _lock: threading.Lock = Factory(threading.Lock)
+
+    def settled(
+        self, case: "Case", gpu: Gpu, choices: Sequence[Choice], sizes: Mapping[str, int], call: Make, tuning: Tuning
+    ) -> PlannedCall:
+        """The call of the choice that is known to be the fastest for these sizes, or is found to be now."""
+        device = f"{gpu.device.properties} {gpu.device.driver.version}"
+        name = kept.name_of(case.field, choices[0].facts, sizes, device)
+        with self._lock:
+            known = self._known.get(name)
+            if known is None and (choice := kept.found(name, choices)) is not None:
+                known = self._known[name] = choice, True
+            if known is None:
+                usual = call(choices[0].facts)
+                if self.spent >= ALL_RUNS or not may_be_tried(usual, case.stream):
+                    usual.lasting = False
+                    return usual
+                known = self._run(case, choices, usual, call, tuning)
+                self._known[name] = known
+                if known[1]:
+                    kept.keep(name, known[0], [])
+        choice, lasts = known
+        made = call(choice.facts)
+        made.lasting = lasts
+        return made
+
+    def _run(self, case: "Case", choices: Sequence[Choice], usual: PlannedCall, call: Make, tuning: Tuning) -> tuple[Choice, bool]:
+        """The choice, and whether it lasts."""
+        trials: list[Trials] = []
+
+        def candidate(choice: Choice) -> Round:
+            if not trials:
+                trials.append(Trials(usual, case.given, case.values, case.stream))
+            return trials[0].candidate(call(choice.facts))
+
+        makers = [lambda choice=choice: candidate(choice) for choice in choices]
+        result = contest(makers, tuning.seconds, (*DeviceTrouble, ZyntaxError))
+        self.spent += result.seconds
+        choice = choices[result.chosen]
+        tuning.tell(words(case, usual, choice, len(choices), result))
+        return choice, result.verdict.lasts
+
+
+@frozen(eq=False)
+class Case:
+    """A call that may be tuned: the field that its kernel is made of, its values, and its stream."""
+
+    field: HirFunction
+    given: Mapping[str, Any]
+    values: Mapping[str, Any]
+    stream: Stream
+
+    def settle(self, gpu: Gpu, tuning: Tuning | None, choices: tuple[Choice, ...], sizes: Mapping[str, int], call: Make) -> PlannedCall:
+        """The call of one of the choices; the model's where there is nothing to tune, or nobody wants that."""
+        if tuning is None or len(choices) < 2:
+            return first(choices, sizes, call)
+        return tuner_of(gpu).settled(self, gpu, choices, sizes, call, tuning)
+
+
+def words(case: Case, usual: PlannedCall, choice: Choice, count: int, result: Result) -> str:
+    """A run in a line."""
+    shapes = ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in case.given.items() if isinstance(value, Tensor))
+    told = f"tuned {usual.steps[0].plan.where or usual.steps[0].plan.kernel.name} ({shapes}): "
+    told += f"{result.tried} of {count} candidates in {result.seconds:.1f} s, "
+    own, best = result.times[0], result.times[result.chosen]
+    if result.verdict is Verdict.FASTER and own is not None and best is not None and choice.facts.tiling is not None:
+        tiling = "; ".join(choice.facts.tiling.words())
+        return f"{told}{own / best:.2f} times as fast as the model's choice with {tiling}"
+    return told + result.verdict.value + (f": {result.trouble}" if result.trouble else "")
+
+
+_TUNERS: "WeakKeyDictionary[Gpu, Tuner]" = WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def tuner_of(gpu: Gpu) -> Tuner:
+    """The one of a GPU."""
+    with _LOCK:
+        return _TUNERS.setdefault(gpu, Tuner())
