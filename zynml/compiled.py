@@ -92,11 +92,12 @@ def compile(
     device: str | None = None,
     strict: bool = False,
     sanitize: bool = False,
+    tune: bool = True,
     **parameters: Any,
 ) -> CompiledProgram:
     """Compile a program: a `Path`, a text that names a `.zynml` file, or the program's text itself. Further keywords are values of its
-    `param`s. With `sanitize` its blocks run on the emulator, and a call raises all that their threads do wrong. Raises ZynMLError
-    with every fault found."""
+    `param`s. With `sanitize` its blocks run on the emulator, and a call raises all that their threads do wrong. Without `tune`
+    estimates alone decide on schedules for a GPU. Raises ZynMLError with every fault found."""
     levels = [level.value for level in OptimizationLevel]
     if opt not in levels:
         raise ValueError(f"opt={opt!r}: levels are {', '.join(levels)}")
@@ -106,6 +107,7 @@ def compile(
         device=device,
         strict=strict,
         sanitize=sanitize,
+        tune=tune,
         threads=threads,
         level=OptimizationLevel(opt),
         parameters={name: _shown(value) for name, value in parameters.items()},

@@ -114,3 +114,9 @@ def tuner_of(gpu: Gpu) -> Tuner:
     """The one of a GPU."""
     with _LOCK:
         return _TUNERS.setdefault(gpu, Tuner())
+
+
+def forget() -> None:
+    """What runs of this process found, and how long they took."""
+    with _LOCK:
+        _TUNERS.clear()

@@ -16,6 +16,7 @@ from runtime.cuda.module import Kernel
 
 HERE = Path(__file__).parent
 os.environ.setdefault("ZYNTAX_CACHE", "off")
+os.environ.setdefault("ZYNTAX_TUNE", "off")
 SECONDS_PER_TEST = 120
 
 
