@@ -9,10 +9,14 @@ from compiler.schedule.gpu.warpgroup_tiles import Estimated
 NEAR = 1.15
 """Of the first one's time."""
 MOST = 6
+LEAST = 3000.0
+"""Nanoseconds below which a product is as long as its launch takes, however it is cut."""
 
 
 def candidates(ways: Sequence[Estimated]) -> tuple[Estimated, ...]:
     """Of ways, the earliest to end first, that first one and those near it, the most different first; one alone stands clear."""
+    if ways[0].nanoseconds < LEAST:
+        return (ways[0],)
     near = [way for way in ways if way.nanoseconds <= NEAR * ways[0].nanoseconds]
     return tuple(_different(near))[:MOST]
 

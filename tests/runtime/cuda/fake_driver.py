@@ -388,6 +388,9 @@ class FakeDriver:
         self.graphs[number] = self.capturing.pop(stream)
         return 0, number
 
+    def cuStreamIsCapturing(self, stream: int) -> tuple[int, int]:
+        return 0, int(stream in self.capturing)
+
     def cuStreamGetCaptureInfo(self, stream: int) -> tuple[Any, ...]:
         return 0, 1, 7, 1, [len(self.capturing[stream]) - 1], None, 1
 
