@@ -22,7 +22,6 @@ from compiler.lowering.kernel import (
     LaunchPlan,
     LoweredKernel,
     ResultArgument,
-    ResultPlan,
     Signature,
     SizeArgument,
     TensorArgument,
@@ -30,6 +29,7 @@ from compiler.lowering.kernel import (
 )
 from compiler.pipelines import NEST, run_passes
 from compiler.places import Place
+from compiler.results import ResultPlan
 from compiler.schedule.cpu import schedule_for_cpu
 from compiler.source import NOWHERE
 from compiler.typed_ast import nodes

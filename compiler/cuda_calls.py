@@ -11,17 +11,17 @@ from attrs import Factory, define, evolve, field, fields
 from compiler.backends.nvptx.target import target_of_device
 from compiler.cuda_direct import DirectCall, Filled, Step
 from compiler.cuda_gather import gathered
-from compiler.cuda_loaded import RECORD_WORDS, LoadedKernel, Memory, Zeros
+from compiler.cuda_loaded import RECORD_WORDS, LoadedKernel
 from compiler.cuda_maps import launch_maps
+from compiler.cuda_memory import Memory, Zeros
 from compiler.device_kernels import index_values, launch_choices
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
 from compiler.kernels import BuiltKernel
-from compiler.launching import first_fault, grid_of, grouped, number_of
+from compiler.launching import first_fault, grid_of
 from compiler.lowering.kernel import (
     ResultArgument,
-    ResultPlan,
     ScalarArgument,
     SizeArgument,
     StrideArgument,
@@ -29,6 +29,7 @@ from compiler.lowering.kernel import (
     WorkspaceArgument,
 )
 from compiler.lowering.launch import LaunchSizes
+from compiler.results import ResultPlan, grouped, number_of
 from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.typed_ast import nodes

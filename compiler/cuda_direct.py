@@ -8,11 +8,10 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from compiler.cuda_loaded import Memory
 from compiler.cuda_maps import LaunchMaps
+from compiler.cuda_memory import Memory
 from compiler.device_faults import DeviceTrouble
-from compiler.launching import grouped, number_of
-from compiler.lowering.kernel import ResultPlan
+from compiler.results import ResultPlan, grouped, number_of
 from runtime.cuda.copies import to_host
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.graph import Graph, Recording

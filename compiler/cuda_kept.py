@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from attrs import asdict, define
 
+from compiler.alignment import ALIGNMENT
 from compiler.cuda_direct import DirectCall, Filled, Repeat, Step
-from compiler.cuda_loaded import Memory, Zeros
 from compiler.cuda_maps import LaunchMap, LaunchMaps
-from compiler.lowering.kernel import ResultPlan
-from compiler.schedule.gpu.facts import ALIGNMENT
+from compiler.cuda_memory import Memory, Zeros
+from compiler.results import ResultPlan
 from compiler.typed_ast.types import DType
-from runtime.cache.identity import identity
+from runtime.cache.identity import compiler_identity
 from runtime.cache.store import Store, key_of, store
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import LaunchPlan
@@ -62,7 +62,7 @@ class KeptCalls:
     def _name(self, given: Sequence[Any], gpu: Gpu) -> str:
         device = gpu.device
         place = f"{device.properties} {device.driver.version}"
-        return key_of(["gpu call", identity(), *self.origin, place, *map(_layout, given)])
+        return key_of(["gpu call", compiler_identity(), *self.origin, place, *map(_layout, given)])
 
 
 def _layout(value: Any) -> str:

@@ -1,8 +1,7 @@
-"""A compute block loaded on a GPU: its launches, the memory in which they report failed checks, and the memory that a call takes."""
+"""A compute block loaded on a GPU: its launches, and the memory in which they report failed checks."""
 
 from collections.abc import Sequence
 from contextlib import suppress
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,12 @@ from compiler.device_kernels import ThreadKernel
 from compiler.diagnostics import Diagnostic
 from compiler.hir.module import FaultSite
 from compiler.typed_ast import nodes
-from runtime.cuda.array import DeviceArray, contiguous_strides
 from runtime.cuda.copies import fill
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.module import Kernel
 from runtime.cuda.stream import Stream
-from runtime.tensor import DTYPES
 
 RECORD_WORDS = 8
 """Of 64 bits each: where a launch says which of its checks failed (see `backends.nvptx.faults`)."""
@@ -89,34 +86,6 @@ class LoadedKernel:
                 return Diagnostic(site.code, message, site.span, label, site.others, hint=site.hint)
         return None
 
-
-@frozen
-class Memory:
-    """Memory that a call takes: contiguous elements."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    strides: tuple[int, ...]
-    bytes: int
-
-    @classmethod
-    def of(cls, shape: Sequence[int], dtype: str) -> "Memory":
-        named = {"i1": "bool", "index": "i64"}.get(dtype, dtype)
-        extents = tuple(shape)
-        return cls(extents, named, contiguous_strides(extents), prod(extents) * DTYPES[named].itemsize)
-
-    def take(self, gpu: Gpu, stream: Stream) -> DeviceArray:
-        buffer = gpu.pool.allocate(self.bytes, stream)
-        return DeviceArray(buffer, buffer.pointer, self.shape, self.dtype, stream, self.strides)
-
-
-@frozen
-class Zeros(Memory):
-    """Memory of zeros, which the call leaves as zeros: each stream's calls have the same."""
-
-    def take(self, gpu: Gpu, stream: Stream) -> DeviceArray:
-        buffer = gpu.zeros(self.bytes, stream)
-        return DeviceArray(buffer, buffer.pointer, self.shape, self.dtype, stream, self.strides)
 
 
 def _as_written(word: Any, dtype: str) -> Any:

@@ -1,16 +1,18 @@
 """The tensor maps of a launch: what its kernel's bulk copies are told of the arrays among its arguments."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import Factory, field, frozen
 
-from compiler.backends.nvptx.compile import KernelEntry
-from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem
 from runtime.cuda.array import contiguous_strides
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.tensor_map import Boxes
+
+if TYPE_CHECKING:
+    from compiler.backends.nvptx.compile import KernelEntry
+    from compiler.hir.module import HirFunction
+    from compiler.hir.types import Mem
 
 MAPS_REMEMBERED = 1024
 """Of one array of a launch: a program's tensors come back to few addresses."""
@@ -46,15 +48,14 @@ class LaunchMaps:
         return [one.of(device, arguments[one.place]) for one in self.maps]
 
 
-def launch_maps(function: HirFunction, entry: KernelEntry, sizes: Mapping[str, int]) -> LaunchMaps:
+def launch_maps(function: "HirFunction", entry: "KernelEntry", sizes: Mapping[str, int]) -> LaunchMaps:
     """The maps of a launch, for these values of the function's sizes."""
     places = {parameter.name: place for place, parameter in enumerate(function.parameters)}
     found = []
     for parameter in entry.parameters:
         if parameter.map is not None:
             place = places[parameter.map.memory]
-            type_ = function.parameters[place].type
-            assert isinstance(type_, Mem)
+            type_ = cast("Mem", function.parameters[place].type)
             dims = tuple(form.evaluate(sizes.__getitem__) for form in type_.dims)
             strides = tuple(form.evaluate(sizes.__getitem__) for form in type_.strides or ()) or contiguous_strides(dims)
             dtype = {"index": "i64", "i1": "bool"}.get(type_.dtype, type_.dtype)

@@ -4,27 +4,26 @@ the program looks at is part of what calls are known by: dtypes, extents, stride
 decide on a kernel. What isn't out of the ordinary goes that way again: an error, work of futures, other streams."""
 
 import threading
-from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import Factory, define, evolve, frozen
 
-from compiler.cuda_calls import PlannedCall
+from compiler.alignment import ALIGNMENT
 from compiler.cuda_direct import Repeat
 from compiler.cuda_kept import KeptCalls
 from compiler.cuda_sequences import CallSequence, Part
 from compiler.device_faults import DeviceTrouble
-from compiler.schedule.gpu.facts import ALIGNMENT
-from compiler.typed_ast import nodes
-from compiler.typed_ast.straight import is_straight
-from compiler.typed_ast.walk import walk
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.peers import GLANCES
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.futures import Unawaited, under_way
 from runtime.tensor import Tensor
+
+if TYPE_CHECKING:
+    from compiler.cuda_calls import PlannedCall
 
 CALLS_REMEMBERED = 64
 
@@ -38,7 +37,7 @@ FLOATS = (float, np.float32, np.float64)
 class Made:
     """What a block's call came to: the launches, the values as they took them, the stream, and the block's value."""
 
-    call: PlannedCall
+    call: "PlannedCall"
     given: Mapping[str, Any]
     stream: Stream
     value: Any
@@ -52,21 +51,28 @@ WATCHING = _Watching()
 """Where blocks on GPUs say what their calls came to, while somebody on this thread asks."""
 
 
-@define(eq=False)
-class Repeats:
-    """The calls of one function. `parameters`: where each of its own stands, by the block's names for them; `count`: how many there are;
-    `sizes`: the names that it gives to extents. `several`: it is not one block of its parameters, but several, or with values between:
-    their numbers follow from the function's."""
+@frozen
+class Returning:
+    """What of a function decides how its calls come back. `parameters`: where each of its own stands, by the block's names for them;
+    `count`: how many there are; `sizes`: the names that it gives to extents. `several`: it is not one block of its parameters, but
+    several, or with values between: their numbers follow from the function's."""
 
     parameters: Mapping[str, int]
     count: int
-    sizes: frozenset[str]
-    unawaited: Unawaited
-    kept: KeptCalls | None = None
-    """Of other processes."""
+    sizes: frozenset[str] = frozenset()
     several: bool = False
     number: str = ""
     """The type of number that the function says it gives; empty where it says nothing."""
+
+
+@define(eq=False)
+class Repeats:
+    """The calls of one function."""
+
+    function: Returning
+    unawaited: Unawaited
+    kept: KeptCalls | None = None
+    """Of other processes; None where the program may be another one later, and for functions of several blocks."""
     _known: dict[tuple[Any, ...], Repeat | CallSequence | None] = Factory(dict)
 
     def again(self, values: Sequence[Any]) -> Any:
@@ -80,28 +86,28 @@ class Repeats:
 
     def _seen(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
         seen = seen_of(values)
-        if seen is None or not self.several:
+        if seen is None or not self.function.several:
             return seen
         key, found = seen
         # zeros of both signs are equal, and not the same
         return (*key, *[value.hex() for value in found if value.__class__ is float]), found
 
-    def first(self, values: Sequence[Any], given: Sequence[Any], function: Callable[..., Any]) -> Any:
+    def first(self, values: Sequence[Any], given: Sequence[Any], call: Callable[..., Any]) -> Any:
         """The function's value for these, `given` as the program takes them; the call is kept where it may come back."""
         seen = self._seen(values)
         if seen is None or seen[0] in self._known:
-            return function(*given)
+            return call(*given)
         if (value := self._as_elsewhere(seen, values, given)) is not None:
             return value
         before, WATCHING.made = WATCHING.made, []
         try:
-            value = function(*given)
+            value = call(*given)
             made = WATCHING.made
         finally:
             WATCHING.made = before
         if len(self._known) >= CALLS_REMEMBERED:
             self._known.clear()
-        if self.several:
+        if self.function.several:
             self._known[seen[0]] = self.sequence(made, values, given, value)
             return value
         self._known[seen[0]] = repeat = self.repeat(made[0], values, given) if len(made) == 1 else None
@@ -127,7 +133,7 @@ class Repeats:
         """All blocks' calls again, if each takes only the function's own arrays, as they came, and what those before it made, on one
         stream that lasts; and one of them made the function's value."""
         arrays_given = [id(one) for one in given if isinstance(one, Tensor)]
-        if not made or len(given) != self.count or len(set(arrays_given)) < len(arrays_given):
+        if not made or len(given) != self.function.count or len(set(arrays_given)) < len(arrays_given):
             return None  # of two arrays that are one, it can't be told which is meant
         stream, gpu = made[0].stream, made[0].call.gpu
         makers = {id(one.value): number for number, one in enumerate(made)}
@@ -160,12 +166,12 @@ class Repeats:
 
     def repeat(self, made: Made, values: Sequence[Any], given: Sequence[Any]) -> Repeat | None:
         """The call again, if all that it takes are the function's own arrays and numbers, as they came, on one stream that lasts."""
-        call, stream, own = made.call, made.stream, self.parameters
+        call, stream, own = made.call, made.stream, self.function.parameters
         if not call.direct or not _lasts(stream, call.gpu):
             return None
-        if any(plan.scalar and self.number not in ("", plan.dtype.value) for plan in call.plans):
+        if any(plan.scalar and self.function.number not in ("", plan.dtype.value) for plan in call.plans):
             return None  # the program converts it
-        if not set(made.given) <= {*own, *self.sizes} or len(given) != self.count:
+        if not set(made.given) <= {*own, *self.function.sizes} or len(given) != self.function.count:
             return None
         arrays = []
         for place, name in call.filled.tensors:
@@ -242,39 +248,3 @@ def seen_of(values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
             return None
         found.append(address)
     return tuple(key), found
-
-
-def repeats(
-    function: nodes.Function,
-    functions: Mapping[str, nodes.Function],
-    globals: Container[str],
-    unawaited: Unawaited,
-    origin: Sequence[str] | None = None,
-) -> Repeats | None:
-    """The calls of a function that is nothing but blocks, else None. `functions` are those of the program, `globals` names that mean
-    something outside of functions, and may mean something else later. `origin`: all that the program is made of, where calls of
-    functions that are one block may be kept."""
-    places = {parameter.name: place for place, parameter in enumerate(function.parameters)}
-    own = _own_names(function, places)
-    if own is None:
-        straight = is_straight(function, functions, globals)
-        return Repeats(places, len(places), frozenset(), unawaited, several=True) if straight else None
-    annotated = [node for parameter in function.parameters if parameter.annotation is not None for node in walk(parameter.annotation)]
-    sizes = {node.name for node in annotated if isinstance(node, nodes.Name) and node.name not in globals}
-    kept = None if origin is None else KeptCalls((*origin, function.name))
-    number = getattr(function.result, "name", "?") if function.result is not None else ""
-    return Repeats({**places, **own}, len(places), frozenset(sizes - places.keys()), unawaited, kept, number=number)
-
-
-def _own_names(function: nodes.Function, places: Mapping[str, int]) -> dict[str, int] | None:
-    """The names that the one block of a function has for its parameters; None where it is more than one block of them."""
-    body = function.body.statements if function.body is not None else ()
-    block = body[0].value if len(body) == 1 and isinstance(body[0], nodes.Return | nodes.ExpressionStatement) else None
-    if function.is_async or not isinstance(block, nodes.Compute) or (block.kernel is not None and block.kernel.is_async):
-        return None
-    own: dict[str, int] = {}
-    for entry in block.inputs:
-        if entry.mutable or not isinstance(entry.value, nodes.Name) or entry.value.name not in places:
-            return None
-        own[entry.name] = places[entry.value.name]
-    return own

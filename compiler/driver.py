@@ -10,15 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attrs import Factory, define, evolve, field, frozen
+from attrs import Factory, define, evolve
 
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError
 from compiler.library import Library
+from compiler.options import DriverOptions as DriverOptions
+from compiler.options import origin
 from compiler.source import Source, Sources, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check
 from compiler.typed_ast.context import ComputeOutcome
-from compiler.typed_ast.kernel import OptimizationLevel
 from compiler.typed_ast.types import UNKNOWN, Type
 from runtime.futures import Unawaited
 
@@ -31,35 +32,12 @@ if TYPE_CHECKING:
 
 MODULE_ENDINGS = (".zynml", ".ml")
 
+QUIET = (
+    nodes.Function, nodes.Struct, nodes.EnumDeclaration, nodes.TypeAlias, nodes.Trait, nodes.Impl, nodes.Module, nodes.Constant, nodes.Test
+)  # fmt: skip
+"""Declarations that do nothing when a program starts, and mean the same wherever its text does."""
+
 Warn = Callable[[Diagnostic], None]
-
-
-@frozen
-class DriverOptions:
-    """What the user of the command or API sets. `device` overrides every `@device`; `threads` 0: all cores; `parameters`: texts
-    of `--set`."""
-
-    device: str | None = None
-    strict: bool = False
-    threads: int = 0
-    level: OptimizationLevel = OptimizationLevel.O3
-    parameters: Mapping[str, str] = Factory(dict)
-    render_folder: str = "out"
-    explain: Callable[[str], None] | None = field(default=None, eq=False)
-    """Told where each compute block runs, and why, once for each of its sizes."""
-    sanitize: bool = False
-    """Compute blocks run on the emulator, which looks for all that their threads do wrong."""
-    tune: bool = True
-    """Schedules are tried out on a GPU where estimates are too near each other to settle which is faster."""
-    tuned: Callable[[str], None] | None = field(default=None, eq=False)
-    """Told what each of these runs came to, a line; else the log of `zyntax.tuning` is."""
-    doing: Callable[[str], None] = field(default=lambda activity: None, eq=False)
-    """Told what is going on, in words, whenever that changes."""
-
-    @property
-    def told(self) -> str:
-        """All that decides what programs come to."""
-        return repr((self.device, self.strict, self.threads, self.level.value, sorted(self.parameters.items()), self.sanitize))
 
 
 class Language(Protocol):
@@ -160,13 +138,10 @@ class Session:
 
     @property
     def origin(self) -> tuple[str, ...] | None:
-        """All that the program is made of besides the compiler and the machine; None where that is more than one file, or somebody wants
-        to hear what is decided."""
-        if self.others or self.options.explain is not None or any(isinstance(node, nodes.Import) for node in self.program.statements):
-            return None
-        from compiler.tuning.settings import is_on
-
-        return self.source.path, self.source.text, self.options.told, "tuned" if is_on(self.options.tune) else "as estimated"
+        """All that the program is made of besides the compiler and the machine; None where that is more than one file, where its own
+        statements do something, or somebody wants to hear what is decided."""
+        quiet = all(isinstance(node, QUIET) for node in self.program.statements)
+        return origin(self.source, self.options) if quiet and not self.others and self.options.explain is None else None
 
     # ---- kernels ----
 
@@ -248,6 +223,14 @@ class Session:
 
             require_devices(program.compute_sites, self._device)
         return program
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices that must be here for the program to run."""
+        from compiler.placement import required_devices
+
+        sites = self.host.compute_sites
+        return required_devices(sites, self._device) if sites or self._device is not None else []
 
     def run(self) -> None:
         """Runs the program to its end. Raises ZyntaxError, with all that the sanitizer found."""

@@ -13,7 +13,6 @@ from compiler.hir.gpu import GridIndex
 from compiler.hir.module import FaultSite, Form
 from compiler.lowering.kernel import (
     ResultArgument,
-    ResultPlan,
     ScalarArgument,
     SizeArgument,
     StrideArgument,
@@ -21,9 +20,9 @@ from compiler.lowering.kernel import (
     WorkspaceArgument,
 )
 from compiler.lowering.launch import LaunchSizes
+from compiler.results import ResultPlan, grouped, number_of
 from compiler.signatures import as_tensor
 from compiler.typed_ast import nodes
-from compiler.typed_ast.types import DType
 from runtime import buffers
 from runtime.tensor import Tensor, numpy_dtype
 
@@ -187,24 +186,3 @@ def value_of(plans: tuple[ResultPlan, ...], arrays: list[Any], values: Mapping[s
             for plan, array in zip(plans, arrays, strict=True)
         ],
     )
-
-
-def grouped(plans: tuple[ResultPlan, ...], results: list[Any]) -> Any:
-    """One result is the value; several are a tuple; results of one group are a tuple inside it."""
-    parts: list[Any] = []
-    groups: dict[int, list[Any]] = {}
-    for plan, one in zip(plans, results, strict=True):
-        if plan.group == 0:
-            parts.append(one)
-        elif plan.group in groups:
-            groups[plan.group].append(one)
-        else:
-            groups[plan.group] = [one]
-            parts.append(groups[plan.group])
-    closed = [tuple(part) if isinstance(part, list) else part for part in parts]
-    return closed[0] if len(closed) == 1 else tuple(closed)
-
-
-def number_of(array: Any, dtype: DType) -> Any:
-    """A rank-0 result as the program's number: i64, f64 and bool are Python's own."""
-    return array.item() if dtype in (DType.I64, DType.F64, DType.BOOL) else array[()]

@@ -63,6 +63,14 @@ def require_devices(computes: Iterable[nodes.Compute], override: str | None) -> 
         raise ZyntaxError(*missing)
 
 
+def required_devices(computes: Iterable[nodes.Compute], override: str | None) -> list[str]:
+    """Those devices, by name."""
+    if override is not None:
+        return [] if override == "auto" else [override]
+    named = [str(one.kernel.device) for one in computes if one.kernel is not None and one.kernel.fallback is None]
+    return [name for name in dict.fromkeys(named) if name != "auto"]
+
+
 def _absent(fault: NoDevice, compute: nodes.Compute | None) -> Diagnostic:
     if compute is None:
         return Diagnostic("0501", fault.message, hint=fault.hint)

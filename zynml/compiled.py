@@ -14,16 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from compiler.cuda_repeats import Repeats
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
-from compiler.driver import DriverOptions, Session
+from compiler.kept_programs import found, keep
+from compiler.options import DriverOptions, origin
 from compiler.source import Source, Sources
-from compiler.typed_ast import nodes
+from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import OptimizationLevel
-from zynml.api import open_program, open_source
 from zynml.crossing import Crossing
+from zynml.opened import Opened
 
 if TYPE_CHECKING:
-    from compiler.cuda_repeats import Repeats
+    from compiler.driver import Session
 
 
 class ZynMLError(Exception):
@@ -42,16 +44,20 @@ class CompiledProgram:
     """A checked program. Its functions are attributes and entries of `functions`; its top-level statements run before the first
     call, or in `run`."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.warnings: tuple[Diagnostic, ...] = tuple(d for d in session.checked.diagnostics.sorted if d.severity is Severity.WARNING)
-        with _errors(session.sources):
-            self.functions: dict[str, Callable[..., Any]] = {
-                name: _callable(name, function, session) for name, function in session.host.functions.items()
-            }
+    def __init__(self, opened: Opened, warnings: tuple[Diagnostic, ...] = ()) -> None:
+        self._opened = opened
+        self.warnings = warnings
+        self.functions: dict[str, Callable[..., Any]] = {name: _callable(name, opened) for name in opened.functions}
         # found at once, unless the name is one of this class
         taken = dir(self)
         self.__dict__.update({name: function for name, function in self.functions.items() if name not in taken})
+
+    @classmethod
+    def of(cls, session: "Session") -> "CompiledProgram":
+        """The program of a session. Raises ZynMLError with every fault found."""
+        with _errors(session.sources):
+            warnings = tuple(d for d in session.checked.diagnostics.sorted if d.severity is Severity.WARNING)
+            return cls(Opened.of(session), warnings)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         functions = self.__dict__.get("functions", {})
@@ -59,13 +65,13 @@ class CompiledProgram:
 
     def run(self) -> None:
         """The top-level statements and `main`."""
-        with _errors(self._session.sources):
-            self._session.run()
+        with _errors(self._opened.sources):
+            self._opened.session.run()
 
     def emit(self, stage: str, target: str | None = None) -> str | bytes:
         """The program at a stage of `zyntax compile --emit`; with a GPU's `target` (`sm_90`), `hir`, `llvm`, `ptx` or `cubin`."""
-        with _errors(self._session.sources):
-            return self._session.emit(stage, target)
+        with _errors(self._opened.sources):
+            return self._opened.session.emit(stage, target)
 
     @property
     def hir(self) -> str:
@@ -114,11 +120,21 @@ def compile(
     )
     sources = Sources()
     with _errors(sources):
-        if isinstance(source, Path) or ("\n" not in source and source.endswith((".zynml", ".ml"))):
-            session = open_program(str(source), options, sources, _silent)
-        else:
-            session = open_source(sources.add(Source("<program>", source)), options, sources, _silent)
-        return CompiledProgram(session)
+        is_file = isinstance(source, Path) or ("\n" not in source and source.endswith((".zynml", ".ml")))
+        held = sources.add(read_source(str(source)) if is_file else Source("<program>", str(source)))
+
+        def open() -> "Session":
+            from zynml.api import open_source
+
+            return open_source(held, options, sources, _silent)
+
+        known = found(held, options)
+        if known is not None:
+            return CompiledProgram(Opened(sources, known.functions, origin(held, options), open))
+        session = open()
+        program = CompiledProgram.of(session)
+        keep(session, program._opened.functions)
+        return program
 
 
 def _silent(warning: Diagnostic) -> None:
@@ -145,10 +161,17 @@ class _errors:
             raise ZynMLError(error, self.sources) from None
 
 
-def _callable(name: str, function: Callable[..., Any], session: Session) -> Callable[..., Any]:
-    errors = _errors(session.sources)
+def _callable(name: str, opened: Opened) -> Callable[..., Any]:
+    errors = _errors(opened.sources)
+    function: Callable[..., Any] | None = None
     repeats: Repeats | None = None
     looked = False
+
+    def program(*given: Any, **named: Any) -> Any:
+        nonlocal function
+        if function is None:
+            function = opened.session.host.functions[name]
+        return function(*given, **named)
 
     def call(*values: Any, **named: Any) -> Any:
         nonlocal repeats, looked
@@ -158,23 +181,15 @@ def _callable(name: str, function: Callable[..., Any], session: Session) -> Call
             into = crossing.into
             given = [into(value) for value in values]
             if crossing.on_device and not looked:
-                repeats, looked = _repeats(name, session), True
+                repeats, looked = opened.repeats(name), True
             if named:
-                value = function(*given, **{key: into(value) for key, value in named.items()})
+                value = program(*given, **{key: into(value) for key, value in named.items()})
             elif repeats is not None:
-                value = repeats.first(values, given, function)
+                value = repeats.first(values, given, program)
             else:
-                value = function(*given)
+                value = program(*given)
             return crossing.out(value)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Function `{name}` of a ZynML program."
     return call
-
-
-def _repeats(name: str, session: Session) -> "Repeats | None":
-    """For calls of a function with arrays on GPUs, which come back; None where it is more than blocks."""
-    from compiler.cuda_repeats import repeats
-
-    functions = {node.name: node for node in session.check().statements if isinstance(node, nodes.Function)}
-    return repeats(functions[name], functions, session.host.names, session.unawaited, session.origin) if name in functions else None

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from compiler.backends.host.faults import translated_faults
 from compiler.library import LibraryFault
 from runtime import futures
 
@@ -27,6 +26,8 @@ class Future:
         """The value, the same each time; waits at most `timeout` seconds. Raises TimeoutError, or ZynMLError where the block failed."""
         if not self.pending.ready(timeout):
             raise TimeoutError(f"not ready after {timeout} s")
+        from compiler.backends.host.faults import translated_faults
+
         with self._errors, translated_faults():
             return self._out(self.pending.value())
 

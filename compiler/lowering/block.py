@@ -9,13 +9,13 @@ from compiler.hir.affine import Affine
 from compiler.lowering import collecting, flat, reductions
 from compiler.lowering.expressions import dotted
 from compiler.lowering.kernel import (
-    ResultPlan,
     Signature,
 )
 from compiler.lowering.outputs import (
     declared_results,
 )
 from compiler.lowering.sizes import Candidates, Sizes, candidates
+from compiler.results import ResultPlan
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType

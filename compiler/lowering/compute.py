@@ -22,7 +22,6 @@ from compiler.lowering.kernel import (
     LaunchPlan,
     LoweredKernel,
     ResultArgument,
-    ResultPlan,
     ScalarArgument,
     Signature,
     SizeArgument,
@@ -40,6 +39,7 @@ from compiler.lowering.results import ResultPlanning
 from compiler.lowering.sizes import Sizes, dim_form, unsolved
 from compiler.lowering.statements import block_value, function_value, run_all
 from compiler.lowering.work import nests_of
+from compiler.results import ResultPlan
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType

@@ -13,6 +13,7 @@ from attrs import field, frozen
 from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.hir.module import HirFunction
+from compiler.results import ResultPlan
 from compiler.source import Span
 from compiler.tuples import as_tuple
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
@@ -132,24 +133,6 @@ class WorkspaceArgument:
 
 
 KernelArgument = TensorArgument | StrideArgument | SizeArgument | ScalarArgument | ResultArgument | WorkspaceArgument
-
-
-@frozen
-class ResultPlan:
-    """One result. `scalar`: a tensor of rank 0 handed back as a number. `zeroed`: must start at 0 (elements that no write
-    covers, or custom kernels), but not at a launch where there are forms `unless` and each is at least 0. `copy_of`: starts as a copy
-    of this input (`d[i] = ...` without `out`). `input`: is this mutable input itself."""
-
-    name: str
-    dtype: DType
-    dims: tuple[Affine, ...] = field(converter=as_tuple)
-    scalar: bool = False
-    zeroed: bool = False
-    unless: tuple[Affine, ...] = field(default=(), converter=as_tuple)
-    copy_of: str | None = None
-    input: str | None = None
-    group: int = 0
-    """Results of one group > 0 form one tuple in the value (an index `(i, j)` beside its value)."""
 
 
 @frozen

@@ -2,9 +2,9 @@
 
 from compiler.lowering.kernel import (
     LoweredKernel,
-    ResultPlan,
 )
 from compiler.lowering.sizes import dim_form
+from compiler.results import ResultPlan
 from compiler.typed_ast.types import Scalar, ShapeExpr, StaticShape, SymbolicShape, TensorShape, TensorType, TupleType, Type
 
 

@@ -15,7 +15,6 @@ from compiler.lowering.kernel import (
     Equation,
     KernelArgument,
     ResultArgument,
-    ResultPlan,
 )
 from compiler.lowering.numbers import Tensor
 from compiler.lowering.outputs import (
@@ -29,6 +28,7 @@ from compiler.lowering.outputs import (
 )
 from compiler.lowering.ranges import Facts, Range
 from compiler.lowering.sizes import Sizes
+from compiler.results import ResultPlan
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
 

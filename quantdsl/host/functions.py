@@ -33,7 +33,7 @@ def functions(source: str | Path, *, threads: int = 0, device: str | None = None
         session = open_host(held, parse_source(held), options, sources, _listed)
     except ZyntaxError as error:
         raise ZynMLError(error, sources) from None
-    return CompiledProgram(session)
+    return CompiledProgram.of(session)
 
 
 def _listed(warning: Diagnostic) -> None:

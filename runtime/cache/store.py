@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 from attrs import Factory, define
 
 LARGEST = 256 << 20
@@ -104,8 +105,6 @@ def store() -> Store | None:
     """The user's store, in the folder that ZYNTAX_CACHE_DIR names or the system's own for caches; None where ZYNTAX_CACHE is `off`."""
     if os.environ.get("ZYNTAX_CACHE") in ("off", "0"):
         return None
-    import platformdirs
-
     return Store(Path(os.environ.get("ZYNTAX_CACHE_DIR") or platformdirs.user_cache_dir("zyntax")) / "code")
 
 

@@ -7,8 +7,10 @@ import pytest
 
 import zynml
 from compiler import cuda_kernels
+from runtime import device
 from runtime.cuda.remote import upload
 from runtime.tensor import Tensor
+from zynml import api
 
 PROGRAM = """
 def add(x: tensor[M, N], y: tensor[M, N]): tensor { compute(x, y) { for i in 0..M, j in 0..N: out[i, j] = x[i, j] + y[i, j] } }
@@ -101,3 +103,89 @@ def test_nothing_is_kept_without_a_cache(fake, gpu, scheduled, tmp_path, monkeyp
         zynml.compile(PROGRAM).scale(resident(gpu, numbers(7)), 3.0)
     assert len(scheduled) == 2
     assert not entries(tmp_path)
+
+
+# ---- programs that another process compiled ----
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """Texts that were parsed."""
+    made, original = [], api.parse_source
+
+    def counted(source):
+        made.append(source.text)
+        return original(source)
+
+    monkeypatch.setattr(api, "parse_source", counted)
+    return made
+
+
+def test_a_program_whose_call_is_kept_is_not_parsed(fake, gpu, scheduled, parsed):
+    x = numbers(7)
+    for by in (2.0, 3.0, 4.0):
+        program = zynml.compile(PROGRAM, device="cuda:0")
+        assert (list(program.functions), program.warnings) == (["add", "scale", "first", "both", "ordered", "total"], ())
+        np.testing.assert_array_equal(np.asarray(program.scale(resident(gpu, x), by)), x * np.float32(by))
+    assert (len(parsed), len(scheduled)) == (1, 1)
+
+
+def test_it_is_parsed_for_another_call(fake, gpu, scheduled, parsed):
+    zynml.compile(PROGRAM).scale(resident(gpu, numbers(7)), 2.0)
+    program = zynml.compile(PROGRAM)
+    assert len(parsed) == 1
+    np.testing.assert_array_equal(program.scale(numbers(5), 2.0), numbers(5) * 2)
+    np.testing.assert_array_equal(np.asarray(program.scale(resident(gpu, numbers(9)), by=2.0)), numbers(9) * 2)
+    assert "scale" in program.emit("hir")
+    assert len(parsed) == 2
+    with pytest.raises(zynml.ZynMLError) as error:
+        zynml.compile(PROGRAM).scale(numbers(5))
+    assert error.value.codes == ("ZYN0204",)
+
+
+WRONG = PROGRAM + "def wrong(x: tensor[N]): tensor { compute(x) { for i in 0..N: out[i] = x[i] + y } }\n"
+WARNED = PROGRAM + "def warned(x: tensor[N]): tensor { compute(x) -> tensor[2 * N] { for i in 0..N: out[2 * i] = x[i] } }\n"
+
+
+def test_faults_and_warnings_come_each_time(fake, gpu, scheduled, parsed):
+    for count in (1, 2):
+        with pytest.raises(zynml.ZynMLError):
+            zynml.compile(WRONG)
+        assert len(parsed) == count
+    for count in (3, 4):
+        assert zynml.compile(WARNED).warnings
+        assert len(parsed) == count
+
+
+def test_statements_of_a_program_run_each_time(fake, gpu, scheduled, parsed, capfd):
+    text = PROGRAM + 'println("begun")\n'
+    for _ in range(2):
+        zynml.compile(text).scale(resident(gpu, numbers(7)), 2.0)
+    assert capfd.readouterr().out == "begun\nbegun\n"
+    assert len(parsed) == 2
+
+
+def test_a_device_that_is_gone_is_missed(fake, gpu, scheduled, monkeypatch):
+    text = 'def f(x: tensor[N]): tensor { compute(x) @device("cuda:0") { for i in 0..N: out[i] = x[i] } }\n'
+    zynml.compile(text)
+    zynml.compile(text)
+    monkeypatch.setattr(device, "_gpus", lambda: 0)
+    for given in ({}, {"device": "cuda:0"}):
+        with pytest.raises(zynml.ZynMLError) as error:
+            zynml.compile(text, **given)
+        assert error.value.codes == ("ZYN0501",)
+
+
+def test_options_tell_programs_apart(fake, gpu, scheduled, parsed):
+    for given in ({}, {"opt": "0"}, {"threads": 1}, {"device": "cuda:0"}, {"strict": True}, {}):
+        zynml.compile(PROGRAM, **given)
+    assert len(parsed) == 5
+
+
+def test_a_damaged_program_is_parsed_again(fake, gpu, scheduled, parsed, tmp_path):
+    for damage in (lambda held: held[:-3], lambda held: b"", lambda held: held.replace(b"functions", b"functionz")):
+        zynml.compile(PROGRAM)
+        for entry in entries(tmp_path):
+            entry.write_bytes(damage(entry.read_bytes()))
+    zynml.compile(PROGRAM)
+    assert len(parsed) == 4

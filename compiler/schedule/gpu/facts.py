@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import evolve, frozen
 
+from compiler.alignment import ALIGNMENT as ALIGNMENT
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -20,9 +21,6 @@ UNITS = (256, 64, 16, 8, 4)
 
 MAGNITUDES = tuple(2**n for n in range(32))
 """Sizes are told apart by the least of these that is no smaller."""
-
-ALIGNMENT = 16
-"""Bytes of the widest access of a thread."""
 
 OLDEST = 75
 """The architecture whose instructions all targets have: sm_75."""

@@ -115,7 +115,7 @@ def test_the_identity_follows_the_files(tmp_path: Path, monkeypatch: pytest.Monk
     source = tmp_path / "compiler" / "a.py"
     source.write_text("x = 1")
     monkeypatch.setattr(identity, "_ROOT", tmp_path)
-    made = identity.identity.__wrapped__
+    made = identity.compiler_identity.__wrapped__
     first = made()
     (tmp_path / "compiler" / "note.txt").write_text("")
     assert made() == first

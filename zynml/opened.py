@@ -1,0 +1,60 @@
+"""What the functions of a program share when Python calls them: its session, made at once or when one of them needs it first. The calls of
+a program that another process compiled, on a GPU and for arrays laid out as they were there, never do."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from attrs import Factory, define
+
+from compiler.cuda_kept import KeptCalls
+from compiler.cuda_repeats import Repeats, Returning
+from compiler.source import Sources
+from runtime.futures import Unawaited
+
+if TYPE_CHECKING:
+    from compiler.driver import Session
+
+
+@define(eq=False)
+class Opened:
+    """A program that was found to be right. `functions` by name, with what decides how their calls on a GPU come back; `origin`: all
+    that it is made of, where that is known; `open` makes its session."""
+
+    sources: Sources
+    functions: Mapping[str, Returning | None]
+    origin: tuple[str, ...] | None
+    open: "Callable[[], Session]"
+    unawaited: Unawaited = Factory(Unawaited)
+    _session: "Session | None" = None
+    _lock: threading.Lock = Factory(threading.Lock)
+
+    @classmethod
+    def of(cls, session: "Session") -> "Opened":
+        """The program of a session. Raises ZyntaxError."""
+        from compiler.cuda_functions import returning
+        from compiler.typed_ast import nodes
+
+        host = session.host
+        own = {node.name: node for node in session.check().statements if isinstance(node, nodes.Function)}
+        functions = {name: returning(own[name], own, host.names) if name in own else None for name in host.functions}
+        return cls(session.sources, functions, session.origin, lambda: session, session.unawaited, session)
+
+    @property
+    def session(self) -> "Session":
+        """Raises ZyntaxError, where it is made now."""
+        if self._session is None:
+            with self._lock:
+                if self._session is None:
+                    session = self.open()
+                    session.unawaited = self.unawaited
+                    self._session = session
+        return self._session
+
+    def repeats(self, name: str) -> Repeats | None:
+        """For calls of a function with arrays on GPUs, which come back; None where it is more than blocks."""
+        function = self.functions[name]
+        if function is None:
+            return None
+        kept = None if self.origin is None or function.several else KeptCalls((*self.origin, name))
+        return Repeats(function, self.unawaited, kept)
