@@ -59,6 +59,10 @@ class CompiledProgram:
             warnings = tuple(d for d in session.checked.diagnostics.sorted if d.severity is Severity.WARNING)
             return cls(Opened.of(session), warnings)
 
+    @property
+    def _session(self) -> "Session":
+        return self._opened.session
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         functions = self.__dict__.get("functions", {})
         raise AttributeError(f"the program has no function `{name}`; it has {', '.join(functions) or 'none'}")
@@ -66,12 +70,12 @@ class CompiledProgram:
     def run(self) -> None:
         """The top-level statements and `main`."""
         with _errors(self._opened.sources):
-            self._opened.session.run()
+            self._session.run()
 
     def emit(self, stage: str, target: str | None = None) -> str | bytes:
         """The program at a stage of `zyntax compile --emit`; with a GPU's `target` (`sm_90`), `hir`, `llvm`, `ptx` or `cubin`."""
         with _errors(self._opened.sources):
-            return self._opened.session.emit(stage, target)
+            return self._session.emit(stage, target)
 
     @property
     def hir(self) -> str:

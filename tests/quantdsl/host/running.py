@@ -19,7 +19,7 @@ def opened(text: str, device: str | None = None, threads: int = 0) -> tuple[Sess
 
 def functions(text: str, device: str | None = None, threads: int = 0) -> CompiledProgram:
     """The program's functions, which take and give NumPy arrays."""
-    return CompiledProgram(opened(text + "\nfn main() { }\n", device, threads)[0])
+    return CompiledProgram.of(opened(text + "\nfn main() { }\n", device, threads)[0])
 
 
 def printed(text: str, capsys: Any, device: str | None = None) -> str:
