@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
-import zynml
 from compiler import cuda_code
 from compiler.backends.nvptx.compile import PtxModule
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.cuda_code import GpuCode, gpu_code
 from compiler.device_kernels import thread_kernel
+from compiler.driver import DriverOptions
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
 from compiler.program_kernels import kernels
 from compiler.schedule.gpu.facts import facts_of
+from compiler.source import Source, Sources
+from zynml.api import open_source
 
 PRODUCT = """
 def f(A: tensor[M, K, bf16], B: tensor[K, N, bf16]) {
@@ -39,8 +41,9 @@ DEVICE = device(9, 0)
 
 def functions(text: str, target: str) -> list[HirFunction]:
     """The kernels of a program's block, for sizes that large units divide."""
-    program = zynml.compile(text)
-    ((compute, built),) = kernels(program._session)
+    source = Source("<program>", text)
+    session = open_source(source, DriverOptions(), Sources(source), warn=lambda warning: None)
+    ((compute, built),) = kernels(session)
     sizes = {one.name: 4096 for one in built.nest.parameters if not isinstance(one.type, Mem)}
     memories = [one.name for one in built.nest.parameters if isinstance(one.type, Mem)]
     return thread_kernel(built, compute, facts_of(sizes, memories, target)).functions
