@@ -7,7 +7,7 @@ from compiler.hir.module import FaultSite
 from compiler.lowering.body import Body, fault
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, affine, index_value, integer, literal, meet, typed, value_of
-from compiler.lowering.ranges import Range, extreme
+from compiler.lowering.ranges import Range, extreme, reached
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -124,7 +124,8 @@ def _named_quotient(body: Body, operator: str, form: Affine, divisor: int) -> Af
     quotient = named(body, form.floordiv(divisor))
     if all(one.name != str(quotient) for one in body.ranges):
         low, high = extreme(form, body.ranges, upper=False), extreme(form, body.ranges, upper=True)
-        body.enter_range(Range(str(quotient), low.floordiv(divisor), high.floordiv(divisor), exact=False))
+        of = frozenset(form.names) if reached(form, body.ranges) else frozenset()
+        body.enter_range(Range(str(quotient), low.floordiv(divisor), high.floordiv(divisor), exact=False, of=of))
         body.facts.at_least_zero(form - quotient * divisor)
         body.facts.at_least_zero(quotient * divisor + (divisor - 1) - form)
     if operator == "/":

@@ -10,7 +10,7 @@ from compiler.lowering.body import Access, Body, Memory, fault
 from compiler.lowering.dtypes import accumulator, hir_name
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, typed
-from compiler.lowering.ranges import Facts, extreme
+from compiler.lowering.ranges import Facts, extreme, reached
 from compiler.lowering.words import words
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -164,11 +164,7 @@ def _which(memory: Memory, axis: int) -> str:
 
 def _is_plain(body: Body, form: Affine) -> bool:
     """Whether the access happens whenever its loops run, at indices that are known at launch."""
-    return (
-        not body.path
-        and not any(name in body.opaque for name in form.names)
-        and all(one.exact or one.name not in form.names for one in body.ranges)
-    )
+    return not body.path and not any(name in body.opaque for name in form.names) and reached(form, body.ranges)
 
 
 def _runs(body: Body) -> list[bool]:

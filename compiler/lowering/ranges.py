@@ -17,13 +17,14 @@ _LARGEST_SYSTEM = 400
 @frozen
 class Range:
     """A name that runs from `low` to `last`, both included. `step` is that of its loop; for other names (`i % 4`) 1. `exact`: both ends
-    are reached whenever the range isn't empty."""
+    are reached whenever the range isn't empty, by loops of their own. `of`: what else reaches them, the names that it follows from."""
 
     name: str
     low: Affine
     last: Affine
     step: int = 1
     exact: bool = True
+    of: frozenset[str] = frozenset()
 
     @property
     def smallest(self) -> Affine:
@@ -62,6 +63,13 @@ def extreme(form: Affine, ranges: Sequence[Range], upper: bool) -> Affine:
         if one.name in form.names:
             form = _bound(form, one, upper)
     return form
+
+
+def reached(form: Affine, ranges: Sequence[Range]) -> bool:
+    """Whether the form takes its extremes over the ranges: it mentions names that do, and none twice, by what follows from it."""
+    varying = [one for one in ranges if one.name in form.names]
+    follows = [name for one in varying for name in (one.of or (one.name,))]
+    return all(one.exact or one.of for one in varying) and len(follows) == len(set(follows))
 
 
 def _bound(form: Affine, one: Range, upper: bool) -> Affine:
