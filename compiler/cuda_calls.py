@@ -185,7 +185,8 @@ class _Layout:
         steps = []
         if kernel.launches is None:
             maps = launch_maps(kernel.functions[0], loaded.launches[0].entry, known)
-            steps.append(Step(loaded.launches[0].plan(grid_of(built, shapes, sizes)), 0, (), maps))
+            grid = grid_asked_for(built, known) or grid_of(built, shapes, sizes)
+        steps.append(Step(loaded.launches[0].plan(grid), 0, (), maps))
         else:
             arguments, known = kernel.launches.counted(arguments, known)
             for number, mem in enumerate(kernel.launches.workspaces):

@@ -89,6 +89,12 @@ def first_fault(kernel: "BuiltKernel", values: Mapping[str, Any], compute: nodes
     return found
 
 
+def grid_asked_for(kernel: "BuiltKernel", known: Mapping[str, int]) -> list[int] | None:
+    """Blocks of a custom kernel whose program says how many, given the values of its `index` parameters."""
+    info = kernel.lowered.function.kernel_info
+    return None if info is None or info.grid is None else [form.evaluate(known.__getitem__) for form in info.grid]
+
+
 def grid_of(kernel: "BuiltKernel", shapes: Mapping[str, tuple[int, ...]], sizes: LaunchSizes) -> list[int]:
     """Blocks of a custom kernel whose program doesn't say: enough that every element of the largest tensor has a thread. A kernel that
     asks for the number of blocks walks in strides and is content with any number: it gets few."""

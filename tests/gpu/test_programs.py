@@ -26,6 +26,17 @@ def test_programs_print_what_they_state(program: Path, tmp_path: Path) -> None:
     assert blocks
 
 
+def test_a_custom_kernel_has_the_blocks_that_it_asks_for() -> None:
+    program = zynml.compile("""
+        def bins(x: tensor[N, u8]) {
+            compute(x) -> tensor[256, i32] @kernel(custom) @workgroup(64) @grid(5) {
+                for p in global_idx().x..N step grid_dim().x * block_dim().x: atomic_add(out[x[p] as i32], 1)
+            }
+        }""", device="cuda:0")
+    x = np.random.default_rng(5).integers(0, 256, 10_007).astype(np.uint8)
+    np.testing.assert_array_equal(program.bins(x), np.bincount(x, minlength=256))
+
+
 def test_tensors_stay_on_the_device_between_blocks() -> None:
     program = zynml.compile(
         """
