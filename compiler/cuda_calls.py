@@ -19,7 +19,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
 from compiler.kernels import BuiltKernel
-from compiler.launching import first_fault, grid_of
+from compiler.launching import first_fault, grid_asked_for, grid_of
 from compiler.lowering.kernel import (
     ResultArgument,
     ScalarArgument,
@@ -186,7 +186,7 @@ class _Layout:
         if kernel.launches is None:
             maps = launch_maps(kernel.functions[0], loaded.launches[0].entry, known)
             grid = grid_asked_for(built, known) or grid_of(built, shapes, sizes)
-        steps.append(Step(loaded.launches[0].plan(grid), 0, (), maps))
+            steps.append(Step(loaded.launches[0].plan(grid), 0, (), maps))
         else:
             arguments, known = kernel.launches.counted(arguments, known)
             for number, mem in enumerate(kernel.launches.workspaces):
