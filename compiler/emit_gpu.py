@@ -25,6 +25,8 @@ from compiler.hir.text import print_module
 from compiler.program_kernels import module_name, place_of
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.launches import Launch
+from compiler.tuning.kept import words
+from compiler.tuning.settings import is_on
 from compiler.typed_ast import nodes
 
 if TYPE_CHECKING:
@@ -100,8 +102,14 @@ class GpuProgram:
                 yield f"  {_as_written(kernel)}"
             else:
                 yield from (f"  {word}" for word in kernel.launches.words)
+                yield from (f"  {word}" for word in self._tuned(kernel))
             for launch in kernel.launches.launches if kernel.launches is not None else ():
                 yield f"  @{launch.function.name}: {_shared_out(launch)}, blocks of {_threads(launch.block)}"
+
+    def _tuned(self, kernel: ThreadKernel) -> Iterator[str]:
+        """What tuning runs found for it."""
+        field = kernel.built.scheduled.field
+        return words(field) if field is not None and is_on(self.session.options.tune) else iter(())
 
     # ---- what kernels take ----
 

@@ -24,10 +24,13 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
     parser.add_argument("--quick", action="store_true", help="the rows that matter most")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--no-tune", action="store_true", help="estimates alone decide on schedules; else rows that were tuned tell both")
     parser.add_argument("--scale", type=int, default=1, help="divides the largest extents")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     os.environ.setdefault("ZYNTAX_CACHE", "off")  # first calls compile
+    if options.no_tune:
+        os.environ["ZYNTAX_TUNE"] = "off"
 
     import importlib
 
@@ -56,6 +59,8 @@ def main() -> None:
             release()
     for group, (ratio, count) in means(results).items():
         print(f"geometric mean of {group} ({count} rows): {ratio:.3f}")
+    if (untuned := without_tuning(results)) is not None:
+        print("speed without tuning over speed with it, {} of {} products tuned in {:.1f} s: {:.3f}".format(*untuned))
     wrong = [found["workload"] for found in results if found.get("right") is False]
     print(f"{len(results)} rows in {time.perf_counter() - began:.0f} s, {len(wrong)} wrong{': ' + '; '.join(wrong) if wrong else ''}")
     if options.json:
@@ -85,6 +90,8 @@ def line(found: Mapping[str, Any]) -> str:
     error += f" (peer's {found['peer_error']:.1e})" if "peer_error" in found else ""
     host = "  host us: " + ", ".join(f"{who} {passed:.1f}" for who, passed in found["host_us"].items()) if "host_us" in found else ""
     rate = f"{found['rate']:.4g} {found['unit']}"
+    rate += f"  tuned in {found['tuning_s']:.2f} s" if "tuning_s" in found else ""
+    rate += f", else {found['untuned_ms']:.4f} ms" if "untuned_ms" in found else ""
     return f"{name} {found['ours_ms']:.4f} ms  {against}{goal}  {rate}{share}{error}  first {found['first_call_s']:.2f} s{host}{absent}"
 
 
@@ -95,6 +102,17 @@ def means(results: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, int]]:
         if found.get("group") and "ratio" in found:
             groups.setdefault(found["group"], []).append(found["ratio"])
     return {group: (math.exp(sum(map(math.log, ratios)) / len(ratios)), len(ratios)) for group, ratios in groups.items()}
+
+
+def without_tuning(results: Sequence[Mapping[str, Any]]) -> tuple[int, int, float, float] | None:
+    """Of products and convolutions: how many were tuned, of how many, in how many seconds, and the geometric mean of the speed without
+    over that with it, where 1 counts for those of which the model's choice stands; None where none was tuned."""
+    products = [found for found in results if found["kind"] in ("products", "convolutions") and "ours_ms" in found]
+    tuned = [found for found in products if "tuning_s" in found]
+    if not tuned:
+        return None
+    mean = math.exp(sum(math.log(found.get("speed_without_tuning", 1.0)) for found in products) / len(products))
+    return len(tuned), len(products), sum(found["tuning_s"] for found in tuned), mean
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from attrs import Factory, field, frozen
 
 import zynml
 from bench.gpu.limits import Cost, Limits
+from compiler.tuning.tuner import forget, tuner_of
+from runtime.cuda.gpu import gpu
 
 Call = Callable[..., Any]
 
@@ -74,6 +76,7 @@ def measured(row: Row, rounds: int, limits: Limits | None) -> dict[str, Any]:
     absent = {name: reason for name, call in row.peers.items() if (reason := _refusal(call, inputs)) is not None}
     peers = {name: call for name, call in row.peers.items() if name not in absent}
     found["absent"] = absent
+    forget()
     began = time.perf_counter()
     try:
         program = zynml.compile(row.source, device="cuda:0")
@@ -82,6 +85,7 @@ def measured(row: Row, rounds: int, limits: Limits | None) -> dict[str, Any]:
     except zynml.ZynMLError as error:
         return found | {"failed": f"{', '.join(sorted(set(error.codes)))}: {error.diagnostics[0].message}"}
     found["first_call_s"] = time.perf_counter() - began
+    tuner = tuner_of(gpu(0))
     answer = row.reference or next(iter(peers.values()), None)
     if answer is not None:
         found["error"] = worst = error_of(first, answer(*inputs))
@@ -91,6 +95,12 @@ def measured(row: Row, rounds: int, limits: Limits | None) -> dict[str, Any]:
         found["peer_error"] = error_of(call(*inputs), row.reference(*inputs))
     del first
     calls = {"ours": program.f, **peers}
+    if tuner.spent:
+        found["first_call_s"] -= tuner.spent
+        found["tuning_s"] = tuner.spent
+    if tuner.changes:
+        calls["untuned"] = zynml.compile(row.source, device="cuda:0", tune=False).f
+        calls["untuned"](*inputs)
     turns = _turns(inputs)
     single = {name: _seconds(call, turns, 1) for name, call in calls.items()}
     single = {name: min(single[name], _seconds(call, turns, 1)) for name, call in calls.items()}
@@ -102,6 +112,9 @@ def measured(row: Row, rounds: int, limits: Limits | None) -> dict[str, Any]:
             times[name].append(_seconds(call, turns, repeats, single[name] < QUEUED_BELOW))
     medians = {name: statistics.median(values) for name, values in times.items()}
     ours = medians.pop("ours")
+    if "untuned" in medians:
+        found["untuned_ms"] = 1e3 * medians.pop("untuned")
+        found["speed_without_tuning"] = statistics.median(a / b for a, b in zip(times["ours"], times["untuned"], strict=True))
     found |= {"ours_ms": 1e3 * ours, "rate": row.cost.rate(ours), "peers_ms": {name: 1e3 * passed for name, passed in medians.items()}}
     if limits is not None:
         found |= {"share_of_limit": row.cost.least_seconds(limits) / ours, "bound": row.cost.bound(limits)}

@@ -56,9 +56,11 @@ def contest(
     budget: float,
     failures: tuple[type[Exception], ...],
     clock: Callable[[], float] = perf_counter,
+    expected: float = 0.0,
 ) -> Result:
     """Which candidate is the fastest; the first is the model's choice. `budget`: seconds, within which no candidate is begun that
-    wouldn't be done; `failures`: errors of candidates that can't be made or run."""
+    wouldn't be done, if it takes as long to make as those before, or as `expected`; `failures`: errors of candidates that can't be made
+    or run."""
     began = clock()
     times: list[list[float]] = [[] for _ in candidates]
 
@@ -67,11 +69,11 @@ def contest(
         return Result(chosen, verdict, medians, clock() - began, trouble)
 
     rounds: list[Round] = []
-    longest = 0.0
+    longest = expected
     try:
         for make in candidates:
             start = clock()
-            if len(rounds) > 1 and start + longest - began > PREPARING * budget:
+            if rounds and start + longest - began > PREPARING * budget:
                 break
             rounds.append(make())
             rounds[-1]()  # the first is slower

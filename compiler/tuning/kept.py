@@ -1,48 +1,69 @@
-"""What tuning runs found, in the user's cache: an entry for a kernel, its sizes, the device and its driver, and this compiler. One that is
-damaged, or names a tiling that is no candidate any more, is as none."""
+"""What tuning runs found, in the user's cache: an entry for each kernel, of this compiler, with what was found for devices, facts and
+sizes. A damaged entry, or a tiling that is no candidate any more, is as none; of two processes that write one entry at once one may have
+to try again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import asdict
+from attrs import asdict, evolve
 
 from compiler.hir.module import HirFunction
 from compiler.hir.text import print_function
 from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from runtime.cache.identity import identity
 from runtime.cache.store import key_of, store
+from runtime.cuda.device import CudaDevice
+
+MOST = 256
+"""Runs that an entry holds; the oldest go first."""
 
 
-def name_of(field: HirFunction, facts: Facts, sizes: Mapping[str, int], device: str) -> str:
-    """What a run is known by. `device`: it and its driver, in words."""
-    held = [
-        facts.architecture,
-        f"{facts.units}",
-        f"{sorted(facts.aligned)}",
-        f"{facts.lengths}",
-        f"{facts.inside}",
-        f"{sorted(sizes.items())}",
-    ]
-    return key_of(["tuned", identity(), device, print_function(field), *held])
+def name_of(field: HirFunction) -> str:
+    """The entry of a kernel, whatever it is called."""
+    return key_of(["tuned", identity(), print_function(evolve(field, name="kernel"))])
 
 
-def found(name: str, choices: Sequence[Choice]) -> Choice | None:
+def case_of(facts: Facts, sizes: Mapping[str, int], device: CudaDevice) -> str:
+    """What a run's finding holds for: the device and its driver, what the kernel is made for, and the sizes."""
+    held = facts.architecture, facts.units, sorted(facts.aligned), facts.lengths, facts.inside, sorted(sizes.items())
+    return f"{device.properties} {device.driver.version} {held}"
+
+
+def found(name: str, case: str, choices: Sequence[Choice]) -> Choice | None:
     """The choice that a run took, here or in another process; None where none is known."""
-    cache = store()
-    entry = cache.get(name) if cache is not None else None
-    if entry is None or not isinstance(entry[0], dict):
-        return None
-    return next((choice for choice in choices if told(choice.facts) == entry[0].get("tiling")), None)
+    tiling = _runs(name).get(case, {}).get("tiling")
+    return next((choice for choice in choices if _told(choice.facts.tiling) == tiling), None) if tiling is not None else None
 
 
-def keep(name: str, choice: Choice, seconds: Sequence[float | None]) -> None:
-    """Put a run's choice there, and how long the candidates took."""
+def keep(name: str, case: str, choice: Choice, sizes: Mapping[str, int], device: str) -> None:
+    """Put a run's choice there. `device`: its name."""
     cache = store()
     if cache is not None:
-        cache.put(name, {"tiling": told(choice.facts), "seconds": list(seconds)}, b"")
+        runs = {key: run for key, run in _runs(name).items() if key != case}
+        left = dict([*runs.items()][1 - MOST :])
+        cache.put(name, {**left, case: {"tiling": _told(choice.facts.tiling), "sizes": dict(sizes), "device": device}}, b"")
 
 
-def told(facts: Facts) -> Any:
-    """The tiling as JSON."""
-    return None if facts.tiling is None else {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(facts.tiling).items()}
+def words(field: HirFunction) -> Iterator[str]:
+    """What is known of a kernel, a line a run."""
+    for run in _runs(name_of(field)).values():
+        try:
+            fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in run["tiling"].items()}
+            sizes = ", ".join(f"{name}={value}" for name, value in run["sizes"].items())
+            yield f"tuned on {run['device']} for {sizes}: {'; '.join(Tiling(**fields).words())}"
+        except (AttributeError, KeyError, TypeError):
+            continue  # of another version of this file
+
+
+def _runs(name: str) -> dict[str, Any]:
+    cache = store()
+    entry = cache.get(name) if cache is not None else None
+    runs = entry[0] if entry is not None else None
+    return {case: run for case, run in runs.items() if isinstance(run, dict)} if isinstance(runs, dict) else {}
+
+
+def _told(tiling: Tiling | None) -> Any:
+    """As JSON gives it back."""
+    return None if tiling is None else {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(tiling).items()}

@@ -3,6 +3,7 @@ is kept. One run at a time on a device, and no more of them than a process shoul
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -33,7 +34,10 @@ class Tuner:
     """The runs of one GPU."""
 
     spent: float = 0.0
-    _known: dict[str, tuple[Choice, bool]] = Factory(dict)
+    """Seconds."""
+    changes: int = 0
+    """Runs that took another way than the model's."""
+    _known: dict[tuple[str, str], tuple[Choice, bool]] = Factory(dict)
     """What was found, and whether another run would find the same."""
     _lock: threading.Lock = Factory(threading.Lock)
 
@@ -41,28 +45,32 @@ class Tuner:
         self, case: "Case", gpu: Gpu, choices: Sequence[Choice], sizes: Mapping[str, int], call: Make, tuning: Tuning
     ) -> PlannedCall:
         """The call of the choice that is known to be the fastest for these sizes, or is found to be now."""
-        device = f"{gpu.device.properties} {gpu.device.driver.version}"
-        name = kept.name_of(case.field, choices[0].facts, sizes, device)
+        name = kept.name_of(case.field)
+        held = kept.case_of(choices[0].facts, sizes, gpu.device)
         with self._lock:
-            known = self._known.get(name)
-            if known is None and (choice := kept.found(name, choices)) is not None:
-                known = self._known[name] = choice, True
+            known = self._known.get((name, held))
+            if known is None and (choice := kept.found(name, held, choices)) is not None:
+                known = self._known[name, held] = choice, True
             if known is None:
+                began = perf_counter()
                 usual = call(choices[0].facts)
+                making = perf_counter() - began
                 if self.spent >= ALL_RUNS or not may_be_tried(usual, case.stream):
                     usual.lasting = False
                     return usual
-                known = self._run(case, choices, usual, call, tuning)
-                self._known[name] = known
+                known = self._run(case, choices, usual, call, tuning, making)
+                self._known[name, held] = known
                 if known[1]:
-                    kept.keep(name, known[0], [])
+                    kept.keep(name, held, known[0], sizes, gpu.device.properties.name)
         choice, lasts = known
         made = call(choice.facts)
         made.lasting = lasts
         return made
 
-    def _run(self, case: "Case", choices: Sequence[Choice], usual: PlannedCall, call: Make, tuning: Tuning) -> tuple[Choice, bool]:
-        """The choice, and whether it lasts."""
+    def _run(
+        self, case: "Case", choices: Sequence[Choice], usual: PlannedCall, call: Make, tuning: Tuning, making: float
+    ) -> tuple[Choice, bool]:
+        """The choice, and whether it lasts. `making`: seconds that the usual one took to make."""
         trials: list[Trials] = []
 
         def candidate(choice: Choice) -> Round:
@@ -71,8 +79,9 @@ class Tuner:
             return trials[0].candidate(call(choice.facts))
 
         makers = [lambda choice=choice: candidate(choice) for choice in choices]
-        result = contest(makers, tuning.seconds, (*DeviceTrouble, ZyntaxError))
+        result = contest(makers, tuning.seconds, (*DeviceTrouble, ZyntaxError), expected=making)
         self.spent += result.seconds
+        self.changes += result.chosen > 0
         choice = choices[result.chosen]
         tuning.tell(words(case, usual, choice, len(choices), result))
         return choice, result.verdict.lasts

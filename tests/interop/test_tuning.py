@@ -228,3 +228,13 @@ def test_without_the_cache_a_process_still_knows(fake, gpu, times, told, monkeyp
     called(gpu)
     called(gpu)
     assert len(told()) == 1
+
+
+def test_the_schedule_says_what_is_known(fake, gpu, times, told):
+    open_to_choice = "1 other way is estimated to be as fast within 15%: the first call with its sizes tries such ways, without `--no-tune`"
+    shown = zynml.compile(PRODUCT).emit("schedule", "sm_90a")
+    assert open_to_choice in shown and "tuned on" not in shown
+    called(gpu)
+    shown = zynml.compile(PRODUCT).emit("schedule", "sm_90a")
+    assert "  tuned on Fake GPU for M=64, K=64, N=64: tiles of 64 by 32, 1 warpgroup of 64 rows, 12 stages of 128 bytes\n" in shown
+    assert "tuned on" not in zynml.compile(PRODUCT, tune=False).emit("schedule", "sm_90a")

@@ -85,6 +85,12 @@ def test_no_candidate_is_begun_that_would_not_be_done() -> None:
     assert found.seconds <= 2.0
 
 
+def test_none_is_begun_that_is_expected_to_take_too_long() -> None:
+    bench = Bench([10.0], [9.0])
+    found = contest(bench.makers, 1.0, (Trouble,), lambda: bench.now, expected=0.9)
+    assert bench.made == [0] and (found.chosen, found.verdict) == (0, Verdict.SHORT)
+
+
 def test_a_long_burst_ends_the_run_in_time() -> None:
     bench = Bench([10.0], [9.0], making=0.1, burst=0.15)
     found = bench.contest(2.0)

@@ -21,6 +21,14 @@ def candidates(ways: Sequence[Estimated]) -> tuple[Estimated, ...]:
     return tuple(_different(near))[:MOST]
 
 
+def near(ways: Sequence[Estimated]) -> Iterator[str]:
+    """How much the model leaves open, in words; nothing where the way was given."""
+    others = len(candidates(ways)) - 1 if ways else 0
+    if others > 0:
+        several = "1 other way is" if others == 1 else f"{others} other ways are"
+        yield f"{several} estimated to be as fast within {NEAR - 1:.0%}: the first call with its sizes tries such ways, without `--no-tune`"
+
+
 def _different(ways: Sequence[Estimated]) -> Iterator[Estimated]:
     """First one of each shape, then those whose warpgroups share it in another way."""
     seen: set[tuple[int, ...]] = set()

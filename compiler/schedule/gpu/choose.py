@@ -10,7 +10,7 @@ from compiler.hir.module import HirFunction
 from compiler.passes.quotients import quotients_outside
 from compiler.schedule.gpu.attention_roles import AttentionDistributing
 from compiler.schedule.gpu.blocks import nest_launches
-from compiler.schedule.gpu.candidates import candidates
+from compiler.schedule.gpu.candidates import candidates, near
 from compiler.schedule.gpu.copied_operands import copied_product
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
@@ -100,7 +100,7 @@ def _copied(field: HirFunction, facts: Facts) -> Launches | None:
 
 
 def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
-    return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=tuple(product.tiling.words()))
+    return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=(*product.tiling.words(), *near(product.ways)))
 
 
 def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
