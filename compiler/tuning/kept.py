@@ -12,7 +12,7 @@ from compiler.hir.text import print_function
 from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
-from runtime.cache.identity import identity
+from runtime.cache.identity import compiler_identity
 from runtime.cache.store import key_of, store
 from runtime.cuda.device import CudaDevice
 
@@ -22,7 +22,7 @@ MOST = 256
 
 def name_of(field: HirFunction) -> str:
     """The entry of a kernel, whatever it is called."""
-    return key_of(["tuned", identity(), print_function(evolve(field, name="kernel"))])
+    return key_of(["tuned", compiler_identity(), print_function(evolve(field, name="kernel"))])
 
 
 def case_of(facts: Facts, sizes: Mapping[str, int], device: CudaDevice) -> str:

@@ -1,6 +1,5 @@
 """Whether schedules are tried out on a device where estimates lie too near each other, and for how long."""
 
-import logging
 import os
 from collections.abc import Callable
 
@@ -19,6 +18,8 @@ SWITCH, BUDGET = "ZYNTAX_TUNE", "ZYNTAX_TUNE_BUDGET"
 
 def log(words: str) -> None:
     """What a run came to, for those who use the library."""
+    import logging
+
     logging.getLogger("zyntax.tuning").info(words)
 
 

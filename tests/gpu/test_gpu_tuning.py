@@ -1,6 +1,7 @@
 """Tuning runs on a GPU: what they find is right, told, kept and found again; and when there is none."""
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 
 import zynml
 from compiler.tuning import tuner
+from compiler.tuning.contest import Verdict
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.graph import Recording
 
 RANDOM = np.random.default_rng(31)
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -75,8 +76,8 @@ def test_a_run_is_right_and_told_and_found_again(told: Callable[[], list[str]]) 
 
 def test_other_sizes_are_another_run(told: Callable[[], list[str]]) -> None:
     f = zynml.compile(PRODUCT, device="cuda:0").f
-    for m in (256, 264):
-        a, b = matrices(m, *SIZES[1:])
+    for k in (2048, 4096):
+        a, b = matrices(*SIZES[:2], k)
         assert error(f(a, b), a, b) < 4e-3
         assert len(told()) == 1
 
@@ -101,14 +102,6 @@ def test_none_where_nobody_wants_one(told: Callable[[], list[str]], monkeypatch:
     assert told() == []
 
 
-def test_none_while_a_stream_is_recorded(told: Callable[[], list[str]], gpu: Gpu) -> None:
-    a, b = (zynml.compile('def g(x: tensor) { x.to_device("cuda:0") }').g(each) for each in matrices(*SIZES))
-    f = zynml.compile(PRODUCT, device="cuda:0").f
-    with Recording(gpu.new_stream()):
-        f(a, b)
-    assert told() == []
-
-
 def test_what_is_multiplied_stays_as_it_is(told: Callable[[], list[str]]) -> None:
     torch = pytest.importorskip("torch")
     a, b = (torch.from_numpy(each.astype(np.float32)).to("cuda", torch.bfloat16) for each in matrices(*SIZES))
@@ -120,15 +113,26 @@ def test_what_is_multiplied_stays_as_it_is(told: Callable[[], list[str]]) -> Non
     assert float((found.double() - wanted).norm() / wanted.norm()) < 4e-3
 
 
-def test_not_inside_a_graph_of_another_library(told: Callable[[], list[str]]) -> None:
+def test_on_a_busy_device_answers_are_right(told: Callable[[], list[str]]) -> None:
+    """Somebody else's products take the device now and then: whatever is found, it is told, and the product is right."""
     torch = pytest.importorskip("torch")
-    a, b = (torch.from_numpy(each.astype(np.float32)).to("cuda", torch.bfloat16) for each in matrices(*SIZES))
-    warm = matrices(SIZES[0] + 64, *SIZES[1:])
-    f = zynml.compile(PRODUCT, device="cuda:0").f
-    f(*warm)
-    told()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        f(a, b)
-    assert told() == []
+    stop, side = threading.Event(), torch.cuda.Stream()
+
+    def disturb() -> None:
+        other = torch.randn(2048, 2048, device="cuda")
+        while not stop.is_set():
+            with torch.cuda.stream(side):
+                other @ other
+            side.synchronize()
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        a, b = matrices(*SIZES)
+        f = zynml.compile(PRODUCT, device="cuda:0").f
+        assert error(f(a, b), a, b) < 4e-3
+        (line,) = told()
+        assert any(verdict.value in line for verdict in Verdict if verdict is not Verdict.FASTER) or "times as fast" in line
+    finally:
+        stop.set()
+        thread.join()
