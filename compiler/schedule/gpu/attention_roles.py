@@ -4,17 +4,14 @@ product they stay there. The sums are rescaled as the maximum grows (`rescaling.
 
 The shape is that of FlashAttention-3 (Shah and others, 2024): while a warpgroup computes the weights of a turn its products with the
 values of the turn before are under way, and warpgroups take turns in asking for products. Keys are walked from the last that the rows
-see to the first; only tiles that a guard cuts hide anything. As in FlashAttention-4 (2025), a maximum that grows by little is left as it
-is, which the division by the sums makes up for."""
+see to the first; only tiles that a guard cuts hide anything."""
 
 from collections.abc import Sequence
 
-from attrs import evolve
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Binary, Pack2, Reduce, Select, dtype_of
-from compiler.hir.gpu import FenceAsync, GridIndex, SyncThreads, Vote, WarpIndex
+from compiler.hir.core import Pack2, Reduce, dtype_of
+from compiler.hir.gpu import FenceAsync, GridIndex, SyncThreads, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierArrive,
@@ -27,7 +24,7 @@ from compiler.hir.hopper import (
     WarpgroupMma,
     WarpgroupWait,
 )
-from compiler.hir.instruction import Instruction, Value
+from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
@@ -35,9 +32,7 @@ from compiler.schedule.gpu.attention_memory import Memory, Ring
 from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_results import is_boxed, stored
 from compiler.schedule.gpu.attention_walk import Walk, placed, walk_of
-from compiler.schedule.gpu.combine import exchanged
-from compiler.schedule.gpu.distribute import Distributing
-from compiler.schedule.gpu.exponents import sign_of
+from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, divides, wide_of
 from compiler.schedule.gpu.warpgroup_products import WARPGROUP, small
@@ -48,29 +43,19 @@ REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
 ALL, MEETING, TURNS = 1, 2, 5
 """Barriers: of all that multiply; the first of those of one warpgroup; the first of those that a warpgroup waits at for its turn."""
-SLACK = 8.0
-"""By how much the exponents of weights may be above 0 before the maximum is renewed: powers of two that all narrow types have, and that
-leave sums in f32 all their digits."""
 
 
-class AttentionDistributing(Distributing):
+class AttentionDistributing(AttentionWeights):
     """Builds the one launch of such a field."""
 
     def __init__(self, field: HirFunction, attention: WarpgroupAttention) -> None:
-        self.attention, self.terms = attention, attention.terms
-        outer = [axis for axis in field.axes if axis not in (attention.inner, attention.along, attention.query.axis, attention.value.axis)]
-        self.batch = outer
-        plans = [AxisPlan(axis, "block") for axis in (*outer, attention.query.axis, attention.value.axis)]
+        self.batch = [
+            axis for axis in field.axes if axis not in (attention.inner, attention.along, attention.query.axis, attention.value.axis)
+        ]
+        plans = [AxisPlan(axis, "block") for axis in (*self.batch, attention.query.axis, attention.value.axis)]
         plans += [AxisPlan(attention.along), AxisPlan(attention.inner)]
-        super().__init__(field, Table(plans, block=(WARPGROUP * (attention.groups + 1),)))
-        self.unhidden: set[Region] = set()
-        """Turns in which nothing is hidden."""
-        self.bases: dict[Region, tuple[Value, Value]] = {}
-        """Of each turn: scores without their factor, and what their exponents are less by."""
-
-    def idle(self, axes: object) -> list[int]:
-        """Every thread that multiplies has elements of its own."""
-        return []
+        super().__init__(field, attention, Table(plans, block=(WARPGROUP * (attention.groups + 1),)))
+        self.attention: WarpgroupAttention = attention
 
     # ---- tiles of queries ----
 
@@ -135,9 +120,6 @@ class AttentionDistributing(Distributing):
         start = self.tile(walk, number) * self.terms
         self.boxes(side, self.terms, start, ring.memory, (stage,), ring.full, stage, region.inside(b, ()))
 
-    def tile(self, walk: Walk, turn: Value) -> Affine:
-        return Affine.of(walk.last.name) - 1 - Affine.of(turn.name)
-
     def boxes(
         self, side: Side, extent: int, start: Affine, memory: Value, at: tuple[Affine, ...], barrier: Value, stage: Affine, region: Region
     ) -> None:
@@ -185,7 +167,7 @@ class AttentionDistributing(Distributing):
         output = b.const(0.0, Tile("f32", ((feature, 2), (features, attention.width // 8), (half, 2))))
         self.scores = Tile("f32", ((pair, 2), (eight, self.terms // 8), (half, 2)))
         b.emit(BarrierWait(barrier=memory.asked, barrier_index=(Affine(),), parity=b.const(0, "i32")))
-        self.factor = self.factored(b, inner, memory)
+        self.factor = self.factored(b, inner, lambda body, sign: self.turn_queries(body, memory, sign))
         some = b.op("min", walk.turns, b.const(1, "index"), name="some")
         with b.loop("first", 0, some.name, carried=state) as (body, first):
             turn = self.turned(inner, body, walk, first.variable, False)
@@ -213,7 +195,7 @@ class AttentionDistributing(Distributing):
             body.yield_(total)
         (output,) = last.results
         for op, total in zip(sums, totals[1:], strict=True):
-            inner.made[op.results[0]] = _over_lanes(b, "add", total)
+            inner.made[op.results[0]] = over_lanes(b, "add", total)
         column = attention.value.axis
         inner.forms[column] = self.across + Affine.of(features) * 8 + feature
         if self.field.axes[column].value != attention.width:
@@ -232,34 +214,6 @@ class AttentionDistributing(Distributing):
         self.across = (self.lane - self.lane.floordiv(4) * 4) * 2
         place = Affine.of(thread.name)
         self.leader = b.op("eq", b.index(place - place.floordiv(WARPGROUP) * WARPGROUP), b.index(0))
-
-    def stretches(self, b: Builder, walk: Walk) -> list[tuple[Value, Value, bool]]:
-        """Turns behind the first: begin, end, and whether nothing is hidden in them."""
-        one = b.const(1, "index")
-        if not self.attention.visible.exact:
-            return [(one, walk.turns, False)]
-        found = [(walk.open, walk.closed, True)]
-        if walk.open is not one:
-            found.insert(0, (one, walk.open, False))
-        if walk.closed is not walk.turns:
-            found.append((walk.closed, walk.turns, False))
-        return found
-
-    def factored(self, b: Builder, region: Region, memory: Memory) -> Value:
-        """What scores are multiplied by in the exponents; a factor that isn't positive gives its sign to the queries."""
-        exponent = self.attention.exponent
-        constant, one, nothing = (b.const(number, "f32") for number in (exponent.constant, 1.0, 0.0))
-        factor = one
-        for value in exponent.factors:
-            factor = b.mul(factor, self.value(value, region))
-        for value in exponent.divisors:
-            factor = b.op("div", factor, self.value(value, region))
-        if not exponent.signed:
-            return b.mul(factor, constant)
-        sign = sign_of(b, factor)
-        with b.when(b.op("ne", sign, one)) as body:
-            self.turn_queries(body, memory, sign)
-        return b.mul(b.select(b.op("eq", factor, nothing), one, b.op("abs", factor)), constant)
 
     def turn_queries(self, b: Builder, memory: Memory, sign: Value) -> None:
         """The warpgroup's queries times a sign."""
@@ -307,97 +261,6 @@ class AttentionDistributing(Distributing):
             yes.yield_(yes.mul(total, growth))
             no.yield_(total)
         return [*after, self.packed(b, weights), rescaled.results[0]]
-
-    def turned(self, region: Region, b: Builder, walk: Walk, number: Value, whole: bool) -> Region:
-        """The scores of this turn: their places, and which exist."""
-        along, (pair, eight) = self.attention.along, self.columns
-        turn = region.inside(b, (along,))
-        turn.starts[along] = self.tile(walk, number) * self.terms
-        turn.forms[along] = turn.starts[along] + self.across + Affine.of(eight) * 8 + pair
-        if whole:
-            self.unhidden.add(turn)
-        elif not divides(self.terms, self.field.axes[along]):
-            turn.masks[along] = self.field.axes[along]
-        return turn
-
-    # ---- between the products ----
-
-    def softened(self, turn: Region, scores: Value, before: Sequence[Value], sums: Sequence[Reduce]) -> tuple[Value, ...]:
-        """What earlier sums are multiplied by, and whether any of the warp's are; the maximum, the sums and the weights with this turn's
-        scores."""
-        b, attention = turn.builder, self.attention
-        turn.made[attention.scores.results[0]] = scores
-        maximum, *totals = before
-        value = self.value(attention.exponent.core, turn)
-        if turn not in self.unhidden:
-            value = self.hidden(turn, value)
-        most = b.op("max", maximum, _over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
-        scaled = b.mul(maximum, self.factor)
-        grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
-        most = b.select(grows, most, maximum)
-        grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=[self.half])[0])).result
-        base = self.based(b, most)
-        self.bases[turn] = value, base
-        turn.made[attention.rule.maximum.results[0]] = most
-        growth = b.op("exp2", b.sub(scaled, base), flags=("afn", "ftz"))
-        added = [self.added(turn, op, total, growth) for op, total in zip(sums, totals, strict=True)]
-        return growth, grown, most, *added, self.weights(turn)
-
-    def based(self, b: Builder, maximum: Value) -> Value:
-        """What exponents are less by: 0 while nothing is seen."""
-        nothing = b.op("eq", maximum, b.const(float("-inf"), "f32"))
-        return b.select(nothing, b.const(0.0, "f32"), b.mul(maximum, self.factor))
-
-    def tile_of_rows(self, dtype: str) -> Tile:
-        """A number for each row of a thread."""
-        return Tile(dtype, ((self.half, 2),))
-
-    def hidden(self, turn: Region, value: Value) -> Value:
-        """Scores with what guards hide, and what isn't there, at -inf. Bounds are compared as whole numbers of 32 bits, relative to the
-        first of a thread's columns."""
-        b, attention = turn.builder, self.attention
-        along, (pair, eight) = attention.along, self.columns
-        nothing = b.const(float("-inf"), "f32")
-        for other in attention.visible.others:
-            value = b.select(self.value(other, turn), value, nothing)
-        start = turn.starts[along]
-        limits: dict[bool, Value] = {}
-        if along in turn.masks:
-            limits[True] = b.index(turn.masks[along] - 1 - start)
-        for bound in attention.visible.bounds:
-            limit = b.index(evolve(bound, rest=self.form(bound.rest, turn)).last(turn.forms[attention.query.axis]) - start)
-            known = limits.get(bound.above)
-            limits[bound.above] = limit if known is None else b.op("min" if bound.above else "max", limit, known)
-        column = b.cast(b.index(Affine.of(eight) * 8 + pair), "i32")
-        for above, limit in limits.items():
-            near = b.cast(b.op("min", b.op("max", limit, b.const(-1, "index")), b.const(self.terms, "index")), "i32")
-            own = b.sub(near, b.cast(b.index(self.across), "i32"))
-            value = b.select(b.op("le" if above else "ge", column, own), value, nothing)
-        return value
-
-    def make(self, op: Instruction, value: Value, region: Region) -> Value:
-        """As everywhere; weights by the approximation that the hardware has, whose error is far below that of the 16 bits which they are
-        rounded to; where nothing is hidden, what is seen; quotients of the sums by their reciprocals."""
-        attention, b = self.attention, region.builder
-        if attention.exponent.is_weight(op) and region in self.bases:
-            scores, base = self.bases[region]
-            return b.op("exp2", b.fma(scores, self.factor, b.op("neg", base)), flags=("afn", "ftz"))
-        if isinstance(op, Select) and (
-            attention.exponent.hides(op) or (op.condition in attention.exponent.guards and region in self.unhidden)
-        ):
-            return self.value(op.then, region)
-        if isinstance(op, Binary) and op.operator == "div" and op.right.source in attention.rule.rescaled and dtype_of(op.right) == "f32":
-            return b.mul(self.value(op.left, region), b.op("div", b.const(1.0, "f32"), self.value(op.right, region)))
-        return super().make(op, value, region)
-
-    def added(self, region: Region, op: Reduce, total: Value, growth: Value) -> Value:
-        b = region.builder
-        value = self.masked(self.value(op.values[0], region), 0.0, [self.attention.along], region)
-        flags = ("reassoc", "contract")
-        return b.add(b.mul(total, growth, flags=flags), b.reduce("add", value, over=self.columns, flags=("reassoc",))[0], flags=flags)
-
-    def weights(self, region: Region) -> Value:
-        return self.masked(self.value(self.attention.weight, region), 0.0, [self.attention.along], region)
 
     # ---- storing ----
 
@@ -488,11 +351,3 @@ class AttentionDistributing(Distributing):
             ).result
         b.emit(WarpgroupCommit())
         return total
-
-
-def _over_lanes(b: Builder, operator: str, value: Value) -> Value:
-    """Joined over the four lanes that have a row."""
-    flags = ("reassoc",) if operator == "add" else ()
-    for distance in (1, 2):
-        value = b.op(operator, value, exchanged(b, value, distance), flags=flags)
-    return value

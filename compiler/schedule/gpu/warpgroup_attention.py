@@ -1,23 +1,12 @@
-"""Fields that are attention, as warpgroups of sm_90a take them: two products joined by a maximum and its sums (`attention_roles.py` builds
-the launch). Everything between the products is the field's: scales, masks, caps."""
+"""Attention as warpgroups of sm_90a take it (`attention_roles.py` builds the launch)."""
 
-from attrs import evolve, frozen
+from attrs import asdict, frozen
 
-from compiler.analysis.recognise import ProductSum, product_sum
-from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, dtype_of
-from compiler.hir.instruction import Value
-from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.passes.online import Online
-from compiler.schedule.gpu.exponents import Exponent, exponent_of, is_number
+from compiler.schedule.gpu.attention_field import AttentionField, attention_field, ends
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.rescaling import is_product, rescaling_of
-from compiler.schedule.gpu.visible import Visible, visible_of
-from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, divides, plain_load, side_of
+from compiler.schedule.gpu.warpgroup_operands import ROWS, divides
 
-MOST = 256
-"""Elements of a query, and of a value."""
 TERMS = ((128, 128), (256, 64))
 """Elements of a query or value, and keys of a tile: two tiles of keys and two of values go beside the queries into shared memory, and the
 scores of a tile beside the sums into registers."""
@@ -27,141 +16,30 @@ REACH = 256
 """Elements that a box reaches over along a dim, at most."""
 
 
-@frozen(eq=False)
-class WarpgroupAttention:
-    """A field that is attention: scores of queries and keys, summed along `inner`; values, weighted along `along`. `depth` and `width`:
-    elements of a query and of a value that a tile has; `groups`: warpgroups that
-    multiply; `terms`: keys of a tile."""
+@frozen(eq=False, kw_only=True)
+class WarpgroupAttention(AttentionField):
+    """`groups`: warpgroups that multiply."""
 
-    rule: Online
-    scores: Contract
-    weighted: Contract | Reduce
-    weight: Value
-    query: Side
-    key: Side
-    value: Side
-    inner: str
-    along: str
-    depth: int
-    width: int
     groups: int
-    terms: int
-    exponent: Exponent
-    visible: Visible
-    strict: bool
-    """Whether a value that no weight is for isn't read, whatever it is: a guard stands around the sum, or memory goes on behind its end."""
 
     @property
     def rows(self) -> int:
-        """Queries of a block."""
         return ROWS * self.groups
-
-    @property
-    def dtype(self) -> str:
-        return self.query.mem.dtype
 
 
 def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention | None:
     """The field as attention for warpgroups; None where they don't take it."""
-    rescaling = rescaling_of(field) if facts.architecture == "sm_90a" else None
-    if rescaling is None:
+    found = attention_field(field, facts) if facts.architecture == "sm_90a" else None
+    if found is None or facts.about(field.axes[found.query.axis]) < ROWS:
         return None
-    rule = rescaling.rule
-    sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
-    scores = [op for op in sums if isinstance(op, Contract) and op not in rule.rescaled]
-    weighted = [op for op in rule.rescaled if is_product(op)]
-    if len(weighted) != 1 or len(scores) != 1 or any(op not in (rule.maximum, *rule.rescaled, *scores) for op in sums):
+    query, key, value = found.query, found.key, found.value
+    if any(field.axes[found.inner].value != found.depth and not ends(side, found.inner, field) for side in (query, key)):
         return None
-    first, second = product_sum(scores[0]), product_sum(weighted[0])
-    if first is None or second is None or second.k != (rule.axis,) or len(first.k) != 1 or len(rule.maximum.over) != 1:
-        return None
-    found = next((sides for axis in _rows(field, facts, first, rule) if (sides := _sides(first, second, axis, rule)) is not None), None)
-    if found is None:
-        return None
-    query, key, value = found
-    dtype = query.mem.dtype
-    if dtype not in ("f16", "bf16") or {key.mem.dtype, value.mem.dtype} != {dtype}:
-        return None
-    if {dtype_of(op.results[0]) for op in (*scores, *weighted)} != {"f32"}:
-        return None
-    inner, extent = first.k[0], field.axes[rule.axis]
-    depth, width = (_covering(facts, field, axis) for axis in (inner, value.axis))
-    if depth is None or width is None or dtype_of(rule.maximum.results[0]) != "f32":
-        return None
-    if any(field.axes[inner].value != depth and not _ends(side, inner, field) for side in (query, key)):
-        return None
-    largest = max(depth, width)
+    largest = max(found.depth, found.width)
     terms, groups = (next(number for most, number in table if largest <= most) for table in (TERMS, GROUPS))
     groups = min(groups, REACH // (ROWS * max(query.steps, default=1)))
     if groups < 2 or any(max(side.steps, default=1) * terms > REACH for side in (key, value)):
         return None
-    strict = isinstance(weighted[0], Reduce) or not (divides(terms, extent) or _ends(value, rule.axis, field))
-    stores = [op for op in field.body.body if isinstance(op, Store)]
-    scope = field.scope()
-    if any({axis for axis, _ in scope.axes_of(*op.index)} != set(field.axes) - {inner, rule.axis} for op in stores):
-        return None
-    if facts.about(field.axes[query.axis]) < ROWS:
-        return None
-    exponent = exponent_of(rule, scores[0].results[0], query.axis)
-    if exponent.constant <= 0 or not exponent.explains(field):
-        return None
-    visible = visible_of(exponent.guards, rule.axis, query.axis)
-    weight = second.b if _uncast(second.a).source is value.load else second.a
-    if isinstance(weighted[0], Reduce) and not _hidden_by(exponent, weighted[0], weight):
-        return None
-    return WarpgroupAttention(
-        rule, scores[0], weighted[0], weight, query, key, value, inner, rule.axis, depth, width, groups, terms, exponent, visible, strict
-    )
-
-
-def _hidden_by(exponent: Exponent, weighted: Reduce, weight: Value) -> bool:
-    """Whether a guarded sum is one of weights that are 0 where its guard doesn't hold."""
-    value = weighted.values[0]
-    while isinstance(value.source, Select):
-        if value.source.condition not in exponent.guards or not is_number(value.source.otherwise, 0.0):
-            return False
-        value = value.source.then
-    return isinstance(value.source, Binary) and value.source.operator == "mul" and exponent.is_weight(weight.source)
-
-
-def _rows(field: HirFunction, facts: Facts, product: ProductSum, rule: Online) -> list[str]:
-    """Axes that may be the rows of a tile, the longest first; the others are walked block by block."""
-    found = [axis for axis in (*product.m, *product.n) if axis != rule.axis]
-    return sorted(found, key=lambda axis: -facts.about(field.axes[axis]))
-
-
-def _sides(first: ProductSum, second: ProductSum, rows: str, rule: Online) -> tuple[Side, Side, Side] | None:
-    """Queries, keys and values, where `rows` is the axis of the queries; None where boxes can't have them."""
-    if rows not in (*second.m, *second.n):
-        return None
-    sides = [side_of(plain_load(operand), evolve(first, m=(rows,), n=(rule.axis,)), first.k[0]) for operand in (first.a, first.b)]
-    query = next((side for side in sides if side is not None and side.axis == rows), None)
-    key = next((side for side in sides if side is not None and side.axis == rule.axis), None)
-    if query is None or key is None or query.across or key.across:
-        return None
-    for operand in (second.a, second.b):
-        load = plain_load(_uncast(operand))
-        if load is None or rows in {axis for form in load.index for axis in form.names}:
-            continue
-        for axis in (*second.m, *second.n):
-            value = side_of(load, evolve(second, m=(axis,), n=()), rule.axis)
-            if value is not None and value.across:
-                return query, key, value
-    return None
-
-
-def _ends(side: Side, axis: str, field: HirFunction) -> bool:
-    """Whether memory ends where the axis does, so that boxes have zeros beyond."""
-    (dim,) = [place for place, form in enumerate(side.load.index) if axis in form.names]
-    return side.load.index[dim] == Affine.of(axis) and side.mem.dims[dim] == field.axes[axis]
-
-
-def _uncast(value: Value) -> Value:
-    """The narrow number behind a widening, which loses nothing."""
-    return value.source.value if isinstance(value.source, Cast) and value.source.to == "f32" else value
-
-
-def _covering(facts: Facts, field: HirFunction, axis: str) -> int | None:
-    """Elements that a tile has where an axis is so long, a multiple of 16."""
-    most = facts.about(field.axes[axis])
-    return max(16, -(-most // 16) * 16) if most <= MOST else None
+    strict = found.strict or not (divides(terms, field.axes[found.along]) or ends(value, found.along, field))
+    known = asdict(found, recurse=False) | {"terms": terms, "strict": strict}
+    return WarpgroupAttention(**known, groups=groups)

@@ -1,0 +1,149 @@
+"""Fields that are attention: two products joined by a maximum and its sums. Everything between the products is the field's: scales, masks,
+caps. Which processors take one, and how, is for others to say (`warpgroup_attention.py`, `fragment_attention.py`)."""
+
+from attrs import evolve, frozen
+
+from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.hir.affine import Affine
+from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, dtype_of
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Store
+from compiler.hir.module import HirFunction
+from compiler.passes.online import Online
+from compiler.schedule.gpu.exponents import Exponent, exponent_of, is_number
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.rescaling import is_product, rescaling_of
+from compiler.schedule.gpu.visible import Visible, visible_of
+from compiler.schedule.gpu.warpgroup_operands import Side, plain_load, side_of
+
+MOST = 256
+"""Elements of a query, and of a value."""
+
+
+@frozen(eq=False)
+class AttentionField:
+    """A field that is attention: scores of queries and keys, summed along `inner`; values, weighted along `along`. `depth` and `width`:
+    elements of a query and of a value that a tile has; `terms`: keys of a tile."""
+
+    rule: Online
+    scores: Contract
+    weighted: Contract | Reduce
+    weight: Value
+    query: Side
+    key: Side
+    value: Side
+    inner: str
+    along: str
+    depth: int
+    width: int
+    exponent: Exponent
+    visible: Visible
+    strict: bool
+    """Whether a value that no weight is for isn't read, whatever it is: a guard stands around the sum, or memory goes on behind its end."""
+    terms: int = 0
+
+    @property
+    def dtype(self) -> str:
+        return self.query.mem.dtype
+
+    @property
+    def rows(self) -> int:
+        """Queries of a block."""
+        raise NotImplementedError
+
+
+def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
+    """The field as attention with 16-bit operands whose rows begin at multiples of 16 bytes; None where it is something else."""
+    rescaling = rescaling_of(field)
+    if rescaling is None:
+        return None
+    rule = rescaling.rule
+    sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
+    scores = [op for op in sums if isinstance(op, Contract) and op not in rule.rescaled]
+    weighted = [op for op in rule.rescaled if is_product(op)]
+    if len(weighted) != 1 or len(scores) != 1 or any(op not in (rule.maximum, *rule.rescaled, *scores) for op in sums):
+        return None
+    first, second = product_sum(scores[0]), product_sum(weighted[0])
+    if first is None or second is None or second.k != (rule.axis,) or len(first.k) != 1 or len(rule.maximum.over) != 1:
+        return None
+    found = next((sides for axis in _rows(field, facts, first, rule) if (sides := _sides(first, second, axis, rule)) is not None), None)
+    if found is None:
+        return None
+    query, key, value = found
+    dtype = query.mem.dtype
+    if dtype not in ("f16", "bf16") or {key.mem.dtype, value.mem.dtype} != {dtype}:
+        return None
+    if {dtype_of(op.results[0]) for op in (*scores, *weighted)} != {"f32"}:
+        return None
+    inner = first.k[0]
+    depth, width = (_covering(facts, field, axis) for axis in (inner, value.axis))
+    if depth is None or width is None or dtype_of(rule.maximum.results[0]) != "f32":
+        return None
+    strict = isinstance(weighted[0], Reduce)
+    stores = [op for op in field.body.body if isinstance(op, Store)]
+    scope = field.scope()
+    if any({axis for axis, _ in scope.axes_of(*op.index)} != set(field.axes) - {inner, rule.axis} for op in stores):
+        return None
+    exponent = exponent_of(rule, scores[0].results[0], query.axis)
+    if exponent.constant <= 0 or not exponent.explains(field):
+        return None
+    visible = visible_of(exponent.guards, rule.axis, query.axis)
+    weight = second.b if _uncast(second.a).source is value.load else second.a
+    if isinstance(weighted[0], Reduce) and not _hidden_by(exponent, weighted[0], weight):
+        return None
+    return AttentionField(
+        rule, scores[0], weighted[0], weight, query, key, value, inner, rule.axis, depth, width, exponent, visible, strict
+    )
+
+
+def _hidden_by(exponent: Exponent, weighted: Reduce, weight: Value) -> bool:
+    """Whether a guarded sum is one of weights that are 0 where its guard doesn't hold."""
+    value = weighted.values[0]
+    while isinstance(value.source, Select):
+        if value.source.condition not in exponent.guards or not is_number(value.source.otherwise, 0.0):
+            return False
+        value = value.source.then
+    return isinstance(value.source, Binary) and value.source.operator == "mul" and exponent.is_weight(weight.source)
+
+
+def _rows(field: HirFunction, facts: Facts, product: ProductSum, rule: Online) -> list[str]:
+    """Axes that may be the rows of a tile, the longest first; the others are walked block by block."""
+    found = [axis for axis in (*product.m, *product.n) if axis != rule.axis]
+    return sorted(found, key=lambda axis: -facts.about(field.axes[axis]))
+
+
+def _sides(first: ProductSum, second: ProductSum, rows: str, rule: Online) -> tuple[Side, Side, Side] | None:
+    """Queries, keys and values, where `rows` is the axis of the queries; None where boxes can't have them."""
+    if rows not in (*second.m, *second.n):
+        return None
+    sides = [side_of(plain_load(operand), evolve(first, m=(rows,), n=(rule.axis,)), first.k[0]) for operand in (first.a, first.b)]
+    query = next((side for side in sides if side is not None and side.axis == rows), None)
+    key = next((side for side in sides if side is not None and side.axis == rule.axis), None)
+    if query is None or key is None or query.across or key.across:
+        return None
+    for operand in (second.a, second.b):
+        load = plain_load(_uncast(operand))
+        if load is None or rows in {axis for form in load.index for axis in form.names}:
+            continue
+        for axis in (*second.m, *second.n):
+            value = side_of(load, evolve(second, m=(axis,), n=()), rule.axis)
+            if value is not None and value.across:
+                return query, key, value
+    return None
+
+
+def ends(side: Side, axis: str, field: HirFunction) -> bool:
+    """Whether memory ends where the axis does, so that boxes have zeros beyond."""
+    (dim,) = [place for place, form in enumerate(side.load.index) if axis in form.names]
+    return side.load.index[dim] == Affine.of(axis) and side.mem.dims[dim] == field.axes[axis]
+
+
+def _uncast(value: Value) -> Value:
+    """The narrow number behind a widening, which loses nothing."""
+    return value.source.value if isinstance(value.source, Cast) and value.source.to == "f32" else value
+
+
+def _covering(facts: Facts, field: HirFunction, axis: str) -> int | None:
+    """Elements that a tile has where an axis is so long, a multiple of 16."""
+    most = facts.about(field.axes[axis])
+    return max(16, -(-most // 16) * 16) if most <= MOST else None
