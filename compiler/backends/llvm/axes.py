@@ -59,6 +59,10 @@ def concat(frame: Frame, op: Concat) -> None:
 def pack2(frame: Frame, op: Pack2) -> None:
     """As memory holds them, the first in the low half."""
     w, source = frame.w, frame.values[op.value.name]
+    if op.over == source.simd and source.lanes == 2:
+        pairs = [w.value(I32, f"bitcast {to_memory(w, item, source.dtype)} to i32") for item in source.items]
+        frame.define(op, Bundle("u32", source.axes, None, 0, tuple(pairs)))
+        return
     if is_simd(op.over) or source.simd is not None:
         raise unsupported("pairs of vector lanes", "place the axis in registers", w.module.backend)
 

@@ -10,15 +10,15 @@ from compiler.hir.instruction import Value
 from compiler.schedule.place import Region
 
 if TYPE_CHECKING:
-    from compiler.schedule.gpu.attention_roles import AttentionDistributing
     from compiler.schedule.gpu.attention_walk import Walk
+    from compiler.schedule.gpu.attention_weights import AttentionWeights
 
 
-def repaired(placing: "AttentionDistributing", region: Region, walk: "Walk", maximum: Value, output: Value) -> Value:
+def repaired(placing: "AttentionWeights", region: Region, walk: "Walk", maximum: Value, output: Value) -> Value:
     """The sums, or where they are NaN those of the keys that are there and that no guard hides."""
     b, attention = region.builder, placing.attention
     wrong = b.emit(IsNan(value=output)).result
-    (found,) = b.reduce("or", wrong, over=(*placing.features, placing.half))
+    (found,) = b.reduce("or", wrong, over=(*placing.features, *placing.rows))
     with b.branch(b.emit(Vote(operation="any", predicate=found)).result, [output.type]) as (again, fine, chosen):
         first = again.index((Affine.of(walk.last.name) - walk.turns.name) * attention.terms)
         end = again.op("min", again.index(Affine.of(walk.last.name) * attention.terms), again.index(placing.field.axes[attention.along]))
@@ -38,7 +38,7 @@ def repaired(placing: "AttentionDistributing", region: Region, walk: "Walk", max
     return chosen.results[0]
 
 
-def _score(placing: "AttentionDistributing", region: Region) -> Value:
+def _score(placing: "AttentionWeights", region: Region) -> Value:
     """The sum of products of the thread's rows and one key."""
     attention, b = placing.attention, region.builder
     rows = placing.tile_of_rows("f32")

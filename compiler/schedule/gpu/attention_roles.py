@@ -153,7 +153,7 @@ class AttentionDistributing(AttentionWeights):
         inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
         pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", self.terms // 8), self.out.axis("row0", 2)
         feature, features = self.out.axis("feature0", 2), self.out.axis("feature1", attention.width // 8)
-        self.columns, self.half, self.features, self.memory = (pair, eight), half, (feature, features), memory
+        self.columns, self.half, self.rows, self.features, self.memory = (pair, eight), half, (half,), (feature, features), memory
         self.stand_in_group(b, thread)
         row = self.team * ROWS + self.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8
         rows = attention.query.axis

@@ -2,11 +2,12 @@
 
 from attrs import evolve, frozen
 
+from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
+from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.visible import Visible
-from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_products import small
 from compiler.schedule.place import Region
 
@@ -40,7 +41,7 @@ def placed(visible: Visible, b: Builder, number: Value, heads: Value, tiles: Val
     return b.add(first, small(b, "rem", within, here)), b.sub(b.sub(tiles, b.const(1, "index")), tile) if grows else tile
 
 
-def walk_of(placing: Distributing, attention: WarpgroupAttention, region: Region) -> Walk:
+def walk_of(placing: Distributing, attention: AttentionField, region: Region) -> Walk:
     """The turns that this block's rows need."""
     b, terms = region.builder, attention.terms
     visible, extent = attention.visible, placing.field.axes[attention.along]
@@ -67,3 +68,15 @@ def walk_of(placing: Distributing, attention: WarpgroupAttention, region: Region
     opens = one if some <= 1 else b.op("max", b.op("min", b.sub(high, below), turns), one)
     closes = turns if not visible.lower else b.op("max", b.op("min", b.sub(high, above), turns), opens)
     return Walk(high, turns, opens, closes)
+
+
+def shared_walk(walk: Walk, part: Value, parts: int, b: Builder) -> Walk:
+    """The turns of one of the blocks that share a walk: as many one behind the other for each."""
+    share = b.index(Affine.of(walk.turns.name).ceildiv(parts))
+    before = b.mul(part, share)
+    none = b.const(0, "index")
+
+    def here(turn: Value) -> Value:
+        return b.op("max", b.op("min", b.sub(turn, before), share), none)
+
+    return Walk(b.sub(walk.last, before), here(walk.turns), b.op("max", here(walk.open), b.const(1, "index")), here(walk.closed))

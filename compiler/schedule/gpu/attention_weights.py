@@ -34,6 +34,8 @@ class AttentionWeights(Distributing):
 
     columns: tuple[str, str]
     half: str
+    rows: tuple[str, ...]
+    """All axes of its registers along rows."""
     features: tuple[str, str]
     lane: Affine
     across: Affine
@@ -81,7 +83,7 @@ class AttentionWeights(Distributing):
         turn.forms[along] = turn.starts[along] + self.across + Affine.of(eight) * 8 + pair
         if whole:
             self.unhidden.add(turn)
-        elif not divides(self.terms, self.field.axes[along]):
+        elif not divides(self.attention.terms, self.field.axes[along]):
             turn.masks[along] = self.field.axes[along]
         return turn
 
@@ -100,7 +102,7 @@ class AttentionWeights(Distributing):
         scaled = b.mul(maximum, self.factor)
         grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
         most = b.select(grows, most, maximum)
-        grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=[self.half])[0])).result
+        grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=self.rows)[0])).result
         base = self.based(b, most)
         self.bases[turn] = value, base
         turn.made[attention.rule.maximum.results[0]] = most
@@ -115,7 +117,7 @@ class AttentionWeights(Distributing):
 
     def tile_of_rows(self, dtype: str) -> Tile:
         """A number for each row of a thread."""
-        return Tile(dtype, ((self.half, 2),))
+        return Tile(dtype, tuple((axis, self.out.function.axes[axis]) for axis in self.rows))
 
     def hidden(self, turn: Region, value: Value) -> Value:
         """Scores with what guards hide, and what isn't there, at -inf. Bounds are compared as whole numbers of 32 bits, relative to the

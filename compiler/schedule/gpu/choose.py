@@ -8,12 +8,14 @@ from attrs import evolve, frozen
 from compiler.analysis.dependence import analyse
 from compiler.hir.module import HirFunction
 from compiler.passes.quotients import quotients_outside
+from compiler.schedule.gpu.attention_fragments import AttentionOnWarps
 from compiler.schedule.gpu.attention_roles import AttentionDistributing
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.candidates import candidates, near
 from compiler.schedule.gpu.copied_operands import copied_product
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
+from compiler.schedule.gpu.fragment_attention import fragment_attention
 from compiler.schedule.gpu.fragment_operands import fragment_product
 from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
 from compiler.schedule.gpu.logistic import with_logistics
@@ -89,6 +91,14 @@ def _attention(field: HirFunction, facts: Facts) -> Launches | None:
     return None if attention is None else launches_of_blocks(AttentionDistributing(field, attention).run())
 
 
+def _attention_on_warps(field: HirFunction, facts: Facts) -> Launches | None:
+    attention = fragment_attention(field, facts)
+    if attention is None:
+        return None
+    placing = AttentionOnWarps(field, attention)
+    return evolve(launches_of_blocks(placing.run()), words=placing.table.reasons)
+
+
 def _product(field: HirFunction, facts: Facts) -> Launches | None:
     product = warpgroup_product(field, facts)
     return None if product is None else _cut(field, product)
@@ -133,6 +143,7 @@ def _threads(field: HirFunction, facts: Facts) -> Launches:
 
 WAYS: tuple[Callable[[HirFunction, Facts], Launches | None], ...] = (
     _attention,
+    _attention_on_warps,
     _product,
     _copied,
     _fragments,

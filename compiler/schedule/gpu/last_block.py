@@ -42,8 +42,19 @@ def in_last_block(
 ) -> Iterator[Region]:
     """`with in_last_block(...) as last:` what the block does that comes last, where the results of the reductions are known. `totals` is
     what each reduction has in this block, alike in all threads along which the result doesn't vary."""
-    b = region.builder
     left = [[_left(placing, part, target, n, value, region) for n, value in enumerate(values)] for target, values in totals]
+    with comes_last(placing, part, region) as last:
+        deep = last.builder
+        for (target, values), found in zip(totals, left, strict=True):
+            for result, value in zip(target.results, _joined(placing, part, target, values, found, deep), strict=True):
+                last.made[result] = value
+        yield last
+
+
+@contextmanager
+def comes_last(placing: "Distributing", part: Part, region: Region) -> Iterator[Region]:
+    """`with comes_last(...) as last:` what the block does that comes last of those which share a tile, and sees what they all left."""
+    b = region.builder
     b.emit(SyncThreads())
     tickets = placing.workspace(("tickets",), Mem("u32", tuple(part.tiles), align=64), zeros=True)
     box = placing.shared_memory("ticket", "u32", (1,))
@@ -57,11 +68,7 @@ def in_last_block(
     b.emit(SyncThreads())
     with b.when(b.op("eq", b.load(box, [0]), end)) as deep:
         deep.emit(Fence(scope="device"))
-        last = region.inside(deep, ())
-        for (target, values), found in zip(totals, left, strict=True):
-            for result, value in zip(target.results, _joined(placing, part, target, values, found, deep), strict=True):
-                last.made[result] = value
-        yield last
+        yield region.inside(deep, ())
 
 
 @frozen

@@ -1,0 +1,310 @@
+"""The launch of attention on warps, in the way of FlashAttention-2 (Dao, 2023): a block's queries stay in registers; tiles of keys and
+values come into a ring of stages in shared memory, the next while this one is multiplied. The scores of a warp become weights in its
+registers, and are there the left operand of the second product.
+
+Where warps share the keys of a tile, or blocks the tiles, each has a maximum and sums of its own, which are rescaled to the largest of the
+maxima and added up in order (`attention_joins.py`)."""
+
+from collections.abc import Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.async_copy import AsyncCommit, AsyncWait
+from compiler.hir.build import Builder
+from compiler.hir.core import Pack2, Reduce
+from compiler.hir.gpu import GridIndex, SyncThreads, WarpIndex
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Store
+from compiler.hir.module import HirFunction
+from compiler.hir.tensor_core import WarpMma
+from compiler.hir.types import Tile
+from compiler.schedule.gpu.attention_joins import joined_by_blocks, joined_by_warps
+from compiler.schedule.gpu.attention_repair import repaired
+from compiler.schedule.gpu.attention_walk import Walk, placed, shared_walk, walk_of
+from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
+from compiler.schedule.gpu.fragment_attention import STAGES, WARP_ROWS, FragmentAttention
+from compiler.schedule.gpu.last_block import Part
+from compiler.schedule.gpu.shared_tiles import Place, SharedTile
+from compiler.schedule.gpu.warpgroup_operands import Side, divides
+from compiler.schedule.gpu.warpgroup_products import small, taken
+from compiler.schedule.place import NotPlaceable, Region, Target
+from compiler.schedule.table import SIMD, AxisPlan, Table
+
+STEP = 16
+"""Terms of a product."""
+RESIDENT = 2
+"""Blocks of a multiprocessor: so many registers a thread has."""
+
+
+class AttentionOnWarps(AttentionWeights):
+    """Builds the one launch of such a field."""
+
+    def __init__(self, field: HirFunction, attention: FragmentAttention) -> None:
+        axes = (attention.inner, attention.along, attention.query.axis, attention.value.axis)
+        self.batch = [axis for axis in field.axes if axis not in axes]
+        plans = [AxisPlan(axis, "block") for axis in (*self.batch, attention.query.axis, attention.value.axis)]
+        plans += [AxisPlan(attention.along), AxisPlan(attention.inner)]
+        super().__init__(field, attention, Table(plans, attention.words, block=(attention.threads,), resident=RESIDENT))
+        self.attention: FragmentAttention = attention
+        self.terms = attention.terms // attention.across
+
+    # ---- tiles of queries ----
+
+    def shared_out(self, group: Sequence[Target], region: Region) -> None:
+        attention, b = self.attention, region.builder
+        axes = {attention.query.axis, attention.value.axis, *self.batch}
+        if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
+            raise NotPlaceable("a result that doesn't vary as attention's do")
+        counts = [b.op("max", b.index(self.extent(axis)), b.const(0, "index")) for axis in self.batch]
+        queries = b.op("max", b.index(self.field.axes[attention.query.axis]), b.const(0, "index"))
+        self.together = self.heads_together(b)
+        rows = queries if self.together is None else b.mul(queries, self.together)
+        tiles = b.index(Affine.of(rows.name).ceildiv(attention.rows))
+        heads = b.const(1, "index")
+        for count in counts:
+            heads = b.mul(heads, count)
+        parts = b.const(attention.parts, "index")
+        with self.blocks(b.mul(b.mul(heads, tiles), parts), region, axes) as (inner, place):
+            body = inner.builder
+            part = small(body, "rem", place, parts)
+            head, tile = placed(attention.visible, body, small(body, "div", place, parts), heads, tiles)
+            numbers: list[Affine] = []
+            for axis, count in reversed(list(zip(self.batch, counts, strict=True))):
+                number = Affine.of(small(body, "rem", head, count).name)
+                numbers.insert(0, number)
+                inner.forms[axis] = inner.starts[axis] = number * self.heads_of(axis)
+                head = small(body, "div", head, count)
+            self.first_row = Affine.of(body.index(Affine.of(tile.name) * attention.rows).name)
+            inner.starts[attention.query.axis] = self.first_row
+            inner.starts[attention.value.axis] = Affine()
+            self.attended(group, inner, Part(part, parts, attention.parts, *self.numbered(numbers, tile, body)))
+
+    def heads_of(self, axis: str) -> int:
+        """Heads of a block along a batch's axis; of one that is among the rows as a whole, its one number is 0."""
+        packed = self.attention.packed
+        return packed.together or 0 if packed is not None and packed.axis == axis else 1
+
+    def extent(self, axis: str) -> Affine:
+        """Blocks along a batch's axis."""
+        heads = self.heads_of(axis)
+        return self.field.axes[axis].ceildiv(heads) if heads else Affine.of(1)
+
+    def heads_together(self, b: Builder) -> Value | None:
+        """Heads beside each other among the rows."""
+        packed = self.attention.packed
+        if packed is None:
+            return None
+        known = Affine.of(packed.together) if packed.together else self.field.axes[packed.axis]
+        return b.op("max", b.index(known), b.const(1, "index"))
+
+    def numbered(self, numbers: Sequence[Affine], tile: Value, b: Builder) -> tuple[list[Affine], list[Affine]]:
+        """The number of a tile among all, and how many there are along each dim of that number."""
+        attention = self.attention
+        extents = [self.extent(axis) for axis in self.batch]
+        queries = self.field.axes[attention.query.axis]
+        packed = attention.packed
+        if packed is None or packed.together is not None:
+            heads = 1 if packed is None else packed.together or 1
+            return [*numbers, Affine.of(tile.name)], [*extents, (queries * heads).ceildiv(attention.rows)]
+        assert self.together is not None
+        own = [Affine.of(small(b, operator, tile, self.together).name) for operator in ("div", "rem")]
+        return [*numbers, *own], [*extents, queries, self.field.axes[packed.axis]]
+
+    def placed_row(self, row: Affine, region: Region) -> None:
+        """The places of a row of the block: its query, and its head where heads lie beside each other."""
+        b, attention = region.builder, self.attention
+        query, packed = attention.query.axis, attention.packed
+        number = self.first_row + row
+        if packed is None or self.together is None:
+            region.forms[query] = number
+            if not divides(attention.rows, self.field.axes[query]):
+                region.masks[query] = self.field.axes[query]
+            return
+        whole = b.index(number)
+        region.forms[query] = Affine.of(small(b, "div", whole, self.together).name)
+        region.forms[packed.axis] = region.starts[packed.axis] + Affine.of(small(b, "rem", whole, self.together).name)
+        region.masks[query] = self.field.axes[query]
+        if packed.together is not None and not divides(packed.together, self.field.axes[packed.axis]):
+            region.masks[packed.axis] = self.field.axes[packed.axis]
+
+    # ---- the walk ----
+
+    def attended(self, group: Sequence[Target], region: Region, part: Part) -> None:
+        b, attention, rule = region.builder, self.attention, self.attention.rule
+        thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
+        self.lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
+        warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
+        self.team = Affine.of(b.index(warp.floordiv(attention.down)).name)
+        self.row = Affine.of(b.index((warp - warp.floordiv(attention.down) * attention.down) * WARP_ROWS).name)
+        self.across = (self.lane - self.lane.floordiv(4) * 4) * 2
+        eight, half, row = (self.out.axis(name, n) for name, n in (("column", self.terms // 8), ("half", 2), ("row", 1)))
+        pair = self.out.axis(SIMD, 2)
+        self.columns, self.half, self.rows = (pair, eight), half, (half, row)
+        self.scores = Tile("f32", ((eight, self.terms // 8), (half, 2), (row, 1), (pair, 2)))
+        whole = walk_of(self, attention, region)
+        walk = whole if attention.parts == 1 else shared_walk(whole, part.number, attention.parts, b)
+        queries, keys, values = (
+            SharedTile(b, attention.dtype, stages, lines, elements)
+            for stages, lines, elements in (
+                (1, attention.rows, attention.depth),
+                (STAGES, attention.terms, attention.depth),
+                (STAGES, attention.terms, attention.width),
+            )
+        )
+        self.rings = [
+            (side, tile, tile.shared_out(thread, attention.threads, b)) for side, tile in ((attention.key, keys), (attention.value, values))
+        ]
+        self.tile_of_block = region
+        self.bring_queries(region, queries, thread)
+        self.bring(b, walk, b.const(0, "index"))
+        b.emit(AsyncWait(count=1))
+        b.emit(SyncThreads())
+        inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
+        self.row_of_lane = self.row + self.lane.floordiv(4) + Affine.of(half) * 8 + Affine.of(row) * WARP_ROWS
+        self.placed_row(self.row_of_lane, inner)
+        sums = [op for op in rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
+        self.factor = self.factored(b, inner, lambda body, sign: self.turn_queries(body, queries, thread, sign))
+        fragments = [value for four in queries.read(b, Affine(), queries.left(b, self.row, self.lane)) for value in four]
+        first = Affine.of(b.index(self.team * self.terms).name)
+        self.key_places, self.value_places = keys.right(b, first, self.lane), values.across(b, first, self.lane)
+        feature = self.out.axis("feature", attention.width // 8)
+        self.features = (pair, feature)
+        nothing = self.tile_of_rows("f32")
+        state = [b.const(float("-inf"), nothing), *(b.const(0.0, nothing) for _ in sums)]
+        state.append(b.const(0.0, Tile("f32", ((feature, attention.width // 8), (half, 2), (row, 1), (pair, 2)))))
+        some = b.op("min", walk.turns, b.const(1, "index"))
+        for low, high, unhidden in [(b.const(0, "index"), some, False), *self.stretches(b, walk)]:
+            with b.loop("turn", low.name, high.name, carried=state, unroll=1) as (body, loop):
+                body.yield_(*self.step(body, inner, walk, loop.variable, loop.carried, unhidden, sums, fragments))
+            state = loop.results
+        b.emit(AsyncWait(count=0))
+        maximum, *totals, output = state
+        self.produced(group, inner, whole, part, [maximum, *(over_lanes(b, "add", total) for total in totals)], output, sums)
+
+    def produced(
+        self, group: Sequence[Target], region: Region, walk: Walk, part: Part, totals: list[Value], output: Value, sums: Sequence[Reduce]
+    ) -> None:
+        """Results of the sums, when those of all warps and blocks are joined."""
+        attention = self.attention
+        first = Affine()
+        if attention.across > 1:
+            totals, output, first = joined_by_warps(self, region, totals, output)
+
+        def results(place: Region, totals: Sequence[Value], output: Value) -> None:
+            column = attention.value.axis
+            pair, feature = self.features
+            place.forms[column] = first + self.across + Affine.of(feature) * 8 + Affine.of(pair)
+            if self.field.axes[column].value != attention.width:
+                place.masks[column] = self.field.axes[column]
+            for op, total in zip(sums, totals[1:], strict=True):
+                place.made[op.results[0]] = total
+            if attention.strict:
+                output = repaired(self, place, walk, totals[0], output)
+            place.made[attention.weighted.results[0]] = output
+            self.produce(group, place, {})
+
+        if attention.parts == 1:
+            results(region, totals, output)
+        else:
+            with joined_by_blocks(self, region, part, totals, output, first) as (last, found, joined):
+                results(last, found, joined)
+
+    def start(self, walk: Walk, turn: Value) -> Affine:
+        return super().start(walk, turn) + self.team * self.terms
+
+    def step(
+        self,
+        b: Builder,
+        region: Region,
+        walk: Walk,
+        number: Value,
+        state: Sequence[Value],
+        unhidden: bool,
+        sums: Sequence[Reduce],
+        queries: Sequence[Value],
+    ) -> list[Value]:
+        """A turn: the next tile is asked for, this one's scores are multiplied, and its weights with its values."""
+        *before, output = state
+        attention = self.attention
+        b.emit(AsyncWait(count=0))
+        b.emit(SyncThreads())
+        self.bring(b, walk, b.add(number, b.const(1, "index")))
+        stage = self.stage(b, Affine.of(number.name))
+        turn = self.turned(region, b, walk, number, unhidden)
+        (_, keys, _), (_, values, _) = self.rings
+        scores = b.const(0.0, self.scores)
+        for part in range(attention.depth // STEP):
+            place = [self.key_places[part]]
+            found = [value for below in range(0, self.terms, 16) for four in keys.read(b, stage, place, below) for value in four]
+            scores = self.multiplied(b, scores, queries[4 * part : 4 * part + 4], found, self.terms)
+        growth, grown, *after, weights = self.softened(turn, scores, before, sums)
+        with b.branch(grown, [output.type]) as (yes, no, rescaled):
+            yes.yield_(yes.mul(output, growth))
+            no.yield_(output)
+        output = rescaled.results[0]
+        pair, eight = self.columns
+        packed = b.emit(Pack2(value=b.cast(weights, attention.dtype), over=pair)).result
+        for part in range(self.terms // STEP):
+            places = [(2 * part, 0), (2 * part, 1), (2 * part + 1, 0), (2 * part + 1, 1)]
+            words = [taken(b, packed, {eight: column, self.half: row, self.rows[1]: 0}) for column, row in places]
+            found = [value for four in values.read(b, stage, self.value_places, STEP * part, True) for value in four]
+            output = self.multiplied(b, output, words, found, attention.width)
+        return [*after, output]
+
+    def multiplied(self, b: Builder, sums: Value, left: Sequence[Value], right: Sequence[Value], columns: int) -> Value:
+        made = WarpMma(accumulator=sums, values=(*left, *right), shape=(WARP_ROWS, columns, STEP), dtype=self.attention.dtype)
+        return b.emit(made).result
+
+    # ---- copies ----
+
+    def stage(self, b: Builder, turn: Affine) -> Affine:
+        return Affine.of(b.index(turn - turn.floordiv(STAGES) * STAGES).name)
+
+    def bring_queries(self, region: Region, tile: SharedTile, thread: Affine) -> None:
+        b, side = region.builder, self.attention.query
+
+        def source(line: Affine, along: Affine) -> Place:
+            place = region.inside(b, (side.axis, *self.batch))
+            self.placed_row(line, place)
+            return self.element(side, place, self.attention.inner, along)
+
+        tile.filled(b, Affine(), tile.shared_out(thread, self.attention.threads, b), source)
+        b.emit(AsyncCommit())
+
+    def bring(self, b: Builder, walk: Walk, number: Value) -> None:
+        """Copies of a turn's keys and values begin, where there is such a turn."""
+        attention = self.attention
+        stage, start = self.stage(b, Affine.of(number.name)), self.tile(walk, number) * attention.terms
+        with b.when(b.op("lt", number, walk.turns)) as coming:
+            for side, tile, pieces in self.rings:
+                axis = attention.inner if side is attention.key else side.axis
+
+                def source(line: Affine, along: Affine, side: Side = side, axis: str = axis) -> Place:
+                    place = self.tile_of_block.inside(coming, ())
+                    place.forms[attention.along] = start + line
+                    if not divides(attention.terms, self.field.axes[attention.along]):
+                        place.masks[attention.along] = self.field.axes[attention.along]
+                    return self.element(side, place, axis, along)
+
+                tile.filled(coming, stage, pieces, source)
+        b.emit(AsyncCommit())
+
+    def element(self, side: Side, place: Region, axis: str, along: Affine) -> Place:
+        """Where an element of a row lies, and whether there is one."""
+        place.forms[axis] = along
+        if self.field.axes[axis].value != (self.attention.depth if axis == self.attention.inner else self.attention.width):
+            place.masks[axis] = self.field.axes[axis]
+        mem = place.find(side.load.mem)
+        assert mem is not None
+        where = self.mask(place, [name for form in side.load.index for name in form.names], None)
+        return mem, tuple(self.form(form, place) for form in side.load.index), where
+
+    def turn_queries(self, b: Builder, tile: SharedTile, thread: Affine, sign: Value) -> None:
+        """The block's queries times a sign."""
+        attention = self.attention
+        with b.loop("element", thread, attention.rows * attention.depth, step=attention.threads) as (body, loop):
+            place = Affine.of(loop.variable.name)
+            line = place.floordiv(attention.depth)
+            at = (Affine(), tile.place(line, place - line * attention.depth, body))
+            value = body.cast(body.load(tile.memory, at), "f32")
+            body.store(tile.memory, body.cast(body.mul(value, sign), attention.dtype), at)
+        b.emit(SyncThreads())

@@ -1,0 +1,88 @@
+"""Sums of attention over parts of the keys, joined: each part has the maximum of its own scores, which its sums are less by. Rescaled to
+the largest of the maxima they are added up in the order of the parts."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.gpu import SharedAlloc, SyncThreads
+from compiler.hir.instruction import Value
+from compiler.hir.types import Mem, Space
+from compiler.schedule.gpu.last_block import Part, comes_last
+from compiler.schedule.place import Region
+
+if TYPE_CHECKING:
+    from compiler.schedule.gpu.attention_fragments import AttentionOnWarps
+
+GAP = 8
+"""Numbers behind a row of sums in shared memory, so that rows begin in different banks."""
+
+
+def joined_by_warps(
+    placing: "AttentionOnWarps", region: Region, totals: Sequence[Value], output: Value
+) -> tuple[list[Value], Value, Affine]:
+    """The sums of the warps that share a tile's keys, through shared memory: each has then all of some features, from the first that is
+    given."""
+    b, attention = region.builder, placing.attention
+    rows, width, each = attention.rows, attention.width, attention.width // attention.across
+    sums = b.emit(SharedAlloc(type=Mem("f32", (attention.across, rows, width + GAP), space=Space.SHARED, align=16)), "sums").result
+    few = b.emit(SharedAlloc(type=Mem("f32", (attention.across, len(totals), rows), space=Space.SHARED, align=16)), "totals").result
+    row = placing.row_of_lane
+    pair, feature = placing.features
+    b.store(sums, output, [placing.team, row, placing.across + Affine.of(feature) * 8 + Affine.of(pair)])
+    for number, total in enumerate(totals):
+        b.store(few, total, [placing.team, Affine.of(number), row])
+    b.emit(SyncThreads())
+    own = placing.register_axis("feature", each // 8)
+    first = Affine.of(b.index(placing.team * each).name)
+    found: list[Value] = []
+    for team in range(attention.across):
+        place = Affine.of(team)
+        there = [b.load(few, [place, Affine.of(number), row]) for number in range(len(totals))]
+        there.append(b.load(sums, [place, row, first + placing.across + Affine.of(own) * 8 + Affine.of(pair)]))
+        found = joined(placing, b, found, there) if found else there
+    placing.features = (pair, own)
+    return found[:-1], found[-1], first
+
+
+def joined(placing: "AttentionOnWarps", b: Builder, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+    """Two parts as one: maximum, sums of weights, sums of values."""
+    most = b.op("max", left[0], right[0])
+    base = placing.based(b, most)
+    grown = [b.op("exp2", b.sub(b.mul(one[0], placing.factor), base), flags=("afn", "ftz")) for one in (left, right)]
+    flags = ("reassoc", "contract")
+    return [most, *(b.add(b.mul(a, grown[0]), b.mul(c, grown[1]), flags=flags) for a, c in zip(left[1:], right[1:], strict=True))]
+
+
+@contextmanager
+def joined_by_blocks(
+    placing: "AttentionOnWarps", region: Region, part: Part, totals: Sequence[Value], output: Value, first: Affine
+) -> Iterator[tuple[Region, list[Value], Value]]:
+    """`with joined_by_blocks(...) as (last, totals, output):` what the block does that comes last, with the sums of all."""
+    b, attention = region.builder, placing.attention
+    most = Affine.of(part.most)
+    sums = placing.workspace("sums", Mem("f32", (*part.tiles, most, Affine.of(attention.rows), Affine.of(attention.width)), align=64))
+    few = placing.workspace("totals", Mem("f32", (*part.tiles, most, Affine.of(len(totals)), Affine.of(attention.rows)), align=64))
+    row = placing.row_of_lane
+    pair, feature = placing.features
+    column = first + placing.across + Affine.of(feature) * 8 + Affine.of(pair)
+
+    def there(number: Affine) -> tuple[list[Affine], list[list[Affine]]]:
+        return [*part.tile, number, row, column], [[*part.tile, number, Affine.of(n), row] for n in range(len(totals))]
+
+    at, others = there(Affine.of(part.number.name))
+    b.store(sums, output, at)
+    for value, place in zip(totals, others, strict=True):
+        b.store(few, value, place)
+    with comes_last(placing, part, region) as last:
+        deep = last.builder
+        nothing = placing.tile_of_rows("f32")
+        start = [deep.const(float("-inf"), nothing), *(deep.const(0.0, nothing) for _ in totals[1:]), deep.const(0.0, output.type)]
+        with deep.loop("part", 0, part.count.name, carried=start) as (body, loop):
+            at, others = there(Affine.of(loop.variable.name))
+            read = [body.load(few, place) for place in others]
+            body.yield_(*joined(placing, body, loop.carried, [*read, body.load(sums, at)]))
+        *found, result = loop.results
+        yield last.inside(deep, (attention.query.axis, attention.value.axis, *placing.batch)), found, result

@@ -1,0 +1,125 @@
+"""Attention as warps take it on every processor from sm_80 on, by products of registers (`attention_fragments.py` builds the launch). Rows
+of a block are 16 for each warp; heads that share keys and values are rows beside each other where queries are few. Warps that rows don't
+need share the keys of a tile, and blocks the tiles, where there would be too few of them."""
+
+from attrs import asdict, frozen
+
+from compiler.hir.affine import Affine, FloorDiv
+from compiler.hir.core import union_axes
+from compiler.hir.memory import Load
+from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.attention_field import AttentionField, attention_field
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.fragment_operands import BLOCK_SHARED, COPIES_SINCE
+from compiler.schedule.gpu.shared_tiles import CHUNK, padded
+from compiler.schedule.gpu.visible import Visible
+from compiler.schedule.gpu.warpgroup_operands import divides
+
+WARP_ROWS = 16
+"""Queries of a warp."""
+WARPS = 4
+TERMS = ((128, 64), (256, 32))
+"""Elements of a query or value, and keys of a tile: scores and sums are in registers."""
+STAGES = 2
+"""Tiles of keys and values that are on their way or in use."""
+FEW = 64
+"""Queries up to which heads are rows beside them."""
+TURNS = 4
+"""Tiles of keys that a block has at least, where blocks share them."""
+
+
+@frozen(eq=False)
+class Packed:
+    """Heads beside each other among the rows: `together` of an axis, all of it where that isn't known."""
+
+    axis: str
+    together: int | None
+
+
+@frozen(eq=False, kw_only=True)
+class FragmentAttention(AttentionField):
+    """`down` warps along the rows of a block, `across` along the keys of a tile; up to `parts` blocks share the keys."""
+
+    down: int
+    across: int
+    parts: int
+    packed: Packed | None
+
+    @property
+    def rows(self) -> int:
+        return WARP_ROWS * self.down
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.down * self.across
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        found = [f"{self.rows} rows and tiles of {self.terms} keys a block, on the tensor cores"]
+        if self.packed is not None:
+            found.append(f"{self.packed.together or 'all'} of {self.packed.axis} are rows beside each other: they share keys and values")
+        if self.across > 1:
+            found.append(f"{self.across} warps share the keys of a tile")
+        if self.parts > 1:
+            found.append(f"up to {self.parts} blocks share the keys, the last of them joins their sums")
+        return tuple(found)
+
+
+def fragment_attention(field: HirFunction, facts: Facts) -> FragmentAttention | None:
+    """The field as attention for warps; None where they don't take it."""
+    if facts.generation < COPIES_SINCE or (field.kernel_info is not None and field.kernel_info.tensor_cores is False):
+        return None
+    found = attention_field(field, facts)
+    if found is None or any(not divides(CHUNK, field.axes[axis]) for axis in (found.inner, found.value.axis)):
+        return None
+    terms = next(number for most, number in TERMS if max(found.depth, found.width) <= most)
+    queries = facts.about(field.axes[found.query.axis])
+    packed = _packed(field, found) if queries <= FEW else None
+    heads = 1 if packed is None else packed.together or facts.about(field.axes[packed.axis])
+    rows = queries * heads
+    down = next((n for n in (1, 2) if rows <= n * WARP_ROWS), WARPS)
+    across = WARPS // down
+    if found.width % (8 * across) or terms // across < WARP_ROWS:
+        down, across = WARPS, 1
+    others = [axis for axis in field.axes if axis not in (found.inner, found.along, found.query.axis, found.value.axis)]
+    blocks = -(-rows // (WARP_ROWS * down))
+    for axis in others:
+        blocks *= -(-facts.about(field.axes[axis]) // (heads if packed is not None and axis == packed.axis else 1))
+    parts = min(-(-2 * facts.processors // max(1, blocks)), facts.about(field.axes[found.along]) // (terms * TURNS))
+    known = asdict(found, recurse=False) | {"terms": terms}
+    if packed is not None:
+        known["visible"] = Visible((), tuple(found.exponent.guards))
+    made = FragmentAttention(**known, down=down, across=across, parts=max(1, parts), packed=packed)
+    return made if _bytes(made) <= BLOCK_SHARED.get(facts.generation, 64) * 1024 else None
+
+
+def _bytes(attention: FragmentAttention) -> int:
+    tiles = attention.rows * padded(attention.depth) + STAGES * attention.terms * (padded(attention.depth) + padded(attention.width))
+    return 2 * tiles + (4 * attention.across * attention.rows * (attention.width + CHUNK) if attention.across > 1 else 0)
+
+
+def _packed(field: HirFunction, found: AttentionField) -> Packed | None:
+    """Heads whose keys and values are the same: an axis that neither has, or has only as a quotient by one number."""
+    varying = {axis for value in (*found.exponent.factors, *found.exponent.divisors) for axis, _ in union_axes(value)}
+    loads = (found.key.load, found.value.load)
+    for axis in field.axes:
+        if axis in (found.inner, found.along, found.query.axis, found.value.axis) or axis in varying:
+            continue
+        divisors = {number for load in loads for number in _divisors(load, axis)}
+        if divisors == {0}:
+            return Packed(axis, None)
+        if len(divisors) == 1 and 1 < (together := next(iter(divisors))) <= FEW:
+            return Packed(axis, together)
+    return None
+
+
+def _divisors(load: Load, axis: str) -> set[int]:
+    """What an axis is divided by in an index; 0 where it isn't there, 1 where it is as it is."""
+    found: set[int] = set()
+    for form in load.index:
+        for symbol, _ in form.terms:
+            if symbol == axis:
+                found.add(1)
+            elif isinstance(symbol, FloorDiv) and axis in symbol.numerator.names:
+                found.add(symbol.divisor if symbol.numerator == Affine.of(axis) else 1)
+    return found or {0}

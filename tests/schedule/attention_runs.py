@@ -1,0 +1,84 @@
+"""Attention in the emulator, as the launches of an architecture, against float64."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import zynml
+from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.interpret import interpret
+from compiler.hir.tensor_core import WarpMma
+from compiler.hir.verify import verify
+from compiler.launching import numpy_dtype
+from compiler.program_kernels import kernels
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import facts_of
+from tests.attentions import AXES, Case, expected, inputs, source
+
+NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+ULP = {"f16": 2.0**-11, "bf16": 2.0**-8}
+
+
+def run(
+    text: str,
+    arrays: dict[str, Any],
+    sizes: dict[str, int],
+    shape: tuple[int, ...],
+    dtype: str,
+    architecture: str = "sm_90a",
+    product: Any = WarpgroupMma,
+    words: str = "",
+) -> Any:
+    """The result of the program's one block, whose launch multiplies in this way; words that the schedule has."""
+    ((_, kernel),) = kernels(zynml.compile(text)._session)
+    field = kernel.scheduled.field
+    if field is None:
+        assert kernel.assuming is not None and kernel.assuming.holds(sizes)
+        field = kernel.assuming.field
+    names = [one.name for one in kernel.nest.parameters]
+    made = launches_for(kernel.nest, field, facts_of({name: sizes[name] for name in names if name in sizes}, names, architecture))
+    (launch,) = made.launches
+    verify(launch.function)
+    assert words in " ".join(made.words)
+    assert any(isinstance(op, product) for top in launch.function.body.body for op in top.walk())
+    out = np.full(shape, -7, NUMPY[dtype])
+    given = {**sizes, **arrays, "out": out}
+    arguments, known = made.counted([given[name] for name in names], {name: given[name] for name in names if name in sizes})
+    shared = [np.full([dim.evaluate(known.__getitem__) for dim in mem.dims], 99, numpy_dtype(mem.dtype)) for mem in made.workspaces]
+    for place in made.zeros:
+        shared[place][...] = 0
+    interpret(launch.function, [*arguments, *shared], grid=(launch.blocks(known), 1, 1))
+    assert all(not shared[place].any() for place in made.zeros)
+    return out.astype(np.float64)
+
+
+def check(
+    passes: str,
+    case: Case,
+    sizes: tuple[int, int, int, int, int, int],
+    dtype: str = "bf16",
+    layout: str = "heads outside",
+    group: int = 1,
+    scale: float | None = None,
+    change: Any = None,
+    warps: str | None = None,
+    words: str = "",
+) -> None:
+    """`warps`: an architecture on which warps multiply; else warpgroups do."""
+    b, h, m, n, d, c = sizes
+    random = np.random.default_rng(m * n)
+    known = dict(zip("BHMNDC", sizes, strict=True)) | {"G": h // group, "W": 40}
+    extents = {"b": b, "h": h, "m": m, "n": n, "e": d, "d": c, "g": h // group}
+    q, k, v = (random.standard_normal([extents[axis] for axis in axes]).astype(NUMPY[dtype]) for axes in AXES[layout][:3])
+    if change is not None:
+        change(q, k, v)
+    extra = {"scale": d**-0.5 if scale is None else scale, **inputs(case, sizes, 40, random)}
+    text = source(passes, case, dtype, layout, "h" if group == 1 else f"h / {group}")
+    shape = [extents[axis] for axis in AXES[layout][3]]
+    way = ("sm_90a", WarpgroupMma) if warps is None else (warps, WarpMma)
+    found = run(text, {"Q": q, "K": k, "V": v, **extra}, known, tuple(shape), dtype, *way, words)
+    wanted, size = expected(case, q, k, v, extra, layout, None if group == 1 else lambda heads: heads // group)
+    with np.errstate(invalid="ignore"):
+        close = np.abs(found - wanted) <= 2 * ULP[dtype] * size + 1e-6
+    assert np.all(close | (np.isnan(found) & np.isnan(wanted)) | ((found == wanted) & np.isinf(wanted)))

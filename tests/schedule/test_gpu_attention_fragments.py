@@ -1,0 +1,67 @@
+"""Attention on warps, from sm_80 on, in the emulator: forms and masks, few queries whose heads lie beside each other, keys that warps and
+blocks share."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.attentions import AXES, CASES, PASSES
+from tests.schedule.attention_runs import check
+
+
+@pytest.mark.parametrize("passes", PASSES)
+def test_every_form(passes: str) -> None:
+    check(passes, CASES["causal, shorter loop"], (1, 1, 70, 70, 16, 16), warps="sm_80")
+
+
+@pytest.mark.parametrize("case", ["full", "causal, from the end", "window", "masked", "a factor for each head", "biased"])
+def test_masks(case: str) -> None:
+    check("two passes", CASES[case], (1, 2, 70, 100, 32, 16), warps="sm_80")
+
+
+@pytest.mark.parametrize("layout", AXES)
+def test_few_queries_with_heads_beside_each_other(layout: str) -> None:
+    check("two passes", CASES["full"], (1, 8, 1, 70, 16, 32), "f16", layout, 4, warps="sm_90a", words="4 of h are rows")
+
+
+@pytest.mark.parametrize(("queries", "words"), [(1, "4 warps share"), (5, "2 warps share"), (13, "64 rows")])
+def test_warps_share_the_keys_that_rows_leave_them(queries: int, words: str) -> None:
+    check("two passes", CASES["causal, from the end"], (1, 8, queries, 150, 32, 32), "bf16", "heads outside", 4, warps="sm_80", words=words)
+
+
+@pytest.mark.parametrize("queries", [1, 40])
+def test_blocks_share_the_keys_of_few_queries(queries: int) -> None:
+    check("two passes", CASES["causal, from the end"], (1, 1, queries, 530, 16, 16), warps="sm_80", words="blocks share the keys")
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 65, 70, 80, 96), (1, 1, 20, 40, 128, 48), (1, 1, 17, 33, 256, 256), (1, 1, 1, 1, 8, 8)])
+def test_every_number_of_elements(sizes: tuple[int, ...]) -> None:
+    check("two passes", CASES["causal"], sizes, warps="sm_80")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scale", [-0.3, 0.0, float("inf"), float("nan")])
+def test_factors_of_every_sign(scale: float) -> None:
+    check("two passes", CASES["causal"], (1, 1, 20, 70, 16, 16), scale=scale, warps="sm_80")
+
+
+@pytest.mark.parametrize("queries", [70, 3])
+def test_rows_that_see_nothing_are_not_a_number(queries: int) -> None:
+    check("two passes", CASES["causal, from the end"], (1, 1, queries, 2, 16, 16), warps="sm_80")
+
+
+def test_scores_that_are_large_or_not_finite() -> None:
+    def large(q: Any, k: Any, v: Any) -> None:
+        q[...] *= 50
+        k[0, 0, 9:] *= 100
+        q[0, 0, 5, 3], q[0, 0, 6, 2], k[0, 0, 60, 1], v[0, 0, 3, 4], v[0, 0, 64, 7] = np.nan, np.inf, -np.inf, np.inf, np.nan
+
+    check("two passes", CASES["full"], (1, 1, 70, 70, 32, 32), change=large, warps="sm_80")
+
+
+@pytest.mark.parametrize("queries", [33, 7])
+def test_values_that_a_loop_does_not_reach_are_not_read(queries: int) -> None:
+    def wild(q: Any, k: Any, v: Any) -> None:
+        v[0, 0, 5, 3], v[0, 0, 6, 2], v[0, 0, 2, 5], k[0, 0, 4, 1] = np.inf, np.nan, -np.inf, np.nan
+
+    check("two passes", CASES["causal, shorter loop"], (1, 1, queries, queries, 8, 8), change=wild, warps="sm_80")
