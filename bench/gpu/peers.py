@@ -43,10 +43,10 @@ def sdpa(causal: bool, backend: str) -> Callable[..., Any]:
     return call
 
 
-def scaled_product(a: Any, b: Any) -> Any:
-    """cuBLASLt's product of f8, to bf16; `b` as [N, K]."""
+def scaled_product(a: Any, b: Any, fast: bool) -> Any:
+    """cuBLASLt's product of f8, to bf16; `b` as [N, K]. `fast`: summed by tensor cores alone, in fewer bits than f32 has."""
     one = _one(a.device)
-    return torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
+    return torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=fast)
 
 
 @cache

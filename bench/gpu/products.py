@@ -144,8 +144,11 @@ def product(
     types = {"f8": "f8e4m3"}.get(NAMES[dtype], NAMES[dtype])
     source = sources.product(a, b, types, shapes, to, mode)
     calls: dict[str, Call] = {"cuBLAS": library}
-    if peer in (scaled, whole):
-        calls = {"cuBLASLt": lambda a, b: peer(*as_written(a, b))}
+    if peer is scaled:
+        kinds = {"cuBLASLt": False, "cuBLASLt, fast sums": True}
+        calls = {called: lambda a, b, fast=fast: scaled(*as_written(a, b), fast) for called, fast in kinds.items()}
+    elif peer is whole:
+        calls = {"cuBLASLt": lambda a, b: whole(*as_written(a, b))}
     elif peer is not None:
         calls = {"cuBLAS": peer(library)}
     kind = "tf32" if "tf32" in mode else NAMES[dtype]
@@ -155,9 +158,9 @@ def product(
     return Row(name, source, inputs, calls, cost, worst, exact, goal, group, quick)
 
 
-def scaled(a: Any, b: Any) -> Any:
+def scaled(a: Any, b: Any, fast: bool) -> Any:
     """cuBLASLt wants its right operand column by column; else a copy counts."""
-    return peers.scaled_product(a.contiguous(), b.t().contiguous())
+    return peers.scaled_product(a.contiguous(), b.t().contiguous(), fast)
 
 
 def whole(a: Any, b: Any) -> Any:

@@ -19,7 +19,7 @@ from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.program_kernels import kernels
-from compiler.schedule.gpu import three_products
+from compiler.schedule.gpu import three_products, warpgroup_tiles
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of
 from compiler.schedule.launches import Launches
@@ -149,6 +149,28 @@ def test_what_is_not_finite(fill: Callable[[Array, Array], None]) -> None:
     c, _ = multiplied("f32", "f32", (False, True), a, b)
     with np.errstate(invalid="ignore", over="ignore"):
         np.testing.assert_array_equal(c, (a.astype(np.float64) @ b.astype(np.float64) + np.arange(8)).astype(np.float32))
+
+
+@pytest.mark.parametrize("columns", [24, 136])
+def test_tiles_that_are_not_finite_are_summed_along_all_axes(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`C[i, j] = sum A[i, l, k] B[j, l, k]`."""
+    monkeypatch.setattr(warpgroup_tiles, "PIECES", (1,))
+    monkeypatch.setattr(warpgroup_tiles, "CLUSTERS", (1,))
+    made = FunctionBuilder("product", Form.FIELD)
+    a = made.parameter("A", Mem("f32", ("M", "L", "K"), strides=(Affine.of("L") * 64, 64, 1), readonly=True))
+    b = made.parameter("B", Mem("f32", ("N", "L", "K"), strides=(Affine.of("L") * 64, 64, 1), readonly=True))
+    c = made.parameter("C", Mem("f32", ("M", "N")))
+    for size, axis in zip("MNLK", "ijlk", strict=True):
+        made.parameter(size, INDEX)
+        made.axis(axis, size)
+    left, right = made.body.load(a, ["i", "l", "k"]), made.body.load(b, ["j", "l", "k"])
+    made.body.store(c, made.body.contract(left, right, ["l", "k"], "f32"), ["i", "j"])
+    random, sizes = np.random.default_rng(11), {"M": 67, "N": columns, "L": 2, "K": 59}
+    x, y = (random.integers(-9, 9, (rows, 2, 64)).astype(np.float32)[:, :, :59] for rows in (67, columns))
+    x[3, 1, 50], x[66, 1, 58], y[-1, 0, 1] = np.inf, np.nan, -np.inf
+    found = np.zeros((67, columns), np.float32)
+    run(made.finish(), [x, y, found], sizes)
+    np.testing.assert_array_equal(found, np.einsum("ilk,jlk->ij", x.astype(np.float64), y.astype(np.float64)).astype(np.float32))
 
 
 def test_places_along_steps_and_batches() -> None:

@@ -20,7 +20,8 @@ from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Launches
 
-NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f8e4m3": ml_dtypes.float8_e4m3fn, "i8": np.int8, "f32": np.float32, "i32": np.int32}
+EIGHTHS = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
+NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, **EIGHTHS, "i8": np.int8, "u8": np.uint8, "f32": np.float32, "i32": np.int32}
 
 
 def product(
@@ -139,6 +140,9 @@ SHAPES = [
     ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 128, "groups": 1, "blocks": 1, "stages": 3, "turns": 2}, (200, 136, 136)),
     ("f16", "f32", "f32", True, False, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 3, "turns": 2, "cluster": 2}, (520, 72, 72)),
     ("i8", "i32", "i32", False, True, {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 4, "pieces": 2}, (72, 66, 272)),
+    ("f8e4m3", "f32", "f32", False, True, {"rows": 128, "columns": 192, "groups": 2, "blocks": 1, "stages": 4}, (130, 200, 2192)),
+    ("f8e5m2", "f32", "bf16", False, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 3, "cluster": 2}, (72, 66, 640)),
+    ("f8e4m3", "f32", "f32", False, True, {"rows": 128, "columns": 32, "groups": 1, "blocks": 2, "stages": 3, "pieces": 2}, (72, 66, 1296)),
 ]
 
 
@@ -146,7 +150,7 @@ SHAPES = [
 def test_tiles_of_every_shape(
     dtype: str, to: str, out: str, turned_a: bool, turned_b: bool, shape: dict[str, int], sizes: tuple[int, int, int]
 ) -> None:
-    """Warpgroups of two blocks of rows, clusters that load for each other, sums in pieces (more of them than steps, too)."""
+    """Warpgroups of two blocks of rows, clusters that load for each other, sums in pieces (more of them than steps, too), in stretches."""
     made = cut(product(dtype, to, out, turned_a, turned_b, bias=dtype != "i8"), facts(*sizes, processors=4), **shape)
     means_the_product(made, dtype, out, turned_a, turned_b, dtype != "i8", sizes)
 

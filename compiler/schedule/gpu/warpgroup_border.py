@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.build import Builder
-from compiler.hir.core import IsNan
+from compiler.hir.core import Contract, IsNan, Take
 from compiler.hir.gpu import GridIndex, SharedAlloc
 from compiler.hir.hopper import BulkWait
 from compiler.hir.instruction import Value
-from compiler.hir.types import Mem, Space
-from compiler.schedule.gpu.warpgroup_operands import ROWS, WarpgroupProduct, digit
+from compiler.hir.types import Mem, Space, Tile, bytes_of
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, digit, divides
 from compiler.schedule.place import Region, Target
 
 if TYPE_CHECKING:
     from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 
 THREADS = 128
+OWN, OWN_GUARDED = 8, 4
+"""Columns of a tile that is computed again that a thread has, at most; and where each term has a condition, which takes registers too."""
 TURNS = 2
 """Tiles that have a note of their own: threads may be one tile apart."""
 
@@ -72,15 +74,55 @@ class Border:
         placing.meet(b)
 
     def recomputed(self, placing: "WarpgroupDistributing", group: Sequence[Target], region: Region, b: Builder) -> None:
-        columns = placing.width
+        """Each thread has rows and columns of the tile in registers, so that what it reads counts for several sums."""
+        columns, rows = placing.width, self.product.rows
+        across = 16 if columns % 16 == 0 else 8
+        most = OWN if isinstance(self.product.target, Contract) else OWN_GUARDED
+        own = next(number for number in range(most, 0, -1) if columns // across % number == 0)
+        down = [(placing.out.axis("below", 2), step) for step in (8, 16, 32) if step >= THREADS // across]
+        aside = placing.out.axis("aside", own)
         thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
-        with b.loop("again", 0, ROWS * columns // THREADS) as (body, loop):
-            element = Affine.of(loop.variable.name) * THREADS + thread - thread.floordiv(THREADS) * THREADS
-            element = Affine.of(body.index(element).name)
-            row = Affine.of(body.index(placing.first_row(placing.block) + element.floordiv(columns)).name)
-            places = [digit(row, size, extent, self.product.rows) for _, size, extent in self.product.a.digits]
-            column = placing.first_column + element - element.floordiv(columns) * columns
-            placing.produce(group, placing.at(region, body, places, column), {})
+        lane, warp = thread - thread.floordiv(32) * 32, thread.floordiv(32) - thread.floordiv(THREADS) * (THREADS // 32)
+        warps = across // 8
+        first = placing.first_row(placing.block) + lane.floordiv(8) + warp.floordiv(warps) * 4
+        left = lane - lane.floordiv(8) * 8 + (warp - warp.floordiv(warps) * warps) * 8
+        with b.loop("again", 0, columns // (across * own)) as (body, loop):
+            row = Affine.of(body.index(first).name)
+            places = [digit(row, size, extent, rows, down) for _, size, extent in self.product.a.digits]
+            column = placing.first_column + left + (Affine.of(loop.variable.name) * own + aside) * across
+            inner = placing.at(region, body, places, column)
+            tile = Tile(self.product.to, (*((axis, 2) for axis, _ in down), (aside, own)))
+            inner.made[self.product.target.results[0]] = self.summed(placing, inner, body.const(0.0, tile))
+            placing.produce(group, inner, {})
+
+    def summed(self, placing: "WarpgroupDistributing", region: Region, zero: Value) -> Value:
+        """The sums of products as the nest has them, in its order along each axis."""
+        product, target = self.product, self.product.target
+        lanes = 16 // bytes_of(product.a.mem.dtype) if isinstance(target, Contract) else 1
+        last = placing.out.axis("simd", lanes)
+
+        def walked(axes: Sequence[str], around: Region, begun: Value) -> Value:
+            axis, *inner = axes
+            step = 1 if inner else lanes
+            extent = placing.field.axes[axis]
+            with around.builder.loop(axis, 0, extent.ceildiv(step), carried=[begun]) as (b, loop):
+                region, (total,) = around.inside(b, (axis,)), loop.carried
+                region.forms[axis] = Affine.of(loop.variable.name) * step + (Affine.of(last) if step > 1 else 0)
+                if not divides(step, extent):
+                    region.masks[axis] = extent
+                if inner:
+                    total = walked(inner, region, total)
+                elif isinstance(target, Contract):
+                    factors = [placing.masked(placing.value(factor, region), 0.0, [axis], region) for factor in (target.a, target.b)]
+                    for place in range(lanes):
+                        a, c = (b.emit(Take(value=factor, axis=last, at=Affine.of(place))).result for factor in factors)
+                        total = b.emit(Contract(a=a, b=c, accumulator=total, over=(), to=target.to, flags=target.flags)).result
+                else:
+                    (total,) = placing.accumulate(target, [total], region)
+                b.yield_(total)
+            return loop.results[0]
+
+        return walked((*product.outer, product.sum), region, zero)
 
     def outside(self, placing: "WarpgroupDistributing", region: Region, b: Builder) -> Value:
         """Whether any product of the tile lies outside of the guard."""

@@ -422,11 +422,14 @@ def divides(unit: int, form: Affine) -> bool:
     return all(number % unit == 0 for number in (form.constant, *(coefficient for _, coefficient in form.terms)))
 
 
-def digit(row: Affine, size: int, extent: int, rows: int, half: str | None = None) -> Affine:
-    """A row's place, of so many rows, along an axis of which `size` rows are one step: of that row, or of it and the one 8 further, which
-    the axis `half` tells apart. All are powers of two, and with `half` the row's own digit of 8 is 0."""
+def digit(row: Affine, size: int, extent: int, rows: int, more: Sequence[tuple[str, int]] = ()) -> Affine:
+    """A row's place, of so many rows, along an axis of which `size` rows are one step: of that row, or of it and those that lie further,
+    which axes of two tell apart, with the rows that each steps by. All are powers of two, and these of the row's own are 0."""
     found = row.floordiv(size) if size * extent == rows else row.floordiv(size) - row.floordiv(size * extent) * extent
-    return found + Affine.of(half) * (8 // size) if half is not None and size <= 8 < size * extent else found
+    for axis, step in more:
+        if size <= step < size * extent:
+            found += Affine.of(axis) * (step // size)
+    return found
 
 
 def _tile(extents: Sequence[Affine], facts: Facts, rows: int) -> tuple[int, ...]:

@@ -271,13 +271,16 @@ class WarpgroupDistributing(Distributing):
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
         done = b.mul(number, steps)
         ring.await_turn(b, self.team, number)
-        complete = self.summed(b, done, steps, zero, ring) if not product.stretch else self.stretches(b, done, steps, zero, ring)
+        if product.stretch:
+            complete = self.stretches(b, done, steps, zero, ring)
+        else:
+            complete = self.summed(b, done, steps, [zero] * product.blocks, ring)
         if product.pieces > 1:
             complete = self.split.joined(self, b, team, number, complete, eight, own)
         column = self.first_column + (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(own) * 8 + pair
         for self.block, sum in enumerate(complete):
             row = b.index(self.first_row(self.block) + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4))
-            places = [digit(Affine.of(row.name), size, extent, product.rows, half) for _, size, extent in product.a.digits]
+            places = [digit(Affine.of(row.name), size, extent, product.rows, [(half, 8)]) for _, size, extent in product.a.digits]
             inner = self.at(region, b, places, column)
             inner.made[product.target.results[0]] = sum
             if product.may_repair:
@@ -287,29 +290,31 @@ class WarpgroupDistributing(Distributing):
                 with b.when(wrong) as again:
                     self.border.repaired(self, group, region, number, again)
 
-    def summed(self, b: Builder, done: Value, steps: Value, zero: Value, ring: Ring) -> list[Value]:
+    def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], ring: Ring) -> list[Value]:
         """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's
-        operands make."""
+        operands make. They are added to those that have begun; of a stretch, whose begin is those of the stretch before, they take their
+        place."""
         product, leader = self.product, self.leader
         kind = WARPGROUP_KINDS[product.a.mem.dtype]
         begin = ring.place(b, done)
-        carried = [*begin, begin[0], *[zero] * (product.blocks * len(ring.pairs))]
-        with b.loop("step", 0, steps.name, carried=carried) as (body, loop):
+        with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun]) as (body, loop):
             at, parity, earlier, *totals = loop.carried
             stage = Affine.of(at.name)
             body.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
             body.emit(WarpgroupFence())
+            always = body.const(True, "i1")
+            later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
             for sum, pairs in enumerate(ring.pairs):
-                for part, (left, right), block in choices(range(0, product.depth, kind.depth), pairs, range(product.blocks)):
+                for part, pair, block in choices(range(0, product.depth, kind.depth), pairs, range(product.blocks)):
                     place = block * len(ring.pairs) + sum
                     totals[place] = body.emit(
                         WarpgroupMma(
                             accumulator=totals[place],
-                            a=left,
+                            a=pair[0],
                             a_index=view(product.a, stage, self.first_row(block), part),
-                            b=right,
+                            b=pair[1],
                             b_index=view(product.b, stage, Affine(), part),
-                            keep=body.const(True, "i1"),
+                            keep=later if part == 0 and pair is pairs[0] else always,
                             shape=(ROWS, product.columns, kind.depth),
                             transpose_a=product.a.across,
                             transpose_b=product.b.across,
@@ -332,18 +337,22 @@ class WarpgroupDistributing(Distributing):
         return complete
 
     def stretches(self, b: Builder, done: Value, steps: Value, zero: Value, ring: Ring) -> list[Value]:
-        """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product."""
-        product, sums = self.product, len(ring.pairs)
-        with b.loop("stretch", 0, Affine.of(steps.name).ceildiv(product.stretch), carried=[zero] * product.blocks) as (body, loop):
-            before = body.index(Affine.of(loop.variable.name) * product.stretch)
-            count = body.op("min", body.sub(steps, before), body.const(product.stretch, "index"))
-            found = self.summed(body, body.add(done, before), count, zero, ring)
-            totals = [body.add(total, found[(block + 1) * sums - 1]) for block, total in enumerate(loop.carried)]
+        """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product. Warpgroups of a
+        tile end theirs at different steps: while one adds, the tensor cores have the other's products."""
+        product, blocks, sums = self.product, self.product.blocks, len(ring.pairs)
+        early = self.team * (product.stretch // product.groups)
+        turns = (Affine.of(steps.name) + early).ceildiv(product.stretch)
+        with b.loop("stretch", 0, turns, carried=[zero] * (blocks * (1 + sums))) as (body, loop):
+            first = Affine.of(loop.variable.name) * product.stretch - early
+            before = body.op("max", body.index(first), body.const(0, "index"))
+            count = body.sub(body.op("min", body.index(first + product.stretch), steps), before)
+            found = self.summed(body, body.add(done, before), count, loop.carried[blocks:], ring)
+            totals = [body.add(total, found[(block + 1) * sums - 1]) for block, total in enumerate(loop.carried[:blocks])]
             if product.low:
                 scale = body.const(1 / LOW_SCALE, zero.type)
                 totals = [body.fma(found[block * sums], scale, total) for block, total in enumerate(totals)]
-            body.yield_(*totals)
-        return loop.results
+            body.yield_(*totals, *found)
+        return loop.results[:blocks]
 
     @property
     def width(self) -> int:

@@ -19,6 +19,8 @@ BUFFERS = 2
 SHARED_BYTES = 225 * 1024
 SUMS = 128
 """Of a thread, in registers."""
+SEVERAL = 192
+"""Of a thread that has them two or three times."""
 STAGES = {1: 12, 2: 6}
 """Of copies on their way at most, by warpgroups that multiply: enough bytes for the time that memory takes."""
 WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)
@@ -125,7 +127,7 @@ class Wishes:
         """The tiling as wished; None where it can't be."""
         if self.warps not in (None, 4 * tiling.warpgroups) or self.cluster not in (None, tiling.cluster):
             return None
-        least = max(tiling.blocks * tiling.columns // 2 + OWN_REGISTERS, HANDED if tiling.warpgroups > 1 else 0)
+        least = max(work.sets * tiling.blocks * tiling.columns // 2 + OWN_REGISTERS, HANDED if tiling.warpgroups > 1 else 0)
         if self.registers is not None and self.registers < least:
             return None
         if self.stages is None:
@@ -148,6 +150,11 @@ class Work:
     astride: tuple[bool, bool] = (False, False)
     apart: bool = False
     twice: bool = False
+
+    @property
+    def sets(self) -> int:
+        """Of sums of a tile, that threads have: of products under way, of what those with the rest make, and what they are added to."""
+        return 1 + self.apart + self.twice
 
 
 def room(tiling: Tiling, work: Work) -> int:
@@ -182,7 +189,7 @@ def best(work: Work, lying: Callable[[int], tuple[int, ...]], wishes: Wishes) ->
 
 def tilings(work: Work, lying: Callable[[int], tuple[int, ...]]) -> Iterator[Tiling]:
     """All that a processor holds."""
-    most = SUMS if work.apart else 2 * SUMS
+    most = 2 * (SEVERAL if work.sets > 1 else SUMS) // work.sets
     for (groups, blocks, turns), columns, cluster, pieces in choices(TEAMS, WIDTHS, CLUSTERS, PIECES):
         if blocks * columns > most or columns % (8 * max(pieces, cluster)) or pieces > work.steps or min(cluster, pieces) > 1:
             continue
