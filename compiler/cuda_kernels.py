@@ -25,6 +25,7 @@ from compiler.signatures import as_tensor
 from compiler.source import Sources
 from compiler.tuning.tuner import Case
 from compiler.typed_ast import nodes
+from compiler.uncollected import uncollected
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
@@ -114,7 +115,7 @@ class CudaBlock:
         found: PlannedCall | None = self._calls.get(key, MISSING)
         if found is not MISSING:
             return found
-        with self._lock:
+        with self._lock, uncollected():
             block = self.block
             signature = block.signature(given)
             built = block.kernel_for(signature)

@@ -21,6 +21,7 @@ from compiler.options import DriverOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import OptimizationLevel
+from compiler.uncollected import uncollected
 from zynml.crossing import Crossing
 from zynml.opened import Opened
 
@@ -135,10 +136,11 @@ def compile(
         known = found(held, options)
         if known is not None:
             return CompiledProgram(Opened(sources, known.functions, origin(held, options), open))
-        session = open()
-        program = CompiledProgram.of(session)
-        keep(session, program._opened.functions)
-        return program
+        with uncollected():
+            session = open()
+            program = CompiledProgram.of(session)
+            keep(session, program._opened.functions)
+            return program
 
 
 def _silent(warning: Diagnostic) -> None:

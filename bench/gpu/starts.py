@@ -1,8 +1,8 @@
 """What a program's first call costs: `python -m bench.gpu.starts [--runs 7]`. Each figure is of a process of its own, whose arrays lie on
 the device before its clock starts.
 
-* cold: nothing is kept, by us or by the driver. From the program's text to the end of its first call, for a process that loads the
-  compiler for it, and for one that compiled something else before.
+* cold: nothing is kept, by us or by the driver, and nothing tuned. From the program's text to the end of its first call, for a process
+  that loads the compiler for it, and for one that compiled something else before.
 * warm: another process made this very call. From the text to the launch."""
 
 import argparse
@@ -42,7 +42,7 @@ def main() -> None:
 def figures(runs: int) -> dict[str, float]:
     """Milliseconds, medians over processes."""
     with tempfile.TemporaryDirectory() as folder:
-        nothing_kept = {"ZYNTAX_CACHE": "off", "CUDA_CACHE_DISABLE": "1"}
+        nothing_kept = {"ZYNTAX_CACHE": "off", "CUDA_CACHE_DISABLE": "1", "ZYNTAX_TUNE": "off"}
         _process({"ZYNTAX_CACHE": "off"})  # modules are compiled to bytecode
         cold = [_process(nothing_kept) for _ in range(runs)]
         loaded = [_process(nothing_kept, "--loaded") for _ in range(runs)]
