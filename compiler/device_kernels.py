@@ -90,8 +90,9 @@ def launch_choices(
     """The same, and others that may be as fast."""
     inside = built.assuming is not None and built.assuming.holds(sizes)
     field = built.scheduled.field
-    lengths = row_lengths(field, sizes) if field is not None else ()
-    facts = evolve(facts_of(sizes, aligned, architecture, processors), inside=inside, lengths=lengths)
+    facts = facts_of(sizes, aligned, architecture, processors)
+    lengths = row_lengths(field, sizes, facts.number) if field is not None else ()
+    facts = evolve(facts, inside=inside, lengths=lengths)
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made
             return choices(field, facts, sizes)

@@ -55,6 +55,20 @@ def ranks() -> Launch:
     return Launch(parameters, body, arguments, {0: ranks, 1: expected}, (1,), (4, 2), kernel=", cluster=[2, 2, 1]")
 
 
+@emulated("cluster_store", "cluster_sync", "cluster_rank")
+def told_to_others() -> Launch:
+    """Each of four blocks tells the others' shared memory a number, and adds up what it was told."""
+    body = """cluster_sync part=arrive writes=false
+    %t = thread_idx x : index %b = block_idx x : index %r = cluster_rank : index %s = shared_alloc : mem<4xf32, shared>
+    %h = index of=b+1 : index %v = cast %h to=f32 : f32 %to = cast %t to=i32 : i32 %some = inbounds of=t below=4 : i1
+    cluster_sync part=wait writes=false
+    cluster_store %s[r], %v, %to where=%some cluster_sync
+    %w0 = load %s[0] : f32 %w1 = load %s[1] : f32 %w2 = load %s[2] : f32 %w3 = load %s[3] : f32
+    %a = add %w0, %w1 : f32 %c = add %a, %w2 : f32 %d = add %c, %w3 : f32 store %out[b, t], %d"""
+    expected = np.repeat(np.array([10.0] * 4 + [26.0] * 4, np.float32)[:, None], 32, 1)
+    return Launch("%out: mem<8x32xf32>", body, (np.zeros((8, 32), np.float32),), {0: expected}, (32,), (8,), kernel=", cluster=[4, 1, 1]")
+
+
 @emulated("grid_sync")
 def whole_grid() -> Launch:
     """Twice: each block leaves a number, and adds up all that the others have left."""

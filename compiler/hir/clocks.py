@@ -92,6 +92,17 @@ def meet_warp(clocks: list[Clock]) -> None:
         clock.warp_time += 1
 
 
+def meet_blocks(blocks: list[list[Clock]]) -> None:
+    """A barrier of all threads of several blocks, a list each."""
+    for clocks in blocks:
+        meet_block(clocks)
+    passed = {("block", clocks[0].block): clocks[0].block_time for clocks in blocks}
+    known = joined([passed, *(clocks[0].known for clocks in blocks)])
+    for clocks in blocks:
+        for clock in clocks:
+            clock.known = known
+
+
 def meet_some(clocks: list[Clock], others: Known = NOTHING) -> None:
     """A barrier of some threads, who also learn what `others` have left behind."""
     known = joined([others, *(clock.snapshot() for clock in clocks)])

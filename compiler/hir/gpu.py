@@ -4,7 +4,7 @@ within a warp. Form C."""
 from collections.abc import Iterator
 
 from compiler.hir.affine import Affine
-from compiler.hir.core import dtype_of
+from compiler.hir.core import dtype_of, union_axes
 from compiler.hir.instruction import (
     Effect,
     Family,
@@ -25,6 +25,7 @@ FENCE_SCOPES = ("thread", "block", "device", "system")
 ATOMIC_SCOPES = ("block", "device", "system")
 ATOMIC_ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 SHUFFLE_MODES = ("idx", "up", "down", "xor")
+CLUSTER_PARTS = ("all", "arrive", "wait")
 VOTES = ("ballot", "any", "all")
 MATCHES = ("any", "all")
 REDUX = ("add", "min", "max", "and", "or", "xor")
@@ -146,12 +147,18 @@ class WarpSync(Instruction):
 @instruction("cluster_sync", Family.SYNC, Effect.SYNC)
 class ClusterSync(Instruction):
     """`cluster_sync`: all threads of the cluster's blocks meet, and their writes are seen; with `writes=false` only barriers that were
-    made known."""
+    made known, and that the blocks are there: that may be cut in two, `part=arrive`, at which nobody waits, and `part=wait`."""
 
     writes: bool = attribute(True)
+    part: str = attribute("all")
 
     def result_types(self, scope: Scope) -> list[HirType]:
         return []
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from one_of(self.part, CLUSTER_PARTS, "part")
+        if self.writes and self.part != "all":
+            yield f"part={self.part} of a meeting at which writes are seen"
 
 
 @instruction("grid_sync", Family.SYNC, Effect.SYNC)
@@ -172,6 +179,10 @@ class FenceAsync(Instruction):
 
 
 # ---- shared memory -----------------------------------------------------------------------------------------------
+
+
+def _forms(forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
+    return tuple(Affine.of(form) for form in forms)
 
 
 def _must_be_shared(type_: Mem) -> Iterator[str]:
@@ -210,11 +221,33 @@ class DynamicShared(Instruction):
         yield from _must_be_shared(self.type)
 
 
+@instruction("cluster_store", Family.SHARED, Effect.WRITE)
+class ClusterStore(Instruction):
+    """`cluster_store %s[k], %v, %r where=%p`: an element of the same shared memory of block `r` of the cluster. The
+    blocks must have met before, and meet again (`cluster_sync`) before the element is read, or a block ends."""
+
+    mem: Value = operand()
+    value: Value = operand()
+    index: tuple[Affine, ...] = attribute(converter=_forms)
+    rank: Value = operand()
+    where: Value | None = optional_operand()
+
+    def result_types(self, scope: Scope) -> list[HirType]:
+        return []
+
+    def check(self, scope: Scope) -> Iterator[str]:
+        yield from _must_be_shared(mem_of(self.mem))
+        if len(self.index) != mem_of(self.mem).rank:
+            yield f"{len(self.index)} indices for {self.mem} of rank {mem_of(self.mem).rank}"
+        if dtype_of(self.value) != mem_of(self.mem).dtype:
+            yield f"a {dtype_of(self.value)} stored to {mem_of(self.mem)}"
+        if union_axes(self.value, *([self.where] if self.where is not None else [])) or scope.axes_of(*self.index):
+            yield "a tile: elements go one by one"
+        if self.rank.type != I32:
+            yield f"a rank of type {self.rank.type}: i32 is wanted"
+
+
 # ---- atomics -----------------------------------------------------------------------------------------------------
-
-
-def _forms(forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
-    return tuple(Affine.of(form) for form in forms)
 
 
 @instruction("atomic", Family.ATOMIC, Effect.READ | Effect.WRITE | Effect.SYNC)

@@ -168,6 +168,10 @@ class Engines:
     cluster: list[Any] = Factory(list)
     """The cluster's blocks, by rank."""
     rank: int = 0
+    met: bool = False
+    """Whether the cluster's blocks are known to have begun."""
+    written: list[Instruction] = Factory(list)
+    """What was written to other blocks' shared memory since they met."""
     made: dict[int, list[CountingBarrier]] = Factory(dict)
     warpgroups: dict[int, Warpgroup] = Factory(lambda: defaultdict(Warpgroup))
     unfenced: dict[int, Array] = Factory(dict)

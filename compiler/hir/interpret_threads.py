@@ -24,6 +24,7 @@ from compiler.hir.gpu import (
     SyncThreads,
     WarpSync,
 )
+from compiler.hir.interpret_clusters import tell_unmet
 from compiler.hir.interpret_hopper import WARPGROUP, BulkStores, Engines, RegisterPool, Warpgroup, registers_at_start
 from compiler.hir.interpret_in_step import run_in_step
 from compiler.hir.interpret_stuck import let_go, lost_barrier
@@ -289,6 +290,7 @@ def _run_blocks(run: Callable[..., Any], arguments: list[Any], blocks: list[Bloc
             thread.wait(0)
             thread.stores.commit()
             thread.stores.wait(0)
+        tell_unmet(threads[0].block)
         threads[0].block.close()
     return first
 

@@ -12,6 +12,7 @@ from compiler.hir.findings import Finding
 from compiler.hir.gpu import ClusterSync, GridSync
 from compiler.hir.hopper import BarrierWait, SetMaxRegisters, WarpgroupCommit, WarpgroupMma
 from compiler.hir.instruction import Instruction
+from compiler.hir.interpret_clusters import meet_cluster
 from compiler.hir.interpret_hopper import WARPGROUP
 from compiler.hir.interpret_warpgroups import begin_product
 from compiler.hir.text import print_instruction
@@ -58,9 +59,13 @@ def go_on(teams: "list[list[Thread]]") -> bool:
     for kind, groups in ((ClusterSync, list(clusters.values())), (GridSync, [[t for threads in teams for t in threads]])):
         for group in groups:
             if all(thread.waiting is not None and isinstance(thread.waiting.op, kind) for thread in group):
-                meet_some([thread.clock for thread in group])
-                for thread in group:
-                    thread.waiting = None
+                op = _op(group[0])
+                if isinstance(op, ClusterSync):
+                    meet_cluster(group, op)
+                else:
+                    meet_some([thread.clock for thread in group])
+                    for thread in group:
+                        thread.waiting = None
                 moved = True
     return moved
 

@@ -20,13 +20,20 @@ from compiler.hir.hopper import (
     WarpgroupWait,
 )
 from compiler.hir.instruction import Instruction
+from compiler.hir.interpret_clusters import cluster_store
 from compiler.hir.interpret_hopper import arrive, barrier_at, bulk_load, bulk_store
 from compiler.hir.types import Barrier
 
 if TYPE_CHECKING:
     from compiler.hir.translate_threads import ThreadTranslator
 
-CALLS: dict[str, Any] = {"arrive": arrive, "barrier_at": barrier_at, "bulk_load": bulk_load, "bulk_store": bulk_store}
+CALLS: dict[str, Any] = {
+    "arrive": arrive,
+    "barrier_at": barrier_at,
+    "bulk_load": bulk_load,
+    "bulk_store": bulk_store,
+    "cluster_store": cluster_store,
+}
 """What the written source may call besides."""
 
 

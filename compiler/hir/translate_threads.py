@@ -14,6 +14,7 @@ from compiler.hir.expressions import binary, decoded, encoded
 from compiler.hir.fault import fault
 from compiler.hir.gpu import (
     Atomic,
+    ClusterStore,
     ClusterSync,
     DynamicShared,
     Elect,
@@ -75,6 +76,10 @@ class ThreadTranslator(Translator):
                 self.result(op, text.get(op.operator, "thread.block.engines.rank"), indent)
             case Uniform():
                 self.result(op, self.of(op.value), indent)
+            case ClusterSync(part="arrive"):
+                pass
+            case ClusterStore():
+                self.cluster_store(op, indent)
             case SyncThreads() | ClusterSync() | GridSync():
                 self.write(indent, self.meet(op))
             case WarpSync():
@@ -136,7 +141,7 @@ class ThreadTranslator(Translator):
     def result(self, op: Instruction, text: str, indent: int) -> None:
         self.write(indent, f"{self.bind(op.result)} = {text}")
 
-    def place_of(self, op: MmaLoad | MmaStore | LoadMatrix | StoreMatrix | LoadWords | StoreWords) -> str:
+    def place_of(self, op: ClusterStore | MmaLoad | MmaStore | LoadMatrix | StoreMatrix | LoadWords | StoreWords) -> str:
         return f"({''.join(self.affine(form) + ', ' for form in op.index)})"
 
     # ---- shared memory ----
@@ -173,6 +178,13 @@ class ThreadTranslator(Translator):
             indent += 1
         place, _ = self.place(op.index, self.of(op.mem), indent)
         self.write(indent, f"{self.of(op.mem)}_u[{place}] = {number}")
+
+    def cluster_store(self, op: ClusterStore, indent: int) -> None:
+        if op.where is not None:
+            self.write(indent, f"if {self.of(op.where)}:")
+            indent += 1
+        place, value = self.place_of(op), encoded(self.of(op.value), mem_of(op.mem).dtype)
+        self.write(indent, f"cluster_store({self.site(op)}, thread, {self.of(op.mem)}, {place}, {value}, {self.of(op.rank)})")
 
     def tell(self, what: str, op: Instruction, mem: Value, index: tuple[Affine, ...], value: str, indent: int) -> None:
         """An access to a shared memory, told to who watches it."""

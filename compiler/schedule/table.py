@@ -107,6 +107,8 @@ class Table:
     resident: int | None = None
     """Blocks that a multiprocessor of a GPU shall have at a time: registers are kept to that."""
     split: Split | None = None
+    cluster: int = 1
+    """Blocks that share a tile: each has its part of the axes whose place is "once", one behind the other."""
 
     def __getitem__(self, axis: str) -> AxisPlan:
         return next(plan for plan in self.plans if plan.axis == axis)

@@ -111,6 +111,8 @@ fence block
 warp_sync
 warp_sync %x
 cluster_sync
+cluster_sync writes=false part=arrive
+%s = shared_alloc : mem<4xf32, shared> ; cluster_store %s[2], %a, %x where=%p
 grid_sync
 fence_async
 %r = shared_alloc : mem<256xi32, shared, align=16>

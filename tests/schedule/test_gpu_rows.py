@@ -140,3 +140,43 @@ def test_lengths_are_of_rows_that_are_read_again() -> None:
     x, out = total.parameter("x", Mem("f32", ("M", "N"))), total.parameter("out", Mem("f32", ("M",)))
     total.body.store(out, total.body.reduce("add", total.body.load(x, ["i", "j"]), over=["j"])[0], ["i"])
     assert row_lengths(total.finish(), {"M": 5, "N": 768}) == ()
+
+
+# ---- rows over the blocks of a cluster -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An emulator of sm_90a, where 32 threads keep four elements each and the longest row of a block has 128."""
+    monkeypatch.setattr(rows, "THREADS", 32)
+    monkeypatch.setattr(rows, "MOST_THREADS", 32)
+    monkeypatch.setattr(rows, "KEPT_BYTES", 16)
+    with emulating("sm_90a"):
+        yield
+
+
+CHAIN = """def f(x: tensor[M, N, TYPE], y: tensor[M, N, TYPE], w: tensor[N]) {
+    compute(x, y, w) -> (tensor[M, N], tensor[M]) {
+        for r in 0..M {
+            var t = 0.0
+            for c in 0..N: t += x[r, c] + y[r, c]
+            let mean = t / (N as f32)
+            var s = 0.0
+            for c in 0..N: s += (x[r, c] + y[r, c] - mean) * (x[r, c] + y[r, c] - mean)
+            for c in 0..N: out.0[r, c] = (x[r, c] + y[r, c] - mean) * rsqrt(s / (N as f32) + 0.00001) * w[c]
+            out.1[r] = mean
+        }
+    }
+}"""
+
+
+@pytest.mark.usefixtures("clusters")
+@pytest.mark.parametrize("shape", [(2, 256), (1, 300), (3, 129), (1, 1000), (0, 300)])
+def test_softmax_over_a_cluster(shape: tuple[int, int]) -> None:
+    p = zynml.compile(SOFTMAX, device="emulator")
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    weight = np.exp(x.astype(np.float64) - x.max(1, keepdims=True, initial=-np.inf))
+    np.testing.assert_allclose(p.f(x), weight / weight.sum(1, keepdims=True), rtol=2e-5)
+    if shape[0]:
+        x[0, -1] = np.nan
+        assert np.isnan(np.asarray(p.f(x))[0]).all()

@@ -15,6 +15,7 @@ from compiler.backends.nvptx.frame import ALL_LANES, Frame
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
+from compiler.hir.gpu import ClusterStore
 from compiler.hir.instruction import Value as HirValue
 from compiler.hir.memory import Alloc, GlobalRef, Load, Store
 from compiler.hir.types import Mem, Space, Tile, bytes_of
@@ -22,6 +23,7 @@ from compiler.hir.types import Mem, Space, Tile, bytes_of
 SWIZZLES = {"128B": 7, "64B": 3, "32B": 1}
 """Which bits of the row number (128-byte lines) are XORed into the number of a 16-byte chunk."""
 CONSTANT_SPACE = 4
+CLUSTER_SPACE = 7
 CONSTANT_BYTES = 65536
 LOCAL_BYTES = 512 * 1024
 
@@ -201,6 +203,18 @@ def store(frame: Frame, op: Store) -> None:
             mask = mask_of(frame, op.index, here, op.where)
             with w.when(mask) if mask is not None else nullcontext():
                 w.store(value, element_address(frame, op.mem, op.index, here), bytes_of(mem.dtype))
+
+
+def cluster_store(frame: Frame, op: ClusterStore) -> None:
+    """To where the same address is in the other block's shared memory."""
+    frame.require(90, "clusters of blocks")
+    w, mem = frame.w, frame.memories[op.mem.name].type
+    value = to_memory(w, frame.values[op.value.name].scalar, mem.dtype)
+    mask = mask_of(frame, op.index, {}, op.where)
+    with w.when(mask) if mask is not None else nullcontext():
+        here = element_address(frame, op.mem, op.index)
+        there = w.call("llvm.nvvm.mapa.shared.cluster", pointer(CLUSTER_SPACE), here, frame.values[op.rank.name].scalar)
+        w.store(value, there, bytes_of(mem.dtype))
 
 
 # ---- memories ------------------------------------------------------------------------------------------------------------

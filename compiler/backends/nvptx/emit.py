@@ -38,6 +38,7 @@ from compiler.hir.control import For
 from compiler.hir.core import Binary, Const, Pack2, Unary
 from compiler.hir.gpu import (
     Atomic,
+    ClusterStore,
     ClusterSync,
     DynamicShared,
     Elect,
@@ -92,6 +93,7 @@ EMITTERS: dict[type[Instruction], Callable[[Frame, Any], None]] = {
     SyncThreads: threads.sync_threads,
     Fence: threads.fence,
     WarpSync: threads.warp_sync,
+    ClusterStore: access.cluster_store,
     ClusterSync: threads.cluster_sync,
     GridSync: threads.grid_sync,
     FenceAsync: threads.fence_async,

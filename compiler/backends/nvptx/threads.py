@@ -85,8 +85,10 @@ def warp_sync(frame: Frame, op: WarpSync) -> None:
 
 def cluster_sync(frame: Frame, op: ClusterSync) -> None:
     frame.require(90, "clusters of blocks")
-    frame.w.call_void(f"llvm.nvvm.barrier.cluster.arrive{'' if op.writes else '.relaxed'}.aligned")
-    frame.w.call_void("llvm.nvvm.barrier.cluster.wait.aligned")
+    if op.part != "wait":
+        frame.w.call_void(f"llvm.nvvm.barrier.cluster.arrive{'' if op.writes else '.relaxed'}.aligned")
+    if op.part != "arrive":
+        frame.w.call_void("llvm.nvvm.barrier.cluster.wait.aligned")
 
 
 def grid_sync(frame: Frame, op: GridSync) -> None:

@@ -18,13 +18,14 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, dtype_of
-from compiler.hir.gpu import GridIndex, SharedAlloc
+from compiler.hir.gpu import GridIndex, SharedAlloc, WarpIndex
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Alloc, Store
 from compiler.hir.module import HirFunction, LaunchBounds
 from compiler.hir.types import Mem, Space, Tile, is_float
 from compiler.schedule.gpu.best import best_so_far, counts_turns, indexed, nothing_found
 from compiler.schedule.gpu.combine import combine_over_threads
+from compiler.schedule.gpu.combine_clusters import combine_over_cluster
 from compiler.schedule.gpu.last_block import Part, in_last_block, reading
 from compiler.schedule.gpu.rescaling import rescaling_of
 from compiler.schedule.gpu.staging import pass_on, staged_product
@@ -57,6 +58,10 @@ class Distributing(Placing):
         """Shared memories of this launch, by what they are for."""
         self.passed: dict[tuple[Value, Region], Value] = {}
         """Shared memories of values that threads passed on, by where they were made."""
+        self.member: Value | None = None
+        """The block's place in its cluster, in the launch that is being built."""
+        self.begun = False
+        """Whether it is known in that launch that all blocks of a cluster have begun."""
         self.part: Part | None = None
         """The block's part of reductions that several blocks share."""
         self.turns: dict[str, Affine] = {}
@@ -84,9 +89,15 @@ class Distributing(Placing):
         for count in counts[1:]:
             total = b.mul(total, count)
         parts = self.parts(b) if self.table.split is not None else None
+        cluster = self.table.cluster
         grid = total if parts is None else b.mul(total, parts)
-        with self.blocks(grid, region, [plan.axis for plan in plans]) as (inner, place):
+        if cluster > 1:
+            grid = b.mul(grid, b.const(cluster, "index"))
+        with self.blocks(grid, region, [plan.axis for plan in plans], cluster) as (inner, place):
             body = inner.builder
+            if cluster > 1:
+                self.member = body.emit(WarpIndex(operator="cluster_rank")).result
+                place = body.op("div", place, body.const(cluster, "index"))
             place = self.turn(body, place)
             if parts is not None:
                 part, place = body.op("div", place, total, name="part"), body.op("rem", place, total)
@@ -159,8 +170,8 @@ class Distributing(Placing):
         """Axes of which the block has the whole: their values are computed once, and stay in registers from one reduction to the next."""
         for axis in self.once:
             plan, extent = self.table[axis], self.field.axes[axis]
-            self.enter(plan, Affine(), region)
-            if extent.value != plan.tile:
+            self.enter(plan, Affine() if self.member is None else Affine.of(self.member.name), region)
+            if extent.value != plan.tile * self.table.cluster:
                 region.masks[axis] = extent
         region.axes |= self.once
 
@@ -205,6 +216,9 @@ class Distributing(Placing):
         axes = [axis for axis, _ in self.scope.axes_of(*target.index) if axis in self.table]
         self.require_distinct(axes)
         where = self.one_of(self.idle(axes), b, self.mask(region, axes, target.where))
+        if self.member is not None and self.once.isdisjoint(axes):
+            first = b.op("eq", self.member, b.const(0, "index"))
+            where = first if where is None else b.op("and", where, first)
         mem = region.find(target.mem)
         assert mem is not None
         b.store(mem, self.value(target.value, region), self.index(target.index, target.mem, region), where)
@@ -269,7 +283,9 @@ class Distributing(Placing):
         dims = {self.table[axis].dim: self.table[axis].threads for axis in target.over if self.table[axis].threads > 1}
         if dims and not self.threads:
             raise NotPlaceable("a reduction by threads, and no block stands around it")
-        return combine_over_threads(self, target, values, sorted(dims), region.builder)
+        if self.member is None or self.once.isdisjoint(target.over):
+            return combine_over_threads(self, target, values, sorted(dims), region.builder)
+        return combine_over_cluster(self, target, values, sorted(dims), region.builder)
 
     # ---- values ----
 
@@ -463,7 +479,7 @@ class _Blocks:
         return inside, loop.variable
 
     def __exit__(self, *error: object) -> None:
-        self.placing.threads = []
+        self.placing.threads, self.placing.member, self.placing.begun = [], None, False
         self.context.__exit__(*error)  # type: ignore[arg-type]
 
 

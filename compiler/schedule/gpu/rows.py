@@ -9,7 +9,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
-from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.facts import OLDEST, Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
 from compiler.schedule.table import AxisPlan, Table
 
@@ -20,7 +20,13 @@ WARP = 32
 MOST_THREADS = 512
 
 LONGEST = 32768
-"""Elements of a row that registers hold."""
+"""Elements of a row that a block's registers hold."""
+
+CLUSTERED = (90, 100)
+"""Architectures whose blocks see each other's shared memory."""
+
+MOST_BLOCKS = 8
+"""Blocks of a cluster that every device of these has room for."""
 
 KEPT_BYTES = 128
 """What a thread keeps of a row: enough accesses in flight to hide their latency. Of rows too long for that, twice as much."""
@@ -47,24 +53,35 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     lanes, length = lanes_along(field, [along]), facts.about(field.axes[along])
     read = _read(field, common, along)
     width = max([4, *(bytes_of(dtype_of(op.result)) for op in read)])
-    values = KEPT_BYTES // width
-    values = max(lanes, values if length <= values * THREADS else 2 * values)
-    threads = power_of_two(max(min(WARP, -(-length // lanes)), -(-length // values)))
     rounding = facts.number < NARROW_FLOATS and any(dtype_of(op.result) in ("f16", "bf16") for op in read)
+    chain = is_chain(field, along)
+    cluster, values = cut(length, KEPT_BYTES // width, chain and facts.number in CLUSTERED)
+    part, values = -(-length // cluster), max(lanes, values)
+    threads = power_of_two(max(min(WARP, -(-part // lanes)), -(-part // values)))
     needed = max(1, len(read)) * values * width + OTHER_BYTES + (ROUNDING_BYTES if rounding else 0)
-    if threads > (MOST_THREADS if is_chain(field, along) else THREADS) or needed > THREAD_BYTES or threads * needed > REGISTER_BYTES:
+    if threads > (MOST_THREADS if chain else THREADS) or needed > THREAD_BYTES or threads * needed > REGISTER_BYTES:
         return None
-    registers = max(1, -(-length // (threads * lanes)))
-    beside = max(1, THREADS // threads)
+    registers = max(1, -(-part // (threads * lanes)))
+    beside = max(1, THREADS // threads) if cluster == 1 else 1
     plans = [AxisPlan(axis, "block") for axis in common[:-1]]
     plans.append(AxisPlan(common[-1], "block", threads=beside, dim=1))
     plans.append(AxisPlan(along, "once", registers, lanes, threads=threads))
     reason = f"rows along {along} stay in registers of {threads} threads: they are read once"
-    return Table(plans, [reason], (threads, beside), resident=max(1, REGISTER_BYTES // (threads * beside * needed)))
+    if cluster > 1:
+        reason = f"rows along {along} stay in registers of {cluster} blocks of {threads} threads, a cluster: they are read once"
+    resident = max(1, REGISTER_BYTES // (threads * beside * needed))
+    return Table(plans, [reason], (threads, beside), resident=resident, cluster=cluster)
 
 
-def row_lengths(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+def cut(length: int, values: int, clustered: bool) -> tuple[int, int]:
+    """Blocks that share a row, and elements of it that a thread keeps: `values`, where there are threads enough for that."""
+    cluster = min(MOST_BLOCKS, power_of_two(-(-length // (values * THREADS)))) if clustered else 1
+    return cluster, values if length <= cluster * values * THREADS else 2 * values
+
+
+def row_lengths(field: HirFunction, sizes: Mapping[str, int], generation: int = OLDEST) -> tuple[tuple[str, int], ...]:
     """The sizes that a kernel for chains of rows is made for: lengths of rows that registers hold, by their names."""
+    longest = LONGEST * (MOST_BLOCKS if generation in CLUSTERED else 1)
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract | Scan)]
     over = {op.over for op in reductions}
     if len(over) != 1 or any(not isinstance(op, Reduce) for op in reductions):
@@ -73,7 +90,7 @@ def row_lengths(field: HirFunction, sizes: Mapping[str, int]) -> tuple[tuple[str
     names = set(field.axes[along].names)
     if others or not is_chain(field, along) or any(names.intersection(field.axes[axis].names) for axis in field.axes if axis != along):
         return ()
-    return tuple(sorted((name, sizes[name]) for name in names if 0 < sizes.get(name, 0) <= LONGEST))
+    return tuple(sorted((name, sizes[name]) for name in names if 0 < sizes.get(name, 0) <= longest))
 
 
 def _read(field: HirFunction, common: tuple[str, ...], along: str) -> list[Load]:

@@ -4,8 +4,10 @@
 
 from gpu_case import Kernel, T, case
 
+from compiler.hir.affine import Affine
 from compiler.hir.gpu import (
     Atomic,
+    ClusterStore,
     ClusterSync,
     DynamicShared,
     Elect,
@@ -15,6 +17,7 @@ from compiler.hir.gpu import (
     GridSync,
     Match,
     Redux,
+    SharedAlloc,
     Shuffle,
     SyncThreads,
     Uniform,
@@ -120,6 +123,13 @@ def _cluster_sync_of_barriers(k: Kernel) -> None:
 @case("cluster_sync", "barrier.cluster.wait.aligned;", sm=90, lacking="clusters of blocks")
 def _cluster_sync(k: Kernel) -> None:
     k.emit(ClusterSync())
+
+
+@case("cluster_store", "st.shared::cluster.b32 [%rd], %r;", sm=90, lacking="clusters of blocks")
+@case("cluster_store", "mapa.shared::cluster.u64 %rd, %rd, 1;", sm=90, lacking="clusters of blocks")
+def _cluster_store(k: Kernel) -> None:
+    memory = k.emit(SharedAlloc(type=Mem("f32", (4,), space=Space.SHARED))).result
+    k.emit(ClusterStore(mem=memory, value=k.loaded("f32"), index=(Affine((), 2),), rank=k.const(1, "i32")))
 
 
 for _line in ("atom.acq_rel.gpu.global.add.u32 %r, [%rd], %r;", "ld.acquire.gpu.global.u32 %r, [%rd];"):
