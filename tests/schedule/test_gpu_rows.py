@@ -1,23 +1,53 @@
 """Reductions of rows and what reads the row again, on a GPU: rows in registers, in loops, several in a block. Expected values from NumPy
 in float64."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from attrs import evolve
 
 import zynml
+from compiler.backends.nvptx.target import gpu_target
 from compiler.hir.build import FunctionBuilder
+from compiler.hir.interpret import interpret
 from compiler.hir.memory import Load
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
+from compiler.hir.verify import verify
+from compiler.schedule.gpu import rows
 from compiler.schedule.gpu.distribute import field_launches
 from compiler.schedule.gpu.facts import facts_of, specialised
 from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.launches import Launches
+from tests.emulator_cases import NUMPY
+from tests.random_cases.case import emulating
 from tests.schedule.test_gpu_maps import ptx
 
 SHAPES = [(1, 1), (3, 2), (5, 31), (9, 33), (4, 64), (3, 1000), (2, 1024), (1, 2049), (0, 5), (300, 4)]
+
+SOFTMAX = """def f(x: tensor[M, N]) {
+    compute(x) { for i in 0..M {
+        var m = -inf
+        for j in 0..N: m = max(m, x[i, j])
+        var s = 0.0
+        for j in 0..N: s += exp(x[i, j] - m)
+        for j in 0..N: out[i, j] = exp(x[i, j] - m) / s
+    } }
+}"""
+
+NORM = """def f(x: tensor[A, B, N], y: tensor[A, B, N], w: tensor[N], c: tensor[N]) {
+    compute(x, y, w, c) { for a in 0..A, b in 0..B {
+        var t = 0.0
+        for j in 0..N: t += x[a, b, j] + y[a, b, j]
+        let mean = t / (N as f32)
+        var s = 0.0
+        for j in 0..N: s += (x[a, b, j] + y[a, b, j] - mean) * (x[a, b, j] + y[a, b, j] - mean)
+        let r = rsqrt(s / (N as f32) + 0.00001)
+        for j in 0..N: out[a, b, j] = (x[a, b, j] + y[a, b, j] - mean) * r * w[j] + c[j]
+    } }
+}"""
 
 
 def softmax(dtype: str = "f32") -> HirFunction:
@@ -46,18 +76,7 @@ def launches(field: HirFunction, sizes: dict[str, int]) -> Launches:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_softmax(shape: tuple[int, int]) -> None:
-    p = zynml.compile(
-        """def f(x: tensor[M, N]) {
-            compute(x) { for i in 0..M {
-                var m = -inf
-                for j in 0..N: m = max(m, x[i, j])
-                var s = 0.0
-                for j in 0..N: s += exp(x[i, j] - m)
-                for j in 0..N: out[i, j] = exp(x[i, j] - m) / s
-            } }
-        }""",
-        device="emulator",
-    )
+    p = zynml.compile(SOFTMAX, device="emulator")
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     weight = np.exp(x.astype(np.float64) - x.max(1, keepdims=True, initial=-np.inf))
     np.testing.assert_allclose(p.f(x), weight / weight.sum(1, keepdims=True), rtol=2e-5)
@@ -65,20 +84,7 @@ def test_softmax(shape: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 3, 40), (1, 2, 256), (3, 1, 7)])
 def test_a_norm_of_a_sum_with_weights(shape: tuple[int, ...]) -> None:
-    p = zynml.compile(
-        """def f(x: tensor[A, B, N], y: tensor[A, B, N], w: tensor[N], c: tensor[N]) {
-            compute(x, y, w, c) { for a in 0..A, b in 0..B {
-                var t = 0.0
-                for j in 0..N: t += x[a, b, j] + y[a, b, j]
-                let mean = t / (N as f32)
-                var s = 0.0
-                for j in 0..N: s += (x[a, b, j] + y[a, b, j] - mean) * (x[a, b, j] + y[a, b, j] - mean)
-                let r = rsqrt(s / (N as f32) + 0.00001)
-                for j in 0..N: out[a, b, j] = (x[a, b, j] + y[a, b, j] - mean) * r * w[j] + c[j]
-            } }
-        }""",
-        device="emulator",
-    )
+    p = zynml.compile(NORM, device="emulator")
     rng = np.random.default_rng(2)
     x, y, w, c = (rng.standard_normal(s).astype(np.float32) for s in (shape, shape, shape[2:], shape[2:]))
     z = x.astype(np.float64) + y
@@ -155,21 +161,6 @@ def clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-CHAIN = """def f(x: tensor[M, N, TYPE], y: tensor[M, N, TYPE], w: tensor[N]) {
-    compute(x, y, w) -> (tensor[M, N], tensor[M]) {
-        for r in 0..M {
-            var t = 0.0
-            for c in 0..N: t += x[r, c] + y[r, c]
-            let mean = t / (N as f32)
-            var s = 0.0
-            for c in 0..N: s += (x[r, c] + y[r, c] - mean) * (x[r, c] + y[r, c] - mean)
-            for c in 0..N: out.0[r, c] = (x[r, c] + y[r, c] - mean) * rsqrt(s / (N as f32) + 0.00001) * w[c]
-            out.1[r] = mean
-        }
-    }
-}"""
-
-
 @pytest.mark.usefixtures("clusters")
 @pytest.mark.parametrize("shape", [(2, 256), (1, 300), (3, 129), (1, 1000), (0, 300)])
 def test_softmax_over_a_cluster(shape: tuple[int, int]) -> None:
@@ -180,3 +171,73 @@ def test_softmax_over_a_cluster(shape: tuple[int, int]) -> None:
     if shape[0]:
         x[0, -1] = np.nan
         assert np.isnan(np.asarray(p.f(x))[0]).all()
+
+
+@pytest.mark.usefixtures("clusters")
+@pytest.mark.parametrize("shape", [(2, 1, 200), (1, 2, 131)])
+def test_a_norm_of_a_sum_over_a_cluster(shape: tuple[int, ...]) -> None:
+    p = zynml.compile(NORM, device="emulator")
+    rng = np.random.default_rng(2)
+    x, y, w, c = (rng.standard_normal(s).astype(np.float32) for s in (shape, shape, shape[2:], shape[2:]))
+    z = x.astype(np.float64) + y
+    z = (z - z.mean(-1, keepdims=True)) / np.sqrt(z.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(p.f(x, y, w, c), z * w + c, rtol=1e-4, atol=1e-5)
+
+
+def best(dtype: str) -> HirFunction:
+    """Of each row its largest element, the place of that, and all elements less the largest."""
+    f = FunctionBuilder("best", Form.FIELD, {"i": "M", "j": "N"})
+    x = f.parameter("x", Mem(dtype, ("M", "N"), readonly=True))
+    out, top, place = (f.parameter(name, type) for name, type in (("out", Mem(dtype, ("M", "N"))), ("top", Mem(dtype, ("M",))), ("place", Mem("i64", ("M",)))))
+    for size in "MN":
+        f.parameter(size, INDEX)
+    e = f.body
+    value = e.load(x, ["i", "j"])
+    largest, where = e.reduce("argmax", value, e.cast(e.index("j"), "i64"), over=["j"])
+    e.store(top, largest, ["i"])
+    e.store(place, where, ["i"])
+    e.store(out, e.sub(value, largest), ["i", "j"])
+    return f.finish()
+
+
+@pytest.mark.usefixtures("clusters")
+@pytest.mark.parametrize("dtype", ["f32", "i16", "i64"])
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_what_a_row_has_once_is_written_once(dtype: str, seed: int | None) -> None:
+    """By the first block of a cluster, and in any order of warps."""
+    shape = (3, 230)
+    x = np.random.default_rng(4).integers(0, 200, shape).astype(NUMPY[dtype])
+    known, _, about = specialised(best(dtype), evolve(facts_of({"M": 3, "N": 230}, (), "sm_90a"), lengths=(("N", 230),)))
+    table = block_table(known, about)
+    assert table is not None and table.cluster > 1
+    (launch,) = field_launches(known, table).launches
+    verify(launch.function)
+    out, top, place = np.zeros_like(x), np.zeros(3, x.dtype), np.zeros(3, np.int64)
+    sizes = {"M": 3, "N": 230}
+    interpret(launch.function, [x, out, top, place, 3, 230], grid=(launch.blocks(sizes), 1, 1), seed=seed)
+    np.testing.assert_array_equal(top, x.max(1))
+    np.testing.assert_array_equal(place, x.argmax(1))
+    np.testing.assert_array_equal(out, x - x.max(1, keepdims=True))
+
+
+def test_blocks_that_share_a_row() -> None:
+    """As few as keep it in half of their threads' registers; on GPUs without clusters it is walked again."""
+    for length, blocks in ((8192, 1), (16384, 2), (50257, 8), (65536, 8), (262144, 8)):
+        for target, clustered in (("sm_90a", True), ("sm_80", False)):
+            sizes = {"M": 512, "N": length}
+            lengths = row_lengths(softmax(), sizes, gpu_target(target).number)
+            known, _, about = specialised(softmax(), evolve(facts_of(sizes, ("x", "out"), target), lengths=lengths))
+            table = block_table(known, about)
+            assert table is not None and table.cluster == (blocks if clustered else 1)
+            assert (table["j"].place == "once") is (clustered or length <= 32768)
+
+
+def test_what_a_cluster_needs_of_its_launch() -> None:
+    sizes = {"M": 511, "N": 65536}
+    known, _, about = specialised(softmax(), evolve(facts_of(sizes, ("x", "out"), "sm_90a"), lengths=(("N", 65536),)))
+    table = block_table(known, about)
+    assert table is not None
+    made = field_launches(known, table)
+    text = ptx(made, "sm_90a")
+    assert ".reqnctapercluster 8" in text and text.count("st.shared::cluster") == 2
+    assert made.launches[0].blocks({"M": 511, "N": 65536}) == 8 * 511
