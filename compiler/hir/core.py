@@ -114,7 +114,7 @@ class Const(Instruction):
 @instruction_table(BINARY, Family.PLAIN)
 class Binary(Instruction):
     """`%r = add %a, %b`. Both operands have one dtype, the result's. `flags`: of `reassoc contract afn`, the liberties granted
-    with floats."""
+    with floats, and for quotients `ftz`: neither the divisor nor its reciprocal is subnormal, but they may be 0 and infinite."""
 
     operator: str = attribute()
     left: Value = operand()

@@ -64,7 +64,8 @@ def _float_binary(w: FunctionWriter, operator: str, dtype: str, a: Value, b: Val
     if operator == "rem" and not w.module.c_library:
         return rounded(w, remainder(w, a, b), dtype)
     if operator == "div" and "afn" in flags and dtype != "f64" and not w.module.c_library:
-        return rounded(w, Maths(w, a.type).about(a, b), dtype)
+        m = Maths(w, a.type)
+        return rounded(w, m.mul(a, m.reciprocal(b)) if "ftz" in flags else m.about(a, b), dtype)
     if operator in _FLOAT:
         # a narrow type's rounding between operations may not be contracted away, only reordered
         kept = [flag for flag in flags if flag == "reassoc" or (flag == "contract" and not is_narrow_float(dtype))]
