@@ -65,8 +65,12 @@ SOFTMAX = """def f(x: tensor[M, N]) {
         (5, 8192),
         (7, 16384),
         (3, 30001),
-        (4, 65536),
+        (300, 65536),
+        (33, 50257),
         (2, 100_000),
+        (7, 262_144),
+        (2, 262_145),
+        (1, 1 << 20),
     ],
 )
 def test_softmax(shape: tuple[int, int]) -> None:
@@ -79,7 +83,7 @@ def test_softmax(shape: tuple[int, int]) -> None:
     assert np.isnan(found[0]).all() and not np.isnan(found[1:]).any()
 
 
-@pytest.mark.parametrize("shape", [(100, 48), (64, 4096), (33, 5000), (3, 20000)])
+@pytest.mark.parametrize("shape", [(100, 48), (64, 4096), (33, 5000), (3, 20000), (100, 65536), (5, 131_073)])
 def test_norms(shape: tuple[int, int]) -> None:
     p = zynml.compile(
         """def f(x: tensor[M, N], y: tensor[M, N], w: tensor[N]) {
@@ -212,7 +216,7 @@ def test_functions_that_are_rounded_to_16_bits(text: str) -> None:
         assert (np.abs(found - expected)[small] <= 2.0**-126).all()
 
 
-@pytest.mark.parametrize("shape", [(5, 33), (64, 1024), (3, 8192), (2, 20000), (2, 65536)])
+@pytest.mark.parametrize("shape", [(5, 33), (64, 1024), (3, 8192), (2, 20000), (200, 65536), (3, 50257)])
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_softmax_of_16_bits(dtype: type, shape: tuple[int, int]) -> None:
     name = "f16" if dtype is np.float16 else "bf16"
@@ -236,3 +240,12 @@ def test_permutations_of_four_axes(shape: tuple[int, ...], name: str, order: tup
     text = f"def f(x: tensor[A, B, C, D, {name}]) {{ compute(x) -> tensor[{to}, {name}] {{ {loops}: out[{index}] = x[a, b, c, d] }} }}"
     x = RNG.integers(-100, 100, shape).astype(dtype)
     np.testing.assert_array_equal(np.asarray(zynml.compile(text, device="cuda:0").f(x)), x.transpose(order))
+
+
+@pytest.mark.parametrize("shape", [(1000, 16384), (257, 40000), (129, 200_000)])
+def test_rows_over_clusters_have_the_same_bits_in_every_run(shape: tuple[int, int]) -> None:
+    p = zynml.compile(SOFTMAX, device="cuda:0")
+    x = normal(*shape)
+    first = np.asarray(p.f(x))
+    np.testing.assert_allclose(first.astype(np.float64).sum(1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(np.asarray(p.f(x)), first)
