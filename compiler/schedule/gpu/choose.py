@@ -21,6 +21,7 @@ from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
 from compiler.schedule.gpu.logistic import with_logistics
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
+from compiler.schedule.gpu.passes import launches_in_passes
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
@@ -132,6 +133,13 @@ def _window(field: HirFunction, facts: Facts) -> Launches | None:
     return None if window is None or table is None else launches_of_blocks(WindowDistributing(window, table).run())
 
 
+def _passes(field: HirFunction, facts: Facts) -> Launches | None:
+    table = block_table(field, facts)
+    if table is None or any(plan.place == "once" for plan in table.plans):
+        return None
+    return launches_in_passes(field, facts, _blocks, map_launches)
+
+
 def _blocks(field: HirFunction, facts: Facts) -> Launches | None:
     table = block_table(field, facts)
     return None if table is None else field_launches(field, table)
@@ -150,6 +158,7 @@ WAYS: tuple[Callable[[HirFunction, Facts], Launches | None], ...] = (
     _scan,
     map_launches,
     _window,
+    _passes,
     _blocks,
     _threads,
 )

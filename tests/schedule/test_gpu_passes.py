@@ -1,0 +1,89 @@
+"""Few and long rows on a GPU: a launch for each reduction, then what reads the rows again. Expected values from NumPy in float64."""
+
+import numpy as np
+import pytest
+
+import zynml
+from compiler.hir.interpret import interpret
+from compiler.hir.module import HirFunction
+from compiler.hir.verify import verify
+from compiler.schedule.gpu import passes, rows
+from compiler.schedule.gpu.choose import launches_for
+from compiler.schedule.gpu.facts import facts_of
+from compiler.schedule.launches import Launches
+from tests.random_cases.case import emulating
+from tests.schedule.test_gpu_rows import SOFTMAX, best, softmax
+from tests.schedule.test_gpu_scans import numpy_dtype
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows count as long from 2000 elements on, and a block's registers hold 256."""
+    monkeypatch.setattr(passes, "LEAST", 2000)
+    monkeypatch.setattr(rows, "MOST_THREADS", 32)
+    monkeypatch.setattr(rows, "KEPT_BYTES", 16)
+
+
+def made(field: HirFunction, sizes: dict[str, int], architecture: str = "sm_80") -> Launches:
+    return launches_for(field, field, facts_of(sizes, (), architecture))
+
+
+def kernels(launches: Launches) -> list[str]:
+    return [launch.function.name for launch in launches.launches]
+
+
+def test_when_rows_go_in_passes() -> None:
+    three = ["softmax_pass0_0", "softmax_pass1_0", "softmax_stored0_0"]
+    assert kernels(made(softmax(), {"M": 4, "N": 1_000_003})) == three
+    assert kernels(made(softmax(), {"M": 100, "N": 1_000_003}, "sm_90a")) == three
+    assert kernels(made(softmax(), {"M": 5000, "N": 1_000_003})) == ["softmax_0"]
+    assert kernels(made(softmax(), {"M": 4, "N": 30_000})) == ["softmax_0"]
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("shape", [(1, 5_000), (3, 2_049)])
+def test_softmax_in_passes(shape: tuple[int, int], target: str) -> None:
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    weight = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    with emulating(target):
+        np.testing.assert_allclose(zynml.compile(SOFTMAX, device="emulator").f(x), weight / weight.sum(1, keepdims=True), rtol=2e-5)
+
+
+COLUMNS = """def f(x: tensor[M, N]) {
+    compute(x) { for j in 0..N {
+        var m = -inf
+        for i in 0..M: m = max(m, x[i, j])
+        for i in 0..M: out[i, j] = x[i, j] - m
+    } }
+}"""
+
+
+@pytest.mark.usefixtures("short")
+def test_columns_less_their_largest() -> None:
+    x = np.random.default_rng(2).standard_normal((3000, 3)).astype(np.float32)
+    with emulating("sm_80"):
+        np.testing.assert_array_equal(zynml.compile(COLUMNS, device="emulator").f(x), x - x.max(0))
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("seed", [None, 1])
+def test_rows_places_and_what_is_less_than_the_best(seed: int | None) -> None:
+    """Stores along a row and stores beside it; again and again on the same workspaces."""
+    x = np.random.default_rng(4).integers(0, 200, (2, 2301)).astype(np.int16)
+    work = made(best("i16"), {"M": 2, "N": 2301})
+    assert kernels(work) == ["best_pass0_0", "best_stored0_0", "best_stored1_0"]
+    out, top, place = np.zeros_like(x), np.zeros(2, x.dtype), np.zeros(2, np.int64)
+    sizes = {"M": 2, "N": 2301}
+    held = [np.zeros([dim.evaluate(sizes.__getitem__) for dim in mem.dims], numpy_dtype(mem.dtype)) for mem in work.workspaces]
+    for number, one in enumerate(held):
+        if number not in work.zeros:
+            one.fill(77)
+    for _ in range(2):
+        for launch in work.launches:
+            verify(launch.function)
+            interpret(launch.function, [x, out, top, place, 2, 2301, *held], grid=(launch.blocks(sizes), 1, 1), seed=seed)
+        assert all(not held[number].any() for number in work.zeros)
+        np.testing.assert_array_equal(top, x.max(1))
+        np.testing.assert_array_equal(place, x.argmax(1))
+        np.testing.assert_array_equal(out, x - x.max(1, keepdims=True))
