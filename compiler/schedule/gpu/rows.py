@@ -74,8 +74,9 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
 
 
 def cut(length: int, values: int, clustered: bool) -> tuple[int, int]:
-    """Blocks that share a row, and elements of it that a thread keeps: `values`, where there are threads enough for that."""
-    cluster = min(MOST_BLOCKS, power_of_two(-(-length // (values * THREADS)))) if clustered else 1
+    """Blocks that share a row, and elements of it that a thread keeps: `values`, where there are threads enough for that, else twice as
+    many. Blocks are fewer rather than threads' parts small, since blocks of a cluster begin and end together."""
+    cluster = min(MOST_BLOCKS, power_of_two(-(-length // (2 * values * THREADS)))) if clustered else 1
     return cluster, values if length <= cluster * values * THREADS else 2 * values
 
 
