@@ -10,10 +10,14 @@ import datetime
 import json
 import math
 import os
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+TUNING = "1"
+"""Seconds of a row at most, where nothing else is said."""
 
 KINDS = ("products", "convolutions", "attention", "memory", "scans_sorts", "programs")
 
@@ -28,9 +32,16 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=1, help="divides the largest extents")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    os.environ.setdefault("ZYNTAX_CACHE", "off")  # first calls compile
-    if options.no_tune:
-        os.environ["ZYNTAX_TUNE"] = "off"
+    with tempfile.TemporaryDirectory() as folder:  # first calls compile, but for kernels that rows before had
+        os.environ.setdefault("ZYNTAX_CACHE_DIR", folder)
+        os.environ.setdefault("ZYNTAX_TUNE_BUDGET", TUNING)
+        if options.no_tune:
+            os.environ["ZYNTAX_TUNE"] = "off"
+        run(options)
+
+
+def run(options: argparse.Namespace) -> None:
+    """The rows that are wanted, each a line, then means; and all of it as JSON."""
 
     import importlib
 
@@ -59,7 +70,8 @@ def main() -> None:
             release()
     for group, (ratio, count) in means(results).items():
         print(f"geometric mean of {group} ({count} rows): {ratio:.3f}")
-    if (untuned := without_tuning(results)) is not None:
+    untuned = without_tuning(results)
+    if untuned is not None:
         print("speed without tuning over speed with it, {} of {} products tuned in {:.1f} s: {:.3f}".format(*untuned))
     wrong = [found["workload"] for found in results if found.get("right") is False]
     print(f"{len(results)} rows in {time.perf_counter() - began:.0f} s, {len(wrong)} wrong{': ' + '; '.join(wrong) if wrong else ''}")
@@ -72,6 +84,7 @@ def main() -> None:
             "date": datetime.date.today().isoformat(),
             "command": "python -m bench.gpu",
             "rounds": options.rounds,
+            "without_tuning": None if untuned is None else dict(zip(("tuned", "products", "seconds", "speed"), untuned, strict=True)),
             "limits": None if limits is None else {"bytes": limits.bytes, "operations": dict(limits.operations)},
         }
         options.json.write_text(json.dumps(head | {"rows": results}, indent=1) + "\n")
