@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import re
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +16,8 @@ from runtime.cuda.errors import CudaOutOfMemory
 from runtime.cuda.graph import Recording
 from runtime.cuda.remote import upload
 from runtime.tensor import Tensor
+from zyntax.main import cli
+from zyntax.report import guarded
 
 PRODUCT = """
 def f(A: tensor[M, K, bf16], B: tensor[K, N, bf16]) {
@@ -238,3 +241,30 @@ def test_the_schedule_says_what_is_known(fake, gpu, times, told):
     shown = zynml.compile(PRODUCT).emit("schedule", "sm_90a")
     assert "  tuned on Fake GPU for M=64, K=64, N=64: tiles of 64 by 32, 1 warpgroup of 64 rows, 12 stages of 128 bytes\n" in shown
     assert "tuned on" not in zynml.compile(PRODUCT, tune=False).emit("schedule", "sm_90a")
+
+
+PROGRAM = """let A = zeros(64, 64, dtype=bf16)
+let c = compute(A) @device("cuda:0") @kernel(matmul) {
+    for i in 0..M, j in 0..M:
+        var s = 0.0
+        for k in 0..K: s += A[i, k] * A[j, k]
+        out[i, j] = s
+}
+println(c[3, 4])
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "tuned product.zynml:2 (A 64x64): 2 of 2 candidates in # s, the model's choice is the fastest\n"),
+        (["--no-tune"], ""),
+    ],
+)
+def test_the_command_tells_a_run(fake, gpu, times, tmp_path, monkeypatch, capsys, options, message):
+    times[1] = 11e-6
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "product.zynml").write_text(PROGRAM)
+    code = guarded(lambda: cli.main(args=["run", "product.zynml", *options], prog_name="zyntax", standalone_mode=False))
+    out, err = capsys.readouterr()
+    assert (code, out, re.sub(r"\d+\.\d s", "# s", err)) == (0, "0.0\n", message)
