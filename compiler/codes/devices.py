@@ -42,7 +42,7 @@ CODES = (
     code(
         "0505",
         "options of the command don't go together",
-        """An option of `zyntax` names something that isn't there, or doesn't go with the other options that are given. The message
-        says what there is.""",
+        """An option of `zyntax` names something that isn't there, or doesn't go with the other options that are given; or a variable of
+        the environment has a value that can't be. The message says what there is.""",
     ),
 )

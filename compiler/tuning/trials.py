@@ -12,9 +12,10 @@ from runtime.cuda.copies import saved
 from runtime.cuda.graph import Graph, Recording
 from runtime.cuda.stream import Stream
 
-BURST, MOST = 2e-3, 20
+BURST, MOST = 3e-3, 20
 """Seconds of a burst, and launches."""
-LEAST = 2
+BEFORE = 3
+"""Launches of a candidate before its times count."""
 CACHES = 2
 """Sizes of the L2 cache that all copies of the inputs fill together."""
 
@@ -65,8 +66,8 @@ class Trials:
             turns.append(arguments)
         once = self._recorded(call, turns[:1])
         passed = min(self.seconds(once), self.seconds(once))
-        repeats = max(LEAST, min(MOST, int(BURST / max(passed, 1e-7))))
-        burst = self._recorded(call, [turns[number % len(turns)] for number in range(repeats)])
+        repeats = max(1, min(MOST, int(BURST / max(passed, 1e-7))))
+        burst = once if repeats == 1 else self._recorded(call, [turns[number % len(turns)] for number in range(repeats)])
         return Candidate(self, burst, repeats, scratch)
 
     def _recorded(self, call: PlannedCall, launches: list[list[Any]]) -> Graph:

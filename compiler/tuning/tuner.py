@@ -16,9 +16,9 @@ from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import Facts
 from compiler.tuning import kept
-from compiler.tuning.contest import Result, Round, Verdict, contest
+from compiler.tuning.contest import LEAST_ROUNDS, Result, Round, Verdict, contest
 from compiler.tuning.settings import Tuning
-from compiler.tuning.trials import Trials, may_be_tried
+from compiler.tuning.trials import BEFORE, Trials, may_be_tried
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.stream import Stream
 from runtime.tensor import Tensor
@@ -42,9 +42,12 @@ class Tuner:
     _lock: threading.Lock = Factory(threading.Lock)
 
     def settled(
-        self, case: "Case", gpu: Gpu, choices: Sequence[Choice], sizes: Mapping[str, int], call: Make, tuning: Tuning
+        self, case: "Case", gpu: Gpu, choices: tuple[Choice, ...], sizes: Mapping[str, int], call: Make, tuning: Tuning
     ) -> PlannedCall:
         """The call of the choice that is known to be the fastest for these sizes, or is found to be now."""
+        choices = affordable(choices, tuning.seconds)
+        if len(choices) < 2:
+            return first(choices, sizes, call)
         name = kept.name_of(case.field)
         held = kept.case_of(choices[0].facts, sizes, gpu.device)
         with self._lock:
@@ -98,9 +101,20 @@ class Case:
 
     def settle(self, gpu: Gpu, tuning: Tuning | None, choices: tuple[Choice, ...], sizes: Mapping[str, int], call: Make) -> PlannedCall:
         """The call of one of the choices; the model's where there is nothing to tune, or nobody wants that."""
-        if tuning is None or len(choices) < 2:
+        if tuning is None:
             return first(choices, sizes, call)
         return tuner_of(gpu).settled(self, gpu, choices, sizes, call, tuning)
+
+
+def affordable(choices: tuple[Choice, ...], seconds: float) -> tuple[Choice, ...]:
+    """The first of the choices, as many as can be timed in half of these seconds by what they are estimated to take."""
+    left, found = 1e9 * seconds / 2, []
+    for choice in choices:
+        left -= (BEFORE + LEAST_ROUNDS) * (choice.nanoseconds or 0.0)
+        if left < 0:
+            break
+        found.append(choice)
+    return tuple(found) or choices[:1]
 
 
 def words(case: Case, usual: PlannedCall, choice: Choice, count: int, result: Result) -> str:
