@@ -19,7 +19,7 @@ from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.module import Kernel
 from runtime.cuda.stream import Stream
 
-_KERNELS: "WeakKeyDictionary[Gpu, dict[tuple[int, int], tuple[Launch, Kernel]]]" = WeakKeyDictionary()
+_KERNELS: "WeakKeyDictionary[Gpu, dict[tuple[int, int], tuple[Launch, Kernel, bool]]]" = WeakKeyDictionary()
 
 
 def gathered(source: DeviceArray, gpu: Gpu, stream: Stream) -> DeviceArray:
@@ -33,20 +33,22 @@ def gathered(source: DeviceArray, gpu: Gpu, stream: Stream) -> DeviceArray:
     found = kernels.get((rank, source.itemsize))
     if found is None:
         found = kernels[rank, source.itemsize] = _load(rank, source.itemsize, gpu)
-    launch, kernel = found
+    launch, kernel, early = found
     numbers = (*source.shape, *source.strides)
     blocks = launch.blocks(dict(zip(_numbers(rank), numbers, strict=True)))
-    plan = LaunchPlan(kernel, ("pointer", "pointer", *("i64",) * len(numbers), "pointer"), (blocks,), launch.block)
+    plan = LaunchPlan(kernel, ("pointer", "pointer", *("i64",) * len(numbers), "pointer"), (blocks,), launch.block, early=early)
     plan(stream, source, made, *numbers, 0)
     return made
 
 
-def _load(rank: int, width: int, gpu: Gpu) -> tuple[Launch, Kernel]:
+def _load(rank: int, width: int, gpu: Gpu) -> tuple[Launch, Kernel, bool]:
+    """The launch, its kernel, and whether that may begin early."""
     nest = gathering(rank, width)
     field = lift(nest)
     (launch,) = launches_of(place(field, thread_table(field))).launches
     code = gpu_code([launch.function], gpu.device)
-    return launch, gpu.modules.load(code.image, nest.name).kernel(code.entries[0].symbol)
+    entry = code.entries[0]
+    return launch, gpu.modules.load(code.image, nest.name).kernel(entry.symbol), entry.early
 
 
 def _numbers(rank: int) -> list[str]:

@@ -82,7 +82,11 @@ def _told(repeat: Repeat, is_text: bool) -> dict[str, Any]:
     return {
         "ptx": is_text,
         "plans": [
-            [one.kernel.name, [each.name for each in one.arguments.parameters], one.grid, one.block, one.shared, one.cooperative, one.where]
+            {
+                "kernel": one.kernel.name,
+                "signature": [each.name for each in one.arguments.parameters],
+                **{name: getattr(one, name) for name in ("grid", "block", "shared", "cooperative", "early", "where")},
+            }
             for one in plans
         ],
         "steps": [
@@ -102,10 +106,7 @@ def _told(repeat: Repeat, is_text: bool) -> dict[str, Any]:
 
 def _revived(head: dict[str, Any], image: bytes, gpu: Gpu, stream: Stream) -> Repeat:
     module = gpu.modules.load(image.decode() if head["ptx"] else image)
-    plans = [
-        LaunchPlan(module.kernel(name), signature, grid, block, shared=shared, cooperative=cooperative, where=where)
-        for name, signature, grid, block, shared, cooperative, where in head["plans"]
-    ]
+    plans = [LaunchPlan(**{**fields, "kernel": module.kernel(fields["kernel"])}) for fields in head["plans"]]
     steps = tuple(
         Step(plans[plan], number, tuple(after), LaunchMaps(tuple(LaunchMap(place, _boxes(boxes)) for place, boxes in maps)))
         for plan, number, after, maps in head["steps"]

@@ -36,8 +36,10 @@ class LoadedLaunch:
         """A launch of this grid; `shared`: bytes of dynamic shared memory besides those that the kernel fixes."""
         block = self.entry.block or (1, 1, 1)
         dynamic = self.entry.dynamic_bytes + shared
-        cooperative = self.entry.cooperative
-        return LaunchPlan(self.kernel, self.signature, grid, block, shared=dynamic, cooperative=cooperative, where=self.where)
+        cooperative, early = self.entry.cooperative, self.entry.early
+        return LaunchPlan(
+            self.kernel, self.signature, grid, block, shared=dynamic, cooperative=cooperative, early=early, where=self.where
+        )
 
 
 @define(eq=False)

@@ -20,11 +20,12 @@ Shape = tuple[int, int, int]
 class LaunchPlan:
     """How a kernel is launched; any thread may. It keeps no argument alive: memory is freed behind the work that uses it. `where`
     is the place in the program that it was made from, for messages. `cluster` is for kernels that don't fix their own. A
-    cooperative launch may use barriers over the whole grid."""
+    cooperative launch may use barriers over the whole grid. An `early` one may begin before the kernel in front of it has ended:
+    its kernel waits for that, before it touches memory (`griddepcontrol.wait`)."""
 
     __slots__ = (
-        "_config", "_count", "_empty", "_handle", "_launch", "_plain", "_pointers", "_shape",
-        "arguments", "block", "cluster", "cooperative", "device", "grid", "kernel", "launch", "lock", "ordinary", "shared", "site", "where",
+        "_count", "_empty", "_handle", "_launch", "_plain", "_pointers", "_shape", "arguments", "block", "cluster", "configurations",
+        "cooperative", "device", "early", "grid", "kernel", "launch", "lock", "ordinary", "shared", "site", "where",
     )  # fmt: skip
 
     def __init__(
@@ -37,6 +38,7 @@ class LaunchPlan:
         shared: int = 0,
         cooperative: bool = False,
         cluster: Sequence[int] | None = None,
+        early: bool = False,
         where: str = "",
     ) -> None:
         self.kernel, self.device, self.where = kernel, kernel.device, where
@@ -49,6 +51,7 @@ class LaunchPlan:
         self.lock = threading.Lock()
         self._handle, self._launch = kernel.handle, self.device.api.cuLaunchKernel
         self._plain = not cooperative and cluster is None
+        self.early = early
         self.grid: Shape = (-1, -1, -1)
         self._check_block()
         kernel.allow_shared(shared)
@@ -71,7 +74,7 @@ class LaunchPlan:
         self._empty = 0 in self.grid
         self._shape = (*self.grid, *self.block, self.shared)
         self.ordinary = self._shape if self._plain and not self._empty else None
-        self._config = None
+        self.configurations: dict[int, Any] = {}
 
     def checked_grid(self, grid: Sequence[int]) -> Shape:
         """A grid that this plan can be launched with; CudaRefused for another."""
@@ -121,11 +124,11 @@ class LaunchPlan:
 
     def launch_packed(self, stream: Stream, address: int, values: tuple[Any, ...]) -> None:
         """Launch with the arguments at `address`."""
-        device, shape = self.device, self.ordinary
-        if shape is None or stream.device is not device or CURRENT.context != device.only or device.lost is not None:
+        device = self.device
+        if self.ordinary is None or stream.device is not device or CURRENT.context != device.only or device.lost is not None:
             self.submit(stream, address, values)
             return
-        code = self._launch(self._handle, *shape, stream.handle, address, 0)[0]
+        code = self._driver_launch(stream, address)
         if code:
             self.submit(stream, address, values, code)
             return
@@ -164,40 +167,44 @@ class LaunchPlan:
                 device.leave()
 
     def _driver_launch(self, stream: Stream, address: int) -> Any:
-        if self._plain:
-            return self._launch(self._handle, *self._shape, stream.handle, address, 0)[0]
         api = self.device.api
-        if self.cluster is not None:
-            return api.cuLaunchKernelEx(self._configuration(stream), self._handle, address, 0)[0]
-        return api.cuLaunchCooperativeKernel(self._handle, *self._shape, stream.handle, address)[0]
+        if self.early or self.cluster is not None:
+            return api.cuLaunchKernelEx(self.configuration(stream), self._handle, address, 0)[0]
+        if self.cooperative:
+            return api.cuLaunchCooperativeKernel(self._handle, *self._shape, stream.handle, address)[0]
+        return self._launch(self._handle, *self._shape, stream.handle, address, 0)[0]
 
-    def _configuration(self, stream: Stream) -> Any:
-        """The driver's launch configuration, made at the first launch of a shape."""
-        config = self._config
+    def configuration(self, stream: Stream) -> Any:
+        """The driver's launch configuration for a stream, made at the first launch of a shape there."""
+        config = self.configurations.get(stream.number)
         if config is None:
-            api = self.device.api
-            config = api.CUlaunchConfig()
+            config = self.device.api.CUlaunchConfig()
+            config.hStream = stream.handle
             config.gridDimX, config.gridDimY, config.gridDimZ = self.grid
             config.blockDimX, config.blockDimY, config.blockDimZ = self.block
             config.sharedMemBytes = self.shared
-            attributes = [self._cluster_attribute()]
-            if self.cooperative:
-                attribute = api.CUlaunchAttribute()
-                attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-                attribute.value.cooperative = 1
-                attributes.append(attribute)
-            config.attrs = attributes
+            config.attrs = attributes = self._attributes()
             config.numAttrs = len(attributes)
-            self._config = config
-        config.hStream = stream.handle
+            self.configurations[stream.number] = config
         return config
 
-    def _cluster_attribute(self) -> Any:
+    def _attributes(self) -> list[Any]:
         api = self.device.api
-        attribute = api.CUlaunchAttribute()
-        attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = self.cluster or (1, 1, 1)
-        return attribute
+        found: list[Any] = []
+
+        def value(name: str) -> Any:
+            found.append(api.CUlaunchAttribute())
+            found[-1].id = getattr(api.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+            return found[-1].value
+
+        if self.cluster is not None:
+            dim = value("CLUSTER_DIMENSION").clusterDim
+            dim.x, dim.y, dim.z = self.cluster
+        if self.cooperative:
+            value("COOPERATIVE").cooperative = 1
+        if self.early:
+            value("PROGRAMMATIC_STREAM_SERIALIZATION").programmaticStreamSerializationAllowed = 1
+        return found
 
     def _described(self) -> str:
         shared = f", {self.shared} bytes of dynamic shared memory" if self.shared else ""

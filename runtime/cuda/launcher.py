@@ -32,8 +32,7 @@ def launch(stream, {names}):
     shape = plan.ordinary
     if shape is None or stream.device is not device or CURRENT.context != device.only or device.lost is not None:
         return submit(stream, address, ({names}))
-    gx, gy, gz, bx, by, bz, shared = shape
-    code = driver(handle, gx, gy, gz, bx, by, bz, shared, stream.handle, address, 0)[0]
+{call}
     if code:
         return submit(stream, address, ({names}), code)
     free.append(packed)
@@ -43,6 +42,13 @@ def launch(stream, {names}):
 """
 """A launch has memory for its arguments to itself until the driver has read them, as other threads may launch the same plan: taking it
 from a list and giving it back costs less than a lock."""
+
+_PLAIN = """\
+    gx, gy, gz, bx, by, bz, shared = shape
+    code = driver(handle, gx, gy, gz, bx, by, bz, shared, stream.handle, address, 0)[0]"""
+
+_EARLY = """\
+    code = driver(plan.configurations.get(stream.number) or plan.configuration(stream), handle, address, 0)[0]"""
 
 _POINTER = """\
     kind = {0}.__class__
@@ -58,11 +64,16 @@ _PACKED = {"pointer": "p{}", "bf16": "bfloat16_bits({})"}
 
 
 @lru_cache(256)
-def _written(parameters: tuple[Parameter, ...]) -> CodeType:
+def _written(parameters: tuple[Parameter, ...], early: bool) -> CodeType:
     names = [f"a{number}" for number in range(len(parameters))]
     packed = [_PACKED.get(each.name, "{}").format(name) for name, each in zip(names, parameters, strict=True)]
     pointers = [_POINTER.format(name) for name, each in zip(names, parameters, strict=True) if each.name == "pointer"]
-    text = _TEMPLATE.format(names="".join(f"{name}, " for name in names), packed=", ".join(packed), pointers="\n".join(pointers))
+    text = _TEMPLATE.format(
+        names="".join(f"{name}, " for name in names),
+        packed=", ".join(packed),
+        pointers="\n".join(pointers),
+        call=_EARLY if early else _PLAIN,
+    )
     return compile(text, "<launch>", "exec")
 
 
@@ -85,7 +96,7 @@ def launcher(plan: "LaunchPlan") -> Callable[..., None]:
         "fresh": partial(_fresh, tuple(each.name for each in parameters)),
         "complaint": arguments.complaint,
         "FAULTS": arguments.FAULTS,
-        "driver": device.api.cuLaunchKernel,
+        "driver": device.api.cuLaunchKernelEx if plan.early else device.api.cuLaunchKernel,
         "handle": plan.kernel.handle,
         "site": plan.site,
         "submit": plan.submit,
@@ -94,6 +105,6 @@ def launcher(plan: "LaunchPlan") -> Callable[..., None]:
         "DeviceBuffer": DeviceBuffer,
         "bfloat16_bits": bfloat16_bits,
     }
-    exec(_written(tuple(parameters)), namespace)
+    exec(_written(tuple(parameters), plan.early), namespace)
     written: Callable[..., None] = namespace["launch"]
     return written

@@ -50,7 +50,7 @@ def test_a_call_that_comes_again_is_one_driver_call(program, gpu, fake):
         program.scale(x, 2.0)
     with Counting(fake) as counting:
         result = program.scale(x, 3.0)
-    assert counting.calls == {"cuLaunchKernel": 1}
+    assert counting.calls == {"cuLaunchKernelEx": 1}
     assert np.asarray(result).tolist() == (numbers(1, 9) * np.float32(3.0)).tolist()
 
 
@@ -59,7 +59,7 @@ def test_a_call_with_checks_clears_no_record_again(program, gpu, fake):
     program.picked(x, k)
     with Counting(fake) as counting:
         program.picked(x, k)
-    assert counting.calls == {"cuMemcpyHtoDAsync": 1, "cuLaunchKernel": 1, "cuMemcpyDtoHAsync": 1, "cuStreamQuery": 1}
+    assert counting.calls == {"cuMemcpyHtoDAsync": 1, "cuLaunchKernelEx": 1, "cuMemcpyDtoHAsync": 1, "cuStreamQuery": 1}
 
 
 @pytest.mark.parametrize("place", [0, 2])
@@ -95,7 +95,7 @@ def test_a_sequence_that_comes_again_is_replayed(program, gpu, fake, count):
     if launches >= cuda_direct.GRAPHS_FROM:
         assert graphs[0] == (0, 0), "once is no repetition"
         assert graphs[-1] == (1, 0), "the addresses are some of those before: the pool gives them again"
-        assert counting.calls["cuLaunchKernel"] == 0
+        assert counting.calls["cuLaunchKernelEx"] == 0
 
 
 def test_a_replay_is_for_its_own_addresses_and_sizes(program, gpu, fake):

@@ -62,11 +62,11 @@ def test_an_update_that_fails_before_its_launch_changes_nothing(fake, gpu):
     program = zynml.compile(PROGRAM, device="cuda")
     program.double(ByDlpack(gpu, X.copy()))
     x = ByDlpack(gpu, X.copy())
-    fake.fail_next["cuLaunchKernel"] = 1
+    fake.fail_next["cuLaunchKernelEx"] = 1
     with pytest.raises(zynml.ZynMLError) as caught:
         program.double(x)
     assert caught.value.codes == ("ZYN0805",)
-    assert "cuLaunchKernel: invalid argument (CUDA_ERROR_INVALID_VALUE, 1): kernel `" in str(caught.value)
+    assert "cuLaunchKernelEx: invalid argument (CUDA_ERROR_INVALID_VALUE, 1): kernel `" in str(caught.value)
     assert x.numpy().tolist() == X.tolist()
 
 

@@ -70,7 +70,7 @@ def test_a_call_is_one_launch_on_the_callers_stream(program, gpu, fake, torch):
     program.add(x, y)
     before = Counter(fake.calls)
     result = program.add(x, y)
-    assert fake.calls - before == {"cuLaunchKernel": 1}
+    assert fake.calls - before == {"cuLaunchKernelEx": 1}
     assert x.log == y.log == [] and set(streams_of(fake)) == {LEGACY}
     assert elements(result).stream.number == LEGACY
     assert np.asarray(result).tolist() == [[3.0] * 4] * 3

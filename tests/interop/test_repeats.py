@@ -84,7 +84,7 @@ def test_the_second_call_goes_straight_to_the_launch(program, gpu, fake, ways):
         x, y = numbers(5, 6, seed=seed), numbers(5, 6, seed=10 + seed)
         before = Counter(fake.calls)
         result = program.add(resident(gpu, x), resident(gpu, y))
-        assert (fake.calls - before)["cuLaunchKernel"] == 1
+        assert (fake.calls - before)["cuLaunchKernelEx"] == 1
         same(result, x + y)
     assert len(ways) == 1
 
@@ -325,7 +325,7 @@ def test_what_fails_is_told_as_ever(program, gpu, fake):
     x = resident(gpu, numbers(3, 4))
     program.add(x, x)
     kept = program.add(x, x)
-    fake.fail_next["cuLaunchKernel"] = 1
+    fake.fail_next["cuLaunchKernelEx"] = 1
     same(program.add(x, x), numbers(3, 4) * 2)
     fake.fault = 700
     with pytest.raises(zynml.ZynMLError, match="ZYN0805"):

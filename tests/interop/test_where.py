@@ -18,14 +18,14 @@ ONES = np.ones(3, np.float32)
 
 def test_a_block_runs_where_its_input_lies(fake, gpu):
     result = zynml.compile(PROGRAM).scale(ByDlpack(gpu, ONES), 2.0)
-    assert result.device == "cuda:0" and fake.calls["cuLaunchKernel"] == 1
+    assert result.device == "cuda:0" and fake.calls["cuLaunchKernelEx"] == 1
 
 
 @pytest.mark.parametrize(("options", "function"), [({"device": "cpu"}, "scale"), ({}, "here"), ({"device": "cpu"}, "there")])
 def test_a_named_device_counts_more(fake, gpu, options, function):
     result = getattr(zynml.compile(PROGRAM, **options), function)(ByDlpack(gpu, ONES), 2.0)
     assert type(result) is np.ndarray and result.tolist() == [2.0] * 3
-    assert fake.calls["cuLaunchKernel"] == 0
+    assert fake.calls["cuLaunchKernelEx"] == 0
 
 
 @pytest.mark.parametrize("fake", [2], indirect=True)

@@ -39,7 +39,7 @@ def test_a_limit_that_the_program_sets(machine) -> None:
     assert found.startswith("error[ZYN0804]: out of memory on the device: ") and "limit of the pool" in found and "limit 1000 bytes" in found
 
 
-@pytest.mark.parametrize("call", ["cuMemcpyHtoDAsync", "cuLaunchKernel", "cuMemcpyDtoHAsync"])
+@pytest.mark.parametrize("call", ["cuMemcpyHtoDAsync", "cuLaunchKernelEx", "cuMemcpyDtoHAsync"])
 def test_a_fault_names_the_kernel_and_says_what_is_lost(machine, call) -> None:
     machine.fake.fail_next[call] = 700
     found = machine.fails(BLOCK.format(count=3))
@@ -63,7 +63,7 @@ def test_a_driver_that_is_too_old(machine, code, monkeypatch) -> None:
 
 
 def test_other_failures_are_device_faults(machine) -> None:
-    machine.fake.fail_next["cuLaunchKernel"] = 1
+    machine.fake.fail_next["cuLaunchKernelEx"] = 1
     found = machine.fails(BLOCK.format(count=3))
     assert found.startswith("error[ZYN0805]: the device failed: cuLaunchKernel: invalid argument (CUDA_ERROR_INVALID_VALUE, 1)")
 
@@ -96,7 +96,7 @@ def test_more_shared_memory_than_this_device_has(machine, monkeypatch) -> None:
 def test_the_command_ends_with_one_and_no_traceback(machine, tmp_path) -> None:
     program = tmp_path / "fault.zynml"
     program.write_text(BLOCK.format(count=3))
-    machine.fake.fail_next["cuLaunchKernel"] = 700
+    machine.fake.fail_next["cuLaunchKernelEx"] = 700
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
         code = guarded(lambda: cli.main(args=["run", str(program)], prog_name="zyntax", standalone_mode=False))

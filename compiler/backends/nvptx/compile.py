@@ -54,6 +54,8 @@ class KernelEntry:
     checks: tuple[CheckSite, ...]
     cooperative: bool = False
     """Whether its threads wait for the whole grid: the launch is cooperative."""
+    early: bool = False
+    """Whether it waits for the kernel in front of it, so that the launch may begin before that has ended."""
 
 
 @frozen
@@ -143,6 +145,7 @@ def _entry(kernel: Kernel) -> KernelEntry:
         kernel.dynamic_shared,
         tuple(kernel.checks),
         kernel.cooperative,
+        kernel.early,
     )
 
 

@@ -21,6 +21,7 @@ from compiler.backends.nvptx import (
     faults,
     fragments,
     hopper,
+    overlap,
     pairs,
     shared,
     threads,
@@ -211,7 +212,7 @@ def emit_kernel(
     kernel.tensor_maps = dict(zip(maps, w.parameters[len(function.parameters) :], strict=False))
     for map in kernel.tensor_maps.values():
         hopper.prefetch_map(w, map)
-    frame.region(function.body)
+    overlap.body(frame, function.body)
     w.start(frame.finish)
     w.ret()
     w.location = ""

@@ -58,6 +58,8 @@ class Kernel:
     has_checks: bool = False
     cooperative: bool = False
     """Whether its threads wait for the whole grid."""
+    early: bool = False
+    """Whether it may begin before the kernel in front of it has ended: it waits for that itself."""
 
 
 @define(kw_only=True)

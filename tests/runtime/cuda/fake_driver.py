@@ -357,8 +357,10 @@ class FakeDriver:
         return self._launch(function, tuple(shape[:3]), tuple(shape[3:]), shared, stream, parameters, "cooperative")
 
     def cuLaunchKernelEx(self, config: Any, function: int, parameters: int, extra: int) -> tuple[int]:
+        early = any(one.id.endswith("PROGRAMMATIC_STREAM_SERIALIZATION") for one in config.attrs)
+        how = "early" if early else "cluster"
         grid, block = (config.gridDimX, config.gridDimY, config.gridDimZ), (config.blockDimX, config.blockDimY, config.blockDimZ)
-        return self._launch(function, grid, block, config.sharedMemBytes, config.hStream, parameters, "cluster")
+        return self._launch(function, grid, block, config.sharedMemBytes, config.hStream, parameters, how)
 
     def _launch(self, function: int, grid: Any, block: Any, shared: int, stream: int, parameters: int, how: str) -> tuple[int]:
         run = self._functions[function]
