@@ -136,7 +136,7 @@ class Repeats:
         if not made or len(given) != self.function.count or len(set(arrays_given)) < len(arrays_given):
             return None  # of two arrays that are one, it can't be told which is meant
         stream, gpu = made[0].stream, made[0].call.gpu
-        makers = {id(one.value): number for number, one in enumerate(made)}
+        makers = {id(result): (number, index) for number, one in enumerate(made) for index, result in enumerate(_results(one))}
         last = makers.get(id(value))
         if last is None or not _lasts(stream, gpu):
             return None
@@ -144,16 +144,16 @@ class Repeats:
         readers: dict[int, int] = {}
         for number, one in enumerate(made):
             call = one.call
-            if not call.direct or one.stream is not stream or call.gpu is not gpu or len(call.results) != 1 or call.plans[0].scalar:
+            if not call.direct or one.stream is not stream or call.gpu is not gpu or any(plan.scalar or plan.group for plan in call.plans):
                 return None
             arguments, arrays, earlier = [*call.arguments], [], []
             for place, name in call.filled.tensors:
                 tensor = one.given[name]
                 maker = makers.get(id(tensor))
                 own = next((n for n, mine in enumerate(given) if mine is tensor), None)
-                if maker is not None and maker < number:
-                    earlier.append((place, maker))
-                    readers[maker] = number
+                if maker is not None and maker[0] < number:
+                    earlier.append((place, *maker))
+                    readers[maker[0]] = number
                 elif own is not None and _lies_there(values[own], given[own], gpu, stream):
                     arrays.append((place, own))
                 else:
@@ -161,7 +161,7 @@ class Repeats:
             for place, name in call.filled.scalars:
                 arguments[place] = one.given[name]
             parts.append(Part(call, arguments, tuple(arrays), tuple(earlier), ()))
-        done = [tuple(maker for maker, reader in readers.items() if reader == number and maker != last) for number in range(len(parts))]
+        done = [tuple(maker for maker, reader in readers.items() if reader == number and maker != last[0]) for number in range(len(parts))]
         return CallSequence(tuple(evolve(part, done=over) for part, over in zip(parts, done, strict=True)), last, stream)
 
     def repeat(self, made: Made, values: Sequence[Any], given: Sequence[Any]) -> Repeat | None:
@@ -191,6 +191,11 @@ class Repeats:
             else:
                 arguments[place] = made.given[name]
         return Repeat(call, stream, arguments, tuple(arrays), tuple(floats)) if arrays else None
+
+
+def _results(made: Made) -> Sequence[Any]:
+    """The tensors that a call made."""
+    return made.value if len(made.call.results) > 1 else (made.value,)
 
 
 def place_of(values: Sequence[Any], given: Sequence[Any]) -> tuple[Gpu, Stream] | None:

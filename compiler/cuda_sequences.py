@@ -23,21 +23,22 @@ GRAPHS_FROM = 2
 @frozen
 class Part:
     """One block's call. `arguments` lack addresses. `arrays`: places of those of the function's own arrays, and whose they are among its
-    values; `made`: places of what earlier parts made, by the part's number; `done`: parts whose results nobody reads any more."""
+    values; `made`: places of what earlier parts made, by the part's number and which of its results; `done`: parts whose results nobody reads
+    any more."""
 
     call: DirectCall
     arguments: Sequence[Any]
     arrays: tuple[tuple[int, int], ...]
-    made: tuple[tuple[int, int], ...]
+    made: tuple[tuple[int, int, int], ...]
     done: tuple[int, ...]
 
 
 @define(eq=False)
 class CallSequence:
-    """The calls of all blocks of a function, whose value the part `last` makes."""
+    """The calls of all blocks of a function. `last`: its value, as the part that makes it and which of its results."""
 
     parts: tuple[Part, ...]
-    last: int
+    last: tuple[int, int]
     stream: Stream
     _graphs: "OrderedDict[tuple[Any, ...], Graph | None]" = Factory(OrderedDict)
     _lock: threading.Lock = Factory(threading.Lock)
@@ -56,7 +57,7 @@ class CallSequence:
                 self._launch(placed, stream)
         except DeviceTrouble:
             return None
-        gpu = self.parts[self.last].call.gpu
+        gpu = self.parts[self.last[0]].call.gpu
         return Tensor(None, OnGpu(value, gpu, True))
 
     def _placed(self, found: Sequence[Any]) -> tuple[list[list[Any]], DeviceArray]:
@@ -64,30 +65,26 @@ class CallSequence:
         early serves later parts."""
         stream = self.stream
         placed: list[list[Any]] = []
-        results: list[DeviceArray | None] = []
+        results: list[list[DeviceArray]] = []
         for part in self.parts:
             call, arguments = part.call, [*part.arguments]
             gpu, filled = call.gpu, call.filled
             for place, number in part.arrays:
                 arguments[place] = found[number]
-            for place, number in part.made:
-                maker = results[number]
-                assert maker is not None
-                arguments[place] = maker.pointer
-            memory = call.results[0]
-            assert memory is not None
-            made = memory.take(gpu, stream)
-            arguments[filled.results[0][0]] = made.pointer
+            for place, number, index in part.made:
+                arguments[place] = results[number][index].pointer
+            made = [memory.take(gpu, stream) for memory in call.results if memory is not None]
+            for place, index in filled.results:
+                arguments[place] = made[index].pointer
             scratch = [one.take(gpu, stream) for one in call.workspaces]
             for place, index in filled.workspaces:
                 arguments[place] = scratch[index].pointer
             placed.append(arguments)
             results.append(made)
             for number in part.done:
-                results[number] = None
-        value = results[self.last]
-        assert value is not None
-        return placed, value
+                results[number] = []
+        number, index = self.last
+        return placed, results[number][index]
 
     def _graph(self, placed: list[list[Any]]) -> Graph | None:
         if len(self.parts) < GRAPHS_FROM:

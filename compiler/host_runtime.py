@@ -50,17 +50,23 @@ class SessionRuntime:
         self.session.unawaited.note(future)
         return future
 
-    def compute_later(self, site: int, values: dict[str, Any]) -> Any:
+    def compute_later(self, site: int, values: dict[str, Any], readers: int) -> Any:
         from compiler.fusion.chains import Pending
 
-        return Pending(self._blocks.get(site) or self._placed(site), values)
+        return Pending(self._blocks.get(site) or self._placed(site), values, readers)
 
     def compute_chain(self, site: int, values: dict[str, Any]) -> Any:
+        return self._known_chains().run(self._blocks.get(site) or self._placed(site), values)
+
+    def settled(self, value: Any) -> Any:
+        return self._known_chains().settled(value)
+
+    def _known_chains(self) -> "Chains":
         if self._chains is None:
             from compiler.fusion.chains import Chains
 
             self._chains = Chains(together=not self.session.options.sanitize)
-        return self._chains.run(self._blocks.get(site) or self._placed(site), values)
+        return self._chains
 
     def _placed(self, site: int) -> "PlacedBlock":
         placed = self._blocks[site] = self.session.block(self.sites[site])

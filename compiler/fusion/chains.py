@@ -1,5 +1,5 @@
-"""Chains of blocks as they run. A block whose value one later block alone reads waits for it as a `Pending`; that block then finds all
-its makers at hand, and the kernels that they become together are kept for the next time."""
+"""Chains of blocks as they run. A block whose value a later block reads waits for it as a `Pending`; that block then finds all its makers
+at hand, and the kernels that they become together are kept for the next time."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,12 +21,15 @@ INTERNAL = "09"
 """What codes of the compiler's own faults begin with: joining blocks must not hide them."""
 
 
-@frozen(eq=False)
+@define(eq=False)
 class Pending:
-    """A block that waits for the one that reads its value, with the values it was given."""
+    """A block that waits for those that read its value, with the values it was given. `readers`: how many blocks these are, 0 where
+    something else looks at the value, too. `value`: where it has run, and others than the block that ran it may read it."""
 
     placed: PlacedBlock
     values: Mapping[str, Any]
+    readers: int = 1
+    value: Any = None
 
 
 @frozen(eq=False)
@@ -46,8 +49,18 @@ class Chains:
 
     def run(self, last: PlacedBlock, values: Mapping[str, Any]) -> Any:
         """The value of a block some of whose inputs are pending. Raises ZyntaxError."""
-        blocks = _in_order(Pending(last, values))
-        if not self.together:
+        return self._run(_in_order(Pending(last, values)))
+
+    def settled(self, value: Any) -> Any:
+        """The value itself, where it is pending."""
+        if value.__class__ is not Pending:
+            return value
+        if value.value is None:
+            value.value = self._run(_in_order(value))
+        return value.value
+
+    def _run(self, blocks: "Sequence[_Block]") -> Any:
+        if not self.together or len(blocks) == 1:
             return _one_by_one(blocks)
         key = _key(blocks)
         if key not in self._known:
@@ -79,18 +92,22 @@ class _Block:
 
 
 def _in_order(last: Pending) -> list[_Block]:
-    """The block and its makers, these first."""
+    """The block and its makers that haven't run, these first."""
     found: list[_Block] = []
+    numbers: dict[int, int] = {}
 
     def add(pending: Pending) -> int:
         own: dict[str, Any] = {}
         links: dict[str, int] = {}
         for name, value in pending.values.items():
-            if value.__class__ is Pending:
-                links[name] = add(value)
-            else:
+            if value.__class__ is not Pending:
                 own[name] = value
+            elif value.value is not None:
+                own[name] = value.value
+            else:
+                links[name] = numbers[id(value)] if id(value) in numbers else add(value)
         found.append(_Block(pending, own, links))
+        numbers[id(pending)] = len(found) - 1
         return len(found) - 1
 
     add(last)
@@ -124,7 +141,7 @@ def _groups(blocks: Sequence[_Block]) -> list[_Group] | None:
             kernels.append(block.placed.block.kernel_of(order))
             outside = {name: _identity(name, value) for name, value in block.values.items()}
             device = block.placed.wish.device if block.placed.wish is not None else None
-            chain.append(Link(kernels[-1], outside, block.links, device))
+            chain.append(Link(kernels[-1], outside, block.links, device, block.pending.readers))
         plan = plan_chain(chain, blocks[-1].placed.block.options)
     except (ZyntaxError, _NoTensor):
         return None
@@ -154,24 +171,32 @@ def _ready(group: Joined, blocks: Sequence[_Block]) -> _Group:
 
 def _run(groups: Sequence[_Group], blocks: Sequence[_Block]) -> Any:
     made: dict[int, Any] = {}
-    value = None
     for group in groups:
         joined = group.joined
         values = {name: as_tensor(blocks[number].values[own]) for name, (number, own) in joined.inputs.items()}
         values.update({name: made[number] for name, number in joined.handed.items()})
         if len(joined.members) == 1:
             values = {name: values[name] for name in blocks[joined.last].pending.values}
-        value = made[joined.last] = group.placed.for_values(values)(values)
-    return value
+        value = group.placed.for_values(values)(values)
+        made.update(zip(joined.results, value if len(joined.results) > 1 else (value,), strict=True))
+    return _kept(blocks, made)
 
 
 def _one_by_one(blocks: Sequence[_Block]) -> Any:
-    made: list[Any] = []
-    for block in blocks:
-        given = {**block.values, **{name: made[number] for name, number in block.links.items()}}
+    made: dict[int, Any] = {}
+    for number, block in enumerate(blocks):
+        given = {**block.values, **{name: made[maker] for name, maker in block.links.items()}}
         values = {name: given[name] for name in block.pending.values}
-        made.append(block.placed.for_values(values)(values))
-    return made[-1]
+        made[number] = block.placed.for_values(values)(values)
+    return _kept(blocks, made)
+
+
+def _kept(blocks: Sequence[_Block], made: Mapping[int, Any]) -> Any:
+    """The last block's value. Those that may be read again are noted."""
+    for number, value in made.items():
+        if blocks[number].pending.readers != 1:
+            blocks[number].pending.value = value
+    return made[len(blocks) - 1]
 
 
 __all__ = ["ChainPlan", "Chains", "Pending"]

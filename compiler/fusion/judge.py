@@ -15,8 +15,8 @@ COSTLY = frozenset(
     {"exp", "exp2", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf", "pow", "atan2"}
 )
 
-FREE = (Const, Index, InBounds, Select, Cast)
-"""Instructions that aren't counted: what guards and types need, not what is computed."""
+FREE = (Const, Index, InBounds, Select, Cast, Store)
+"""Instructions that aren't counted: what guards and types need, and results, not what is computed."""
 
 
 @frozen(eq=False)
@@ -79,11 +79,13 @@ def require_worthwhile(maker: HirFunction, reader: HirFunction, both: HirFunctio
         _after_reduction(made, whole, both)
     elif made.costly and _spread(maker, both):
         raise NotMergeable("its elements, which cost much, would be computed once for each of many that read them")
-    if whole.operations > made.operations + read.operations - 2:
+    if whole.operations > made.operations + read.operations - 1:
         raise NotMergeable("its elements would be computed more than once")
 
 
 def _after_product(made: Seen, whole: Seen) -> None:
+    if len(whole.stores) > 1:
+        raise NotMergeable("a product's sums are stored once, and others read them, too")
     if len(whole.products) != 1 or _shape(whole.products[0]) != _shape(made.products[0]):
         raise NotMergeable("the product would no longer be one of rows and columns")
     product = whole.products[0]

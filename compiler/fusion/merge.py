@@ -37,17 +37,19 @@ class NotMergeable(Exception):
 @frozen(eq=False)
 class Stage:
     """A lowered block (`nest`: its loops after clean-up). `names`: its inputs' names in the merged kernel; `links`: inputs that are the
-    value of an earlier stage, by its number."""
+    value of an earlier stage, by its number. `kept`: its value is a result of the merged kernel; the last one's is."""
 
     lowered: LoweredKernel
     nest: HirFunction
     names: Mapping[str, str]
     links: Mapping[str, int]
+    kept: bool = False
 
 
 def merged(stages: Sequence[Stage]) -> LoweredKernel:
-    """The stages as one lowered kernel whose results are the last one's. Raises NotMergeable."""
-    for stage in stages[:-1]:
+    """The stages as one lowered kernel whose results are those of earlier stages that are kept, then the last one's. Raises
+    NotMergeable."""
+    for stage in stages if any(stage.kept for stage in stages[:-1]) else stages[:-1]:
         _require_plain_result(stage)
     return _Merging(stages).run()
 
@@ -89,8 +91,10 @@ class _Merging:
         function.parameters.extend(value for value, _ in pairs)
         function.kernel_info = HirKernelInfo(kernel_type=KernelType.FUSED, tensor_cores=_tensor_cores(stages))
         results = tuple(
-            evolve(r, dims=self._over_facts(r.dims, len(stages) - 1), unless=self._over_facts(r.unless, len(stages) - 1))
-            for r in last.lowered.plan.results
+            evolve(r, dims=self._over_facts(r.dims, number), unless=self._over_facts(r.unless, number))
+            for number, stage in enumerate(stages)
+            if stage.kept or stage is last
+            for r in stage.lowered.plan.results
         )
         work = [[self.over_facts(d, n) for d in nest] for n, stage in enumerate(stages) for nest in stage.lowered.plan.work]
         plan = LaunchPlan((), tuple(dict.fromkeys(self.equations)), [argument for _, argument in pairs], results, map(tuple, work))
@@ -183,6 +187,7 @@ class _Merging:
     def _append(self, stage: Stage, number: int) -> None:
         copy = _Copy(self.out)
         last = number == len(self.stages) - 1
+        before = sum(one.kept for one in self.stages[:number])
         pairs = list(zip(stage.nest.parameters, stage.lowered.plan.arguments, strict=True))
         for value, argument in pairs:
             if isinstance(argument, SizeArgument):
@@ -202,12 +207,13 @@ class _Merging:
                     copy.values[value] = made
                 case TensorArgument(name, packed):
                     copy.values[value] = self._memory(value.name, copy.memory(value), TensorArgument(stage.names[name], packed))
-                case ResultArgument() if not last:
-                    alloc = self.out.body.emit(Alloc(type=copy.memory(value)), self._name_of(number))
-                    self.handed.append(alloc.result)
-                    copy.values[value] = alloc.result
-                case ResultArgument():
-                    copy.values[value] = self._memory(value.name, copy.memory(value), argument)
+                case ResultArgument() if not (last or stage.kept):
+                    copy.values[value] = self.out.body.emit(Alloc(type=copy.memory(value)), self._name_of(number)).result
+                    self.handed.append(copy.values[value])
+                case ResultArgument(index):
+                    name = value.name if last else self._name_of(number)
+                    copy.values[value] = self._memory(name, copy.memory(value), ResultArgument(before + index))
+                    self.handed.append(copy.values[value])
                 case WorkspaceArgument(dtype, dims):
                     over = [self.over_facts(dim, number) for dim in dims]
                     copy.values[value] = self._memory(value.name, copy.memory(value), WorkspaceArgument(dtype, over))
@@ -223,8 +229,9 @@ class _Merging:
             self._rounded(self.handed[-1])
 
     def _name_of(self, number: int) -> str:
-        """What the reader calls a stage's value."""
-        return next(identifier(name) for stage in self.stages for name, maker in stage.links.items() if maker == number)
+        """What its first reader among the stages calls a stage's value; "out" where none reads it."""
+        names = (identifier(name) for stage in self.stages for name, maker in stage.links.items() if maker == number)
+        return next(names, "out")
 
     def _memory(self, name: str, mem: Mem, argument: KernelArgument) -> Value:
         for value, known in self.memories:

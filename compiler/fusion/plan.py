@@ -1,5 +1,5 @@
 """Which blocks of a chain become one kernel. A chain is a block and all blocks that were waiting for it, makers first; two of them are
-joined where the maker's value is read by nobody else, which the text has shown, and where their fields allow it."""
+joined where their fields allow it. What others read, too, is a result of the kernel beside the last block's value."""
 
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -15,12 +15,14 @@ from compiler.source import Span
 @frozen(eq=False)
 class Link:
     """A block of a chain as it was built. `outside`: what tells its inputs apart, equal for what is the same; `links`: inputs that are
-    the value of an earlier block, by its number; `device`: where it is to run, None where costs decide."""
+    the value of an earlier block, by its number; `device`: where it is to run, None where costs decide; `readers`: how many blocks read its
+    value, of this chain or later, 0 where something else does, too."""
 
     kernel: BuiltKernel
     outside: Mapping[str, Hashable]
     links: Mapping[str, int]
     device: Hashable = None
+    readers: int = 1
 
 
 @frozen
@@ -35,12 +37,13 @@ class Kept:
 @frozen(eq=False)
 class Joined:
     """Blocks that are one kernel, by their numbers. `inputs`: its inputs by name, each as a block's number and that block's name for it;
-    `handed`: those that are the value of another group, by the number of the block that made it."""
+    `handed`: those that another group makes, by the number of the block; `results`: the blocks whose values come out of it, in order."""
 
     members: tuple[int, ...]
     kernel: BuiltKernel
     inputs: Mapping[str, tuple[int, str]]
     handed: Mapping[str, int]
+    results: tuple[int, ...]
 
     @property
     def last(self) -> int:
@@ -79,19 +82,25 @@ class _Planning:
         return ChainPlan([self.groups[number] for number in sorted(self.groups)], self.kept)
 
     def _join(self, maker: int, reader: int) -> None:
-        first, second = self.groups[maker], self.groups[reader]
+        """Makes one group of those that the two are in now."""
+        first, second = (next(one for one in self.groups.values() if number in one.members) for number in (maker, reader))
+        if first is second:
+            return
         if self.chain[maker].device != self.chain[reader].device:
             raise NotMergeable("the two are placed on different devices")
         for number in (maker, reader):
             require_joinable(self.chain[number].kernel)
         members = tuple(sorted((*first.members, *second.members)))
-        names = self._names(members)
+        if any(reader < members[-1] for number in members for reader in self._readers(number) if reader not in members):
+            raise NotMergeable("another block between them reads it")
+        names, results = self._names(members), self._results(members)
         stages = [
             Stage(
                 self.chain[number].kernel.lowered,
                 self.chain[number].kernel.nest,
                 names[number],
                 {name: members.index(made) for name, made in self.chain[number].links.items() if made in members},
+                number in results,
             )
             for number in members
         ]
@@ -101,8 +110,17 @@ class _Planning:
             kernel = joined(stages, fields[0], fields[1], self.options, self.chain[reader].kernel.span)
         except ZyntaxError as error:
             raise NotMergeable(error.diagnostics[0].message) from None
-        del self.groups[maker]
+        del self.groups[first.last]
         self.groups[reader] = self._group(members, kernel)
+
+    def _readers(self, number: int) -> list[int]:
+        """The blocks of the chain that read the block's value."""
+        return [reader for reader, link in enumerate(self.chain) if number in link.links.values()]
+
+    def _results(self, members: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of a group whose values are read outside of it, too."""
+        inside = {number: sum(reader in members for reader in self._readers(number)) for number in members}
+        return tuple(number for number in members if inside[number] < (self.chain[number].readers or inside[number] + 1))
 
     def _names(self, members: tuple[int, ...]) -> dict[int, dict[str, str]]:
         """For each member its inputs' names in a kernel of all: the same for what is the same, others made different."""
@@ -126,7 +144,7 @@ class _Planning:
         if len(members) == 1:
             (number,) = members
             link = self.chain[number]
-            return Joined(members, kernel, {name: (number, name) for name in link.outside}, dict(link.links))
+            return Joined(members, kernel, {name: (number, name) for name in link.outside}, dict(link.links), members)
         inputs: dict[str, tuple[int, str]] = {}
         handed: dict[str, int] = {}
         for number, names in self._names(members).items():
@@ -135,4 +153,4 @@ class _Planning:
                     handed[name] = self.chain[number].links[own]
                 else:
                     inputs.setdefault(name, (number, own))
-        return Joined(members, kernel, inputs, handed)
+        return Joined(members, kernel, inputs, handed, self._results(members))

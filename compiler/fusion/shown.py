@@ -1,7 +1,7 @@
 """What becomes of a program's chains, as far as types tell it: its kernels as they run, and what was joined and what stayed apart in
 words."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 from attrs import define, field
@@ -43,7 +43,7 @@ class Shown:
         named = list(kernels(session))
         built = {compute.span: kernel for compute, kernel in named}
         found = [one for part in (session, *session.imported()) for one in handed_on(part.check())]
-        return Shown(session, named, _chains(session, found, built), [one for one in found if one.reader is None])
+        return Shown(session, named, _chains(session, found, built), [one for one in found if not one.readers])
 
     def kernels(self) -> Iterator[Named]:
         """Every kernel as it runs, where its last block stands."""
@@ -82,33 +82,43 @@ def _listed(lines: Sequence[int]) -> str:
 
 
 def _chains(session: "Session", found: Sequence[HandedOn], built: dict[Span, BuiltKernel]) -> list[ShownChain]:
-    makers: dict[Span, list[HandedOn]] = {}
+    makers: dict[Span, dict[str, HandedOn]] = {}
     for one in found:
-        if one.reader is not None:
-            makers.setdefault(one.reader.span, []).append(one)
-    waiting = {one.block.span for one in found if one.reader is not None}
-    readers = {one.reader.span: one.reader for one in found if one.reader is not None}
-    chains = []
-    for span, reader in readers.items():
+        for reader, name in one.readers:
+            makers.setdefault(reader.span, {})[name] = one
+    waiting = {one.block.span for one in found if one.readers}
+    readers = {reader.span: reader for one in found for reader, _ in one.readers}
+    chains: list[ShownChain] = []
+    ready: set[Span] = set()
+    for span, reader in sorted(readers.items(), key=lambda item: (str(item[0].path), item[0].start)):
         if span not in waiting:
-            chain = _Chain(session, makers, built)
-            chain.add(reader)
-            chains.append(ShownChain(chain.blocks, plan_chain(chain.links, session.kernel_options)))
+            chain = _Chain(session, makers, built, ready)
+            chain.add(reader, 1)
+            ready |= {block.span for block in chain.blocks}
+            if len(chain.blocks) > 1:
+                chains.append(ShownChain(chain.blocks, plan_chain(chain.links, session.kernel_options)))
     return chains
 
 
 @define(eq=False)
 class _Chain:
-    """A chain gathered from its last block."""
+    """A chain gathered from its last block. `ready`: blocks that chains before it have run."""
 
     session: "Session"
-    makers: dict[Span, list[HandedOn]]
-    built: dict[Span, BuiltKernel]
+    makers: Mapping[Span, Mapping[str, HandedOn]]
+    built: Mapping[Span, BuiltKernel]
+    ready: Set[Span]
     blocks: list[nodes.Compute] = field(factory=list)
     links: list[Link] = field(factory=list)
 
-    def add(self, block: nodes.Compute) -> int:
-        handed = {one.input: self.add(one.block) for one in self.makers.get(block.span, ())}
+    def add(self, block: nodes.Compute, readers: int) -> int:
+        """The block's number; `readers` as a link counts them."""
+        handed: dict[str, int] = {}
+        for name, one in self.makers.get(block.span, {}).items():
+            if one.block in self.blocks:
+                handed[name] = self.blocks.index(one.block)
+            elif one.block.span not in self.ready:
+                handed[name] = self.add(one.block, 0 if one.seen else len(one.readers))
         kernel = self.built[block.span]
         entries = {entry.name: entry for entry in block.inputs}
         outside: dict[str, Hashable] = {}
@@ -117,7 +127,7 @@ class _Chain:
             known = value is None or isinstance(value, nodes.Name)
             outside[name] = ("name", value.name if isinstance(value, nodes.Name) else name) if known else ("value", block.span, name)
         self.blocks.append(block)
-        self.links.append(Link(kernel, {name: what for name, what in outside.items() if name not in handed}, handed, self._device(block)))
+        self.links.append(Link(kernel, {name: what for name, what in outside.items() if name not in handed}, handed, self._device(block), readers))
         return len(self.blocks) - 1
 
     def _device(self, block: nodes.Compute) -> Hashable:

@@ -1,5 +1,5 @@
-"""Compute blocks whose value nothing but one later block reads: what may become part of that block's kernel. Read off the text of a
-function alone; whether it is worth it, fields decide."""
+"""Compute blocks whose value a later block reads before anything else looks at it: what may become part of that block's kernel. Read off
+the text of a function alone; whether it is worth it, fields decide."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,12 +16,13 @@ QUIET_CALLS = frozenset({"shape", "numel", "rank", "len", "sqrt", "float", "int"
 
 @frozen
 class HandedOn:
-    """A block whose value goes by `name`: only `reader` reads it, as its input `input`; or `reason` says in words why it is kept."""
+    """A block whose value goes by `name`: `readers` are the blocks that read it, each with its input's name, in the order of the text;
+    `seen`: something else looks at it, too, after the first of them. Without readers, `reason` says in words why it is kept."""
 
     block: nodes.Compute
     name: str
-    reader: nodes.Compute | None = None
-    input: str = ""
+    readers: tuple[tuple[nodes.Compute, str], ...] = ()
+    seen: bool = False
     reason: str = ""
 
 
@@ -36,10 +37,12 @@ def handed_on(program: nodes.Program) -> list[HandedOn]:
     return found
 
 
-def deferred_blocks(program: nodes.Program) -> tuple[frozenset[Span], frozenset[Span]]:
-    """The places of blocks that wait for their one reader, and those of the readers."""
-    joined = [one for one in handed_on(program) if one.reader is not None]
-    return frozenset(one.block.span for one in joined), frozenset(one.reader.span for one in joined if one.reader is not None)
+def deferred_blocks(program: nodes.Program) -> tuple[dict[Span, int], frozenset[Span]]:
+    """The places of blocks that wait for their readers, each with the number of these, 0 where something else looks at the value, too;
+    and the places of the readers."""
+    waiting = [one for one in handed_on(program) if one.readers]
+    readers = frozenset(reader.span for one in waiting for reader, _ in one.readers)
+    return {one.block.span: 0 if one.seen else len(one.readers) for one in waiting}, readers
 
 
 def _in_list(statements: Sequence[nodes.Statement]) -> Iterator[HandedOn]:
@@ -55,25 +58,36 @@ def _in_list(statements: Sequence[nodes.Statement]) -> Iterator[HandedOn]:
         yield _judged(block, name, later, readers)
 
 
-def _judged(block: nodes.Compute, name: str, later: Sequence[nodes.Statement], readers: Sequence[int]) -> HandedOn:
+def _judged(block: nodes.Compute, name: str, later: Sequence[nodes.Statement], places: Sequence[int]) -> HandedOn:
+    """`places`: of the statements that mention the name."""
+
     def kept(reason: str) -> HandedOn:
         return HandedOn(block, name, reason=reason)
 
-    if len(readers) > 1:
-        return kept(f"`{name}` is used {len(readers)} times")
-    reader = _block_of(later[readers[0]])
-    if reader is None:
-        return kept(f"`{name}` is used by more than a block")
-    between = next((one for one in later[: readers[0]] if not _is_quiet(one)), None)
+    first = _block_of(later[places[0]])
+    if first is None:
+        return kept(f"`{name}` is used {len(places)} times" if len(places) > 1 else f"`{name}` is used by more than a block")
+    between = next((one for one in later[: places[0]] if not _is_quiet(one)), None)
     if between is not None:
         return kept("between the two stands what may change what they read")
+    if not _stands_alone(block) or not _stands_alone(first):
+        return kept("one of the blocks updates what it is given, or is `@async`")
+    if _input(first, name) is None:
+        return kept(f"the block takes `{name}` more than once")
+    blocks = [_block_of(later[place]) for place in places]
+    readers = [
+        (one, taken) for one in blocks if one is not None and _stands_alone(one) and (taken := _input(one, name)) is not None
+    ]
+    return HandedOn(block, name, tuple(readers), seen=len(readers) < len(places))
+
+
+def _input(reader: nodes.Compute, name: str) -> str | None:
+    """What the block calls the value that it takes once, and as it is; None where it does otherwise."""
     inputs = [entry for entry in reader.inputs if _mentions(entry.value, name)]
     captured = name in free_names(reader)
     if len(inputs) + captured != 1 or (inputs and not isinstance(inputs[0].value, nodes.Name)):
-        return kept(f"the block takes `{name}` more than once")
-    if not _stands_alone(block) or not _stands_alone(reader):
-        return kept("one of the blocks updates what it is given, or is `@async`")
-    return HandedOn(block, name, reader, inputs[0].name if inputs else name)
+        return None
+    return inputs[0].name if inputs else name
 
 
 def _named_block(statement: nodes.Statement) -> tuple[str, nodes.Compute] | None:

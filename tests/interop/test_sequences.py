@@ -165,7 +165,7 @@ def test_a_block_of_a_transformer_is_one_graph(gpu, fake):
     given = transformer.inputs(1, 3, 16, 8)
     arrays = [getattr(program, f"keep{one.ndim}")(ByDlpack(gpu, one)) for one in given]
     want, seen = transformer.expected(given, depth=8), []
-    for _ in range(6):
+    for _ in range(8):
         before = Counter(fake.calls)
         result = program.transformer_block(*arrays)
         seen.append(Counter(fake.calls) - before)

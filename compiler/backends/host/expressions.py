@@ -135,6 +135,8 @@ class Expressions(Awaiting):
         """A read. A variable of an enclosing function's loop is noted: the closure has to bind this iteration's."""
         self.note_use(variable)
         value = self.at(load(variable.python), span)
+        if variable.waits:
+            return ast.Call(load(f"{MARK}settled"), [value], [])
         return ast.Subscript(value, ast.Constant(0), ast.Load()) if variable.boxed else value
 
     def note_use(self, binding: Variable | DeclaredFunction) -> None:

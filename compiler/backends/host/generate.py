@@ -120,15 +120,39 @@ class Generator(Functions):
         """Inputs are evaluated as written; then every outer variable that the block mentions, by its name."""
         site = len(self.compute_sites)
         self.compute_sites.append(node)
-        values = self.in_order([self.maker(i.value) for i in node.inputs], node.span)
+        values = self.in_order([self._taken(i.value, node) for i in node.inputs], node.span)
         names = [i.name for i in node.inputs]
         for name in free_names(node):
             if name not in names and isinstance(self.scope.find(name), (Variable, ModuleMember)):
                 names.append(name)
-                values.append(self.name(name, node.span))
+                values.append(self._waiting_for(name, node) or self.name(name, node.span))
         table = ast.Dict([ast.Constant(name) for name in names], list(values))
-        helper = "compute_later" if node.span in self._waiting else "compute_chain" if node.span in self._readers else "compute"
-        return self.made(ast.Call(load(f"{MARK}{helper}"), [self.constant(site), table], []), node.span, *values)
+        arguments: list[ast.expr] = [self.constant(site), table]
+        helper = "compute_chain" if node.span in self._readers else "compute"
+        if node.span in self._waiting:
+            helper = "compute_later"
+            arguments.append(ast.Constant(self._waiting[node.span]))
+        return self.made(ast.Call(load(f"{MARK}{helper}"), arguments, []), node.span, *values)
+
+    def _taken(self, value: nodes.Expression, reader: nodes.Compute) -> Callable[[], ast.expr]:
+        """How an input of a block is made."""
+        waiting = self._waiting_for(value.name, reader) if isinstance(value, nodes.Name) else None
+        return self.maker(value) if waiting is None else lambda: waiting
+
+    def _waiting_for(self, name: str, reader: nodes.Compute) -> ast.expr | None:
+        """The block that waits, under this name, for one that takes it as it is; None for other values and readers."""
+        variable = self.scope.find(name)
+        if reader.span not in self._readers or not isinstance(variable, Variable) or not variable.waits:
+            return None
+        self.note_use(variable)
+        return self.at(load(variable.python), reader.span)
+
+    def let(self, node: nodes.Let) -> None:
+        super().let(node)
+        if isinstance(node.value, nodes.Compute) and node.value.span in self._waiting and isinstance(node.pattern, nodes.BindingPattern):
+            variable = self.scope.find(node.pattern.name)
+            assert isinstance(variable, Variable)
+            variable.waits = True
 
     # ---- declarations ----------------------------------------------------------------------------------------------
 

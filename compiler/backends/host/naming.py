@@ -18,7 +18,8 @@ _FORBIDDEN = frozenset({"None", "True", "False", "__debug__"})
 @define(eq=False)
 class Variable:
     """A variable of the program. `loop` is the depth of loops at its declaration within its frame: a variable of a loop's body is
-    a new one in each iteration. `boxed`: it lives in a one-element list, since closures capture it and it changes."""
+    a new one in each iteration. `boxed`: it lives in a one-element list, since closures capture it and it changes. `waits`: it holds a
+    block that waits for those that read its value."""
 
     name: str
     python: str
@@ -28,6 +29,7 @@ class Variable:
     loop: int = 0
     boxed: bool = False
     is_global: bool = False
+    waits: bool = False
 
 
 @define(eq=False)

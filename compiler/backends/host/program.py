@@ -35,12 +35,15 @@ class HostRuntime(Protocol):
         """Runs the program's `compute_sites[site]`. `values`: the inputs by name, and every outer variable that the block
         mentions."""
 
-    def compute_later(self, site: int, values: dict[str, Any]) -> Any:
-        """The same for a block whose value one later block alone reads: something to hand to that block, which is run by
-        `compute_chain`."""
+    def compute_later(self, site: int, values: dict[str, Any], readers: int) -> Any:
+        """The same for a block whose value later blocks read: something to hand to these, which are run by `compute_chain`. `readers`:
+        how many there are, 0 where something else looks at the value, too, by `settled`."""
 
     def compute_chain(self, site: int, values: dict[str, Any]) -> Any:
         """Runs a block, and those before it that wait for it."""
+
+    def settled(self, value: Any) -> Any:
+        """The value of a block that waited."""
 
     def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
         """`render value { ... }`."""
@@ -111,6 +114,7 @@ def compile_program(
     namespace[f"{MARK}compute"] = runtime.compute
     namespace[f"{MARK}compute_later"] = runtime.compute_later
     namespace[f"{MARK}compute_chain"] = runtime.compute_chain
+    namespace[f"{MARK}settled"] = runtime.settled
     namespace[f"{MARK}render"] = runtime.render
     namespace[f"{MARK}parameter"] = runtime.parameter
     namespace[f"{MARK}configure"] = runtime.configure
