@@ -23,8 +23,8 @@ GRAPHS_FROM = 2
 @frozen
 class Part:
     """One block's call. `arguments` lack addresses. `arrays`: places of those of the function's own arrays, and whose they are among its
-    values; `made`: places of what earlier parts made, by the part's number and which of its results; `done`: parts whose results nobody reads
-    any more."""
+    values; `made`: places of what earlier parts made, by the part's number and which of its results; `done`: parts whose results nobody
+    reads any more."""
 
     call: DirectCall
     arguments: Sequence[Any]

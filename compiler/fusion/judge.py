@@ -15,8 +15,8 @@ COSTLY = frozenset(
     {"exp", "exp2", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf", "pow", "atan2"}
 )
 
-FREE = (Const, Index, InBounds, Select, Cast, Store)
-"""Instructions that aren't counted: what guards and types need, and results, not what is computed."""
+FREE = (Const, Index, InBounds, Select, Cast, Load, Store)
+"""Instructions that aren't counted: what guards, types and memory need, not what is computed."""
 
 
 @frozen(eq=False)
@@ -29,7 +29,8 @@ class Seen:
     scans: bool
     attention: bool
     stores: tuple[Store, ...]
-    operations: int
+    operations: tuple[int, ...]
+    """Of each, along how many axes it is done."""
     costly: bool
     windows: bool
 
@@ -46,7 +47,7 @@ def look(field: HirFunction) -> Seen:
         any(isinstance(op, Scan) for op in ops),
         facts.attention is not None,
         tuple(facts.stores),
-        sum(not isinstance(op, FREE) for op in ops),
+        tuple(max(len(_axes(value)) for value in (*op.operand_values, *op.results)) for op in ops if not isinstance(op, FREE)),
         any(isinstance(op, Unary | Binary) and op.operator in COSTLY for op in ops),
         any(found.windows for found in products),
     )
@@ -79,7 +80,9 @@ def require_worthwhile(maker: HirFunction, reader: HirFunction, both: HirFunctio
         _after_reduction(made, whole, both)
     elif made.costly and _spread(maker, both):
         raise NotMergeable("its elements, which cost much, would be computed once for each of many that read them")
-    if whole.operations > made.operations + read.operations - 1:
+    most = max(whole.operations, default=0)
+    done, before = whole.operations.count(most), [*made.operations, *read.operations]
+    if done > sum(axes >= most for axes in before):
         raise NotMergeable("its elements would be computed more than once")
 
 

@@ -74,12 +74,21 @@ class _Planning:
     def run(self) -> ChainPlan:
         for number, link in enumerate(self.chain):
             self.groups[number] = self._group((number,), link.kernel)
-            for maker in dict.fromkeys(link.links.values()):
-                try:
-                    self._join(maker, number)
-                except NotMergeable as refusal:
-                    self.kept.append(Kept(maker, number, str(refusal)))
+            self._take(number, list(dict.fromkeys(link.links.values())))
         return ChainPlan([self.groups[number] for number in sorted(self.groups)], self.kept)
+
+    def _take(self, reader: int, makers: list[int]) -> None:
+        """Joins a block with its makers, as many as can be: one may have to wait for another."""
+        refused: list[Kept] = []
+        for maker in makers:
+            try:
+                self._join(maker, reader)
+            except NotMergeable as refusal:
+                refused.append(Kept(maker, reader, str(refusal)))
+        if 0 < len(refused) < len(makers):
+            self._take(reader, [one.maker for one in refused])
+        else:
+            self.kept += refused
 
     def _join(self, maker: int, reader: int) -> None:
         """Makes one group of those that the two are in now."""

@@ -127,7 +127,8 @@ class _Chain:
             known = value is None or isinstance(value, nodes.Name)
             outside[name] = ("name", value.name if isinstance(value, nodes.Name) else name) if known else ("value", block.span, name)
         self.blocks.append(block)
-        self.links.append(Link(kernel, {name: what for name, what in outside.items() if name not in handed}, handed, self._device(block), readers))
+        outside = {name: what for name, what in outside.items() if name not in handed}
+        self.links.append(Link(kernel, outside, handed, self._device(block), readers))
         return len(self.blocks) - 1
 
     def _device(self, block: nodes.Compute) -> Hashable:

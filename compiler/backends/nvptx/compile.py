@@ -10,6 +10,7 @@ from attrs import frozen
 
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.writer import ModuleWriter
+from compiler.backends.nvptx import overlap
 from compiler.backends.nvptx.access import CONSTANT_SPACE, symbol_of
 from compiler.backends.nvptx.debug import Debug
 from compiler.backends.nvptx.emit import emit_kernel
@@ -101,6 +102,8 @@ def compile_kernels(
     ptx = _generate(text, target, level)
     if "wgmma." in ptx:
         ptx = without_calls(ptx)
+    if (name := overlap.moved_ahead(ptx)) is not None:
+        raise _fault(f"`{name}` reads memory before it waits")
     return PtxModule(ptx, target, tuple(map(_entry, kernels)), text)
 
 

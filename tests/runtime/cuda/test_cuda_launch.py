@@ -95,6 +95,20 @@ def test_cooperative_and_cluster_launches_go_their_own_ways(gpu, kernel, arrays,
     assert fake.launches[1][1:4] == ((8, 1, 1), (64, 1, 1), 0)
 
 
+def test_early_launches_say_so_on_every_stream(gpu, kernel, arrays, fake):
+    plan, other = LaunchPlan(kernel, SIGNATURE, (1,), (32,), early=True), gpu.new_stream()
+    for stream in (gpu.stream, other, gpu.stream):
+        plan(stream, *arrays, 1.0, 5)
+    plan.bind(*arrays, 1.0, 5)(other)
+    plan.resize((3,))
+    plan(other, *arrays, 1.0, 5)
+    plan.resize((0,))
+    plan(other, *arrays, 1.0, 5)
+    grids, numbers = [1, 1, 1, 1, 3], [gpu.stream, other, gpu.stream, other, other]
+    wanted = [("early", (grid, 1, 1), (32, 1, 1), 0, stream.number) for grid, stream in zip(grids, numbers, strict=True)]
+    assert fake.launches == wanted
+
+
 def test_much_shared_memory_is_opted_in_once(kernel, fake):
     LaunchPlan(kernel, SIGNATURE, (1,), (32,), shared=40_000)
     assert fake.calls["cuFuncSetAttribute"] == 0
