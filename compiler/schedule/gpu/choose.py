@@ -12,7 +12,8 @@ from compiler.schedule.gpu.attention_fragments import AttentionOnWarps
 from compiler.schedule.gpu.attention_roles import AttentionDistributing
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.candidates import candidates, near
-from compiler.schedule.gpu.copied_operands import copied_product
+from compiler.schedule.gpu.computed_operands import computed_operands
+from compiler.schedule.gpu.copied_operands import CopiedProduct, copied_product
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.fragment_attention import fragment_attention
@@ -53,7 +54,7 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     exact = {**sizes, **{unit.name: sizes[unit.size] // unit.unit for unit in units}}
     about = evolve(about, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
     product = warpgroup_product(known, about)
-    if product is None and (copied := copied_product(known, about)) is not None:
+    if product is None and (copied := copied_product(known, about) or _with_computed(known, about)) is not None:
         product = copied.product
     if product is None:
         return (Choice(facts),)
@@ -110,6 +111,30 @@ def _copied(field: HirFunction, facts: Facts) -> Launches | None:
     return None if copied is None else copied_before(field, copied.copies, facts, _cut(copied.field, copied.product))
 
 
+def _computed(field: HirFunction, facts: Facts) -> Launches | None:
+    """With operands computed first, on whatever tensor cores there are."""
+    found = computed_operands(field, facts)
+    if found is None:
+        return None
+    copied = _with_computed(field, facts)
+    if copied is not None:
+        return copied_before(field, copied.copies, facts, _cut(copied.field, copied.product))
+    fragments = _fragments(found.field, facts)
+    return None if fragments is None else copied_before(field, found.made, facts, fragments)
+
+
+def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
+    """The field as a product for warpgroups with operands that are computed first, and copied then where they, or others, have to be."""
+    found = computed_operands(field, facts)
+    if found is None:
+        return None
+    product = warpgroup_product(found.field, facts, found.found)
+    if product is not None:
+        return CopiedProduct(found.made, found.field, product)
+    copied = copied_product(found.field, facts, found.found)
+    return None if copied is None else evolve(copied, copies=(*found.made, *copied.copies))
+
+
 def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
     return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=(*product.tiling.words(), *near(product.ways)))
 
@@ -155,6 +180,7 @@ WAYS: tuple[Callable[[HirFunction, Facts], Launches | None], ...] = (
     _product,
     _copied,
     _fragments,
+    _computed,
     _scan,
     map_launches,
     _window,

@@ -22,7 +22,7 @@ from compiler.schedule.gpu.grouped_products import grouped
 from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.reading_copies import Names, Read, Reading
 from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, WarpgroupProduct, side_of, sum_of_loads, warpgroup_product
-from compiler.schedule.gpu.workspaces import Copied
+from compiler.schedule.gpu.workspaces import Copied, Workspace
 
 WORTH = 1 << 24
 """Products below which launches that copy take longer than they save."""
@@ -35,14 +35,15 @@ FEW = 16
 class CopiedProduct:
     """The copies, the field that reads them, and its product."""
 
-    copies: tuple[Copied, ...]
+    copies: tuple[Workspace, ...]
     field: HirFunction
     product: WarpgroupProduct
 
 
-def copied_product(function: HirFunction, facts: Facts) -> CopiedProduct | None:
-    """The field as a product for warpgroups of operands that are copied first; None where that is none either."""
-    found = sum_of_loads(function)
+def copied_product(function: HirFunction, facts: Facts, found: SumOfLoads | None = None) -> CopiedProduct | None:
+    """The field as a product for warpgroups of operands that are copied first, of the sum that was found in it; None where that is none
+    either."""
+    found = found or sum_of_loads(function)
     if found is None:
         return None
     thrice = three_products.wanted(function, found)

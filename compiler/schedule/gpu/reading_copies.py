@@ -14,6 +14,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
+from compiler.schedule.gpu.need import needed
 from compiler.schedule.gpu.warpgroup_operands import SumOfLoads
 from compiler.schedule.gpu.workspaces import Copied, holding
 
@@ -59,7 +60,7 @@ class Reading:
             return form.substitute(self.forms)
 
         loads: dict[Load, Load] = {}
-        for op in _needed(old):
+        for op in needed(old):
             changes: dict[str, Any] = {}
             if isinstance(op, Reduce | Contract):
                 changes["over"] = (*(axis for axis in op.over if axis not in self.forms and axis != self.along), self.along)
@@ -115,16 +116,3 @@ class Names:
             name += "_"
         self.taken.add(name)
         return name
-
-
-def _needed(function: HirFunction) -> list[Instruction]:
-    """The instructions that results are computed from."""
-    named = {result.name: result for op in function.body.body for result in op.results}
-    wanted: set[Value] = set()
-    needed: list[Instruction] = []
-    for op in reversed(function.body.body):
-        if isinstance(op, Store) or any(result in wanted for result in op.results):
-            needed.append(op)
-            wanted.update(op.operand_values)
-            wanted.update(named[name] for name in op.symbols if name in named)
-    return needed[::-1]

@@ -272,7 +272,7 @@ def _sum_of(target: Contract | Reduce | Scan) -> SumOfLoads | None:
 def _guarded(target: Reduce, described: ProductSum) -> SumOfLoads | None:
     """`sum += a * b` where a guard holds that only says where elements of one of the two exist."""
     to = dtype_of(target.values[0])
-    value, guards = _unguarded(target.values[0])
+    value, guards = unguarded(target.values[0])
     if not isinstance(value.source, Binary) or (is_float(to) and "reassoc" not in target.flags):
         return None
     a, b = (_converted(operand, to) for operand in (described.a, described.b))
@@ -286,7 +286,7 @@ def _guarded(target: Reduce, described: ProductSum) -> SumOfLoads | None:
     return SumOfLoads(target, to, a, b, described, tuple(sorted(inside, key=str)) if is_float(to) else ())
 
 
-def _unguarded(value: Value) -> tuple[Value, list[Value]]:
+def unguarded(value: Value) -> tuple[Value, list[Value]]:
     """What a value is where conditions hold without which it is 0, and these."""
     guards = []
     while isinstance(value.source, Select):
@@ -300,7 +300,7 @@ def _unguarded(value: Value) -> tuple[Value, list[Value]]:
 
 def _zero_outside(operand: Value) -> Load | None:
     """The load that an operand is, or is where its place exists, and 0 elsewhere."""
-    value, guards = _unguarded(operand)
+    value, guards = unguarded(operand)
     load = value.source
     return load if isinstance(load, Load) and where_inside(guards, load) is not None else None
 

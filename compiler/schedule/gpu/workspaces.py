@@ -1,19 +1,24 @@
-"""Launches before a launch: copies of what a kernel is given, in workspaces, laid out as the next launch wants them."""
+"""Launches before a launch: copies of what a kernel is given, or what is computed from it, in workspaces, laid out as the next launch wants
+them."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import reduce
 from itertools import chain
+from typing import Protocol
 
 from attrs import evolve, frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.clone import rebuilt
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import Form, HirFunction
-from compiler.hir.types import Mem
+from compiler.hir.types import Mem, is_float
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.maps import map_launches
+from compiler.schedule.gpu.need import needed
 from compiler.schedule.launches import Launches
 from compiler.schedule.place import NotPlaceable
 
@@ -22,6 +27,35 @@ WIDTHS = (16, 8, 4)
 
 ALIGN = 256
 """Bytes that workspaces begin at multiples of."""
+
+
+class Workspace(Protocol):
+    """Memory of its own that is filled before it is read: along these axes, with these values."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def axes(self) -> tuple[tuple[str, Affine], ...]: ...
+
+    @property
+    def mem(self) -> Mem: ...
+
+    @property
+    def words(self) -> str: ...
+
+    @property
+    def read(self) -> tuple[Hashable, ...]:
+        """What is read, and in which order: workspaces that have it in common are one launch."""
+        ...
+
+    def source_of(self, b: Builder, values: Mapping[str, Value]) -> Value:
+        """What is read, given the memories by name."""
+        ...
+
+    def value_of(self, b: Builder, source: Value) -> Value:
+        """What is made of it."""
+        ...
 
 
 @frozen(eq=False)
@@ -47,22 +81,66 @@ class Copied:
 
     @property
     def read(self) -> tuple[Hashable, ...]:
-        """What is read, and in which order: copies that have it in common are one launch."""
         return self.source.name, self.axes, self.index, self.inside
 
+    def source_of(self, b: Builder, values: Mapping[str, Value]) -> Value:
+        return b.load(values[self.source.name], self.index, holding(b, self.inside))
 
-def filling(copies: Sequence[Copied], kernel: HirFunction, workspaces: Sequence[tuple[str, Mem]]) -> HirFunction:
+    def value_of(self, b: Builder, source: Value) -> Value:
+        return source if self.part is None else self.part(b, source)
+
+
+@frozen(eq=False)
+class Computed:
+    """A workspace: along these axes of a field a value of it, which loses nothing as this type; zeros where one of the guards doesn't
+    hold."""
+
+    name: str
+    axes: tuple[tuple[str, Affine], ...]
+    function: HirFunction
+    value: Value
+    dtype: str
+    guards: tuple[Value, ...] = ()
+
+    @property
+    def mem(self) -> Mem:
+        return Mem(self.dtype, tuple(extent for _, extent in self.axes), align=ALIGN)
+
+    @property
+    def words(self) -> str:
+        return f"{self.name} is computed first: {', '.join(axis for axis, _ in self.axes)}"
+
+    @property
+    def read(self) -> tuple[Hashable, ...]:
+        return (id(self),)
+
+    def source_of(self, b: Builder, values: Mapping[str, Value]) -> Value:
+        made = {one: values[one.name] for one in self.function.parameters}
+        for op in needed(self.function, (self.value, *self.guards)):
+            new = b.emit(rebuilt(op, made.__getitem__), op.results[0].name if op.results else "")
+            made.update(zip(op.results, new.results, strict=True))
+        value = b.cast(made[self.value], self.dtype)
+        if not self.guards:
+            return value
+        zero = b.const(0.0 if is_float(self.dtype) else 0, self.dtype)
+        return b.select(reduce(lambda one, other: b.op("and", one, other), (made[guard] for guard in self.guards)), value, zero)
+
+    def value_of(self, b: Builder, source: Value) -> Value:
+        return source
+
+
+def filling(copies: Sequence[Workspace], kernel: HirFunction, workspaces: Sequence[tuple[str, Mem]]) -> HirFunction:
     """The map that fills workspaces of the same elements, with a kernel's parameters and all of its workspaces."""
     first = copies[0]
     out = FunctionBuilder(f"{kernel.name}_{first.name}", Form.FIELD)
     values = {parameter.name: out.parameter(parameter.name, parameter.type) for parameter in kernel.parameters}
-    made = {name: out.parameter(name, mem) for name, mem in workspaces}
+    values |= {name: out.parameter(name, mem) for name, mem in workspaces}
     for axis, extent in first.axes:
         out.axis(axis, extent)
     b = out.body
-    value = b.load(values[first.source.name], first.index, holding(b, first.inside))
+    source = first.source_of(b, values)
     for copy in copies:
-        b.store(made[copy.name], value if copy.part is None else copy.part(b, value), [axis for axis, _ in copy.axes])
+        b.store(values[copy.name], copy.value_of(b, source), [axis for axis, _ in copy.axes])
     field = out.finish()
     field.constraints, field.sites, field.linkage, field.span = kernel.constraints, kernel.sites, kernel.linkage, kernel.span
     return field
@@ -77,11 +155,11 @@ def holding(b: Builder, forms: Sequence[Affine]) -> Value | None:
     return found
 
 
-def copied_before(kernel: HirFunction, copies: Sequence[Copied], facts: Facts, launches: Launches) -> Launches:
+def copied_before(kernel: HirFunction, copies: Sequence[Workspace], facts: Facts, launches: Launches) -> Launches:
     """The launches of a kernel whose parameters end in the copies, behind those that make them. Raises `NotPlaceable`."""
     workspaces = [(copy.name, copy.mem) for copy in copies]
     further = [(f"workspace{number}", mem) for number, mem in enumerate(launches.workspaces)]
-    alike: dict[Hashable, list[Copied]] = {}
+    alike: dict[Hashable, list[Workspace]] = {}
     for copy in copies:
         alike.setdefault(copy.read, []).append(copy)
     before = [map_launches(filling(group, kernel, [*workspaces, *further]), facts, _lanes) for group in alike.values()]
