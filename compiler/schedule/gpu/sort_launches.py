@@ -10,14 +10,15 @@ from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import INDEX
+from compiler.schedule.gpu.sort_pass import Pass
 from compiler.schedule.gpu.sorting import (
+    PASS_THREADS,
     COUNTED,
     DIGITS,
     FEWEST,
     THREADS,
     TURNS,
     Lines,
-    Pass,
     count_digits,
     items_of,
     line_of,
@@ -27,7 +28,8 @@ from compiler.schedule.launches import CountedSort, Launch
 from compiler.schedule.stages import Around, Group, Start
 from compiler.schedule.threads import sort_passes
 
-RESIDENT = 2
+import os
+RESIDENT = int(os.environ.get('SORT_RESIDENT', '2'))
 """Blocks that a multiprocessor holds at once, at least: while one waits another works."""
 
 Build = Callable[[Start, Builder, Lines, Value, Value], None]
@@ -42,9 +44,9 @@ def counted_sort(around: Around, group: Group, number: int) -> CountedSort:
     extent = mem_of(sort.keys).dims[sort.axis]
     items = items_of(sort)
 
-    def launch(name: str, each: Affine, build: Build) -> Launch:
+    def launch(name: str, each: Affine, build: Build, threads: int = THREADS, resident: int | None = None) -> Launch:
         """A launch of as many blocks as `each` says for each line."""
-        start = Start(around, f"{number}_{name}", (THREADS, 1, 1))
+        start = Start(around, f"{number}_{name}", (threads, 1, 1))
         b = start.out.body
         known = start.workspaces[around.others[counts]]
         thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
@@ -55,7 +57,7 @@ def counted_sort(around: Around, group: Group, number: int) -> CountedSort:
         made = start.finish((*lines_around, each), 1)
         info = made.function.kernel_info
         assert info is not None and info.launch_bounds is not None
-        made.function.kernel_info = evolve(info, launch_bounds=evolve(info.launch_bounds, min_blocks_per_sm=RESIDENT))
+        made.function.kernel_info = evolve(info, launch_bounds=evolve(info.launch_bounds, min_blocks_per_sm=resident))
         return made
 
     def clear(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
@@ -80,8 +82,8 @@ def counted_sort(around: Around, group: Group, number: int) -> CountedSort:
         sort_passes(around, sort, number),
         launch("clear", mem_of(counts).dims[-2], clear),
         launch("count", extent.ceildiv(TURNS * COUNTED * THREADS), count),
-        launch("digits_there", extent.ceildiv(THREADS * items), moved(False)),
-        launch("digits_back", extent.ceildiv(THREADS * items), moved(True)),
+        launch("digits_there", extent.ceildiv(PASS_THREADS * items), moved(False), PASS_THREADS, RESIDENT),
+        launch("digits_back", extent.ceildiv(PASS_THREADS * items), moved(True), PASS_THREADS, RESIDENT),
         shifts(mem_of(sort.keys).dtype),
         FEWEST,
     )
