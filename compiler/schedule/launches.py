@@ -86,32 +86,6 @@ class SortPasses:
 
 
 @frozen
-class CountedSort:
-    """A sort by digits, the lowest first: the digits of all passes are counted, then each pass goes there or back. Lines of fewer than
-    `fewest` elements are merged."""
-
-    merges: SortPasses
-    clear: Launch
-    count: Launch
-    there: Launch
-    back: Launch
-    shifts: tuple[int, ...]
-    """Where the digit of each pass begins."""
-    fewest: int
-
-    def steps(self, extent: int) -> Iterator[tuple[Launch, tuple[int, ...]]]:
-        if extent < self.fewest:
-            for there, back in passes(extent):
-                yield self.merges.there, (there,)
-                yield self.merges.back, (back,)
-            return
-        yield self.clear, ()
-        yield self.count, ()
-        for number, shift in enumerate(self.shifts):
-            yield self.back if number % 2 else self.there, (number, shift)
-
-
-@frozen
 class Either:
     """One thing done in two ways: a block an iteration, or a thread an iteration. Blocks where the loops that their threads share (of at
     most `extents` iterations) are long enough for a warp, and memory is contiguous along them or there are few iterations; threads
@@ -129,6 +103,42 @@ class Either:
         if longest < LONG or iterations >= MOST_BLOCKS or (not self.contiguous and iterations >= MANY):
             return self.threads
         return self.blocks
+
+
+@frozen
+class CountedSort:
+    """A sort by digits, the lowest first: the digits of all passes are counted, then each pass goes to the second memories or back.
+    Lines of fewer than `fewest` elements are filled and merged."""
+
+    fill: tuple[Launch | Either, ...]
+    """What stores the elements that the first pass computes by itself."""
+    merges: SortPasses
+    clear: Launch
+    count: Launch
+    first: Launch
+    back: Launch
+    there: Launch | None
+    """None where two passes do."""
+    shifts: tuple[int, ...]
+    """Where the digit of each pass begins."""
+    fewest: int
+
+    def steps(self, sizes: Mapping[str, int]) -> Iterator[tuple[Launch, tuple[int, ...]]]:
+        extent = self.merges.extent.evaluate(sizes.__getitem__)
+        if extent < self.fewest:
+            for one in self.fill:
+                yield one if isinstance(one, Launch) else one.chosen(sizes), ()
+            for there, back in passes(extent):
+                yield self.merges.there, (there,)
+                yield self.merges.back, (back,)
+            return
+        yield self.clear, ()
+        yield self.count, ()
+        for number, shift in enumerate(self.shifts):
+            away = self.first if number == 0 else self.there
+            launch = self.back if number % 2 else away
+            assert launch is not None
+            yield launch, (number, shift)
 
 
 Stage = Launch | SortPasses | CountedSort | Either
@@ -190,9 +200,9 @@ class Launches:
                     for there, back in passes(stage.extent.evaluate(sizes.__getitem__)):
                         yield number, (there,)
                         yield number + 1, (back,)
-                case CountedSort(merges=merges):
+                case CountedSort():
                     own = _launches(stage)
-                    for launch, after in stage.steps(merges.extent.evaluate(sizes.__getitem__)):
+                    for launch, after in stage.steps(sizes):
                         yield number + next(place for place, one in enumerate(own) if one is launch), after
             number += len(_launches(stage))
 
@@ -201,8 +211,9 @@ def _launches(stage: Stage) -> tuple[Launch, ...]:
     match stage:
         case SortPasses(there=there, back=back):
             return there, back
-        case CountedSort(merges=merges):
-            return *_launches(merges), stage.clear, stage.count, stage.there, stage.back
+        case CountedSort():
+            parts = (*stage.fill, stage.merges, stage.clear, stage.count, stage.first, stage.back, stage.there)
+            return tuple(launch for part in parts if part is not None for launch in _launches(part))
         case Either(blocks=blocks, threads=threads):
             return blocks, threads
         case _:

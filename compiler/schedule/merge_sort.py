@@ -70,4 +70,3 @@ def passes(extent: int) -> list[tuple[int, int]]:
         found.append((width, 2 * width))
         width *= 4
     return found
-

@@ -25,6 +25,7 @@ from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of, product
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.sort_launches import counted_sort
+from compiler.schedule.gpu.sort_source import Nest, nest_of
 from compiler.schedule.gpu.sorting import FEWEST
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
@@ -64,7 +65,11 @@ class _Scheduling:
         stages: list[Stage] = []
         for number, group in enumerate(around.groups):
             if group.sort is not None:
-                stages.append(counted_sort(around, group, number))
+                nest = self.filling(around, number, alone)
+                fill = [one for one in (stages.pop(),) if isinstance(one, Launch | Either)] if nest is not None else []
+                stages.append(counted_sort(around, group, number, nest, fill))
+                if nest is not None:
+                    self.words.append("what is sorted is computed where it is counted and in the first pass")
                 self.words.append(f"lines of {FEWEST} elements or more are sorted by digits, shorter ones merged")
             elif group.loop is None:
                 stages.append(self.rest(around, group, number))
@@ -73,6 +78,16 @@ class _Scheduling:
             else:
                 stages.append(self.leading(around, group, number, alone[group.loop]))
         return Launches(tuple(stages), tuple(around.memories), ("the nest as written", *self.words))
+
+    def filling(self, around: Around, number: int, alone: Mapping[For, Spread]) -> Nest | None:
+        """The nest in front of a sort, where it does nothing but compute the elements."""
+        sort, before = around.groups[number].sort, around.groups[number - 1] if number else None
+        if sort is None or before is None or before.loop is None or before.body != [before.loop] or before.again:
+            return None
+        if before.loop not in alone:
+            return None
+        known = {*self.nest.parameters, *(op.result for op in around.shared), *(result for op in around.pure for result in op.results)}
+        return nest_of(sort, alone[before.loop], known)
 
     # ---- which launches ----
 

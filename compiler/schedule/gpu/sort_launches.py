@@ -1,6 +1,6 @@
 """The launches of a sort: by digits where lines are long, by merges where they are short."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attrs import evolve
 
@@ -11,11 +11,12 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import INDEX
 from compiler.schedule.gpu.sort_pass import Pass
+from compiler.schedule.gpu.sort_source import Nest, Source, Stored
 from compiler.schedule.gpu.sorting import (
-    PASS_THREADS,
     COUNTED,
     DIGITS,
     FEWEST,
+    PASS_THREADS,
     THREADS,
     TURNS,
     Lines,
@@ -24,20 +25,19 @@ from compiler.schedule.gpu.sorting import (
     line_of,
     shifts,
 )
-from compiler.schedule.launches import CountedSort, Launch
+from compiler.schedule.launches import CountedSort, Either, Launch
 from compiler.schedule.stages import Around, Group, Start
 from compiler.schedule.threads import sort_passes
 
-import os
-RESIDENT = int(os.environ.get('SORT_RESIDENT', '2'))
+RESIDENT = 2
 """Blocks that a multiprocessor holds at once, at least: while one waits another works."""
 
 Build = Callable[[Start, Builder, Lines, Value, Value], None]
 """Builds a launch: its beginning, its body, the line of the block, the block's number in the line and the thread's in the block."""
 
 
-def counted_sort(around: Around, group: Group, number: int) -> CountedSort:
-    """The stage of a group that sorts."""
+def counted_sort(around: Around, group: Group, number: int, nest: Nest | None = None, fill: Sequence[Launch | Either] = ()) -> CountedSort:
+    """The stage of a group that sorts; `nest`: where the elements come from, if `fill` needn't have stored them."""
     sort, counts = group.sort, group.counts
     assert sort is not None and counts is not None
     memories = [sort.keys, *sort.payload]
@@ -64,26 +64,35 @@ def counted_sort(around: Around, group: Group, number: int) -> CountedSort:
         b.store(lines.counts, b.const(0, "u64"), lines.count(Affine.of(place.name), Affine.of(thread.name)))
 
     def count(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
-        count_digits(b, lines, start.values[sort.keys], place, thread, start.out.axis("item", COUNTED))
+        count_digits(b, lines, source(start), place, thread, start.out.axis("item", COUNTED))
 
-    def moved(back: bool) -> Build:
+    def source(start: Start) -> Source:
+        if nest is None:
+            return Stored([start.values[memory] for memory in memories])
+        return nest.from_values(start.values, start.copy.form)
+
+    def moved(way: str) -> Launch:
+        """A pass from the source, or one way between the memories that are sorted and their second ones."""
+
         def build(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
-            here = [start.values[memory] for memory in memories]
-            there = [start.workspaces[around.others[memory]] for memory in memories]
+            own = [start.values[memory] for memory in memories]
+            second = [start.workspaces[around.others[memory]] for memory in memories]
             turn, shift = start.out.parameter("turn", INDEX), start.out.parameter("shift", INDEX)
             axis = start.out.axis("item", items)
-            ways = (there, here) if back else (here, there)
-            Pass(b, lines, *ways, turn, shift, thread, axis, items).build()
+            here = source(start) if way == "first" else Stored(second if way == "back" else own)
+            Pass(b, lines, here, own if way == "back" else second, turn, shift, thread, axis, items).build()
 
-        return build
+        return launch(f"digits_{way}", extent.ceildiv(PASS_THREADS * items), build, PASS_THREADS, RESIDENT)
 
     assert DIGITS == THREADS
     return CountedSort(
+        tuple(fill),
         sort_passes(around, sort, number),
         launch("clear", mem_of(counts).dims[-2], clear),
         launch("count", extent.ceildiv(TURNS * COUNTED * THREADS), count),
-        launch("digits_there", extent.ceildiv(PASS_THREADS * items), moved(False), PASS_THREADS, RESIDENT),
-        launch("digits_back", extent.ceildiv(PASS_THREADS * items), moved(True), PASS_THREADS, RESIDENT),
+        moved("first"),
+        moved("back"),
+        moved("there") if len(shifts(mem_of(sort.keys).dtype)) > 2 else None,
         shifts(mem_of(sort.keys).dtype),
         FEWEST,
     )

@@ -1,49 +1,46 @@
-"""A pass of a sort by digits: a block takes a tile, counts the digits of each of its warps, tells the tiles behind it how many of each it has, and
-orders its elements by digit in shared memory, so that neighbours are written together. Lanes with the same digit find each other by
-votes on its bits. What stands before the tile is learned by look-back, while the tiles in front are under way. Equal keys keep their order."""
+"""A pass of a sort by digits. A block takes a tile, counts the digits of each of its warps, tells the tiles behind how many of each it has,
+and orders its elements by digit in shared memory, so that neighbours are written together. Lanes with the same digit find each other by
+votes on its bits. What stands before the tile is learned by look-back, last, when most of it is known. Equal keys keep their order."""
 
-import os
 from collections.abc import Callable, Sequence
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Bitcast
-from compiler.hir.gpu import Atomic, Match, SyncThreads, Vote, WarpSync
+from compiler.hir.core import Bitcast, dtype_of
+from compiler.hir.gpu import Atomic, SyncThreads, Vote, WarpSync
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Tile, bytes_of
 from compiler.schedule.gpu.block_scan import WARP, Joining
 from compiler.schedule.gpu.number_bits import bits_of, from_bits, unsigned
-from compiler.schedule.gpu.sorting import Number, DIGIT, DIGITS, PASS_THREADS, Lines, shared, taken
+from compiler.schedule.gpu.sort_source import Source
+from compiler.schedule.gpu.sorting import DIGIT, DIGITS, PASS_THREADS, Lines, shared, taken
 
 WARPS = PASS_THREADS // WARP
 
-WINDOW = int(os.environ.get("SORT_WINDOW", "1"))
-SKIP = os.environ.get("SORT_SKIP", "")
-BALLOT = os.environ.get("SORT_BALLOT", "1") == "1"
+WINDOW = 4
+"""Tiles that a look back asks at once."""
 
 STATE = 48
 """Bits of a count; above them is what is known."""
 
 
-from attrs import define
-@define
+@frozen
 class Pass:
-    """One thread's part in a pass: `here` and `there` are keys and payloads, `number` counts the passes, the digit begins at `shift`.
-    `axis` is of `items` registers."""
+    """One thread's part in a pass, from `here` to the memories `there`, keys first: `number` counts the passes, the digit begins at
+    `shift`. `axis` is of `items` registers."""
 
     b: Builder
     lines: Lines
-    here: Sequence[Value]
+    here: Source
     there: Sequence[Value]
     number: Value
     shift: Value
     thread: Value
     axis: str
     items: int
-    first: object = None
 
     @property
     def tile(self) -> int:
@@ -51,7 +48,7 @@ class Pass:
 
     def build(self) -> None:
         b = self.b
-        lane, warp = b.op("rem", self.thread, b.const(WARP, "index")), b.op("div", self.thread, b.const(WARP, "index"))
+        lane, warp = self.lane_and_warp(b)
         counts, origins = shared(b, "u32", (WARPS, DIGITS)), shared(b, "index", (DIGITS,))
         for number in range(DIGITS // WARP):
             b.store(counts, b.const(0, "u32"), [warp.name, Affine.of(lane.name) + number * WARP])
@@ -61,36 +58,46 @@ class Pass:
         left = b.sub(self.lines.extent, first)
         whole = b.op("ge", left, b.const(self.tile, "index"))
         along = within + first.name
-        keys = self.read(b, self.here[0], along, whole, self.lines.digits.last)
+        keys = self.keys(along, whole)
         counted = self.digit(b, keys, self.shift)
-        for item in range(0 if "hist" in SKIP else self.items):
+        for item in range(self.items):
             digit = taken(b, counted, self.axis, item)
             index = (Affine.of(warp.name), Affine.of(b.cast(digit, "index").name))
             b.emit(Atomic(operation="add", mem=counts, index=index, value=b.const(1, "u32"), scope="block"))
         b.emit(SyncThreads())
-        known, total, start = self.told(tile, counts, lane, warp)
-        words = unsigned(max((mem_of(one).dtype for one in self.here), key=bytes_of))
+        known, total, start = self.told(tile, counts)
+        words = unsigned(max((mem_of(one).dtype for one in self.there), key=bytes_of))
         buffer = shared(b, words, (self.tile,))
         again = self.digit(b, keys, shift)
         ranks = self.ranks([taken(b, again, self.axis, item) for item in range(self.items)], counts, warp, lane)
-        if "rank" in SKIP:
-            ranks = [taken(b, b.cast(b.index(within), "u32"), self.axis, item) for item in range(self.items)]
         self.put(b, keys, ranks, buffer)
-        self.first = first
         self.origins(tile, known, total, start, origins)
         b.emit(SyncThreads())
         with b.branch(whole) as (yes, no, _):
-            for at, end in ((yes, None), (no, left)):
-                goes = self.write(at, self.there[0], buffer, origins, end, shift)
-                for source, target in zip(self.here[1:], self.there[1:], strict=True):
-                    values = self.read(at, source, along, whole)
-                    at.emit(SyncThreads())
-                    self.put(at, values, ranks, buffer)
-                    at.emit(SyncThreads())
-                    self.write(at, target, buffer, origins, end, shift, goes)
+            digits = self.write(yes, self.there[0], buffer, origins, shift)
+            for position, target in enumerate(self.there[1:], 1):
+                values = self.here(yes, position, self.lines.place(along), None)
+                yes.emit(SyncThreads())
+                self.put(yes, values, ranks, buffer)
+                yes.emit(SyncThreads())
+                self.write(yes, target, buffer, origins, shift, digits=digits)
+            self.write(no, self.there[0], buffer, origins, shift, end=left)
+            if len(self.there) > 1:
+                self.write_alone(no, along, ranks, origins, shift)
+
+    def lane_and_warp(self, b: Builder) -> tuple[Value, Value]:
+        width = b.const(WARP, "index")
+        return b.op("rem", self.thread, width), b.op("div", self.thread, width)
 
     def write(
-        self, b: Builder, target: Value, buffer: Value, origins: Value, end: Value | None, shift: Value, digits: Sequence[Value] = ()
+        self,
+        b: Builder,
+        target: Value,
+        buffer: Value,
+        origins: Value,
+        shift: Value,
+        digits: Sequence[Value] = (),
+        end: Value | None = None,
     ) -> list[Value]:
         """What stands in the tile, in the order of digits, to where it belongs, up to `end`. The digits are those of the keys, which this
         gives where they are written."""
@@ -102,20 +109,31 @@ class Pass:
             if not digits:
                 found.append(self.digit(b, value, shift))
             to = b.add(b.load(origins, [b.cast(found[item], "index").name]), place)
-            if "scatter" in SKIP:
-                to = b.add(self.first, place)
             b.store(target, value, self.lines.place(Affine.of(to.name)), None if end is None else b.op("lt", place, end))
         return found
+
+    def write_alone(self, b: Builder, along: Affine, ranks: Sequence[Value], origins: Value, shift: Value) -> None:
+        """What goes along with the keys of a tile that isn't full, of which a line has one: each element by itself."""
+        for item, rank in enumerate(ranks):
+            place = b.index(along.substitute({self.axis: item}))
+            with b.when(b.op("lt", place, self.lines.extent)) as some:
+                here = self.lines.place(Affine.of(place.name))
+                key, *values = [self.here(some, position, here, None) for position in range(len(self.there))]
+                origin = some.load(origins, [some.cast(self.digit(some, key, shift), "index").name])
+                to = self.lines.place(Affine.of(some.add(origin, some.cast(rank, "index")).name))
+                for target, value in zip(self.there[1:], values, strict=True):
+                    some.store(target, value, to)
 
     def digit(self, b: Builder, key: Value, shift: Value) -> Value:
         return self.lines.digits.digit(b, self.lines.digits.ordered(b, key), shift)
 
-    def read(self, b: Builder, source: Value, along: Affine, whole: Value, behind: Number | None = None) -> Value:
-        """The thread's elements of a memory; `behind` its end."""
-        place = self.lines.place(along)
-        with b.branch(whole, [Tile(mem_of(source).dtype, ((self.axis, self.items),))]) as (yes, no, found):
-            yes.yield_(yes.load(source, place))
-            no.yield_(no.load(source, place, no.op("lt", no.index(along), self.lines.extent), behind))
+    def keys(self, along: Affine, whole: Value) -> Value:
+        """The thread's keys; behind the end of the line those that come behind everything."""
+        b, place, dtype = self.b, self.lines.place(along), self.lines.digits.dtype
+        with b.branch(whole, [Tile(dtype, ((self.axis, self.items),))]) as (yes, no, found):
+            yes.yield_(self.here(yes, 0, place, None))
+            inside = no.op("lt", no.index(along), self.lines.extent)
+            no.yield_(no.select(inside, self.here(no, 0, place, inside), no.const(self.lines.digits.last, dtype)))
         return found.results[0]
 
     def put(self, b: Builder, values: Value, ranks: Sequence[Value], buffer: Value) -> None:
@@ -125,8 +143,8 @@ class Pass:
             b.store(buffer, taken(b, bits, self.axis, item), [b.cast(rank, "index").name])
 
     def turn(self) -> tuple[Value, Value]:
-        """Tiles in the order in which blocks begin; and the shift: as it isn't known to be the parameter, digits that were counted are not kept
-        in registers until they are wanted again, but computed."""
+        """Tiles in the order in which blocks begin; and the shift: as it isn't known to be the parameter, digits that were counted are
+        computed again when they are wanted, not kept in registers."""
         b = self.b
         box = shared(b, "index", (2,))
         with b.when(b.op("eq", self.thread, b.const(0, "index"))) as first:
@@ -137,10 +155,11 @@ class Pass:
         b.emit(SyncThreads())
         return b.load(box, [0]), b.load(box, [1])
 
-    def told(self, tile: Value, counts: Value, lane: Value, warp: Value) -> tuple["_Known", Value, Value]:
-        """A digit a thread: its count in the tile is published, and `counts` become where each warp's elements begin in the order of digits."""
+    def told(self, tile: Value, counts: Value) -> tuple["_Known", Value, Value]:
+        """A digit a thread: its count in the tile is published, and `counts` become where each warp's elements begin in the order of
+        digits. Gives what is known of the digit, its count, and where it begins."""
         b = self.b
-        digit = self.thread if PASS_THREADS == DIGITS else b.op("min", self.thread, b.const(DIGITS - 1, "index"))
+        digit = b.op("min", self.thread, b.const(DIGITS - 1, "index"))
         mine = b.op("lt", self.thread, b.const(DIGITS, "index"))
         total = b.load(counts, [0, digit.name])
         for row in range(1, WARPS):
@@ -148,7 +167,7 @@ class Pass:
         total = b.select(mine, total, b.const(0, "u32"))
         known = _Known(self, tile, digit, mine)
         known.publish(b, 1, b.cast(total, "u64"), b.op("and", mine, b.op("gt", tile, b.const(0, "index"))))
-        start = self.scanned(b, total, lane, warp)
+        start = self.scanned(b, total)
         with b.when(mine) as some:
             passed = start
             for row in range(WARPS):
@@ -180,8 +199,6 @@ class Pass:
     def alike(self, digit: Value) -> Value:
         """The lanes that hold the same digit, as a `u32`."""
         b = self.b
-        if not BALLOT:
-            return b.emit(Bitcast(value=b.emit(Match(mode="any", value=digit)).result, to="u32")).result
         lanes: Value | None = None
         for bit in range(DIGIT):
             has = b.op("ne", b.op("and", digit, b.const(1 << bit, "i32")), b.const(0, "i32"))
@@ -197,23 +214,18 @@ class Pass:
         b = self.b
         zero = b.const(0, "index")
         base = b.slot(zero, "base")
-        at_first = b.op("eq", tile, zero)
-        with b.when(at_first) as first:
-            lane, warp = first.op("rem", self.thread, first.const(WARP, "index")), first.op("div", self.thread, first.const(WARP, "index"))
-            whole = first.cast(
-                first.load(self.lines.counts, self.lines.count(Affine.of(self.number.name), Affine.of(known.digit.name))), "index"
-            )
-            whole = first.select(known.mine, whole, zero)
-            first.set(base, self.scanned(first, whole, lane, warp))
+        with b.when(b.op("eq", tile, zero)) as first:
+            place = self.lines.count(Affine.of(self.number.name), Affine.of(known.digit.name))
+            whole = first.select(known.mine, first.cast(first.load(self.lines.counts, place), "index"), zero)
+            first.set(base, self.scanned(first, whole))
         with b.when(known.mine) as some:
             before = some.add(some.get(base), known.before(some))
             known.publish(some, 2, some.cast(some.add(before, some.cast(total, "index")), "u64"))
             some.store(origins, some.sub(before, some.cast(start, "index")), [known.digit.name])
 
-    def scanned(self, b: Builder, value: Value, lane: Value, warp: Value) -> Value:
+    def scanned(self, b: Builder, value: Value) -> Value:
         """What the threads before this one have together."""
-        from compiler.hir.core import dtype_of
-
+        lane, warp = self.lane_and_warp(b)
         zero = b.const(0, dtype_of(value))
         joined = Joining(b, "add")
         before, total = joined.over_lanes(value, lane, zero)
@@ -249,8 +261,6 @@ class _Known:
     def before(self, b: Builder) -> Value:
         """The count of all tiles before this one: from the nearest on back, until one knows of all before it."""
         one, zero = b.const(1, "index"), b.const(0, "index")
-        if "look" in SKIP:
-            return zero
         at, sum_ = b.slot(b.sub(self.tile, one), "at"), b.slot(zero, "sum")
         going = b.slot(b.op("gt", self.tile, zero), "going")
         own, all_ = self.states(b, 1), self.states(b, 2)

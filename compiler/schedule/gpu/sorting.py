@@ -1,13 +1,10 @@
 """Sorting by digits of 8 bits, the lowest first ("onesweep" of Adinets and Merrill): the digits of all passes are counted in one read; then
-each pass reads every element once and writes it once, to where its digit stands. A block ranks the elements of its tile (lanes with
-the same digit find each other by `match`), learns by look-back how many of each digit stand in the tiles before it, and orders
-its elements by digit in shared memory, so that neighbours are written together. Equal keys keep their order.
+each pass (`sort_pass.py`) reads every element once and writes it once, to where its digit stands.
 
 Lines along an axis are sorted beside each other: each has counts of its own, a memory `(..., P + 1 + tiles, 256)` of 64-bit words: for
-each of the P passes how often each digit occurs, then what numbers the tiles of each pass, then what each tile knows of each digit
-(above `STATE` bits of count: nothing of this pass yet; its own count; the count of all tiles up to it)."""
+each of the P passes how often each digit occurs, then what numbers the tiles of each pass, then what each tile knows of each digit:
+nothing of this pass yet; its own count; the count of all tiles up to it, and of all lower digits."""
 
-import os
 from collections.abc import Sequence
 from math import nan
 
@@ -20,18 +17,23 @@ from compiler.hir.gpu import Atomic, SharedAlloc, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import mem_of
-from compiler.hir.types import DTYPES, Mem, Space, Tile, bytes_of, is_float, is_signed
+from compiler.hir.types import DTYPES, Mem, Space, bytes_of, is_float, is_signed
 from compiler.schedule.gpu.number_bits import bits_of, unsigned
+from compiler.schedule.gpu.sort_source import Source
 
 THREADS = 256
 DIGIT = 8
 DIGITS = 1 << DIGIT
 """A thread of a block for each of them."""
 
-PASS_THREADS = int(os.environ.get("SORT_THREADS", "384"))
-TILE_BYTES = int(os.environ.get("SORT_KB", "30")) << 10
-MOST_ITEMS = int(os.environ.get("SORT_ITEMS", "20"))
-"""Elements of a thread: their places are in registers."""
+PASS_THREADS = 384
+"""Of a block in a pass: two such blocks, with 80 registers a thread, fit a multiprocessor."""
+
+MOST_ITEMS = 20
+"""Elements of a thread in a pass: they are in registers."""
+
+TILE_BYTES = 30 << 10
+"""Of a block's elements in shared memory, with the counts of its warps: what a block of any GPU may have."""
 
 COUNTED = 8
 """Elements of a thread that are counted together."""
@@ -156,7 +158,7 @@ def line_of(b: Builder, sort: Sort, counts: Value, keys: Value, block: Value, ea
 # ---- counting ----------------------------------------------------------------------------------------------------
 
 
-def count_digits(b: Builder, lines: Lines, keys: Value, number: Value, thread: Value, axis: str) -> None:
+def count_digits(b: Builder, lines: Lines, keys: Source, number: Value, thread: Value, axis: str) -> None:
     """One thread's part in counting the digits of all passes; `number` is the block's in its line, `axis` one of `COUNTED` registers."""
     digits = lines.digits
     own = shared(b, "u32", (lines.passes, DIGITS))
@@ -167,7 +169,7 @@ def count_digits(b: Builder, lines: Lines, keys: Value, number: Value, thread: V
         first = Affine.of(number.name) * (TURNS * COUNTED * THREADS) + Affine.of(loop.variable.name) * (COUNTED * THREADS)
         place = first + Affine.of(axis) * THREADS + thread.name
         inside = body.inbounds(place, lines.extent.name)
-        ordered = digits.ordered(body, body.load(keys, lines.place(place), inside))
+        ordered = digits.ordered(body, keys(body, 0, lines.place(place), inside))
         for item in range(COUNTED):
             with body.when(taken(body, inside, axis, item)) as here:
                 one = taken(here, ordered, axis, item)
@@ -192,4 +194,3 @@ def taken(b: Builder, value: Value, axis: str, item: int) -> Value:
 
 def shared(b: Builder, dtype: str, extents: Sequence[int]) -> Value:
     return b.emit(SharedAlloc(type=Mem(dtype, tuple(extents), space=Space.SHARED, align=16)), "shared").result
-
