@@ -286,6 +286,14 @@ WARPGROUP_KINDS = {
 """By the dtype of operands in shared memory."""
 
 
+def kind_of(left: str, right: str) -> WarpgroupKind | None:
+    """How a warpgroup multiplies operands of these dtypes; None where it doesn't. Those of one byte needn't be alike."""
+    first, second = WARPGROUP_KINDS.get(left), WARPGROUP_KINDS.get(right)
+    if first is None or second is None or (first.depth, first.sums) != (second.depth, second.sums):
+        return None
+    return second if left == right or bytes_of(left) == 1 else None
+
+
 def register_points(axes: tuple[tuple[str, int], ...]) -> list[dict[str, int]] | None:
     """The points of an accumulator's axes in the order of the hardware's registers; None when the axes don't tell.
 

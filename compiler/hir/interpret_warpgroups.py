@@ -9,7 +9,7 @@ import numpy as np
 from compiler.hir import arrays
 from compiler.hir.core import dtype_of
 from compiler.hir.fault import unsupported
-from compiler.hir.hopper import SWIZZLES, WARPGROUP_KINDS, WarpgroupMma, WarpgroupWait, register_points
+from compiler.hir.hopper import SWIZZLES, WarpgroupMma, WarpgroupWait, kind_of, register_points
 from compiler.hir.instruction import Value
 from compiler.hir.interpret_hopper import WARPGROUP, Warpgroup, wrong
 from compiler.hir.memory import mem_of
@@ -105,11 +105,12 @@ def _from_registers(op: WarpgroupMma, held: list[Array], first: int, dtype: str)
 def begin_product(op: WarpgroupMma, group: Warpgroup, values: list[tuple[Any, ...]], block: "Block") -> list[Array]:
     """Send the product of 128 threads on its way; the results are filled in when it is done."""
     accumulator, dtype = op.accumulator.type, mem_of(op.b).dtype
+    left = mem_of(op.a).dtype if isinstance(op.a.type, Mem) else dtype
     assert isinstance(accumulator, Tile)
     _, columns, depth = op.shape
-    kind = WARPGROUP_KINDS.get(dtype)
+    kind = kind_of(left, dtype)
     if kind is None or kind.depth != depth or kind.sums != accumulator.dtype:
-        raise unsupported(f"a warpgroup product of {dtype} and depth {depth}, summed in {accumulator.dtype}")
+        raise unsupported(f"a warpgroup product of {left} and {dtype}, depth {depth}, summed in {accumulator.dtype}")
     if (op.transpose_a or op.transpose_b) and bytes_of(dtype) != 2:
         raise unsupported(f"a transposed warpgroup operand of {dtype}: only 16-bit operands can lie across")
     order = register_order(accumulator)
@@ -129,7 +130,7 @@ def begin_product(op: WarpgroupMma, group: Warpgroup, values: list[tuple[Any, ..
 
     def product() -> None:
         if a_places is not None:
-            a = _numbers(first[1].reshape(-1)[a_places], dtype)
+            a = _numbers(first[1].reshape(-1)[a_places], left)
         else:
             a = _from_registers(op, [value[1] for value in values], 2 * sum(first[2]), dtype)
         total = a @ _numbers(first[3].reshape(-1)[b_places], dtype).T

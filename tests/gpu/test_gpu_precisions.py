@@ -11,7 +11,7 @@ import pytest
 import zynml
 
 Array = np.ndarray[Any, Any]
-NUMPY = {"f32": np.float32, "i8": np.int8, "bf16": ml_dtypes.bfloat16}
+NUMPY = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f32": np.float32, "i8": np.int8, "bf16": ml_dtypes.bfloat16}
 LAYOUTS = {
     "rows": ("A[i, k]", "B[k, j]", "M, K", "K, N"),
     "turned B": ("A[i, k]", "B[j, k]", "M, K", "N, K"),
@@ -47,6 +47,38 @@ def test_whole_numbers_in_every_layout(dtype: str, layout: str, sizes: tuple[int
     random = np.random.default_rng(k)
     a, b = (random.integers(-4, 5, shape).astype(NUMPY[dtype]) for shape in ((m, k), (k, n)))
     np.testing.assert_array_equal(multiplied(dtype, layout, a, b), a.astype(np.float64) @ b.astype(np.float64))
+
+
+BYTES = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "i8": np.int8, "u8": np.uint8}
+
+
+@pytest.mark.parametrize("sizes", [(520, 384, 2064), (129, 1000, 4096), (1021, 77, 1003)], ids=str)
+@pytest.mark.parametrize(("left", "right"), [("f8e4m3", "f8e4m3"), ("f8e5m2", "f8e4m3"), ("f8e5m2", "f8e5m2"), ("u8", "i8")])
+def test_bytes_with_a_scale_for_each_row_and_column(left: str, right: str, sizes: tuple[int, int, int]) -> None:
+    (m, n, k), whole = sizes, left == "u8"
+    program = zynml.compile(
+        f"""
+def f(A: tensor[M, K, {left}], B: tensor[N, K, {right}], p: tensor[M, f32], q: tensor[N, f32]) {{
+    compute(A, B, p, q) -> tensor[M, N, f32] {{
+        for i in 0..M, j in 0..N:
+            var s = {"0" if whole else "0.0"}
+            for k in 0..K: s += {"(A[i, k] as i32) * (B[j, k] as i32)" if whole else "A[i, k] * B[j, k]"}
+            out[i, j] = (s as f32) * p[i] * q[j]
+    }}
+}}""",
+        device="cuda:0",
+    )
+    random = np.random.default_rng(k)
+    a, b = (random.integers(0 if dtype == "u8" else -4, 5, (rows, k)).astype(BYTES[dtype]) for dtype, rows in ((left, m), (right, n)))
+    p, q = (np.exp2(random.integers(-3, 4, rows)).astype(np.float32) for rows in (m, n))
+    wanted = (a.astype(np.float64) @ b.astype(np.float64).T) * p[:, None] * q
+    np.testing.assert_array_equal(np.asarray(program.f(a, b, p, q)), wanted.astype(np.float32))
+
+
+def test_long_sums_of_eight_bits_are_nearly_those_of_f32() -> None:
+    random = np.random.default_rng(5)
+    a, b = (random.standard_normal(shape).astype(ml_dtypes.float8_e4m3fn) for shape in ((512, 16384), (16384, 512)))
+    assert error(multiplied("f8e4m3", "turned B", a, b), a, b) < 1e-3
 
 
 def error(found: Array, a: Array, b: Array) -> float:

@@ -46,6 +46,28 @@ def product(
     return made.finish()
 
 
+@pytest.mark.parametrize(("left", "right", "to"), [("f8e5m2", "f8e4m3", "f32"), ("f8e4m3", "f8e5m2", "f32"), ("u8", "i8", "i32"), ("i8", "u8", "i32")])
+def test_bytes_of_two_types(left: str, right: str, to: str) -> None:
+    """`C[i, j] = sum A[i, k] B[j, k]`, each converted to the sum's type first."""
+    m, n, k = 72, 80, 144
+    made = FunctionBuilder("product", Form.FIELD)
+    a, b = (made.parameter(name, Mem(dtype, (rows, "K"), readonly=True)) for name, dtype, rows in (("A", left, "M"), ("B", right, "N")))
+    c = made.parameter("C", Mem(to, ("M", "N")))
+    for size, axis in zip("MNK", "ijk", strict=True):
+        made.parameter(size, INDEX)
+        made.axis(axis, size)
+    factors = [made.body.cast(made.body.load(memory, [axis, "k"]), to) for memory, axis in ((a, "i"), (b, "j"))]
+    made.body.store(c, made.body.contract(*factors, ["k"], to), ["i", "j"])
+    random = np.random.default_rng(3)
+    x, y = (random.integers(0 if dtype == "u8" else -4, 9, (rows, k)).astype(NUMPY[dtype]) for dtype, rows in ((left, m), (right, n)))
+    (x if left == "u8" else y)[0, 0] = 200 if to == "i32" else 8
+    found = np.zeros((m, n), NUMPY[to])
+    ready = launches(made.finish(), facts(m, n, k))
+    arguments, known = ready.counted([x, y, found, m, n, k], {"M": m, "N": n, "K": k})
+    interpret(ready.launches[0].function, arguments, grid=(ready.launches[0].blocks(known), 1, 1))
+    np.testing.assert_array_equal(found, x.astype(np.float64) @ y.astype(np.float64).T)
+
+
 def facts(m: int, n: int, k: int, processors: int = 2) -> Facts:
     return facts_of({"M": m, "N": n, "K": k}, ["A", "B", "C", "R"], "sm_90a", processors)
 

@@ -15,6 +15,7 @@ from compiler.hir.hopper import (
     WarpgroupFence,
     WarpgroupMma,
     WarpgroupWait,
+    kind_of,
     register_points,
 )
 from compiler.hir.instruction import Value as HirValue
@@ -100,14 +101,16 @@ def mma(frame: Frame, op: WarpgroupMma) -> None:
     _require(frame)
     w = frame.w
     dtype = mem_of(op.b).dtype
+    left = mem_of(op.a).dtype if isinstance(op.a.type, Mem) else dtype
     rows, columns, depth = op.shape
     held = frame.values[op.accumulator.name]
-    kind = WARPGROUP_KINDS.get(dtype)
+    kind = kind_of(left, dtype)
     if kind is None or (kind.depth, kind.sums) != (depth, held.dtype):
-        message = f"warpgroup product {rows}x{columns}x{depth} of {dtype} summed in {held.dtype}"
+        of = dtype if left == dtype else f"{left} and {dtype}"
+        message = f"warpgroup product {rows}x{columns}x{depth} of {of} summed in {held.dtype}"
         known = ", ".join(WARPGROUP_KINDS)
         raise frame.lacks(
-            message, f"operands are {known}" if kind is None else f"of {dtype} the depth is {kind.depth}, summed in {kind.sums}"
+            message, f"operands are {known}" if kind is None else f"of {of} the depth is {kind.depth}, summed in {kind.sums}"
         )
     sums = {"i32": "s32", "f32": "f32"}[kind.sums]
     if depth != 16 and (op.transpose_a or op.transpose_b):
@@ -122,7 +125,7 @@ def mma(frame: Frame, op: WarpgroupMma) -> None:
     transposes = f", {int(op.transpose_b)}" if len(inputs) > 1 else f", {int(op.transpose_a)}, {int(op.transpose_b)}"
     signs = "" if sums == "s32" else ", 1, 1" + (transposes if depth == 16 else "")
     registers = ", ".join(f"${n}" for n in range(count))
-    name = f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.{sums}.{kind.word}.{kind.word}"
+    name = f"wgmma.mma_async.sync.aligned.m{rows}n{columns}k{depth}.{sums}.{WARPGROUP_KINDS[left].word}.{kind.word}"
     product = f"{name} {{{registers}}}, {a_text}, ${position}, p{signs};"
     text = f"{{ .reg .pred p; setp.ne.b32 p, ${position + 1}, 0; {product} }}"
     keep = frame.values[op.keep.name].scalar

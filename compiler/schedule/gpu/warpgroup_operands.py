@@ -12,7 +12,7 @@ from compiler.analysis.guards import where_inside
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of
-from compiler.hir.hopper import MOST_STEP, WARPGROUP_KINDS
+from compiler.hir.hopper import MOST_STEP, kind_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
@@ -216,9 +216,8 @@ def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | N
     found = found or sum_of_loads(function)
     if found is None:
         return None
-    dtype = dtype_of(found.a.results[0])
-    kind = WARPGROUP_KINDS.get(dtype)
-    if kind is None or dtype != dtype_of(found.b.results[0]) or kind.sums != found.to:
+    kind = kind_of(*(dtype_of(load.results[0]) for load in (found.a, found.b)))
+    if kind is None or kind.sums != found.to:
         return None
     if kind.word == "tf32" and not (found.low or rounds(function)):
         return None
@@ -261,8 +260,8 @@ def sum_of_loads(function: HirFunction) -> SumOfLoads | None:
 def _sum_of(target: Contract | Reduce | Scan) -> SumOfLoads | None:
     described = product_sum(target)
     if isinstance(target, Contract) and described is not None and target.accumulator is None:
-        a, b = _zero_outside(target.a), _zero_outside(target.b)
-        if a is not None and b is not None:
+        a, b = (_zero_outside(_as_it_was(operand, target.to)) for operand in (target.a, target.b))
+        if a is not None and b is not None and _alike(a, b):
             return SumOfLoads(target, target.to, a, b, described)
     if isinstance(target, Reduce) and described is not None:
         return _guarded(target, described)
@@ -296,6 +295,18 @@ def unguarded(value: Value) -> tuple[Value, list[Value]]:
         guards.append(value.source.condition)
         value = value.source.then
     return value, guards
+
+
+def _as_it_was(operand: Value, to: str) -> Value:
+    """Before it was converted to the sum's type."""
+    op = operand.source
+    return op.value if isinstance(op, Cast) and op.to == to else operand
+
+
+def _alike(a: Load, b: Load) -> bool:
+    """Whether operands are of one type, or of two that are multiplied together."""
+    left, right = (dtype_of(load.results[0]) for load in (a, b))
+    return left == right or kind_of(left, right) is not None
 
 
 def _zero_outside(operand: Value) -> Load | None:
