@@ -37,6 +37,7 @@ class Tuner:
     """Seconds."""
     changes: int = 0
     """Runs that took another way than the model's."""
+    _ended: bool = False
     _known: dict[tuple[str, str], tuple[Choice, bool]] = Factory(dict)
     """What was found, and whether another run would find the same."""
     _lock: threading.Lock = Factory(threading.Lock)
@@ -59,6 +60,7 @@ class Tuner:
                 usual = call(choices[0].facts)
                 making = perf_counter() - began
                 if self.spent >= ALL_RUNS or not may_be_tried(usual, case.stream):
+                    self._say_it_ends(tuning)
                     usual.lasting = False
                     return usual
                 known = self._run(case, choices, usual, call, tuning, making)
@@ -69,6 +71,11 @@ class Tuner:
         made = call(choice.facts)
         made.lasting = lasts
         return made
+
+    def _say_it_ends(self, tuning: Tuning) -> None:
+        if self.spent >= ALL_RUNS and not self._ended:
+            self._ended = True
+            tuning.tell(f"tuning took {self.spent:.0f} s in this process: from here on estimates decide, where nothing is known")
 
     def _run(
         self, case: "Case", choices: Sequence[Choice], usual: PlannedCall, call: Make, tuning: Tuning, making: float

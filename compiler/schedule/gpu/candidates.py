@@ -2,9 +2,10 @@
 model may be wrong about them."""
 
 from collections.abc import Iterator, Sequence
-from math import prod
 
-from compiler.schedule.gpu.warpgroup_tiles import Estimated
+from attrs import evolve
+
+from compiler.schedule.gpu.warpgroup_tiles import Estimated, Tiling
 
 NEAR = 1.15
 """Of the first one's time."""
@@ -21,7 +22,7 @@ def candidates(ways: Sequence[Estimated]) -> tuple[Estimated, ...]:
     return tuple(_different(near))[:MOST]
 
 
-def near(ways: Sequence[Estimated]) -> Iterator[str]:
+def left_open(ways: Sequence[Estimated]) -> Iterator[str]:
     """How much the model leaves open, in words; nothing where the way was given."""
     others = len(candidates(ways)) - 1 if ways else 0
     if others > 0:
@@ -31,11 +32,10 @@ def near(ways: Sequence[Estimated]) -> Iterator[str]:
 
 def _different(ways: Sequence[Estimated]) -> Iterator[Estimated]:
     """First one of each shape, then those whose warpgroups share it in another way."""
-    seen: set[tuple[int, ...]] = set()
+    seen: set[Tiling] = set()
     alike = []
     for way in ways:
-        tiling = way.tiling
-        shape = prod(tiling.rows), tiling.columns, tiling.pieces, tiling.cluster
+        shape = evolve(way.tiling, groups=1, blocks=1, stages=0)
         if shape in seen:
             alike.append(way)
         else:

@@ -11,7 +11,7 @@ from compiler.passes.quotients import quotients_outside
 from compiler.schedule.gpu.attention_fragments import AttentionOnWarps
 from compiler.schedule.gpu.attention_roles import AttentionDistributing
 from compiler.schedule.gpu.blocks import nest_launches
-from compiler.schedule.gpu.candidates import candidates, near
+from compiler.schedule.gpu.candidates import candidates, left_open
 from compiler.schedule.gpu.computed_operands import computed_operands
 from compiler.schedule.gpu.copied_operands import CopiedProduct, copied_product
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
@@ -136,7 +136,8 @@ def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
 
 
 def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
-    return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=(*product.tiling.words(), *near(product.ways)))
+    words = (*product.tiling.words(), *left_open(product.ways))
+    return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=words)
 
 
 def _fragments(field: HirFunction, facts: Facts) -> Launches | None:
