@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, frozen
 
 from compiler.alignment import ALIGNMENT
 from compiler.cuda_direct import Repeat
@@ -131,17 +131,17 @@ class Repeats:
 
     def sequence(self, made: Sequence[Made], values: Sequence[Any], given: Sequence[Any], value: Any) -> CallSequence | None:
         """All blocks' calls again, if each takes only the function's own arrays, as they came, and what those before it made, on one
-        stream that lasts; and one of them made the function's value."""
+        stream that lasts; and they made the function's value, or all of a tuple."""
         arrays_given = [id(one) for one in given if isinstance(one, Tensor)]
         if not made or len(given) != self.function.count or len(set(arrays_given)) < len(arrays_given):
             return None  # of two arrays that are one, it can't be told which is meant
         stream, gpu = made[0].stream, made[0].call.gpu
         makers = {id(result): (number, index) for number, one in enumerate(made) for index, result in enumerate(_results(one))}
-        last = makers.get(id(value))
-        if last is None or not _lasts(stream, gpu):
+        values_made = [makers.get(id(one)) for one in (value if value.__class__ is tuple else (value,))]
+        wanted = tuple(one for one in values_made if one is not None)
+        if not wanted or len(set(wanted)) < len(values_made) or not _lasts(stream, gpu):
             return None
         parts: list[Part] = []
-        readers: dict[int, int] = {}
         for number, one in enumerate(made):
             call = one.call
             if not call.direct or one.stream is not stream or call.gpu is not gpu or any(plan.scalar or plan.group for plan in call.plans):
@@ -153,16 +153,14 @@ class Repeats:
                 own = next((n for n, mine in enumerate(given) if mine is tensor), None)
                 if maker is not None and maker[0] < number:
                     earlier.append((place, *maker))
-                    readers[maker[0]] = number
                 elif own is not None and _lies_there(values[own], given[own], gpu, stream):
                     arrays.append((place, own))
                 else:
                     return None
             for place, name in call.filled.scalars:
                 arguments[place] = one.given[name]
-            parts.append(Part(call, arguments, tuple(arrays), tuple(earlier), ()))
-        done = [tuple(maker for maker, reader in readers.items() if reader == number and maker != last[0]) for number in range(len(parts))]
-        return CallSequence(tuple(evolve(part, done=over) for part, over in zip(parts, done, strict=True)), last, stream)
+            parts.append(Part(call, arguments, tuple(arrays), tuple(earlier)))
+        return CallSequence(tuple(parts), wanted, value.__class__ is tuple, stream)
 
     def repeat(self, made: Made, values: Sequence[Any], given: Sequence[Any]) -> Repeat | None:
         """The call again, if all that it takes are the function's own arrays and numbers, as they came, on one stream that lasts."""

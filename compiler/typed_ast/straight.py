@@ -48,6 +48,8 @@ class _Straight:
                 if any(name in self.globals and name not in known for name in free_names(value)):
                     return False
                 return all(self._value(entry.value, own, within) for entry in inputs)
+            case nodes.TupleLiteral(elements=elements):
+                return all(self._value(element, own, within) for element in elements)
             case nodes.Call(function=nodes.Name(name=name), arguments=arguments) if name in self.functions and name not in own:
                 return all(self._value(a.value, own, within) for a in arguments) and self.function(self.functions[name], within)
             case _:

@@ -20,6 +20,12 @@ def chain(x: tensor[N], y: tensor[N], by: f32): tensor {
     let d = compute(c, x) { for i in 0..N: out[i] = c[i] - x[i] }
     first(d, 0.5)
 }
+def both(x: tensor[N], y: tensor[N]) {
+    let a = compute(x, y) { for i in 0..N: out[i] = x[i] + y[i] }
+    let b = compute(a, y) { for i in 0..N: out[i] = a[i] * y[i] }
+    let c = compute(b) @kernel(scan, +) { for i in 0..N: yield b[i] }
+    (c, a)
+}
 def looks(x: tensor[N]): tensor {
     let a = compute(x) { for i in 0..N: out[i] = x[i] * 2.0 }
     println(a.shape())
@@ -104,6 +110,21 @@ def test_what_depends_on_the_program_is_made_anew(program, gpu):
             np.testing.assert_allclose(np.asarray(program.depends(one)), x * np.float32(value) * 2, rtol=1e-6)
 
 
+def test_several_values(program, gpu, fake):
+    """One kernel of two results, of which a later block reads one, and the function gives the other."""
+    one, other = on_gpu(program, gpu, numbers(1, 40)), on_gpu(program, gpu, numbers(2, 40))
+    a = numbers(1, 40).astype(np.float64) + numbers(2, 40)
+    seen, kept = [], []
+    for _ in range(12):
+        before = Counter(fake.calls)
+        sums, added = program.both(one, other)
+        seen.append(Counter(fake.calls) - before)
+        np.testing.assert_allclose(np.asarray(sums), np.cumsum(a * numbers(2, 40)), rtol=1e-4, atol=1e-5)
+        kept = [*kept, added][-2:]
+        assert all(np.allclose(np.asarray(one), a, atol=1e-6) for one in kept)
+    assert any(calls == {"cuGraphLaunch": 1} for calls in seen) and seen[0]["cuLaunchKernelEx"] <= 3
+
+
 def test_no_memory_is_kept(program, gpu):
     one, other = on_gpu(program, gpu, numbers(1)), on_gpu(program, gpu, numbers(2))
     for _ in range(5):
@@ -173,3 +194,27 @@ def test_a_block_of_a_transformer_is_one_graph(gpu, fake):
         del result
     assert any(calls == {"cuGraphLaunch": 1} for calls in seen)
     assert not any(name.startswith("cuMemset") for calls in seen for name in calls)
+
+
+def test_memory_of_a_sequence_is_laid_out_once():
+    """Parts of 1000 and 2000 bytes: what is still read isn't written over, what isn't is; the function's value lies elsewhere."""
+    from types import SimpleNamespace
+
+    from compiler.cuda_memory import Memory, Zeros
+    from compiler.cuda_sequences import Part, laid_out
+
+    def part(results, workspaces, made):
+        return Part(SimpleNamespace(results=results, workspaces=workspaces), (), (), made)
+
+    small, large, zeros = Memory.of((250,), "f32"), Memory.of((500,), "f32"), Zeros.of((4,), "i32")
+    parts = [
+        part((small,), (large,), ()),
+        part((small, large), (zeros,), ((0, 0, 0),)),
+        part((small,), (), ((0, 1, 0),)),
+        part((large,), (), ((0, 0, 0), (1, 2, 0))),
+        part((small,), (), ((0, 3, 0),)),
+    ]
+    found = laid_out(parts, {(4, 0)})
+    assert found.results == ((0,), (1024, 2048), (2048,), (3072,), (None,))
+    assert found.workspaces == ((1024,), (None,), (), (), ())
+    assert found.bytes == 5120
