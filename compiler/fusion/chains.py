@@ -9,9 +9,11 @@ from attrs import Factory, define, field, frozen
 
 from compiler.diagnostics import ZyntaxError
 from compiler.fusion.kernel import JoinedBlock
+from compiler.fusion.merge import NUMBERS
 from compiler.fusion.plan import ChainPlan, Joined, Link, plan_chain
 from compiler.kernels import BuiltKernel
 from compiler.placement import PlacedBlock
+from compiler.results import number_of
 from compiler.signatures import as_tensor, layout_of
 from runtime.tensor import Tensor, numpy_dtype
 
@@ -137,27 +139,30 @@ def _groups(blocks: Sequence[_Block]) -> list[_Group] | None:
         chain: list[Link] = []
         for block in blocks:
             given = {**block.values, **{name: _stand_in(kernels[made]) for name, made in block.links.items()}}
+            if any(not isinstance(given[name], Tensor) for name in block.placed.block.constants.intersection(block.links)):
+                raise _NotKnown
             order = {name: given[name] for name in block.pending.values}
             kernels.append(block.placed.block.kernel_of(order))
             outside = {name: _identity(name, value) for name, value in block.values.items()}
             device = block.placed.wish.device if block.placed.wish is not None else None
             chain.append(Link(kernels[-1], outside, block.links, device, block.pending.readers))
         plan = plan_chain(chain, blocks[-1].placed.block.options)
-    except (ZyntaxError, _NoTensor):
+    except (ZyntaxError, _NotKnown):
         return None
     return [_ready(group, blocks) for group in plan.groups] if len(plan.groups) < len(blocks) else None
 
 
-class _NoTensor(Exception):
-    """A block hands on something else than one tensor."""
+class _NotKnown(Exception):
+    """A block hands on something else than one tensor or float, or a number that decides on a kernel."""
 
 
-def _stand_in(kernel: BuiltKernel) -> Tensor:
-    """A tensor without elements of the dtype and rank that a block makes."""
+def _stand_in(kernel: BuiltKernel) -> Any:
+    """A tensor without elements of the dtype and rank that a block makes, or a number of its dtype."""
     results = kernel.lowered.plan.results
-    if len(results) != 1 or results[0].scalar:
-        raise _NoTensor
-    return Tensor(np.empty((0,) * len(results[0].dims), numpy_dtype(results[0].dtype.value)))
+    dtype = numpy_dtype(results[0].dtype.value)
+    if len(results) != 1 or (results[0].scalar and results[0].dtype not in NUMBERS):
+        raise _NotKnown
+    return number_of(np.zeros((), dtype), results[0].dtype) if results[0].scalar else Tensor(np.empty((0,) * len(results[0].dims), dtype))
 
 
 def _ready(group: Joined, blocks: Sequence[_Block]) -> _Group:

@@ -114,8 +114,6 @@ def _after_reduction(made: Seen, whole: Seen, both: HirFunction) -> None:
     if len(over) != 1 or len(kept) != 1:
         raise NotMergeable("the two don't reduce along the same axes")
     (summed,), (rows,) = over, kept
-    if not rows:
-        raise NotMergeable("a reduction of everything ends before anything reads it")
     if any(not _axes(store.value) <= summed | rows for store in whole.stores):
         raise NotMergeable("each reduction would be computed again for several elements")
     if not summed & axes_contiguous(both):

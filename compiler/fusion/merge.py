@@ -28,6 +28,11 @@ from compiler.lowering.kernel import (
     WorkspaceArgument,
 )
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
+from compiler.typed_ast.types import DType
+
+
+NUMBERS = (DType.F32, DType.F16, DType.BF16)
+"""Types of numbers that a kernel takes as they are handed back."""
 
 
 class NotMergeable(Exception):
@@ -59,7 +64,7 @@ def _require_plain_result(stage: Stage) -> None:
     if len(results) != 1:
         raise NotMergeable("it has several results")
     one = results[0]
-    if one.scalar:
+    if one.scalar and (stage.kept or one.dtype not in NUMBERS):
         raise NotMergeable("its value is a number, which the host reads")
     if one.zeroed or one.copy_of is not None or one.input is not None:
         raise NotMergeable("it doesn't write each element once")
@@ -217,6 +222,11 @@ class _Merging:
                 case WorkspaceArgument(dtype, dims):
                     over = [self.over_facts(dim, number) for dim in dims]
                     copy.values[value] = self._memory(value.name, copy.memory(value), WorkspaceArgument(dtype, over))
+                case ScalarArgument(name, dtype) if name in stage.links:
+                    made = self.handed[stage.links[name]]
+                    if mem_of(made).rank or mem_of(made).dtype != dtype.value:
+                        raise NotMergeable(f"`{name}` is converted before it is read")
+                    copy.values[value] = self.out.body.load(made, [])
                 case ScalarArgument(name, dtype):
                     scalar = ScalarArgument(stage.names.get(name, name), dtype)
                     if scalar not in self.scalars:

@@ -75,7 +75,9 @@ class _Planning:
         for number, link in enumerate(self.chain):
             self.groups[number] = self._group((number,), link.kernel)
             self._take(number, list(dict.fromkeys(link.links.values())))
-        return ChainPlan([self.groups[number] for number in sorted(self.groups)], self.kept)
+        groups = [self.groups[number] for number in sorted(self.groups)]
+        apart = [one for one in self.kept if not any({one.maker, one.reader} <= {*group.members} for group in groups)]
+        return ChainPlan(groups, apart)
 
     def _take(self, reader: int, makers: list[int]) -> None:
         """Joins a block with its makers, as many as can be: one may have to wait for another."""

@@ -155,3 +155,42 @@ def test_sanitized_blocks_run_one_by_one() -> None:
     x = np.ones((2, 3), np.float32)
     n, y = program.f(x, x, x[0])
     assert np.array_equal(y, 2 * x) and np.allclose(n, 2 / np.sqrt(4.001))
+
+
+NUMBERS = """
+def scaled(x: tensor[M, N]): tensor {
+    let s = compute(x) @kernel(reduce, +) { for i in 0..M, j in 0..N: yield x[i, j] }
+    compute(x, s) { for i in 0..M, j in 0..N: out[i, j] = x[i, j] / s }
+}
+def standard(x: tensor[M, N], count: f32): tensor {
+    let s = compute(x) @kernel(reduce, +) { for i in 0..M, j in 0..N: yield x[i, j] }
+    let v = compute(x, s, count) @kernel(reduce, +) { for i in 0..M, j in 0..N: yield (x[i, j] - s / count) * (x[i, j] - s / count) }
+    compute(x, s, v, count) { for i in 0..M, j in 0..N: out[i, j] = (x[i, j] - s / count) * rsqrt(v / count) }
+}
+def shown(x: tensor[N]) {
+    let top = compute(x) @kernel(reduce, max) { for i in 0..N: yield x[i] }
+    let y = compute(x, top) { for i in 0..N: out[i] = x[i] - top }
+    (y, top)
+}
+def counted(x: tensor[N, i64]): tensor[?, i64] {
+    let s = compute(x) @kernel(reduce, +) { for i in 0..N: yield x[i] }
+    compute(x, s) { for i in 0..N: out[i] = x[i] * s }
+}
+"""
+
+
+@pytest.mark.parametrize("device", HERE)
+def test_numbers_that_only_blocks_read_stay_on_the_device(device: str | None) -> None:
+    program = zynml.compile(NUMBERS, device=device)
+    assert groups(program) == [[2], [3], [1, 1], [1, 1]]
+    random = np.random.default_rng(4)
+    for shape in [(1, 1), (3, 7), (33, 65)]:
+        x = (random.random(shape) + 0.5).astype(np.float32)
+        wide = x.astype(np.float64)
+        np.testing.assert_allclose(program.scaled(x), wide / wide.sum(), rtol=1e-5)
+        if x.size > 1:
+            want = (wide - wide.mean()) / wide.std()
+            np.testing.assert_allclose(program.standard(x, float(x.size)), want, rtol=1e-3, atol=1e-4)
+    y, top = program.shown(np.float32([1, 5, 2]))
+    assert y.tolist() == [-4, 0, -3] and top == 5
+    assert program.counted(np.int64([1, 2, 3])).tolist() == [6, 12, 18]
