@@ -12,8 +12,22 @@ torch = pytest.importorskip("torch")
 
 PROGRAM = """
 def turned(x: tensor[M, N]): tensor { compute(x) { for i in 0..N, j in 0..M: out[i, j] = x[j, i] + 1.0 } }
-def summed(x: tensor[M, N]): tensor { compute(x) { for i in 0..M: var s = 0.0; for j in 0..N: s += x[i, j]; for j in 0..N: out[i, j] = s } }
-def total(x: tensor[M, N]): tensor { compute(x) -> tensor[1] { for k in 0..1: var s = 0.0; for i in 0..M, j in 0..N: s += x[i, j]; out[k] = s } }
+def summed(x: tensor[M, N]): tensor {
+    compute(x) {
+        for i in 0..M:
+            var s = 0.0
+            for j in 0..N: s += x[i, j]
+            for j in 0..N: out[i, j] = s
+    }
+}
+def total(x: tensor[M, N]): tensor {
+    compute(x) -> tensor[1] {
+        for k in 0..1:
+            var s = 0.0
+            for i in 0..M, j in 0..N: s += x[i, j]
+            out[k] = s
+    }
+}
 def product(A: tensor[M, K, bf16], B: tensor[K, N, bf16]): tensor {
     compute(A, B) -> tensor[M, N, bf16] {
         for i in 0..M, j in 0..N:
@@ -33,7 +47,7 @@ def sequence(x: tensor[M, M]): tensor {
 
 @pytest.fixture(scope="module")
 def program():
-    return zynml.compile(PROGRAM.replace("; ", "\n"), device="cuda:0")
+    return zynml.compile(PROGRAM, device="cuda:0")
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (33, 65), (1000, 1001), (4096, 2048)], ids=str)
