@@ -30,7 +30,6 @@ from compiler.lowering.kernel import (
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.types import DType
 
-
 NUMBERS = (DType.F32, DType.F16, DType.BF16)
 """Types of numbers that a kernel takes as they are handed back."""
 
