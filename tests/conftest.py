@@ -1,0 +1,28 @@
+"""How the tests are shared out among processes (`-n`): a file at a time, so that what its tests have in common (engines, compiled programs)
+is made once; and first those files whose tests take longest."""
+
+from typing import Any
+
+import pytest
+
+LONGEST = ("quantdsl/engine", "schedule", "quantdsl", "kernels", "interop", "backends", "programs")
+"""Folders by the time that a file of them takes."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    folder = item.nodeid.removeprefix("tests/")
+    return next((turn for turn, name in enumerate(LONGEST) if folder.startswith(f"{name}/")), len(LONGEST))
