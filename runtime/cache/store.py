@@ -11,6 +11,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,11 @@ class Store:
 
     def get(self, key: str) -> tuple[Any, bytes] | None:
         """Head and bytes of an entry; None where there is none that is whole."""
-        path = self._path(key)
+        path = f"{self.folder}{os.sep}{key}{_ENDING}"
         try:
-            with path.open("rb") as file:
+            with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a warm start waits for it, and paths take longer than to read
                 stranger = os.name == "posix" and os.fstat(file.fileno()).st_uid != os.getuid()
-                held = file.read()
+                held = file.readall()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -52,7 +53,7 @@ class Store:
         found = _unpacked(held, key)
         if found is None:
             self._note(f"{path} is damaged: its code is made again")
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
             return None
         with contextlib.suppress(OSError):  # of a folder that is only read from
             os.utime(path)
@@ -105,7 +106,12 @@ def store() -> Store | None:
     """The user's store, in the folder that ZYNTAX_CACHE_DIR names or the system's own for caches; None where ZYNTAX_CACHE is `off`."""
     if os.environ.get("ZYNTAX_CACHE") in ("off", "0"):
         return None
-    return Store(Path(os.environ.get("ZYNTAX_CACHE_DIR") or platformdirs.user_cache_dir("zyntax")) / "code")
+    return Store(_folder(os.environ.get("ZYNTAX_CACHE_DIR") or platformdirs.user_cache_dir("zyntax")))
+
+
+@cache
+def _folder(user: str) -> Path:
+    return Path(user) / "code"
 
 
 def key_of(parts: Iterable[str | bytes]) -> str:
