@@ -1,8 +1,8 @@
 """A function's body as stages, each a launch of its own: what stands in which, what a launch takes over from those before it, and the
 beginning and the end that all launches of a kernel have.
 
-Values that a launch needs from before it are computed again when they are pure (sizes, constants); memory that several launches
-share is handed to all of them as a workspace."""
+Values that a launch needs from before it are computed again when they are pure (sizes, constants) or elements of what is only read; memory
+that several launches share is handed to all of them as a workspace."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +16,7 @@ from compiler.hir.core import dtype_of
 from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Effect, Instruction, Region, Role, Value
 from compiler.hir.library import Sort
-from compiler.hir.memory import Alloc, mem_of
+from compiler.hir.memory import Alloc, Load, mem_of
 from compiler.hir.module import CallingConvention, Form, HirFunction, HirKernelInfo, LaunchBounds
 from compiler.hir.types import Mem, Space, Tile
 from compiler.schedule.gpu.sorting import counts_memory
@@ -100,6 +100,7 @@ def stages_of(
     named = {result.name: result for op in function.body.body for result in op.results if result not in known}
     for group in groups:
         group.again = _again(group, named)
+    groups = [group for group in groups if not all(map(_repeats, group.body))]
     results = [(group, value) for group in groups for value in group.results() if isinstance(value.type, Tile)]
     handed = [value for group, value in results if any(other.uses(value) for other in groups if other is not group)]
     handed.sort(key=lambda value: value.name)
@@ -117,13 +118,13 @@ def stages_of(
 
 
 def _again(group: Group, named: Mapping[str, Value]) -> list[Instruction]:
-    """The pure instructions of other groups that this one needs, in order."""
+    """The instructions of other groups that this one needs and that can be done again, in order."""
     found: list[Instruction] = []
 
     def need(op: Instruction) -> None:
         for name in (*(value.name for value in op.operand_values), *op.symbols):
             source = named[name].source if name in named else None
-            if source is None or source in group.body or source in found or source.effects is not Effect.PURE or source.regions:
+            if source is None or source in group.body or source in found or not _repeats(source):
                 continue
             need(source)
             found.append(source)
@@ -132,6 +133,12 @@ def _again(group: Group, named: Mapping[str, Value]) -> list[Instruction]:
         for inner in op.walk():
             need(inner)
     return found
+
+
+def _repeats(op: Instruction) -> bool:
+    """Whether every launch that needs it may do it again: it is pure, or reads what no launch writes."""
+    pure = op.effects is Effect.PURE and not op.regions
+    return pure or (isinstance(op, Load) and op.mem.source is None and mem_of(op.mem).readonly)
 
 
 def _copied(value: Value) -> Mem:

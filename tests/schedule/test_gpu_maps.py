@@ -92,6 +92,20 @@ def test_views_are_read_where_they_lie() -> None:
     np.testing.assert_array_equal(p.f(x[:, 1:33], x[:, ::2]), x[:, 1:33] - x[:, ::2])
 
 
+def test_an_element_that_all_need_is_read_in_their_launch() -> None:
+    source = """def f(x: tensor[N], s: tensor[1]) {
+        compute(x, s) { for i in 0..N: out[i] = x[i] * exp2(s[0]) }
+    }"""
+    x = np.arange(200, dtype=np.float32)
+    np.testing.assert_array_equal(zynml.compile(source, device="emulator").f(x, np.array([3], np.float32)), 8 * x)
+    f = FunctionBuilder("scaled", Form.FIELD)
+    given, scale, out = (f.parameter(name, Mem("f32", (size,), readonly=name != "out")) for name, size in (("x", "N"), ("s", 1), ("out", "N")))
+    f.parameter("N", INDEX)
+    f.axis("i", "N")
+    f.body.store(out, f.body.mul(f.body.load(given, ["i"]), f.body.load(scale, [0])), ["i"])
+    assert len(launches(f.finish(), {"N": 200}).launches) == 1
+
+
 def test_gathers_are_of_single_elements() -> None:
     p = zynml.compile("def f(x: tensor[M], at: tensor[N, i64]) { compute(x, at) { for i in 0..N: out[i] = x[at[i]] } }", device="emulator")
     x, at = np.arange(50, dtype=np.float32), np.random.default_rng(4).integers(0, 50, 256)
