@@ -28,6 +28,7 @@ from compiler.lowering.kernel import (
     Signature,
 )
 from compiler.lowering.launch import LaunchSizes, evaluate
+from compiler.passes.wide_sums import wide_sums
 from compiler.pipelines import NEST, PassTimes, run_passes
 from compiler.schedule.cpu import Scheduled, schedule_for_cpu
 from compiler.schedule.machine import CpuMachine
@@ -103,7 +104,7 @@ class BuiltKernel:
             return None
         forms: list[Affine] = []
         try:
-            found = lift(self.nest, zeroed_memories(self.lowered), forms)
+            found = wide_sums(lift(self.nest, zeroed_memories(self.lowered), forms))
         except Refused:
             return None
         return Assuming(found, tuple(dict.fromkeys(forms)))
@@ -189,7 +190,7 @@ def _build(compute: nodes.Compute, signature: Signature, options: KernelOptions)
 def lifted(nest: HirFunction, lowered: LoweredKernel) -> tuple[HirFunction | None, str]:
     """The field of a nest, or None and the reason why it has none."""
     try:
-        return lift(nest, zeroed_memories(lowered)), ""
+        return wide_sums(lift(nest, zeroed_memories(lowered))), ""
     except Refused as refusal:
         return None, str(refusal)
 

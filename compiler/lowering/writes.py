@@ -69,11 +69,14 @@ def store(body: Body, target: nodes.Index, node: nodes.Assign) -> None:
         store_number(body, target, value, node)
         return
     memory = target_memory(body, target)
-    value = number(body, node.value)
+    accumulates = node.operator in ("+", "-", "*") and memory.dtype.is_float and bool(body.extra.get("loop_depth", 0))
+    before, body.widen = body.widen, memory.dtype if accumulates and (body.final or memory.role != "result") else body.widen
+    try:
+        value = number(body, node.value)
+    finally:
+        body.widen = before
     forms, spans = _target_forms(body, memory, target)
-    kept, flags = value, None
-    if node.operator in ("+", "-", "*") and memory.dtype.is_float and body.extra.get("loop_depth", 0):
-        flags = ACCUMULATE if node.operator != "-" else None
+    kept, flags = value, ACCUMULATE if accumulates and node.operator != "-" else None
     old = load(body, memory, forms, target, spans)
     body.accesses[-1] = _as_accumulating(body)
     if node.operator == "-" and value.dtype.is_float:
