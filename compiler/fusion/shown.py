@@ -63,7 +63,9 @@ class Shown:
             yield f"{place_of(self.session, chain.blocks[-1])}: a chain of {len(chain.blocks)} blocks"
             for group in chain.plan.groups:
                 lines = [self._line(chain.blocks[number]) for number in group.members]
-                yield f"  {_listed(lines)}: {'one kernel' if len(lines) > 1 else 'a kernel'}"
+                others = [self._line(chain.blocks[number]) for number in group.results[:-1]]
+                stored = f", which stores what {_listed(others)} makes, too" if others else ""
+                yield f"  {_listed(lines)}: {'one kernel' if len(lines) > 1 else 'a kernel'}{stored}"
             for kept in chain.plan.kept:
                 maker, reader = (self._line(chain.blocks[number]) for number in (kept.maker, kept.reader))
                 yield f"  what line {maker} makes goes to line {reader} through memory: {kept.reason}"

@@ -75,6 +75,7 @@ def f(x: tensor[R, C], a: tensor[R, C], gain: tensor[C]) {
 def test_what_is_added_and_its_norm_are_one_kernel(device: str | None) -> None:
     program = zynml.compile(RESIDUAL, device=device)
     assert groups(program) == [[2]]
+    assert "lines 3 and 4: one kernel, which stores what line 3 makes, too" in str(program.emit("fusion"))
     x, a, gain = (np.random.default_rng(k).standard_normal(shape).astype(np.float32) for k, shape in enumerate([(7, 65), (7, 65), (65,)]))
     n, y = program.f(x, a, gain)
     want = x.astype(np.float64) + a

@@ -9,6 +9,7 @@ import pytest
 import zynml
 from tests.fusion import transformer
 from tests.fusion.test_joined_blocks import PRODUCT, ROWS
+from tests.fusion.test_values_read_again import NUMBERS, RESIDUAL
 
 RNG = np.random.default_rng(5)
 BF16 = ml_dtypes.bfloat16
@@ -90,3 +91,25 @@ def test_columns_that_no_head_has_are_zero(columns: int) -> None:
     program = zynml.compile(text, device="cuda:0")
     for _ in range(3):
         np.testing.assert_array_equal(program.turned(x), want)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 65), (300, 4096), (2, 300_000), (1000, 1000)], ids=str)
+def test_what_is_added_and_its_norm_are_two_results_of_a_kernel(shape: tuple[int, int]) -> None:
+    program = zynml.compile(RESIDUAL, device="cuda:0")
+    x, a = (RNG.standard_normal(shape).astype(np.float32) for _ in range(2))
+    gain = RNG.standard_normal(shape[1]).astype(np.float32)
+    want = x.astype(np.float64) + a
+    for _ in range(3):
+        n, y = program.f(x, a, gain)
+        np.testing.assert_array_equal(y, x + a)
+        np.testing.assert_allclose(n, want / np.sqrt((want**2).mean(1, keepdims=True) + 0.001) * gain, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (3, 7), (1, 1_000_003), (2048, 1000)], ids=str)
+def test_numbers_stay_on_the_device(shape: tuple[int, int]) -> None:
+    program = zynml.compile(NUMBERS, device="cuda:0")
+    x = (RNG.random(shape) + 0.5).astype(np.float32)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(program.scaled(x), wide / wide.sum(), rtol=1e-5)
+    want = (wide - wide.mean()) / wide.std()
+    np.testing.assert_allclose(program.standard(x, float(x.size)), want, rtol=1e-3, atol=1e-3)
