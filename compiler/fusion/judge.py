@@ -87,8 +87,6 @@ def require_worthwhile(maker: HirFunction, reader: HirFunction, both: HirFunctio
 
 
 def _after_product(made: Seen, whole: Seen) -> None:
-    if len(whole.stores) > 1:
-        raise NotMergeable("a product's sums are stored once, and others read them, too")
     if len(whole.products) != 1 or _shape(whole.products[0]) != _shape(made.products[0]):
         raise NotMergeable("the product would no longer be one of rows and columns")
     product = whole.products[0]
@@ -96,7 +94,7 @@ def _after_product(made: Seen, whole: Seen) -> None:
     for store in whole.stores:
         if {name for form in store.index for name in form.names} & own != own or _axes(store.value) != own:
             raise NotMergeable("each sum of the product would be needed for several elements")
-    if _side(made) != _side(whole):
+    if _sides(made) != _sides(whole):
         raise NotMergeable("it turns the product's rows into columns")
 
 
@@ -129,11 +127,10 @@ def _shape(product: ProductSum) -> tuple[int, ...]:
     return len(product.batch), len(product.m), len(product.n), len(product.k), len(product.windows)
 
 
-def _side(seen: Seen) -> str:
+def _sides(seen: Seen) -> set[str]:
     """Whether results lie with the product's rows or columns side by side."""
-    product, store = seen.products[0], seen.stores[0]
-    names = store.index[-1].names if store.index else ()
-    return "rows" if set(names) & set(product.m) else "columns"
+    rows = set(seen.products[0].m)
+    return {"rows" if store.index and rows.intersection(store.index[-1].names) else "columns" for store in seen.stores}
 
 
 def _loads(product: ProductSum) -> int:

@@ -113,3 +113,18 @@ def test_numbers_stay_on_the_device(shape: tuple[int, int]) -> None:
     np.testing.assert_allclose(program.scaled(x), wide / wide.sum(), rtol=1e-5)
     want = (wide - wide.mean()) / wide.std()
     np.testing.assert_allclose(program.standard(x, float(x.size)), want, rtol=1e-3, atol=1e-3)
+
+
+TWICE = NARROW.replace("): tensor {", ") {").replace("    compute(p, x)", "    let q = compute(p, x)").replace("\n}", "\n    (q, p)\n}", 1) + "\n"
+
+
+@pytest.mark.parametrize("shape", [(128, 64, 128), (300, 256, 520), (1000, 1016, 1000), (64, 512, 4096)], ids=str)
+def test_a_product_and_what_follows_it_are_two_results(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    a, b, x = (RNG.integers(-2, 3, s).astype(BF16) for s in [(m, k), (k, n), (m, n)])
+    program = zynml.compile(TWICE, device="cuda:0")
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    for _ in range(3):
+        q, p = program.f(a, b, x)
+        np.testing.assert_array_equal(p, exact.astype(BF16))
+        np.testing.assert_array_equal(q, (p.astype(np.float64) + x.astype(np.float64)).astype(BF16))

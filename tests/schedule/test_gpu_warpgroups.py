@@ -122,6 +122,35 @@ def test_what_lies_beyond_the_result_stays() -> None:
     np.testing.assert_array_equal(c.astype(np.float64), wanted)
 
 
+@pytest.mark.parametrize(("first", "second", "columns"), [("bf16", "bf16", 192), ("bf16", "bf16", 128), ("f16", "bf16", 64), ("f32", "bf16", 64)])
+def test_two_results(first: str, second: str, columns: int) -> None:
+    """The sums, and what a row added and negatives cut makes of them; buffers in shared memory serve both where they are of one type."""
+    m, n, k = 136, 200, 72
+    field = FunctionBuilder("product", Form.FIELD)
+    memories = [("A", "bf16", ("M", "K")), ("B", "bf16", ("K", "N")), ("R", "f32", ("N",))]
+    a, b, row = (field.parameter(name, Mem(dtype, dims, readonly=True)) for name, dtype, dims in memories)
+    c, d = (field.parameter(name, Mem(dtype, ("M", "N"))) for name, dtype in (("C", first), ("D", second)))
+    for size, axis in zip("MNK", "ijk", strict=True):
+        field.parameter(size, INDEX)
+        field.axis(axis, size)
+    sums = field.body.contract(field.body.load(a, ["i", "k"]), field.body.load(b, ["k", "j"]), ["k"], "f32")
+    field.body.store(c, field.body.cast(sums, first), ["i", "j"])
+    cut_off = field.body.op("max", field.body.add(sums, field.body.load(row, ["j"])), field.body.const(0.0))
+    field.body.store(d, field.body.cast(cut_off, second), ["i", "j"])
+    random = np.random.default_rng(columns)
+    x, y = (random.integers(-4, 5, shape).astype(NUMPY["bf16"]) for shape in ((m, k), (k, n)))
+    added = random.integers(-4, 5, n).astype(np.float32)
+    results = [np.zeros((m, n), NUMPY[dtype]) for dtype in (first, second)]
+    known = facts_of({"M": m, "N": n, "K": k}, "ABCDR", "sm_90a", 2)
+    made = cut(field.finish(), known, 64, columns=columns, groups=1, blocks=1, stages=4)
+    arguments, sizes = made.counted([x, y, added, *results, m, n, k], {"M": m, "N": n, "K": k})
+    (launch,) = made.launches
+    interpret(launch.function, arguments, grid=(launch.blocks(sizes), 1, 1))
+    want = x.astype(np.float64) @ y.astype(np.float64)
+    np.testing.assert_array_equal(results[0].astype(np.float64), want.astype(NUMPY[first]).astype(np.float64))
+    np.testing.assert_array_equal(results[1].astype(np.float64), np.maximum(want + added, 0).astype(NUMPY[second]).astype(np.float64))
+
+
 @pytest.mark.parametrize("processors", [2, 64], ids="{} processors".format)
 @pytest.mark.parametrize(("dtype", "to", "out", "turned_a", "turned_b", "bias", "sizes"), CASES, ids=str)
 def test_warpgroups_mean_the_product(

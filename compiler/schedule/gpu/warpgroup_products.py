@@ -30,7 +30,7 @@ from compiler.hir.hopper import (
     WarpgroupWait,
 )
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Store
+from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, Space, Tile, bytes_of
@@ -396,6 +396,8 @@ class WarpgroupDistributing(Distributing):
             return False
         if store.where is not None or store.mem.source is not None:
             return False
+        if any(mem_of(op.mem).dtype in ("f16", "bf16") and mem_of(op.mem).dtype != mem.dtype for op in self.before(store)):
+            return False  # buffers are of one type
         if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
             return False
         if self.width % wide_of(mem):
@@ -410,6 +412,11 @@ class WarpgroupDistributing(Distributing):
             if not divides(tiles[axis], extent) and (store.index[place] != Affine.of(axis) or mem.dims[place] != extent):
                 return False  # the last tile would be written past its end: boxes end where memory does
         return order == sorted(set(order)) and order[-1] == mem.rank - 1
+
+    def before(self, store: Store) -> list[Store]:
+        """The stores of the field in front of this one."""
+        stores = [op for op in self.field.body.body if isinstance(op, Store)]
+        return stores[: stores.index(store)] if store in stores else []
 
     def stored(self, store: Store, region: Region) -> None:
         """The tile through shared memory, 128 bytes of each row at a time, in two buffers for each warpgroup: while one is copied out
