@@ -29,13 +29,11 @@ def may_be_tried(call: PlannedCall, stream: Stream) -> bool:
 
 
 class Trials:
-    """The inputs of a call, on a stream of its own, for all candidates."""
+    """The inputs of a call, on its stream, for all candidates."""
 
     def __init__(self, call: PlannedCall, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> None:
-        self.gpu, self.given = call.gpu, given
-        self.stream = self.gpu.new_stream()
-        self.stream.wait(stream)
-        self.run = Run(call, given, values, self.stream)
+        self.gpu, self.given, self.stream = call.gpu, given, stream
+        self.run = Run(call, given, values, stream)
         size = sum(one.bytes for one in self.run.memory.values())
         copies = min(MOST, CACHES * self.gpu.device.properties.l2_cache // max(size, 1))
         self.turns = [self.run.memory, *(self._copied() for _ in range(copies))]
@@ -71,9 +69,11 @@ class Trials:
         return Candidate(self, burst, repeats, scratch)
 
     def _recorded(self, call: PlannedCall, launches: list[list[Any]]) -> Graph:
-        with Recording(self.stream) as recording:
+        # on a stream of its own: what others launch meanwhile must not get in, and the legacy stream can't be recorded
+        stream = self.gpu.new_stream()
+        with Recording(stream) as recording:
             for arguments in launches:
-                call.launch_each(arguments, self.stream)
+                call.launch_each(arguments, stream)
         return recording.graph()
 
     def seconds(self, graph: Graph) -> float:

@@ -269,3 +269,14 @@ def test_the_command_tells_a_run(fake, gpu, times, tmp_path, monkeypatch, capsys
     code = guarded(lambda: cli.main(args=["run", "product.zynml", *options], prog_name="zyntax", standalone_mode=False))
     out, err = capsys.readouterr()
     assert (code, out, re.sub(r"\d+\.\d s", "# s", err)) == (0, "0.0\n", message)
+
+
+def test_a_run_leaves_no_trace_on_what_is_multiplied(fake, gpu, times, told, monkeypatch):
+    """Arrays that another stream uses would go the long way at each later call."""
+    planned = []
+    original = cuda_kernels.planned
+    monkeypatch.setattr(cuda_kernels, "planned", lambda *given: planned.append(given) or original(*given))
+    f, given = called(gpu)
+    assert len(told()) == 1 and all(not one.remote.elements.owner.users for one in given)
+    f(*given)
+    assert len(planned) == 1
