@@ -26,6 +26,7 @@ from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.launching import first_fault, grid_of, tensor_arrays, value_of
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
+from compiler.passes.known_divisors import number_of
 from compiler.schedule.gpu.choose import Choice, choices, launches_for
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
 from compiler.schedule.gpu.rows import row_lengths
@@ -61,6 +62,8 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
     field = built.scheduled.field
     if field is None and facts.inside and built.assuming is not None:
         field = built.assuming.field
+    elif facts.divisors and (divided := built.divided(facts.divisors)) is not None:
+        field = divided.field
     try:
         made = ThreadKernel(built, None if custom else launches_for(built.nest, field, facts))
     except NotPlaceable as reason:
@@ -89,14 +92,25 @@ def launch_choices(
 ) -> tuple[Choice, ...]:
     """The same, and others that may be as fast."""
     inside = built.assuming is not None and built.assuming.holds(sizes)
+    divisors = () if inside else _divisors(built, sizes)
     field = built.scheduled.field
     facts = facts_of(sizes, aligned, architecture, processors)
     lengths = row_lengths(field, sizes, facts.number) if field is not None else ()
-    facts = evolve(facts, inside=inside, lengths=lengths)
+    facts = evolve(facts, inside=inside, lengths=lengths, divisors=divisors)
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made
             return choices(field, facts, sizes)
     return (Choice(facts),)
+
+
+def _divisors(built: BuiltKernel, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """What the nest divides by in a launch, where it has a field then."""
+    found = [number_of(value, sizes) for value in built.divisors]
+    numbers = tuple(number for number in found if number is not None and number > 0)
+    if not numbers or len(numbers) < len(found):
+        return ()
+    divided = built.divided(numbers)
+    return numbers if divided is not None and divided.holds(sizes) else ()
 
 
 def _multiplies_matrices(function: HirFunction) -> bool:

@@ -20,6 +20,7 @@ from compiler.backends.cpu.native import NativeKernel
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.control import For
+from compiler.hir.instruction import Value
 from compiler.hir.module import Form, HirFunction, OptimizationLevel
 from compiler.launching import launch, tensor_arrays
 from compiler.lowering.compute import lower_compute
@@ -28,6 +29,7 @@ from compiler.lowering.kernel import (
     Signature,
 )
 from compiler.lowering.launch import LaunchSizes, evaluate
+from compiler.passes.known_divisors import divisors_of, with_divisors
 from compiler.passes.wide_sums import wide_sums
 from compiler.pipelines import NEST, PassTimes, run_passes
 from compiler.schedule.cpu import Scheduled, schedule_for_cpu
@@ -84,6 +86,7 @@ class BuiltKernel:
     _native: NativeKernel | None = None
     _plain: NativeKernel | None = None
     _sizes: dict[tuple[Any, ...], LaunchSizes] = Factory(dict)
+    _divided: dict[tuple[int, ...], Assuming | None] = Factory(dict)
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, Any]) -> LaunchSizes:
         """The plan evaluated for these extents and ints. Raises ZyntaxError when they don't fit the block."""
@@ -102,12 +105,21 @@ class BuiltKernel:
         """The field that a nest with checked indices has where they can't fail; None where it has one anyway, or none."""
         if self.scheduled.field is not None or self.nest.form is Form.THREAD:
             return None
-        forms: list[Affine] = []
-        try:
-            found = wide_sums(lift(self.nest, zeroed_memories(self.lowered), forms))
-        except Refused:
-            return None
-        return Assuming(found, tuple(dict.fromkeys(forms)))
+        return assuming(self.nest, self.lowered)
+
+    @cached_property
+    def divisors(self) -> tuple[Value, ...]:
+        """What a nest that has no field divides by, and a launch knows."""
+        return () if self.scheduled.field is not None or self.nest.form is Form.THREAD else divisors_of(self.nest)
+
+    def divided(self, numbers: tuple[int, ...]) -> "Assuming | None":
+        """The field that the nest has with these divisors, for sizes with which no index is outside."""
+        if numbers not in self._divided:
+            if len(self._divided) >= REMEMBERED_SIZES:
+                self._divided.clear()
+            nest = with_divisors(self.nest, dict(zip(self.divisors, numbers, strict=True)))
+            self._divided[numbers] = assuming(nest, self.lowered)
+        return self._divided[numbers]
 
     def named(self, name: str) -> "BuiltKernel":
         """The kernel under another name at every stage."""
@@ -193,6 +205,16 @@ def lifted(nest: HirFunction, lowered: LoweredKernel) -> tuple[HirFunction | Non
         return wide_sums(lift(nest, zeroed_memories(lowered))), ""
     except Refused as refusal:
         return None, str(refusal)
+
+
+def assuming(nest: HirFunction, lowered: LoweredKernel) -> Assuming | None:
+    """The field of a nest whose indices are checked, where they can't fail; None where it has none even then."""
+    forms: list[Affine] = []
+    try:
+        found = wide_sums(lift(nest, zeroed_memories(lowered), forms))
+    except Refused:
+        return None
+    return Assuming(found, tuple(dict.fromkeys(forms)))
 
 
 @define(eq=False)

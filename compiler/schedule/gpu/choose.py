@@ -7,6 +7,7 @@ from attrs import evolve, frozen
 
 from compiler.analysis.dependence import analyse
 from compiler.hir.module import HirFunction
+from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.passes.quotients import quotients_outside
 from compiler.schedule.gpu.attention_fragments import AttentionOnWarps
 from compiler.schedule.gpu.attention_roles import AttentionDistributing
@@ -78,7 +79,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
                 made = way(known, about)
             except NotPlaceable:
                 continue
-            if made is not None:
+            if made is not None and _fits(made, facts):
                 return evolve(made, units=units)
     found = analyse(nest)
     try:
@@ -86,6 +87,11 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
     except NotPlaceable:
         function, _ = marked(nest, found)
         return launches_of(function)
+
+
+def _fits(made: Launches, facts: Facts) -> bool:
+    """Whether a block of the architecture has the shared memory that the launches want."""
+    return all(laid_out(shared_uses(launch.function)) <= facts.shared_bytes for launch in made.launches)
 
 
 def _attention(field: HirFunction, facts: Facts) -> Launches | None:

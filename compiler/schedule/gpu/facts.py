@@ -25,6 +25,10 @@ MAGNITUDES = tuple(2**n for n in range(32))
 OLDEST = 75
 """The architecture whose instructions all targets have: sm_75."""
 
+LESS_SHARED = {75: 64, 80: 163, 86: 99, 89: 99, 120: 99}
+MOST_SHARED = 227
+"""KiB of shared memory that a block may have: by architecture, and of those with most."""
+
 
 @frozen
 class Facts:
@@ -42,6 +46,8 @@ class Facts:
     """Sizes that a kernel is made for: of rows that registers hold."""
     inside: bool = False
     """Whether no index can be outside with these sizes, of a nest that checks some as it runs."""
+    divisors: tuple[int, ...] = ()
+    """What a nest divides indices by, where that makes its field."""
     tiling: Tiling | None = None
     """How a product for warpgroups is cut, where that was chosen for the sizes themselves."""
 
@@ -54,6 +60,11 @@ class Facts:
     def number(self) -> int:
         """Of the architecture: 90 for "sm_90a"; 0 where it isn't known."""
         return int("".join(filter(str.isdigit, self.architecture)) or 0)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Of shared memory that a block may have; the most of all architectures where it isn't known."""
+        return LESS_SHARED.get(self.number, MOST_SHARED) * 1024
 
     def about(self, form: Affine) -> int:
         """About how large an extent is; one that nothing is known of counts as large."""
