@@ -69,3 +69,21 @@ def test_rows_that_lie_apart() -> None:
     found = run(text, {"Q": q, "K": k, "V": v, "scale": 0.1}, known, (1, 1, 70, 128), "bf16")
     wanted, size = expected(CASES["full"], q[:, :, ::2], k[:, :, 1::2], v, {"scale": 0.1})
     assert np.all(np.abs(found - wanted) <= 2 * ULP["bf16"] * size + 1e-6)
+
+
+def test_heads_that_are_columns_of_a_row() -> None:
+    """Results go by bulk copies to columns that begin at a head's."""
+    random = np.random.default_rng(3)
+    q, k, v = (random.standard_normal((1, 70, 128)).astype(NUMPY["bf16"]) for _ in range(3))
+    text = source("two passes", CASES["causal"]).replace("0..D", "0..64").replace("d in 0..C", "d in 0..64")
+    for name in "QKV":
+        text = text.replace(f"{name}: tensor[B, H, {'M' if name == 'Q' else 'N'}, {'C' if name == 'V' else 'D'}, bf16]", f"{name}: tensor[B, M, C, bf16]")
+    text = text.replace("tensor[B, H, M, C, bf16]", "tensor[B, M, C, bf16]").replace("h in 0..H", "h in 0..C / 64").replace("0..N", "0..M")
+    for place, row in (("[b, h, i, e]", "[b, i, 64 * h + e]"), ("[b, h, j, e]", "[b, j, 64 * h + e]"), ("[b, h, j, d]", "[b, j, 64 * h + d]")):
+        text = text.replace(place, row)
+    text = text.replace("out[b, h, i, d]", "out[b, i, 64 * h + d]")
+    found = run(text, {"Q": q, "K": k, "V": v, "scale": 0.1}, {"B": 1, "M": 70, "C": 128}, (1, 70, 128), "bf16")
+    heads = [x.reshape(1, 70, 2, 64).transpose(0, 2, 1, 3) for x in (q, k, v)]
+    wanted, size = expected(CASES["causal"], *heads, {"scale": 0.1})
+    found = found.reshape(1, 70, 2, 64).transpose(0, 2, 1, 3)
+    assert np.all(np.abs(found - wanted) <= 2 * ULP["bf16"] * size + 1e-6)

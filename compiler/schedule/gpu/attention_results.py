@@ -33,9 +33,12 @@ def is_boxed(placing: "AttentionDistributing", store: Store) -> bool:
     places = []
     for axis, tile in ((attention.query.axis, attention.rows), (attention.value.axis, wide_of(mem))):
         found = [place for place, form in enumerate(store.index) if axis in form.names]
-        if len(found) != 1 or store.index[found[0]] != Affine.of(axis):
+        if len(found) != 1:
             return False
-        if not divides(tile, placing.field.axes[axis]) and mem.dims[found[0]] != placing.field.axes[axis]:
+        form, extent = store.index[found[0]], placing.field.axes[axis]
+        if form.coefficient(axis) != 1 or axis in form.without(axis).names:
+            return False
+        if not divides(tile, extent) and (form != Affine.of(axis) or mem.dims[found[0]] != extent):
             return False
         places.append(found[0])
     return places[1] == mem.rank - 1 and attention.width <= attention.depth
