@@ -7,7 +7,7 @@ from attrs import define, field
 
 from compiler.analysis.accesses import affine_value, constraints_of
 from compiler.analysis.affine_sets import Facts
-from compiler.hir.affine import Affine
+from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Compare, Const, Contract, Reduce, Scan, Select, Unary, dtype_of, union_axes
@@ -49,9 +49,14 @@ class FieldValues:
     def axes(self) -> dict[str, Affine]:
         return self.owner.function.axes
 
-    def facts(self, *conditions: Value) -> Facts:
-        """What holds over all axes, under these conditions."""
+    def facts(self, *conditions: Value, begun: Iterable[str] = ()) -> Facts:
+        """What holds over all axes, under these conditions, where loops over the axes `begun` have an iteration."""
         known = [form for condition in conditions for form in constraints_of(condition) or ()]
+        for extent in (self.axes[axis] for axis in begun):
+            known.append(extent - 1)
+            for symbol, factor in extent.terms:
+                if isinstance(symbol, FloorDiv) and extent == Affine(((symbol, factor),)) and factor > 0:
+                    known.append(symbol.numerator - symbol.divisor)
         return Facts(self.axes, self.sizes, (*known, *self.assumed))
 
     def at(self, span: Span | None) -> None:

@@ -11,6 +11,7 @@ from compiler.analysis.accesses import affine_value, constraints_of, sizes_of, s
 from compiler.analysis.affine_sets import lower, upper
 from compiler.analysis.field_values import FieldValues, Refused, folded_index, padded
 from compiler.analysis.lift_cells import Cell, close
+from compiler.analysis.lift_digits import digits_joined
 from compiler.analysis.lift_memory import Frame, Memory
 from compiler.analysis.normal_forms import normal_form
 from compiler.hir.affine import Affine
@@ -60,6 +61,9 @@ class _Lift:
         self.region(source.body)
         self.memory.store_all()
         made = normal_form(self.made.owner.finish(), self.memory.refusals)
+        joined = digits_joined(made)
+        if joined is not made:
+            made = normal_form(joined, {})
         for name in ("results", "kernel_info", "constraints", "linkage", "calling_convention", "attributes", "sites"):
             setattr(made, name, getattr(source, name))
         return made

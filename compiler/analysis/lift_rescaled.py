@@ -15,7 +15,7 @@ from compiler.analysis.field_values import FieldValues
 from compiler.analysis.homogeneity import Homogeneity, exponential_of, is_number
 from compiler.analysis.lift_memory import Event, Memory, Read
 from compiler.hir.affine import Affine
-from compiler.hir.core import Binary, Cast, Const, Fma, Select, dtype_of, union_axes
+from compiler.hir.core import Binary, Cast, Const, Fma, Reduce, Select, dtype_of, union_axes
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile
 
@@ -52,15 +52,20 @@ class Growing:
 
 def begins_hidden(made: FieldValues, element: Value, axis: str) -> bool:
     """Whether the first element along the axis may be a constant -inf."""
-    value = element
-    while isinstance(value.source, Select) and is_number(value.source.otherwise, -INFINITY):
-        first = made.replace(value.source.condition, {}, {axis: Affine()})
-        known = constraints_of(first)
-        facts = made.facts()
-        if known is None or not all(facts.proves_nonnegative(form) for form in known):
-            return True
-        value = value.source.then
-    return any(is_number(one, -INFINITY) for one in _computed_from(value))
+    first, value = {axis: Affine()}, element
+    while True:
+        match value.source:
+            case Select(condition=condition, then=then, otherwise=otherwise) if is_number(otherwise, -INFINITY):
+                known = constraints_of(made.replace(condition, {}, first))
+                facts = made.facts(begun=first)
+                if known is None or not all(facts.proves_nonnegative(form) for form in known):
+                    return True
+                value = then
+            case Reduce(monoid="max", values=(inner,), over=over):
+                first |= dict.fromkeys(over, Affine())
+                value = inner
+            case _:
+                return any(is_number(one, -INFINITY) for one in _computed_from(value))
 
 
 def _computed_from(value: Value) -> Iterator[Value]:

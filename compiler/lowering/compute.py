@@ -38,6 +38,7 @@ from compiler.lowering.parameters import index_names, used_parameters
 from compiler.lowering.results import ResultPlanning
 from compiler.lowering.sizes import Sizes, dim_form, unsolved
 from compiler.lowering.statements import block_value, function_value, run_all
+from compiler.lowering.tiles import written_out
 from compiler.lowering.work import nests_of
 from compiler.results import ResultPlan
 from compiler.source import Span
@@ -51,7 +52,7 @@ _MOST_WALKS = 12
 def lower_compute(compute: nodes.Compute, signature: Signature) -> LoweredKernel:
     """The block as a function in nest form and the plan of its launch. Raises ZyntaxError with all of the block's errors."""
     try:
-        return Lowering(compute, signature).run()
+        return Lowering(written_out(compute, signature), signature).run()
     except Fault as found:
         raise ZyntaxError(found.diagnostic) from None
 

@@ -30,9 +30,9 @@ def test_warps_share_the_keys_that_rows_leave_them(queries: int, words: str) -> 
     check("two passes", CASES["causal, from the end"], (1, 8, queries, 150, 32, 32), "bf16", "heads outside", 4, warps="sm_80", words=words)
 
 
-@pytest.mark.parametrize("queries", [1, 40])
-def test_blocks_share_the_keys_of_few_queries(queries: int) -> None:
-    check("two passes", CASES["causal, from the end"], (1, 1, queries, 530, 16, 16), warps="sm_80", words="blocks share the keys")
+@pytest.mark.parametrize(("queries", "case"), [(1, "causal, from the end"), (40, "causal, from the end"), (100, "window"), (70, "later keys")])
+def test_blocks_share_the_keys_of_few_queries(queries: int, case: str) -> None:
+    check("two passes", CASES[case], (1, 1, queries, 330, 16, 16), warps="sm_80", words="blocks share the keys")
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 65, 70, 80, 96), (1, 1, 20, 40, 128, 48), (1, 1, 17, 33, 256, 256), (1, 1, 1, 1, 8, 8)])

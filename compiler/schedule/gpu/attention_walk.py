@@ -79,4 +79,5 @@ def shared_walk(walk: Walk, part: Value, parts: int, b: Builder) -> Walk:
     def here(turn: Value) -> Value:
         return b.op("max", b.op("min", b.sub(turn, before), share), none)
 
-    return Walk(b.sub(walk.last, before), here(walk.turns), b.op("max", here(walk.open), b.const(1, "index")), here(walk.closed))
+    opens = b.op("max", here(walk.open), b.const(1, "index"))
+    return Walk(b.sub(walk.last, before), here(walk.turns), opens, b.op("max", here(walk.closed), opens))
