@@ -14,7 +14,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.hopper import MOST_STEP, kind_of
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Load, Store
+from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of, is_float
 from compiler.schedule.gpu.facts import Facts
@@ -37,6 +37,8 @@ SUMMED_COARSELY = ("f8e4m3", "f8e5m2")
 STRETCH, SHORT = 4, 1024
 """Stages of f32 summed by tensor cores alone, twice as many of 8 bits; and terms of a sum up to which it is half as many: there FMAs one
 after the other lose few bits."""
+BOXED = ("f16", "bf16")
+"""Results that bulk copies write; wider ones fill whole sectors from registers."""
 LOW_SCALE = 8192.0
 """What tensor cores leave of a number is kept so many times as large: none of it is lost where it is tiny."""
 
@@ -348,6 +350,8 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
             astride=(a.astride, b.astride),
             apart=coarse,
             twice=bool(found.low),
+            across=b.across,
+            boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body),
         )
         extents = [function.axes[axis] for axis in a.axes]
         ways = ranked(work, lambda rows: _tile(extents, facts, rows), Wishes.of(function.kernel_info))

@@ -36,7 +36,7 @@ from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.warpgroup_border import Border
-from compiler.schedule.gpu.warpgroup_operands import BUFFERS, LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
+from compiler.schedule.gpu.warpgroup_operands import BOXED, BUFFERS, LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
 from compiler.schedule.gpu.warpgroup_ring import Ring, stage_dims, view
 from compiler.schedule.gpu.warpgroup_split import Split
 from compiler.schedule.gpu.warpgroup_tiles import SUMS, Wishes
@@ -386,13 +386,12 @@ class WarpgroupDistributing(Distributing):
             super().finish_target(target, region, result, begun)
 
     def is_boxed(self, store: Store) -> bool:
-        """Whether bulk copies write the result's tile: numbers of 16 bits (wider ones fill whole sectors from registers), contiguous along
-        the columns, at places that boxes can have."""
+        """Whether bulk copies write the result's tile: numbers of 16 bits, contiguous along the columns, at places that boxes can have."""
         mem = store.mem.type
         assert isinstance(mem, Mem)
         unit = 16 // bytes_of(mem.dtype)
         strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
-        if mem.dtype not in ("f16", "bf16") or mem.align < 16 or not 2 <= mem.rank <= 5:
+        if mem.dtype not in BOXED or mem.align < 16 or not 2 <= mem.rank <= 5:
             return False
         if store.where is not None or store.mem.source is not None:
             return False

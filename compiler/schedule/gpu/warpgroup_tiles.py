@@ -150,6 +150,10 @@ class Work:
     astride: tuple[bool, bool] = (False, False)
     apart: bool = False
     twice: bool = False
+    across: bool = True
+    """Whether memory is contiguous along the columns, which then come in boxes of 128 bytes of them."""
+    boxed: bool = True
+    """Whether results may go out through shared memory."""
 
     @property
     def sets(self) -> int:
@@ -159,9 +163,9 @@ class Work:
 
 def room(tiling: Tiling, work: Work) -> int:
     """Stages that shared memory holds."""
-    boxes = ceildiv(tiling.columns, SWIZZLED // 2) * (SWIZZLED // 2)
-    stage = (prod(tiling.rows) + boxes) * SWIZZLED * (1 + work.twice)
-    return (SHARED_BYTES - tiling.warpgroups * BUFFERS * ROWS * SWIZZLED) // stage
+    columns = ceildiv(tiling.columns, SWIZZLED // 2) * (SWIZZLED // 2) if work.across else tiling.columns
+    stage = (prod(tiling.rows) + columns) * SWIZZLED * (1 + work.twice)
+    return (SHARED_BYTES - (tiling.warpgroups * BUFFERS * ROWS * SWIZZLED if work.boxed else 0)) // stage
 
 
 @frozen
