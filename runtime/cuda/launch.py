@@ -49,9 +49,9 @@ class LaunchPlan:
         self._pointers = tuple(index for index, each in enumerate(self.arguments.parameters) if each.name == "pointer")
         self._count = len(self.arguments.parameters)
         self.lock = threading.Lock()
-        self._handle, self._launch = kernel.handle, self.device.api.cuLaunchKernel
         self._plain = not cooperative and cluster is None
         self.early = early
+        self._handle, self._launch = kernel.handle, getattr(self.device.api, self.call)
         self.grid: Shape = (-1, -1, -1)
         self._check_block()
         kernel.allow_shared(shared)
@@ -157,10 +157,17 @@ class LaunchPlan:
         if code == INVALID_CONTEXT:
             code = self._try(stream, address)
         if code:
-            raise device.error("cuLaunchKernel", code, self._described())
+            raise device.error(self.call, code, self._described())
         stream.launched.append(self.site)
         if stream.recording is not None:
             stream.recording.launched(self, values)
+
+    @property
+    def call(self) -> str:
+        """The driver's call that launches it."""
+        if self.early or self.cluster is not None:
+            return "cuLaunchKernelEx"
+        return "cuLaunchCooperativeKernel" if self.cooperative else "cuLaunchKernel"
 
     def _try(self, stream: Stream, address: int) -> Any:
         """The driver's answer, in our context even where another library took it away."""
@@ -176,11 +183,10 @@ class LaunchPlan:
                 device.leave()
 
     def _driver_launch(self, stream: Stream, address: int) -> Any:
-        api = self.device.api
         if self.early or self.cluster is not None:
-            return api.cuLaunchKernelEx(self.configuration(stream), self._handle, address, 0)[0]
+            return self._launch(self.configuration(stream), self._handle, address, 0)[0]
         if self.cooperative:
-            return api.cuLaunchCooperativeKernel(self._handle, *self._shape, stream.handle, address)[0]
+            return self._launch(self._handle, *self._shape, stream.handle, address)[0]
         return self._launch(self._handle, *self._shape, stream.handle, address, 0)[0]
 
     def configuration(self, stream: Stream) -> Any:

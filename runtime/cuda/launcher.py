@@ -96,7 +96,7 @@ def launcher(plan: "LaunchPlan") -> Callable[..., None]:
         "fresh": partial(_fresh, tuple(each.name for each in parameters)),
         "complaint": arguments.complaint,
         "FAULTS": arguments.FAULTS,
-        "driver": device.api.cuLaunchKernelEx if plan.early else device.api.cuLaunchKernel,
+        "driver": getattr(device.api, plan.call),
         "handle": plan.kernel.handle,
         "site": plan.site,
         "submit": plan.submit,

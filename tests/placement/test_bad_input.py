@@ -65,7 +65,7 @@ def test_a_driver_that_is_too_old(machine, code, monkeypatch) -> None:
 def test_other_failures_are_device_faults(machine) -> None:
     machine.fake.fail_next["cuLaunchKernelEx"] = 1
     found = machine.fails(BLOCK.format(count=3))
-    assert found.startswith("error[ZYN0805]: the device failed: cuLaunchKernel: invalid argument (CUDA_ERROR_INVALID_VALUE, 1)")
+    assert found.startswith("error[ZYN0805]: the device failed: cuLaunchKernelEx: invalid argument (CUDA_ERROR_INVALID_VALUE, 1)")
 
 
 def test_more_threads_than_this_device_has(machine, monkeypatch) -> None:
