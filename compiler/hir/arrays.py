@@ -409,12 +409,14 @@ def tile_load(
     memory: Array, dtype: str, index: tuple[Any, ...], where: Any, fill: Any, padded: bool, shape: tuple[int, ...], op: Instruction
 ) -> Array:
     inside = _inside(index, memory.shape)
-    everywhere = bool(inside.all())
+    everywhere = np.count_nonzero(inside) == inside.size
+    if everywhere and where is not None and memory.size and np.count_nonzero(where) == np.size(where):
+        return _of_shape(np.asarray(memory[index]).view(NUMPY[dtype]), shape)
     if not everywhere and not padded:
         wrong = ~inside if where is None else where & ~inside
         if wrong.any():
             raise _reach(op, index, np.broadcast_to(wrong, shape), memory.shape)
-    taken = inside if where is None else where & inside
+    taken = inside if where is None else where if everywhere else where & inside
     if memory.size == 0 or not taken.any():
         return spread_constant(fill, shape, dtype)
     if not everywhere:

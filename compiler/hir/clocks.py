@@ -16,6 +16,19 @@ Known = Mapping[tuple[str, int], int]
 
 NOTHING: Known = {}
 
+PAIRS_REMEMBERED = 1024
+
+
+@define(eq=False)
+class Snapshot:
+    """What a thread had done and known at a time: its own steps, and what it knew, which many threads share."""
+
+    own: Known
+    known: Known
+
+
+Seen = Known | Snapshot
+
 Dims = tuple[int, int, int]
 
 
@@ -34,18 +47,18 @@ class Clock:
     warp_time: int = 0
     block_time: int = 0
     known: Known = NOTHING
-    fenced: dict[str, Known] = Factory(dict)
+    fenced: dict[str, Seen] = Factory(dict)
     """By scope ("block", "device"): what everyone knows who sees an atomic that the thread makes from now on."""
 
-    def snapshot(self) -> Known:
+    def snapshot(self) -> Snapshot:
         """All that the thread has done so far, and knows; what it does from now on is later."""
         self.time += 1
         own = {("thread", self.thread): self.time, ("warp", self.warp): self.warp_time, ("block", self.block): self.block_time}
-        return joined((self.known, own))
+        return Snapshot(own, self.known)
 
     def learn(self, known: Known) -> None:
         if known:
-            self.known = joined((self.known, known))
+            self.known = _both(self.known, known)
 
     def fence(self, scope: str) -> None:
         """What came before is seen by those who see an atomic that comes after."""
@@ -55,22 +68,45 @@ class Clock:
         self.fenced = {"block": seen, "device": self.fenced.get("device", NOTHING) if scope == "block" else seen}
 
 
-def joined(parts: Iterable[Known]) -> Known:
+def joined(parts: Iterable[Seen]) -> Known:
     """What is known to one of them. The mappings given are shared and never changed."""
-    different = {id(part): part for part in parts if part}
-    if len(different) <= 1:
-        return next(iter(different.values()), NOTHING)
+    different: dict[int, Known] = {}
+    own: list[Known] = []
+    for part in parts:
+        if isinstance(part, Snapshot):
+            own.append(part.own)
+            part = part.known
+        if part:
+            different[id(part)] = part
+    if len(different) + len(own) <= 1:
+        return next(iter((*different.values(), *own)), NOTHING)
     out: dict[tuple[str, int], int] = {}
-    for part in different.values():
-        for key, time in part.items():
+    for known in (*different.values(), *own):
+        for key, time in known.items():
             if out.get(key, -1) < time:
                 out[key] = time
     return out
 
 
+_PAIRS: dict[tuple[int, int], tuple[Known, Known, Known]] = {}
+
+
+def _both(first: Known, second: Known) -> Known:
+    """The two joined: the same mapping for all threads that knew the same, and learn the same."""
+    if first is second or not first:
+        return second
+    found = _PAIRS.get((id(first), id(second)))
+    if found is None:
+        if len(_PAIRS) >= PAIRS_REMEMBERED:
+            _PAIRS.clear()
+        # the two are kept beside, so that no others get their identities
+        found = _PAIRS[id(first), id(second)] = first, second, joined((first, second))
+    return found[2]
+
+
 def _share(clocks: list[Clock]) -> None:
     known = joined(clock.known for clock in clocks)
-    fenced = {scope: joined(clock.fenced.get(scope, NOTHING) for clock in clocks) for scope in ("block", "device")}
+    fenced: dict[str, Seen] = {scope: joined(clock.fenced.get(scope, NOTHING) for clock in clocks) for scope in ("block", "device")}
     fences = any(clock.fenced for clock in clocks)
     for clock in clocks:
         clock.known = known
@@ -103,7 +139,7 @@ def meet_blocks(blocks: list[list[Clock]]) -> None:
             clock.known = known
 
 
-def meet_some(clocks: list[Clock], others: Known = NOTHING) -> None:
+def meet_some(clocks: list[Clock], others: Seen = NOTHING) -> None:
     """A barrier of some threads, who also learn what `others` have left behind."""
     known = joined([others, *(clock.snapshot() for clock in clocks)])
     for clock in clocks:

@@ -14,7 +14,7 @@ import numpy as np
 from attrs import Factory, define
 
 from compiler.hir import arrays
-from compiler.hir.clocks import NOTHING, Access, Clock, Known, access, joined
+from compiler.hir.clocks import NOTHING, Access, Clock, Known, Seen, access, joined
 from compiler.hir.fault import fault, unsupported
 from compiler.hir.findings import Finding, Findings, thread_words
 from compiler.hir.hopper import BarrierArrive, BarrierMake, BulkLoad, BulkStore, SetMaxRegisters
@@ -71,7 +71,7 @@ class CountingBarrier:
     bytes: int = 0
     phase: int = 0
     copies: list[tuple[int, Callable[[], None]]] = Factory(list)
-    arrived: list[Known] = Factory(list)
+    arrived: list[Seen] = Factory(list)
     left: Known = NOTHING
     """What those learn who see that the phase has ended."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import Factory, define
 
 from compiler.hir import arrays
-from compiler.hir.clocks import WARP, Access, Clock, Known, joined, meet_block, meet_some, meet_warp
+from compiler.hir.clocks import WARP, Access, Clock, Seen, joined, meet_block, meet_some, meet_warp
 from compiler.hir.execute import finish, prepare, sizes_of
 from compiler.hir.fault import fault
 from compiler.hir.findings import Findings
@@ -328,7 +328,7 @@ class _Barriers:
 
     def __init__(self, threads: list[Thread]) -> None:
         self.threads = threads
-        self.arrived: dict[int, list[Known]] = {}
+        self.arrived: dict[int, list[Seen]] = {}
 
     def arrive(self, op: SyncThreads, thread: Thread) -> None:
         self.arrived.setdefault(op.id, []).append(thread.clock.snapshot())
