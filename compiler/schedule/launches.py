@@ -110,9 +110,11 @@ class CountedSort:
     """A sort by digits, the lowest first: the digits of all passes are counted, then each pass goes to the second memories or back.
     Lines of fewer than `fewest` elements are filled and merged."""
 
+    extent: Affine
     fill: tuple[Launch | Either, ...]
     """What stores the elements that the first pass computes by itself."""
-    merges: SortPasses
+    merges: SortPasses | None
+    """None where lines are known to be long."""
     clear: Launch
     count: Launch
     first: Launch
@@ -124,8 +126,8 @@ class CountedSort:
     fewest: int
 
     def steps(self, sizes: Mapping[str, int]) -> Iterator[tuple[Launch, tuple[int, ...]]]:
-        extent = self.merges.extent.evaluate(sizes.__getitem__)
-        if extent < self.fewest:
+        extent = self.extent.evaluate(sizes.__getitem__)
+        if self.merges is not None and extent < self.fewest:
             for one in self.fill:
                 yield one if isinstance(one, Launch) else one.chosen(sizes), ()
             for there, back in passes(extent):

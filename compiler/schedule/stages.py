@@ -73,9 +73,10 @@ def stages_of(
     alone: Callable[[For], bool],
     goes_on: Callable[[For], bool] = lambda op: False,
     partial: Callable[[For], Mapping[Value, Mem]] = lambda op: {},
+    in_place: Callable[[Sort], bool] = lambda op: False,
 ) -> Around:
     """The groups of a function: each loop that is `alone` makes one, with what follows it where it `goes_on`. `partial`: further memories
-    that the stage of a loop needs, by the value that they belong to."""
+    that the stage of a loop needs, by the value that they belong to. Sorts that aren't `in_place` need second memories, and counts."""
     shared = [op for op in function.body.body if isinstance(op, Alloc)]
     pure: list[Instruction] = []
     known: set[Value] = {*function.parameters, *(op.result for op in shared)}
@@ -91,7 +92,7 @@ def stages_of(
         elif isinstance(op, For) and alone(op):
             groups.append(Group([op], op))
         elif isinstance(op, Sort):
-            groups.append(Group([op], sort=op, counts=Value("counts", counts_memory(op))))
+            groups.append(Group([op], sort=op, counts=None if in_place(op) else Value("counts", counts_memory(op))))
         else:
             last = groups[-1] if groups else None
             if last is None or last.sort is not None or (last.loop is not None and not goes_on(last.loop)):
@@ -107,8 +108,9 @@ def stages_of(
     memories = [*(evolve(op.type, space=Space.GLOBAL) for op in shared), *(Mem(dtype_of(value), (Affine((), 1),)) for value in handed)]
     others: dict[Value, int] = {}
     for group in groups:
-        wanted = {value: _copied(value) for value in (group.sort.keys, *group.sort.payload)} if group.sort is not None else {}
-        if group.counts is not None:
+        wanted: dict[Value, Mem] = {}
+        if group.sort is not None and group.counts is not None:
+            wanted = {value: _copied(value) for value in (group.sort.keys, *group.sort.payload)}
             wanted[group.counts] = mem_of(group.counts)
         for value, mem in {**wanted, **(partial(group.loop) if group.loop is not None else {})}.items():
             if value not in others:

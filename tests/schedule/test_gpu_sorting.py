@@ -18,6 +18,7 @@ from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.schedule.gpu import sort_launches, sorting
 from compiler.schedule.gpu.blocks import nest_launches
+from compiler.schedule.gpu.facts import facts_of
 from compiler.schedule.launches import CountedSort, Launches
 
 Array = np.ndarray[Any, Any]
@@ -44,10 +45,12 @@ def launches(made: HirFunction) -> Launches:
     return found
 
 
-def run(arrays: tuple[Array, ...], axis: int = 0, descending: bool = False, seed: int | None = None) -> list[Array]:
+def run(arrays: tuple[Array, ...], axis: int = 0, descending: bool = False, seed: int | None = None, known: bool = False) -> list[Array]:
+    """By digits; where sizes are `known`, by blocks."""
     dtypes = tuple("i1" if array.dtype == bool else f"{array.dtype.kind}{8 * array.itemsize}" for array in arrays)
-    work = launches(sort_of(dtypes, arrays[0].ndim, axis, descending))
     sizes = dict(zip("LMN", arrays[0].shape, strict=False))
+    nest = sort_of(dtypes, arrays[0].ndim, axis, descending)
+    work = nest_launches(nest, analyse(nest), facts_of(sizes, [])) if known else launches(nest)
     made = [array.copy() for array in arrays]
     spaces = []
     for mem in work.workspaces:
@@ -147,10 +150,45 @@ def gathered(x, at) { compute(x, at) @kernel(sort) { for i in 0..N: yield x[at[i
 """
 
 
+@pytest.fixture(scope="module")
+def nests() -> Any:
+    return zynml.compile(NESTS, device="emulator")
+
+
+@pytest.mark.parametrize("count", [0, 1, 16, 17, 31, 33, 100, 513, 1000])
+def test_lines_that_a_block_sorts(nests: Any, count: int) -> None:
+    x = np.random.default_rng(count).integers(-30, 30, count).astype(np.int16)
+    order = np.argsort(2 * x, kind="stable")
+    found, places = nests.down(x)
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(found, -2 * x[order])
+
+
+@pytest.mark.parametrize("shape", [(40, 3), (0, 3), (3, 0), (129, 2)])
+def test_lines_that_blocks_sort_beside_each_other(nests: Any, shape: tuple[int, int]) -> None:
+    x = np.random.default_rng(3).integers(-30, 30, shape).astype(np.int16)
+    found, places = nests.columns(x)
+    np.testing.assert_array_equal(found, np.sort(x, 0))
+    np.testing.assert_array_equal(places, np.argsort(x, 0, kind="stable") + 10 * np.arange(shape[1]))
+    np.testing.assert_array_equal(nests.turned(x), np.sort(x.T, 1))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["i1", "u8", "f16", "u32", "f32", "i64", "f64"])
+def test_lines_of_every_dtype_in_blocks(dtype: str, descending: bool) -> None:
+    x = keys(dtype, 90)
+    want = order(x, descending)
+    got, places = run((x, np.arange(90, dtype=np.int64)), 0, descending, known=True)
+    np.testing.assert_array_equal(places, want)
+    np.testing.assert_array_equal(got.view(f"u{x.itemsize}"), x[want].view(f"u{x.itemsize}"))
+
+
 @pytest.mark.usefixtures("small")
-def test_what_is_sorted_is_computed_in_the_first_pass() -> None:
+def test_what_is_sorted_is_computed_in_the_first_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sort_launches, "LONGEST", 1)
+    monkeypatch.setattr(sort_launches, "SHORTEST", 1)
     program = zynml.compile(NESTS, device="emulator")
-    assert program.emit("schedule", "sm_90").count("computed where it is counted") == 4
+    assert program.emit("schedule", "sm_90").count("computed where it is read first") == 4
     x = np.random.default_rng(1).integers(-300, 300, 400).astype(np.int16)
     order = np.argsort(2 * x, kind="stable")
     found, places = program.down(x)
@@ -172,6 +210,16 @@ def test_short_lines_are_merged_and_need_no_counts() -> None:
     assert elements[1][1] >= tiles + 5
     assert len(list(work.steps(short))) == 12
     assert len(list(work.steps(long))) == 6
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize("dtypes", [("f32",), ("f64", "i64")])
+def test_blocks_that_sort_do_not_spill(dtypes: tuple[str, ...], target: str) -> None:
+    nest = sort_of(dtypes)
+    (launch,) = nest_launches(nest, analyse(nest), facts_of({"L": 4096}, [], target)).launches
+    verify(launch.function)
+    for name, use in assemble(compile_kernels([launch.function], gpu_target(target))).kernels.items():
+        assert use.spills == 0, name
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_90a"])

@@ -16,6 +16,7 @@ from compiler.hir.build import Builder
 from compiler.hir.control import For
 from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Region, Value
+from compiler.hir.library import Sort
 from compiler.hir.memory import Alloc, MakeSlot, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Slot, bytes_of
@@ -23,10 +24,10 @@ from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
 from compiler.schedule.gpu.barriers import Barriers
 from compiler.schedule.gpu.cooperate import Cooperation, counts_of, product
+from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
-from compiler.schedule.gpu.sort_launches import counted_sort
+from compiler.schedule.gpu.sort_launches import Way, sort_stage, way_of
 from compiler.schedule.gpu.sort_source import Nest, nest_of
-from compiler.schedule.gpu.sorting import FEWEST
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
 from compiler.schedule.place import NotPlaceable
@@ -43,15 +44,16 @@ EACH = 4
 """Iterations of a reduction that each thread does before another block is worth it."""
 
 
-def nest_launches(nest: HirFunction, facts: NestFacts) -> Launches:
-    """The launches of a nest in form A. Raises `NotPlaceable` for what no thread can do."""
-    return _Scheduling(nest, facts).run()
+def nest_launches(nest: HirFunction, facts: NestFacts, known: Facts = NOTHING) -> Launches:
+    """The launches of a nest in form A; `known`: of the launch's sizes. Raises `NotPlaceable` for what no thread can do."""
+    return _Scheduling(nest, facts, known).run()
 
 
 @define(eq=False)
 class _Scheduling:
     nest: HirFunction
     facts: NestFacts
+    known: Facts
     words: list[str] = Factory(list)
 
     def run(self) -> Launches:
@@ -67,10 +69,10 @@ class _Scheduling:
             if group.sort is not None:
                 nest = self.filling(around, number, alone)
                 fill = [one for one in (stages.pop(),) if isinstance(one, Launch | Either)] if nest is not None else []
-                stages.append(counted_sort(around, group, number, nest, fill))
+                stages.append(sort_stage(around, group, number, self.known, nest, fill))
                 if nest is not None:
-                    self.words.append("what is sorted is computed where it is counted and in the first pass")
-                self.words.append(f"lines of {FEWEST} elements or more are sorted by digits, shorter ones merged")
+                    self.words.append("what is sorted is computed where it is read first")
+                self.words.append(way_of(group.sort, self.known).value)
             elif group.loop is None:
                 stages.append(self.rest(around, group, number))
             elif self.is_reduction(group.loop):
@@ -84,7 +86,7 @@ class _Scheduling:
         sort, before = around.groups[number].sort, around.groups[number - 1] if number else None
         if sort is None or before is None or before.loop is None or before.body != [before.loop] or before.again:
             return None
-        if before.loop not in alone:
+        if before.loop not in alone or way_of(sort, self.known) is Way.MERGED:
             return None
         known = {*self.nest.parameters, *(op.result for op in around.shared), *(result for op in around.pure for result in op.results)}
         return nest_of(sort, alone[before.loop], known)
@@ -106,7 +108,10 @@ class _Scheduling:
         def partial(op: For) -> dict[Value, Mem]:
             return {cell: Mem(dtype_of(cell), (PARTS,)) for fold in alone[op].folds for cell in fold.cells}
 
-        return stages_of(self.nest, alone.__contains__, self.is_reduction, partial)
+        def in_place(sort: Sort) -> bool:
+            return way_of(sort, self.known) is Way.BLOCK
+
+        return stages_of(self.nest, alone.__contains__, self.is_reduction, partial, in_place)
 
     def mixes_slots(self, around: Around, alone: Mapping[For, Spread]) -> bool:
         """Whether a variable of the top level lives in two launches."""

@@ -83,7 +83,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
                 return evolve(made, units=units)
     found = analyse(nest)
     try:
-        return nest_launches(nest, found)
+        return nest_launches(nest, found, facts)
     except NotPlaceable:
         function, _ = marked(nest, found)
         return launches_of(function)

@@ -1,15 +1,20 @@
-"""The launches of a sort: by digits where lines are long, by merges where they are short."""
+"""The launches of a sort: a block a line where that fits, passes over all lines by digits where they are long, merges where they are very
+short; which, and for how many elements, is known from the launch's sizes."""
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Value
+from compiler.hir.library import Sort
 from compiler.hir.memory import mem_of
 from compiler.hir.types import INDEX
+from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.sort_block import LONGEST, RESIDENT, SHORTEST, BlockSort, shape_of
 from compiler.schedule.gpu.sort_pass import Pass
 from compiler.schedule.gpu.sort_source import Nest, Source, Stored
 from compiler.schedule.gpu.sorting import (
@@ -25,74 +30,147 @@ from compiler.schedule.gpu.sorting import (
     line_of,
     shifts,
 )
-from compiler.schedule.launches import CountedSort, Either, Launch
+from compiler.schedule.launches import CountedSort, Either, Launch, SortPasses
 from compiler.schedule.stages import Around, Group, Start
 from compiler.schedule.threads import sort_passes
 
-RESIDENT = 2
+BLOCKS = 2
 """Blocks that a multiprocessor holds at once, at least: while one waits another works."""
 
 Build = Callable[[Start, Builder, Lines, Value, Value], None]
 """Builds a launch: its beginning, its body, the line of the block, the block's number in the line and the thread's in the block."""
 
 
-def counted_sort(around: Around, group: Group, number: int, nest: Nest | None = None, fill: Sequence[Launch | Either] = ()) -> CountedSort:
-    """The stage of a group that sorts; `nest`: where the elements come from, if `fill` needn't have stored them."""
-    sort, counts = group.sort, group.counts
-    assert sort is not None and counts is not None
-    memories = [sort.keys, *sort.payload]
-    extent = mem_of(sort.keys).dims[sort.axis]
-    items = items_of(sort)
+class Way(Enum):
+    """How lines are sorted, and the words that say so."""
 
-    def launch(name: str, each: Affine, build: Build, threads: int = THREADS, resident: int | None = None) -> Launch:
+    MERGED = "lines are merged"
+    BLOCK = "a block sorts a line"
+    DIGITS = "lines are sorted by digits"
+    EITHER = f"lines of {FEWEST} elements or more are sorted by digits, shorter ones merged"
+
+
+def way_of(sort: Sort, facts: Facts) -> Way:
+    most = longest(sort, facts)
+    if most is None:
+        return Way.EITHER
+    return Way.MERGED if most <= SHORTEST else Way.BLOCK if most <= LONGEST else Way.DIGITS
+
+
+def longest(sort: Sort, facts: Facts) -> int | None:
+    """Elements of a line at most, a power of two; None where nothing is known of its extent."""
+    extent = mem_of(sort.keys).dims[sort.axis]
+    known = dict(facts.magnitudes)
+    if any(not isinstance(symbol, str) or factor < 0 or symbol not in known for symbol, factor in extent.terms):
+        return None
+    return 1 << max(0, extent.evaluate(known.__getitem__) - 1).bit_length()
+
+
+def sort_stage(
+    around: Around, group: Group, number: int, facts: Facts, nest: Nest | None, fill: Sequence[Launch | Either]
+) -> CountedSort | SortPasses | Launch:
+    """The stage of a group that sorts; `nest`: where the elements come from, where `fill` needn't have stored them."""
+    assert group.sort is not None
+    making = _Making(around, group.sort, group.counts, number, nest)
+    match way_of(group.sort, facts):
+        case Way.MERGED:
+            return sort_passes(around, group.sort, number)
+        case Way.BLOCK:
+            return making.by_blocks(longest(group.sort, facts) or 1, facts.generation >= 80)
+        case Way.DIGITS:
+            return making.counted((), None)
+        case _:
+            return making.counted(fill, sort_passes(around, group.sort, number))
+
+
+@frozen
+class _Making:
+    """The launches of one sort."""
+
+    around: Around
+    sort: Sort
+    counts: Value | None
+    number: int
+    nest: Nest | None
+
+    @property
+    def memories(self) -> list[Value]:
+        return [self.sort.keys, *self.sort.payload]
+
+    @property
+    def dims(self) -> tuple[Affine, ...]:
+        return mem_of(self.sort.keys).dims
+
+    @property
+    def extent(self) -> Affine:
+        return self.dims[self.sort.axis]
+
+    def launch(self, name: str, each: Affine, build: Build, threads: int = THREADS, resident: int | None = None) -> Launch:
         """A launch of as many blocks as `each` says for each line."""
-        start = Start(around, f"{number}_{name}", (threads, 1, 1))
+        start = Start(self.around, f"{self.number}_{name}" if name else str(self.number), (threads, 1, 1))
         b = start.out.body
-        known = start.workspaces[around.others[counts]]
+        known = None if self.counts is None else start.workspaces[self.around.others[self.counts]]
         thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
         blocks = b.index(start.copy.form(each))
-        lines, place = line_of(b, sort, known, start.values[sort.keys], start.number, blocks)
+        lines, place = line_of(b, self.sort, known, start.values[self.sort.keys], start.number, blocks)
         build(start, b, lines, place, thread)
-        lines_around = [dim for axis, dim in enumerate(mem_of(sort.keys).dims) if axis != sort.axis]
-        made = start.finish((*lines_around, each), 1)
+        made = start.finish((*(dim for axis, dim in enumerate(self.dims) if axis != self.sort.axis), each), 1)
         info = made.function.kernel_info
         assert info is not None and info.launch_bounds is not None
         made.function.kernel_info = evolve(info, launch_bounds=evolve(info.launch_bounds, min_blocks_per_sm=resident))
         return made
 
-    def clear(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
-        b.store(lines.counts, b.const(0, "u64"), lines.count(Affine.of(place.name), Affine.of(thread.name)))
+    def source(self, start: Start) -> Source:
+        if self.nest is None:
+            return Stored([start.values[memory] for memory in self.memories])
+        return self.nest.from_values(start.values, start.copy.form)
 
-    def count(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
-        count_digits(b, lines, source(start), place, thread, start.out.axis("item", COUNTED))
+    # ---- a block a line ----
 
-    def source(start: Start) -> Source:
-        if nest is None:
-            return Stored([start.values[memory] for memory in memories])
-        return nest.from_values(start.values, start.copy.form)
-
-    def moved(way: str) -> Launch:
-        """A pass from the source, or one way between the memories that are sorted and their second ones."""
+    def by_blocks(self, most: int, late: bool) -> Launch:
+        threads, items = shape_of(most)
 
         def build(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
-            own = [start.values[memory] for memory in memories]
-            second = [start.workspaces[around.others[memory]] for memory in memories]
+            there = [start.values[memory] for memory in self.memories]
+            BlockSort(b, lines, self.source(start), there, thread, threads, start.out.axis("item", items), items).build()
+
+        return self.launch("", Affine((), 1), build, threads, RESIDENT // threads if late else None)
+
+    # ---- passes over all lines ----
+
+    def counted(self, fill: Sequence[Launch | Either], merges: SortPasses | None) -> CountedSort:
+        assert DIGITS == THREADS and self.counts is not None
+        passes = shifts(mem_of(self.sort.keys).dtype)
+        return CountedSort(
+            self.extent,
+            tuple(fill),
+            merges,
+            self.launch("clear", mem_of(self.counts).dims[-2], _clear),
+            self.launch("count", self.extent.ceildiv(TURNS * COUNTED * THREADS), self.count),
+            self.moved("first"),
+            self.moved("back"),
+            self.moved("there") if len(passes) > 2 else None,
+            passes,
+            FEWEST,
+        )
+
+    def count(self, start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
+        count_digits(b, lines, self.source(start), place, thread, start.out.axis("item", COUNTED))
+
+    def moved(self, way: str) -> Launch:
+        """A pass from the source, or one way between the memories that are sorted and their second ones."""
+        items = items_of(self.sort)
+
+        def build(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
+            own = [start.values[memory] for memory in self.memories]
+            second = [start.workspaces[self.around.others[memory]] for memory in self.memories]
             turn, shift = start.out.parameter("turn", INDEX), start.out.parameter("shift", INDEX)
-            axis = start.out.axis("item", items)
-            here = source(start) if way == "first" else Stored(second if way == "back" else own)
-            Pass(b, lines, here, own if way == "back" else second, turn, shift, thread, axis, items).build()
+            here = self.source(start) if way == "first" else Stored(second if way == "back" else own)
+            there = own if way == "back" else second
+            Pass(b, lines, here, there, turn, shift, thread, start.out.axis("item", items), items).build()
 
-        return launch(f"digits_{way}", extent.ceildiv(PASS_THREADS * items), build, PASS_THREADS, RESIDENT)
+        return self.launch(f"digits_{way}", self.extent.ceildiv(PASS_THREADS * items), build, PASS_THREADS, BLOCKS)
 
-    assert DIGITS == THREADS
-    return CountedSort(
-        tuple(fill),
-        sort_passes(around, sort, number),
-        launch("clear", mem_of(counts).dims[-2], clear),
-        launch("count", extent.ceildiv(TURNS * COUNTED * THREADS), count),
-        moved("first"),
-        moved("back"),
-        moved("there") if len(shifts(mem_of(sort.keys).dtype)) > 2 else None,
-        shifts(mem_of(sort.keys).dtype),
-        FEWEST,
-    )
+
+def _clear(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
+    b.store(lines.counts, b.const(0, "u64"), lines.count(Affine.of(place.name), Affine.of(thread.name)))

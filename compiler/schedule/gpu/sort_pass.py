@@ -2,23 +2,21 @@
 and orders its elements by digit in shared memory, so that neighbours are written together. Lanes with the same digit find each other by
 votes on its bits. What stands before the tile is learned by look-back, last, when most of it is known. Equal keys keep their order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Bitcast, dtype_of
-from compiler.hir.gpu import Atomic, SyncThreads, Vote, WarpSync
+from compiler.hir.gpu import Atomic, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Tile, bytes_of
-from compiler.schedule.gpu.block_scan import WARP, Joining
+from compiler.schedule.gpu.block_scan import WARP
+from compiler.schedule.gpu.digit_ranks import Ranking
 from compiler.schedule.gpu.number_bits import bits_of, from_bits, unsigned
 from compiler.schedule.gpu.sort_source import Source
-from compiler.schedule.gpu.sorting import DIGIT, DIGITS, PASS_THREADS, Lines, shared, taken
-
-WARPS = PASS_THREADS // WARP
+from compiler.schedule.gpu.sorting import DIGITS, PASS_THREADS, Lines, shared, taken
 
 WINDOW = 4
 """Tiles that a look back asks at once."""
@@ -48,10 +46,10 @@ class Pass:
 
     def build(self) -> None:
         b = self.b
-        lane, warp = self.lane_and_warp(b)
-        counts, origins = shared(b, "u32", (WARPS, DIGITS)), shared(b, "index", (DIGITS,))
-        for number in range(DIGITS // WARP):
-            b.store(counts, b.const(0, "u32"), [warp.name, Affine.of(lane.name) + number * WARP])
+        ranking = Ranking.made(b, self.thread, PASS_THREADS)
+        lane, warp = ranking.lane_and_warp(b)
+        origins = shared(b, "index", (DIGITS,))
+        ranking.clear(b)
         tile, shift = self.turn()
         first = b.mul(tile, b.const(self.tile, "index"))
         within = Affine.of(warp.name) * (self.items * WARP) + Affine.of(self.axis) * WARP + lane.name
@@ -59,19 +57,14 @@ class Pass:
         whole = b.op("ge", left, b.const(self.tile, "index"))
         along = within + first.name
         keys = self.keys(along, whole)
-        counted = self.digit(b, keys, self.shift)
-        for item in range(self.items):
-            digit = taken(b, counted, self.axis, item)
-            index = (Affine.of(warp.name), Affine.of(b.cast(digit, "index").name))
-            b.emit(Atomic(operation="add", mem=counts, index=index, value=b.const(1, "u32"), scope="block"))
+        ranking.count(b, self.digits(keys, self.shift))
         b.emit(SyncThreads())
-        known, total, start = self.told(tile, counts)
+        known, total, start = self.told(tile, ranking)
         words = unsigned(max((mem_of(one).dtype for one in self.there), key=bytes_of))
         buffer = shared(b, words, (self.tile,))
-        again = self.digit(b, keys, shift)
-        ranks = self.ranks([taken(b, again, self.axis, item) for item in range(self.items)], counts, warp, lane)
+        ranks = ranking.ranks(b, self.digits(keys, shift))
         self.put(b, keys, ranks, buffer)
-        self.origins(tile, known, total, start, origins)
+        self.origins(tile, known, total, start, origins, ranking)
         b.emit(SyncThreads())
         with b.branch(whole) as (yes, no, _):
             digits = self.write(yes, self.there[0], buffer, origins, shift)
@@ -84,10 +77,6 @@ class Pass:
             self.write(no, self.there[0], buffer, origins, shift, end=left)
             if len(self.there) > 1:
                 self.write_alone(no, along, ranks, origins, shift)
-
-    def lane_and_warp(self, b: Builder) -> tuple[Value, Value]:
-        width = b.const(WARP, "index")
-        return b.op("rem", self.thread, width), b.op("div", self.thread, width)
 
     def write(
         self,
@@ -127,6 +116,10 @@ class Pass:
     def digit(self, b: Builder, key: Value, shift: Value) -> Value:
         return self.lines.digits.digit(b, self.lines.digits.ordered(b, key), shift)
 
+    def digits(self, keys: Value, shift: Value) -> list[Value]:
+        found = self.digit(self.b, keys, shift)
+        return [taken(self.b, found, self.axis, item) for item in range(self.items)]
+
     def keys(self, along: Affine, whole: Value) -> Value:
         """The thread's keys; behind the end of the line those that come behind everything."""
         b, place, dtype = self.b, self.lines.place(along), self.lines.digits.dtype
@@ -155,61 +148,22 @@ class Pass:
         b.emit(SyncThreads())
         return b.load(box, [0]), b.load(box, [1])
 
-    def told(self, tile: Value, counts: Value) -> tuple["_Known", Value, Value]:
-        """A digit a thread: its count in the tile is published, and `counts` become where each warp's elements begin in the order of
-        digits. Gives what is known of the digit, its count, and where it begins."""
+    def told(self, tile: Value, ranking: Ranking) -> tuple["_Known", Value, Value]:
+        """A digit a thread: its count in the tile is published, and each warp's becomes where its elements begin in the order of digits.
+        Gives what is known of the digit, its count, and where it begins."""
         b = self.b
         digit = b.op("min", self.thread, b.const(DIGITS - 1, "index"))
         mine = b.op("lt", self.thread, b.const(DIGITS, "index"))
-        total = b.load(counts, [0, digit.name])
-        for row in range(1, WARPS):
-            total = b.add(total, b.load(counts, [row, digit.name]))
-        total = b.select(mine, total, b.const(0, "u32"))
+        total = b.select(mine, ranking.total(b, digit), b.const(0, "u32"))
         known = _Known(self, tile, digit, mine)
         known.publish(b, 1, b.cast(total, "u64"), b.op("and", mine, b.op("gt", tile, b.const(0, "index"))))
-        start = self.scanned(b, total)
+        start, _ = ranking.scanned(b, total)
         with b.when(mine) as some:
-            passed = start
-            for row in range(WARPS):
-                count = some.load(counts, [row, digit.name])
-                some.store(counts, passed, [row, digit.name])
-                passed = some.add(passed, count)
+            ranking.begin(some, digit, start)
         b.emit(SyncThreads())
         return known, total, start
 
-    def ranks(self, digits: Sequence[Value], counts: Value, warp: Value, lane: Value) -> list[Value]:
-        """Where each of the thread's elements stands in the tile, in the order of digits."""
-        b = self.b
-        one = b.const(1, "u32")
-        below = b.sub(b.op("shl", one, b.cast(lane, "u32")), one)
-        found = []
-        for digit in digits:
-            lanes = self.alike(digit)
-            before = bits_set(b, b.op("and", lanes, below))
-            place = [warp.name, b.cast(digit, "index").name]
-            passed = b.load(counts, place)
-            b.emit(WarpSync())
-            rank = b.add(passed, before)
-            leader = b.op("eq", before, b.const(0, "u32"))
-            b.store(counts, b.add(passed, bits_set(b, lanes)), place, leader)
-            b.emit(WarpSync())
-            found.append(rank)
-        return found
-
-    def alike(self, digit: Value) -> Value:
-        """The lanes that hold the same digit, as a `u32`."""
-        b = self.b
-        lanes: Value | None = None
-        for bit in range(DIGIT):
-            has = b.op("ne", b.op("and", digit, b.const(1 << bit, "i32")), b.const(0, "i32"))
-            vote = b.emit(Bitcast(value=b.emit(Vote(operation="ballot", predicate=has)).result, to="u32")).result
-            other = b.select(has, b.const(0, "u32"), b.const((1 << 32) - 1, "u32"))
-            same = b.op("xor", vote, other)
-            lanes = same if lanes is None else b.op("and", lanes, same)
-        assert lanes is not None
-        return lanes
-
-    def origins(self, tile: Value, known: "_Known", total: Value, start: Value, origins: Value) -> None:
+    def origins(self, tile: Value, known: "_Known", total: Value, start: Value, origins: Value, ranking: Ranking) -> None:
         """What must be added to a place in the tile, in the order of digits, to get the place in the line."""
         b = self.b
         zero = b.const(0, "index")
@@ -217,21 +171,11 @@ class Pass:
         with b.when(b.op("eq", tile, zero)) as first:
             place = self.lines.count(Affine.of(self.number.name), Affine.of(known.digit.name))
             whole = first.select(known.mine, first.cast(first.load(self.lines.counts, place), "index"), zero)
-            first.set(base, self.scanned(first, whole))
+            first.set(base, ranking.scanned(first, whole)[0])
         with b.when(known.mine) as some:
             before = some.add(some.get(base), known.before(some))
             known.publish(some, 2, some.cast(some.add(before, some.cast(total, "index")), "u64"))
             some.store(origins, some.sub(before, some.cast(start, "index")), [known.digit.name])
-
-    def scanned(self, b: Builder, value: Value) -> Value:
-        """What the threads before this one have together."""
-        lane, warp = self.lane_and_warp(b)
-        zero = b.const(0, dtype_of(value))
-        joined = Joining(b, "add")
-        before, total = joined.over_lanes(value, lane, zero)
-        memory = shared(b, dtype_of(value), (WARPS,))
-        first, _ = joined.over_warps(total, warp, zero, memory, DIGITS // WARP, (), b.op("eq", lane, b.const(0, "index")))
-        return b.add(first, before)
 
 
 @frozen
@@ -286,16 +230,3 @@ class _Known:
             body.set(sum_, passed)
             body.set(at, place)
         return b.get(sum_)
-
-
-def bits_set(b: Builder, word: Value) -> Value:
-    """How many bits of a `u32` are set: sums of neighbours, which LLVM knows as one instruction."""
-
-    def both(value: Value, mask: int, by: int, join: Callable[[Value, Value], Value] = b.add) -> Value:
-        kept = b.const(mask, "u32")
-        return join(b.op("and", value, kept), b.op("and", b.op("shr", value, b.const(by, "u32")), kept))
-
-    pairs = b.sub(word, b.op("and", b.op("shr", word, b.const(1, "u32")), b.const(0x55555555, "u32")))
-    fours = both(pairs, 0x33333333, 2)
-    eights = b.op("and", b.add(fours, b.op("shr", fours, b.const(4, "u32"))), b.const(0x0F0F0F0F, "u32"))
-    return b.op("shr", b.mul(eights, b.const(0x01010101, "u32")), b.const(24, "u32"))

@@ -117,12 +117,17 @@ class Digits:
 
 @frozen
 class Lines:
-    """The lines of a sort in one launch: the extents around the axis, the line that a block works at, and the counts."""
+    """The lines of a sort in one launch: the memory of their counts, where they have any, and the line that a block works at."""
 
     sort: Sort
-    counts: Value
+    memory: Value | None
     around: tuple[str, ...]
     extent: Value
+
+    @property
+    def counts(self) -> Value:
+        assert self.memory is not None, "lines that are counted"
+        return self.memory
 
     @property
     def digits(self) -> Digits:
@@ -143,7 +148,7 @@ class Lines:
         return (*map(Affine.of, self.around), row, digit)
 
 
-def line_of(b: Builder, sort: Sort, counts: Value, keys: Value, block: Value, each: Value) -> tuple[Lines, Value]:
+def line_of(b: Builder, sort: Sort, counts: Value | None, keys: Value, block: Value, each: Value) -> tuple[Lines, Value]:
     """The line of a block, of which each has so many blocks, and the block's number among these."""
     dims = [b.index(dim) for dim in mem_of(keys).dims]
     extent = dims.pop(sort.axis)
