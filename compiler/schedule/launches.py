@@ -118,9 +118,9 @@ class CountedSort:
     clear: Launch
     count: Launch
     first: Launch
-    back: Launch
+    back: Launch | None
     there: Launch | None
-    """None where two passes do."""
+    """None where one pass or two do."""
     shifts: tuple[int, ...]
     """Where the digit of each pass begins."""
     fewest: int

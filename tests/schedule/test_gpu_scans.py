@@ -78,6 +78,7 @@ def expected(x: Array, axis: int = 0, exclusive: bool = False) -> Array:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of 256 elements, groups of two: look-back through all its levels."""
     monkeypatch.setattr(scans, "WARPS", 2)
+    monkeypatch.setattr(scans, "MOST_WARPS", 2)
     monkeypatch.setattr(scans, "WORDS", 4)
     monkeypatch.setattr(look_back, "GROUP", 2)
 
@@ -163,6 +164,8 @@ CASES = {
     "one": (dict[str, Any](dtype="f32"), {"M": 2**28}),
     "odd": (dict[str, Any](dtype="i32"), {"M": 2**28 - 1}),
     "wide": (dict[str, Any](dtype="f64"), {"M": 2**28}),
+    "one block": (dict[str, Any](dtype="f32"), {"M": 2**15}),
+    "one block, wide": (dict[str, Any](dtype="i64"), {"M": 2**14}),
     "narrow": (dict[str, Any](dtype="i8"), {"M": 2**28}),
     "rows": (dict[str, Any](dtype="f32", axis=1, rank=2), {"M": 8192, "N": 8192}),
     "short rows": (dict[str, Any](dtype="f32", axis=1, rank=2), {"M": 2**20, "N": 100}),

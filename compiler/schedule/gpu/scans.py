@@ -34,6 +34,10 @@ from compiler.schedule.running import refusal, scans_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
 WARPS = 8
+
+MOST_WARPS = 32
+"""Of a block that holds all of a scan, from sm_90 on."""
+
 WORDS = 32
 """Registers of a thread, of 32 bits, for the elements of all running values of a field."""
 
@@ -110,6 +114,10 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
     while warps > 1 and warps * run >= 2 * length:
         warps //= 2
     one_tile = known and length <= warps * run
+    fewer = _shape(field, scans, length, late=False)
+    if late and known and not others and not one_tile and length <= MOST_WARPS * WARP * prod(fewer):
+        # One scan, that a block of more warps still holds: look-back takes further launches.
+        (lanes, registers), warps, resident, one_tile = fewer, MOST_WARPS, None, True
     if not others or (beside < MANY_SCANS * facts.processors and not one_tile):
         # The tiles of all scans that begin alike begin together: the tile before has had the time of a row of them.
         plans = [AxisPlan(axis, "block", registers, lanes, threads=WARP, warps=warps)]

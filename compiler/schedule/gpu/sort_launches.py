@@ -12,13 +12,14 @@ from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import mem_of
-from compiler.hir.types import INDEX
+from compiler.hir.types import DTYPES, INDEX
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.sort_block import LONGEST, RESIDENT, SHORTEST, BlockSort, shape_of
 from compiler.schedule.gpu.sort_pass import Pass
 from compiler.schedule.gpu.sort_source import Nest, Source, Stored
 from compiler.schedule.gpu.sorting import (
     COUNTED,
+    DIGIT,
     DIGITS,
     FEWEST,
     PASS_THREADS,
@@ -71,12 +72,12 @@ def sort_stage(
 ) -> CountedSort | SortPasses | Launch:
     """The stage of a group that sorts; `nest`: where the elements come from, where `fill` needn't have stored them."""
     assert group.sort is not None
-    making = _Making(around, group.sort, group.counts, number, nest)
+    making = _Making(around, group.sort, group.counts, number, nest, facts.generation >= 80)
     match way_of(group.sort, facts):
         case Way.MERGED:
             return sort_passes(around, group.sort, number)
         case Way.BLOCK:
-            return making.by_blocks(longest(group.sort, facts) or 1, facts.generation >= 80)
+            return making.by_blocks(longest(group.sort, facts) or 1)
         case Way.DIGITS:
             return making.counted((), None)
         case _:
@@ -92,6 +93,8 @@ class _Making:
     counts: Value | None
     number: int
     nest: Nest | None
+    late: bool
+    """From sm_80 on, where several blocks of a sort fit a multiprocessor."""
 
     @property
     def memories(self) -> list[Value]:
@@ -117,7 +120,8 @@ class _Making:
         made = start.finish((*(dim for axis, dim in enumerate(self.dims) if axis != self.sort.axis), each), 1)
         info = made.function.kernel_info
         assert info is not None and info.launch_bounds is not None
-        made.function.kernel_info = evolve(info, launch_bounds=evolve(info.launch_bounds, min_blocks_per_sm=resident))
+        bounds = evolve(info.launch_bounds, min_blocks_per_sm=resident if self.late else None)
+        made.function.kernel_info = evolve(info, launch_bounds=bounds)
         return made
 
     def source(self, start: Start) -> Source:
@@ -127,28 +131,30 @@ class _Making:
 
     # ---- a block a line ----
 
-    def by_blocks(self, most: int, late: bool) -> Launch:
+    def by_blocks(self, most: int) -> Launch:
         threads, items = shape_of(most)
 
         def build(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
             there = [start.values[memory] for memory in self.memories]
             BlockSort(b, lines, self.source(start), there, thread, threads, start.out.axis("item", items), items).build()
 
-        return self.launch("", Affine((), 1), build, threads, RESIDENT // threads if late else None)
+        return self.launch("", Affine((), 1), build, threads, RESIDENT // threads)
 
     # ---- passes over all lines ----
 
     def counted(self, fill: Sequence[Launch | Either], merges: SortPasses | None) -> CountedSort:
         assert DIGITS == THREADS and self.counts is not None
         passes = shifts(mem_of(self.sort.keys).dtype)
+        if self.nest is not None and DTYPES[mem_of(self.sort.keys).dtype] <= DIGIT:
+            passes = passes[:1]
         return CountedSort(
             self.extent,
             tuple(fill),
             merges,
             self.launch("clear", mem_of(self.counts).dims[-2], _clear),
             self.launch("count", self.extent.ceildiv(TURNS * COUNTED * THREADS), self.count),
-            self.moved("first"),
-            self.moved("back"),
+            self.moved("only" if len(passes) == 1 else "first"),
+            self.moved("back") if len(passes) > 1 else None,
             self.moved("there") if len(passes) > 2 else None,
             passes,
             FEWEST,
@@ -158,15 +164,15 @@ class _Making:
         count_digits(b, lines, self.source(start), place, thread, start.out.axis("item", COUNTED))
 
     def moved(self, way: str) -> Launch:
-        """A pass from the source, or one way between the memories that are sorted and their second ones."""
+        """A pass from the source (`only` one, or `first` of several), or one way between the sorted memories and their second ones."""
         items = items_of(self.sort)
 
         def build(start: Start, b: Builder, lines: Lines, place: Value, thread: Value) -> None:
             own = [start.values[memory] for memory in self.memories]
             second = [start.workspaces[self.around.others[memory]] for memory in self.memories]
             turn, shift = start.out.parameter("turn", INDEX), start.out.parameter("shift", INDEX)
-            here = self.source(start) if way == "first" else Stored(second if way == "back" else own)
-            there = own if way == "back" else second
+            here = self.source(start) if way in ("first", "only") else Stored(second if way == "back" else own)
+            there = own if way in ("back", "only") else second
             Pass(b, lines, here, there, turn, shift, thread, start.out.axis("item", items), items).build()
 
         return self.launch(f"digits_{way}", self.extent.ceildiv(PASS_THREADS * items), build, PASS_THREADS, BLOCKS)

@@ -27,13 +27,13 @@ DIGITS = 1 << DIGIT
 """A thread of a block for each of them."""
 
 PASS_THREADS = 384
-"""Of a block in a pass: two such blocks, with 80 registers a thread, fit a multiprocessor."""
+"""Of a block in a pass: from sm_80 on two such blocks, with 80 registers a thread, fit a multiprocessor."""
 
 MOST_ITEMS = 20
 """Elements of a thread in a pass: they are in registers."""
 
-TILE_BYTES = 30 << 10
-"""Of a block's elements in shared memory, with the counts of its warps: what a block of any GPU may have."""
+TILE_BYTES = 48 << 10
+"""Of a block's elements in shared memory, at most: with the counts of its warps what a block of any GPU may have."""
 
 COUNTED = 8
 """Elements of a thread that are counted together."""
