@@ -35,7 +35,7 @@ from compiler.schedule.table import SIMD, AxisPlan, Table
 
 WARPS = 8
 
-MOST_WARPS = 32
+MOST_WARPS = 16
 """Of a block that holds all of a scan, from sm_90 on."""
 
 WORDS = 32
