@@ -231,6 +231,11 @@ def sort(types: str) -> str:
 
 
 SORT_PAIRS = "def f(x: tensor[N, i32]) { compute(x) @kernel(sort) { for i in 0..N: yield (x[i], i) } }"
+SORT_ROWS = "def f(x: tensor[M, N]) { compute(x) @kernel(sort, axis=1) { for i in 0..M, j in 0..N: yield (x[i, j], j) } }"
+
+
+def scan_along(axis: int) -> str:
+    return f"def f(x: tensor[M, N]) {{ compute(x) @kernel(scan, +, axis={axis}) {{ for i in 0..M, j in 0..N: yield x[i, j] }} }}"
 
 
 def transformer() -> str:

@@ -170,6 +170,8 @@ CASES = {
     "rows": (dict[str, Any](dtype="f32", axis=1, rank=2), {"M": 8192, "N": 8192}),
     "short rows": (dict[str, Any](dtype="f32", axis=1, rank=2), {"M": 2**20, "N": 100}),
     "few columns": (dict[str, Any](dtype="f32", axis=0, rank=2), {"M": 2**20, "N": 8}),
+    "fewer columns": (dict[str, Any](dtype="f32", axis=0, rank=2), {"M": 65536, "N": 1024}),
+    "fewer wide columns": (dict[str, Any](dtype="f64", axis=0, rank=2), {"M": 65536, "N": 1024}),
     "columns": (dict[str, Any](dtype="f32", axis=0, rank=2), {"M": 8192, "N": 8192}),
 }
 

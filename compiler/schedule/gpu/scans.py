@@ -36,7 +36,10 @@ from compiler.schedule.table import SIMD, AxisPlan, Table
 WARPS = 8
 
 MOST_WARPS = 16
-"""Of a block that holds all of a scan, from sm_90 on."""
+"""Of a block that holds all of a scan, from sm_90 on, or walks along few columns."""
+
+IN_FLIGHT = 4 << 20
+"""Bytes that are read at once where columns are scanned: what keeps a large GPU's memory at work."""
 
 WORDS = 32
 """Registers of a thread, of 32 bits, for the elements of all running values of a field."""
@@ -105,7 +108,8 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
     beside = prod(facts.about(field.axes[one]) for one in others)
     columns = [one for one in others if one in contiguous]
     if columns and axis not in contiguous and (beside >= FEW_COLUMNS * facts.processors or length < WARP * WARPS * ROWS):
-        return _down(axis, others, columns[-1], length)
+        widths = sum(bytes_of(dtype_of(scan.value)) for scan in scans)
+        return _down(axis, others, columns[-1], length, beside * widths)
     late = axis in contiguous and _number(facts.architecture) >= 90
     lanes, registers = _shape(field, scans, length, late)
     resident = RESIDENT if late else None
@@ -140,14 +144,18 @@ def _number(architecture: str) -> int:
     return int("".join(c for c in architecture if c.isdigit()) or 0)
 
 
-def _down(axis: str, others: Sequence[str], columns: str, length: int) -> ScanPlan:
-    """Lanes along contiguous memory, warps and registers along the scan."""
-    warps = WARPS
-    while warps > 1 and warps * ROWS >= 2 * length:
+def _down(axis: str, others: Sequence[str], columns: str, length: int, bytes_across: int) -> ScanPlan:
+    """Lanes along contiguous memory, warps and registers along the scan: the more the fewer bytes lie across."""
+    warps, rows = WARPS, ROWS
+    if bytes_across * warps * rows < IN_FLIGHT:
+        rows = 2 * ROWS
+    while warps < MOST_WARPS and bytes_across * warps * rows < IN_FLIGHT:
+        warps *= 2
+    while warps > 1 and warps * rows >= 2 * length:
         warps //= 2
     plans = [AxisPlan(one, "block") for one in others if one != columns]
     plans.append(AxisPlan(columns, "block", threads=WARP))
-    plans.append(AxisPlan(axis, "time", ROWS, warps=warps))
+    plans.append(AxisPlan(axis, "time", rows, warps=warps))
     reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it; {warps} warps walk along {axis}"]
     return ScanPlan(axis, Table(plans, reasons, (WARP, warps)), look_back=False)
 
