@@ -182,6 +182,7 @@ def emulate(
             interpret(built.nest, arguments)  # no schedule counts on such sizes: the loops as written
         else:
             arguments, known = kernel.launches.counted(arguments, known)
+            arguments = [_as_given(one, argument, known) for one, argument in zip(kernel.functions[0].parameters, arguments, strict=False)]
             shared = [_workspace(mem, known) for mem in kernel.launches.workspaces]
             blank = [*workspaces, *(array for place, array in enumerate(shared) if place not in kernel.launches.zeros)]
             for number, extra in kernel.launches.steps(known):
@@ -232,6 +233,13 @@ def _as_one_axis(parameter: Value, argument: Any) -> Any:
     """The argument as the kernel takes it: with one index over all elements, where that is how the block runs over them."""
     one = isinstance(parameter.type, Mem) and parameter.type.rank == 1 and np.ndim(argument) > 1
     return argument.reshape(-1) if one else argument
+
+
+def _as_given(parameter: Value, argument: Any, known: Mapping[str, int]) -> Any:
+    """The argument as a launch takes it: with axes as one that always stand side by side."""
+    if not isinstance(parameter.type, Mem) or parameter.type.rank == np.ndim(argument):
+        return argument
+    return argument.reshape([dim.evaluate(known.__getitem__) for dim in parameter.type.dims])
 
 
 def _workspace(mem: Mem, known: Mapping[str, int]) -> Any:

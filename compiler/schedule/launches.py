@@ -164,6 +164,19 @@ class Unit:
 
 
 @frozen
+class Product:
+    """A further parameter, behind a kernel's own: the product of two forms of sizes, counted in units of what divides it."""
+
+    name: str
+    factors: tuple[Affine, Affine]
+    unit: int
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        first, second = (max(0, form.evaluate(sizes.__getitem__)) for form in self.factors)
+        return first * second // self.unit
+
+
+@frozen
 class Launches:
     """A kernel as launches in order, and the workspaces that they share: memory parameters behind the kernel's own."""
 
@@ -173,6 +186,8 @@ class Launches:
     """What was chosen, and why."""
     units: tuple[Unit, ...] = ()
     """Parameters that count a size in units of what divides it."""
+    products: tuple[Product, ...] = ()
+    """Parameters between the kernel's own and the workspaces."""
     zeros: frozenset[int] = frozenset()
     """Workspaces that are zeros before the first launch and after the last."""
 
@@ -182,6 +197,9 @@ class Launches:
         for unit in self.units:
             made[unit.place] //= unit.unit
             known[unit.name] = made[unit.place]
+        for product in self.products:
+            known[product.name] = product.value(known)
+            made.append(known[product.name])
         return made, known
 
     @property

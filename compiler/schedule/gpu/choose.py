@@ -25,6 +25,7 @@ from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.passes import launches_in_passes
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
+from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup_product
@@ -72,6 +73,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
     `Impossible` for annotations that no schedule can keep."""
     if field is not None:
         known, units, about = specialised(quotients_outside(field), facts)
+        known, products, about = joined_axes(known, about)
         loosen(known)
         known = with_logistics(known)
         for way in WAYS:
@@ -80,7 +82,7 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
             except NotPlaceable:
                 continue
             if made is not None and _fits(made, facts):
-                return evolve(made, units=units)
+                return evolve(made, units=units, products=products)
     found = analyse(nest)
     try:
         return nest_launches(nest, found, facts)

@@ -34,9 +34,9 @@ def launches_in_passes(field: HirFunction, facts: Facts, reduced: Schedule, mapp
     """The launches of a field whose rows are few: `reduced` schedules its reductions, `mapped` what is stored. None where rows are many,
     nothing reads them again, or a part of it can't be scheduled by itself. Raises `NotPlaceable`."""
     along = _along(field)
-    common = [axis for axis in common_axes(field) if axis != along]
-    rows = prod(facts.about(field.axes[axis]) for axis in common)
-    if along is None or not common or rows >= ROWS_EACH * facts.processors or facts.about(field.axes[along]) < LEAST:
+    common = [axis for axis in common_axes(field) if axis not in along]
+    rows, length = (prod(facts.about(field.axes[axis]) for axis in axes) for axes in (common, along))
+    if not along or not common or rows >= ROWS_EACH * facts.processors or length < LEAST:
         return None
     made = [schedule(part, facts) for part, schedule in _parts(field, reduced, mapped)]
     if any(one is None for one in made):
@@ -44,14 +44,14 @@ def launches_in_passes(field: HirFunction, facts: Facts, reduced: Schedule, mapp
     return _one_after_the_other(field, [one for one in made if one is not None])
 
 
-def _along(field: HirFunction) -> str | None:
-    """The one axis of all reductions, where something reads it again."""
+def _along(field: HirFunction) -> frozenset[str]:
+    """The axes of every reduction, where something reads them again; none where reductions are along different ones."""
     ops = field.body.body
-    over = {axis for op in ops if isinstance(op, Reduce) for axis in op.over}
+    over = {frozenset(op.over) for op in ops if isinstance(op, Reduce)}
     if len(over) != 1 or any(isinstance(op, Contract | Scan | Alloc) for op in ops):
-        return None
+        return frozenset()
     (along,) = over
-    return along if is_chain(field, along) else None
+    return along if any(is_chain(field, axis) for axis in along) else frozenset()
 
 
 def _parts(field: HirFunction, reduced: Schedule, mapped: Schedule) -> list[tuple[HirFunction, Schedule]]:

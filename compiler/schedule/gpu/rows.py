@@ -2,7 +2,8 @@
 again after its reduction (softmax, norms, whatever else). Where a row fits, each thread keeps its part of it in registers: it is read
 once and written once, however many reductions stand between."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import prod
 
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
 from compiler.hir.instruction import Value
@@ -47,17 +48,22 @@ ROUNDING_BYTES = 4 * 16
 """What a thread needs besides where it rounds by integer arithmetic."""
 
 
-def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Facts) -> Table | None:
-    """The table that keeps rows along an axis in registers, `common` being all other axes; None where they are too long, or nothing
-    reads them again and a loop does as well."""
+def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Facts, others: Sequence[str] = ()) -> Table | None:
+    """The table that keeps rows along an axis, and along `others` of constant extents, in registers, `common` being all other axes; None
+    where they are too long, or nothing reads them again and a loop does as well."""
     lanes, length = lanes_along(field, [along]), facts.about(field.axes[along])
+    lines = prod(field.axes[axis].value or 0 for axis in others)
+    if not lines:
+        return None
     read = _read(field, common, along)
     width = max([4, *(bytes_of(dtype_of(op.result)) for op in read)])
     rounding = facts.number < NARROW_FLOATS and any(dtype_of(op.result) in ("f16", "bf16") for op in read)
     chain = is_chain(field, along)
-    cluster, values = cut(length, KEPT_BYTES // width, chain and facts.number in CLUSTERED)
+    cluster, values = cut(length * lines, KEPT_BYTES // width, chain and facts.number in CLUSTERED and not others)
     part, values = -(-length // cluster), max(lanes, values)
-    threads = power_of_two(max(min(WARP, -(-part // lanes)), -(-part // values)))
+    threads = power_of_two(max(min(WARP, -(-part // lanes)), -(-part * lines // values)))
+    if others:
+        values = max(1, -(-part // (threads * lanes))) * lanes * lines
     needed = max(1, len(read)) * values * width + OTHER_BYTES + (ROUNDING_BYTES if rounding else 0)
     if threads > (MOST_THREADS if chain else THREADS) or needed > THREAD_BYTES or threads * needed > REGISTER_BYTES:
         return None
@@ -65,6 +71,7 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     beside = max(1, THREADS // threads) if cluster == 1 else 1
     plans = [AxisPlan(axis, "block") for axis in common[:-1]]
     plans.append(AxisPlan(common[-1], "block", threads=beside, dim=1))
+    plans += [AxisPlan(axis, "once", field.axes[axis].value or 0) for axis in others]
     plans.append(AxisPlan(along, "once", registers, lanes, threads=threads))
     reason = f"rows along {along} stay in registers of {threads} threads: they are read once"
     if cluster > 1:
@@ -84,14 +91,17 @@ def row_lengths(field: HirFunction, sizes: Mapping[str, int], generation: int = 
     """The sizes that a kernel for chains of rows is made for: lengths of rows that registers hold, by their names."""
     longest = LONGEST * (MOST_BLOCKS if generation in CLUSTERED else 1)
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract | Scan)]
-    over = {op.over for op in reductions}
+    over = {frozenset(op.over) for op in reductions}
     if len(over) != 1 or any(not isinstance(op, Reduce) for op in reductions):
         return ()
-    ((along, *others),) = over
-    names = set(field.axes[along].names)
-    if others or not is_chain(field, along) or any(names.intersection(field.axes[axis].names) for axis in field.axes if axis != along):
+    (inside,) = over
+    names = {name for axis in inside for name in field.axes[axis].names}
+    if not any(is_chain(field, axis) for axis in inside) or not names <= sizes.keys():
         return ()
-    return tuple(sorted((name, sizes[name]) for name in names if 0 < sizes.get(name, 0) <= longest))
+    if any(names.intersection(field.axes[axis].names) for axis in field.axes if axis not in inside):
+        return ()
+    length = prod(max(0, field.axes[axis].evaluate(sizes.__getitem__)) for axis in inside)
+    return tuple(sorted((name, sizes[name]) for name in names)) if 0 < length <= longest else ()
 
 
 def _read(field: HirFunction, common: tuple[str, ...], along: str) -> list[Load]:

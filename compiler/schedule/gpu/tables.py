@@ -140,9 +140,12 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     inside = [axis for axis in field.axes if axis not in facts.common]
     free = [axis for axis in inside if axis not in facts.ordered]
     along = next((axis for axis in reversed(free) if axis in facts.contiguous), None)
-    kept = row_table(field, facts.common, along, launch) if along is not None and inside == [along] else None
+    others = [axis for axis in inside if axis != along]
+    kept = row_table(field, facts.common, along, launch, others) if along is not None and len(free) == len(inside) else None
     if kept is not None:
         return kept
+    if along is not None and others and len(free) == len(inside) and prod(launch.about(field.axes[axis]) for axis in inside) >= SHORT_ROW:
+        return _lines_table(field, facts, launch, along, others)
     if along is not None:
         many = prod(launch.about(field.axes[axis]) for axis in facts.common) >= MANY_ROWS
         length, lanes = launch.about(field.axes[along]), lanes_along(field, [along])
@@ -180,6 +183,24 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     if shared is None:
         return Table(plans, reasons, (wide,))
     return _split(field, facts, launch, Table(plans, [*reasons, f"{shared} is shared by rows of threads"], (wide, THREADS // wide)))
+
+
+def _lines_table(field: HirFunction, facts: _Facts, launch: Facts, along: str, others: list[str]) -> Table:
+    """Every result is reduced along several axes: a block's threads stand along the one that memory is contiguous along, as many as it
+    fills, and side by side along the longest of the others."""
+    lanes = lanes_along(field, [along])
+    chain = any(is_chain(field, axis) for axis in (along, *others))
+    threads = LONG_THREADS if chain else THREADS
+    wide = min(threads, power_of_two(-(-launch.about(field.axes[along]) // lanes)))
+    beside = max(others, key=lambda axis: launch.about(field.axes[axis]))
+    plans = [AxisPlan(axis, "block") for axis in facts.common]
+    plans += [AxisPlan(axis) for axis in others if axis != beside]
+    registers = min(REDUCTION_REGISTERS, max(1, launch.about(field.axes[beside]) * wide // threads))
+    plans.append(AxisPlan(beside, "time", registers, threads=threads // wide, dim=1))
+    plans.append(AxisPlan(along, "time", lanes=lanes, threads=wide))
+    lines = f"{threads // wide} lines along {beside} side by side" if threads > wide else f"lines along {beside} one after the other"
+    reasons = [f"{along} lies along {wide} threads: memory is contiguous along it; {lines}"]
+    return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide)))
 
 
 def _split(field: HirFunction, facts: _Facts, launch: Facts, table: Table) -> Table:

@@ -1,0 +1,162 @@
+"""Axes that always stand side by side in memory, made one: the rows and columns of pictures that are added up, the channels and pixels
+of a norm. One long axis fills the threads of a block where several short ones don't.
+
+The extent of the one is a product of sizes, which no affine form is: a further parameter, that the launch computes."""
+
+from itertools import pairwise
+from typing import Any
+
+from attrs import evolve, frozen
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.core import Reduce
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Load, Store, mem_of
+from compiler.hir.module import HirFunction
+from compiler.hir.types import INDEX, Mem, Tile
+from compiler.schedule.gpu.facts import MAGNITUDES, Facts
+from compiler.schedule.launches import Product
+
+
+def joined_axes(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Product, ...], Facts]:
+    """A field (form F) of reductions with such axes made one, as many as there are; the products that its further parameters are, in order;
+    and the facts with their names. Fields of anything else are as they were."""
+    products: list[Product] = []
+    while (pair := _pair(field)) is not None:
+        outer, inner = pair
+        first, second = field.axes[outer], field.axes[inner]
+        factor = first.divisor * second.divisor
+        product = Product(_free(f"{outer}_{inner}", field), (first, second), factor)
+        if first.value is not None or second.value is not None:
+            extent = second * first.value if first.value is not None else first * (second.value or 0)
+        else:
+            extent = Affine.of(product.name) * factor
+            products.append(product)
+            about = facts.about(first) * facts.about(second) // factor
+            known = next((most for most in MAGNITUDES if most >= about), MAGNITUDES[-1])
+            facts = evolve(facts, magnitudes=tuple(sorted({**dict(facts.magnitudes), product.name: known}.items())))
+        field = _joined(field, outer, inner, extent, product.name if products and products[-1] is product else None)
+    return field, tuple(products), facts
+
+
+def _free(name: str, field: HirFunction) -> str:
+    taken = {value.name for value in field.parameters} | set(field.axes) | {r.name for op in field.body.body for r in op.results}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _pair(field: HirFunction) -> tuple[str, str] | None:
+    """Two axes that can be made one, the outer first."""
+    ops = field.body.body
+    if not any(isinstance(op, Reduce) for op in ops) or not all(_is_simple(op) for op in ops):
+        return None
+    accesses = [op for op in ops if isinstance(op, Load | Store)]
+    tried: set[tuple[str, str]] = set()
+    for op in accesses:
+        names = [_alone(form, field) for form in op.index]
+        for outer, inner in pairwise(names):
+            if outer is not None and inner is not None and outer != inner and (outer, inner) not in tried:
+                tried.add((outer, inner))
+                if _stand_together(field, outer, inner):
+                    return outer, inner
+    return None
+
+
+def _is_simple(op: Instruction) -> bool:
+    """Whether an instruction goes on element by element, or reduces whole axes."""
+    return isinstance(op, Load | Store | Reduce) or (op.family.value == "plain" and not op.regions)
+
+
+def _alone(form: Affine, field: HirFunction) -> str | None:
+    """The axis that an index is."""
+    ((name, coefficient),) = form.terms if len(form.terms) == 1 else (("", 0),)
+    return name if isinstance(name, str) and name in field.axes and coefficient == 1 and form.constant == 0 else None
+
+
+def _stand_together(field: HirFunction, outer: str, inner: str) -> bool:
+    """Whether every access has both axes, next to each other in memory and nowhere else, or neither, and all else reads them only as
+    axes of values."""
+    both = {outer, inner}
+    places: dict[Value, int | None] = {}
+    for op in field.body.body:
+        if isinstance(op, Load | Store):
+            place = _place(field, op, outer, inner)
+            if place is None or places.setdefault(op.mem, place) != place:
+                return False
+        elif isinstance(op, Reduce):
+            if len(both.intersection(op.over)) == 1:
+                return False
+        elif not both.isdisjoint(op.symbols):
+            return False
+    return True
+
+
+NOWHERE = -1
+
+
+def _place(field: HirFunction, op: Load | Store, outer: str, inner: str) -> int | None:
+    """Of which dim of the memory on an access has the axes; `NOWHERE` where it has neither; None where it has them in another way."""
+    have = [place for place, form in enumerate(op.index) if not {outer, inner}.isdisjoint(form.names)]
+    if not have:
+        return NOWHERE
+    mem, place = mem_of(op.mem), have[0]
+    if have != [place, place + 1] or op.index[place] != Affine.of(outer) or op.index[place + 1] != Affine.of(inner):
+        return None
+    if mem.strides is not None or mem.swizzle is not None or op.mem not in field.parameters:
+        return None
+    if (mem.dims[place], mem.dims[place + 1]) != (field.axes[outer], field.axes[inner]):
+        return None
+    return None if isinstance(op, Load) and op.pad is not None else place
+
+
+@frozen
+class _Names:
+    outer: str
+    inner: str
+    extent: Affine
+
+    def index(self, forms: tuple[Affine, ...]) -> tuple[Affine, ...]:
+        place = next((place for place, form in enumerate(forms) if form == Affine.of(self.outer)), None)
+        return forms if place is None else (*forms[: place + 1], *forms[place + 2 :])
+
+    def tile(self, tile: Tile) -> Tile:
+        axes = [(name, self.extent if name == self.outer else extent) for name, extent in tile.axes if name != self.inner]
+        return evolve(tile, axes=tuple(axes))
+
+
+def _joined(field: HirFunction, outer: str, inner: str, extent: Affine, further: str | None) -> HirFunction:
+    """The field with both as one axis, called as the outer one; `further`: a new parameter that its extent names."""
+    names = _Names(outer, inner, extent)
+    out = FunctionBuilder(field.name, field.form)
+    accesses = [op for op in field.body.body if isinstance(op, Load | Store)]
+    together = {op.mem: place for op in accesses for place, form in enumerate(op.index) if form == Affine.of(outer)}
+    for axis, old in field.axes.items():
+        if axis != inner:
+            out.axis(axis, extent if axis == outer else old)
+    values: dict[Value, Value] = {}
+    for parameter in field.parameters:
+        type = parameter.type
+        if isinstance(type, Mem) and parameter in together:
+            place = together[parameter]
+            type = evolve(type, dims=(*type.dims[:place], extent, *type.dims[place + 2 :]))
+        values[parameter] = out.parameter(parameter.name, type)
+    if further is not None:
+        out.parameter(further, INDEX)
+    for op in field.body.body:
+        changes: dict[str, Any] = {}
+        if isinstance(op, Load | Store):
+            changes["index"] = names.index(op.index)
+        elif isinstance(op, Reduce):
+            changes["over"] = tuple(axis for axis in op.over if axis != inner)
+        elif isinstance(getattr(op, "type", None), Tile):
+            changes["type"] = names.tile(op.type)  # type: ignore[attr-defined]
+        copy = rebuilt(op, values.__getitem__, lambda form: form, None, **changes)
+        made = out.body.emit(copy, op.results[0].name if op.results else "")
+        values.update(zip(op.results, made.results, strict=True))
+    new = out.finish()
+    new.kernel_info, new.constraints, new.sites = field.kernel_info, field.constraints, field.sites
+    new.linkage, new.span = field.linkage, field.span
+    return new
