@@ -102,7 +102,8 @@ class BuiltKernel:
 
     @cached_property
     def assuming(self) -> "Assuming | None":
-        """The field that a nest with checked indices has where they can't fail; None where it has one anyway, or none."""
+        """The field that a nest with checked indices has where sizes say that they can't fail, with the checks that data decide; None
+        where it has one anyway, or none."""
         if self.scheduled.field is not None or self.nest.form is Form.THREAD:
             return None
         return assuming(self.nest, self.lowered)
@@ -208,10 +209,11 @@ def lifted(nest: HirFunction, lowered: LoweredKernel) -> tuple[HirFunction | Non
 
 
 def assuming(nest: HirFunction, lowered: LoweredKernel) -> Assuming | None:
-    """The field of a nest whose indices are checked, where they can't fail; None where it has none even then."""
+    """The field of a nest whose indices are checked, where sizes say that they can't fail, with the checks that data decide; None where it
+    has none even then."""
     forms: list[Affine] = []
     try:
-        found = wide_sums(lift(nest, zeroed_memories(lowered), forms))
+        found = wide_sums(lift(nest, zeroed_memories(lowered), forms, apart=True))
     except Refused:
         return None
     return Assuming(found, tuple(dict.fromkeys(forms)))

@@ -17,19 +17,22 @@ from compiler.analysis.normal_forms import normal_form
 from compiler.hir.affine import Affine
 from compiler.hir.clone import rebuilt
 from compiler.hir.control import Break, Call, Continue, For, If, Return, While, Yield
-from compiler.hir.core import Binary, Const, InBounds, Index, Select, dtype_of
+from compiler.hir.core import Binary, Compare, Const, InBounds, Index, Select, dtype_of, union_axes
 from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Alloc, Check, GetSlot, Load, MakeSlot, SetSlot, Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Tile
+from compiler.hir.types import INDEX, Tile
 
 __all__ = ["Refused", "lift"]
 
 
-def lift(function: HirFunction, zeroed: frozenset[str] = frozenset(), assumed: list[Affine] | None = None) -> HirFunction:
+def lift(
+    function: HirFunction, zeroed: frozenset[str] = frozenset(), assumed: list[Affine] | None = None, apart: bool = False
+) -> HirFunction:
     """The field that a function in form A computes. `zeroed`: names of memories that start at 0. `assumed`: checks of indices aren't
-    refused; what sizes must be at least 0 for them to hold everywhere is added to it. Raises `Refused`."""
-    return _Lift(function, zeroed, assumed).run()
+    refused; what sizes must be at least 0 for them to hold everywhere is added to it. `apart`: nor are checks of indices that data
+    decide; they are in the field, to be made before it, and its loads touch no memory where they fail. Raises `Refused`."""
+    return _Lift(function, zeroed, assumed, apart).run()
 
 
 @define(eq=False)
@@ -37,6 +40,7 @@ class _Lift:
     source: HirFunction
     zeroed: frozenset[str]
     assumed: list[Affine] | None = None
+    apart: bool = False
     made: FieldValues = field(init=False)
     memory: Memory = field(init=False)
     values: dict[Value, Value] = field(factory=dict)
@@ -44,6 +48,8 @@ class _Lift:
     slots: dict[Value, Value] = field(factory=dict)
     frames: tuple[Frame, ...] = ()
     context: list[Value] = field(factory=list)
+    checked: dict[str, Value] = field(factory=dict)
+    """Names of indices that a check stands before, and what it says."""
     along: dict[str, set[tuple[Value, int]]] = field(factory=dict)
     """The memory dimensions along which each axis runs."""
 
@@ -134,7 +140,24 @@ class _Lift:
         facts = self.made.facts(*self.context)
         unproved = [form for form in known or () if not facts.proves_nonnegative(form)]
         if known is None or (unproved and not self.assumes(unproved)):
-            raise Refused("a check that is made as the program runs reports the first fault in the order of the loops", op.span)
+            condition = self.values[op.condition]
+            if not self.apart or not isinstance(condition.source, InBounds):
+                raise Refused("a check that is made as the program runs reports the first fault in the order of the loops", op.span)
+            self.put_apart(op, condition, condition.source.of)
+
+    def put_apart(self, op: Check, condition: Value, place: Affine) -> None:
+        """The check as part of the field: it holds where the nest doesn't come to it."""
+        held, axes = condition, {name for name, _ in union_axes(condition)}
+        never = [self.made.negated(guard) for guard in self.context]
+        for frame in self.frames:
+            if frame.axis not in axes:
+                nothing = Compare(operator="le", left=self.made.index(frame.extent), right=self.made.const(0, INDEX))
+                never += self.made.emit(nothing)
+        for one in never:
+            held = self.made.emit(Binary(operator="or", left=held, right=one))[0]
+        values = tuple(self.values[value] for value in op.values)
+        self.made.emit(Check(condition=held, values=values, code=op.code, site=op.site))
+        self.checked.update((name, condition) for name in place.names if name in self.made.named)
 
     def assumes(self, forms: list[Affine]) -> bool:
         """Whether forms are taken to be at least 0, which sizes decide."""
@@ -150,7 +173,8 @@ class _Lift:
 
     def load(self, op: Load) -> None:
         index = tuple(self.form(form) for form in op.index)
-        value = self.memory.load(self.values[op.mem], index, self.guards(op.where), self.frames, op)
+        checked = [self.checked[name] for form in index for name in form.names if name in self.checked]
+        value = self.memory.load(self.values[op.mem], index, [*self.guards(op.where), *checked], self.frames, op)
         self.bind(op.result, value)
 
     def store(self, op: Store) -> None:

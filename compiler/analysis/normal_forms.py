@@ -33,7 +33,7 @@ def _live(function: HirFunction, refusals: Mapping[Value, Refused]) -> list[Inst
     needed: set[Value] = set()
     kept: list[Instruction] = []
     for op in reversed(function.body.body):
-        if not (op.effects & Effect.WRITE) and not any(result in needed for result in op.results):
+        if not (op.effects & (Effect.WRITE | Effect.FAULT)) and not any(result in needed for result in op.results):
             continue
         kept.append(op)
         for name in op.symbols:
@@ -86,6 +86,9 @@ class _Rebuild:
             self.made.owner.body.store(self.values[op.mem], self.values[op.value], [self.form(f) for f in op.index], where)
             return
         new = rebuilt(op, self.values.__getitem__, self.form)
+        if not op.results:
+            self.made.owner.body.emit(new)
+            return
         if isinstance(new, Reduce):
             made = reduction(self.made, new.monoid, new.values, new.over, new.flags)
         else:

@@ -13,6 +13,7 @@ from compiler.schedule.gpu.attention_fragments import AttentionOnWarps
 from compiler.schedule.gpu.attention_roles import AttentionDistributing
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.candidates import candidates, left_open
+from compiler.schedule.gpu.checked import checked_before, without_checks
 from compiler.schedule.gpu.computed_operands import computed_operands
 from compiler.schedule.gpu.copied_operands import CopiedProduct, copied_product
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
@@ -71,18 +72,9 @@ def settled(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
 def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NOTHING) -> Launches:
     """The launches of a nest (form A), which `field` is the field of if it has one, where these facts hold. Raises `NotPlaceable`,
     `Impossible` for annotations that no schedule can keep."""
-    if field is not None:
-        known, units, about = specialised(quotients_outside(field), facts)
-        known, products, about = joined_axes(known, about)
-        loosen(known)
-        known = with_logistics(known)
-        for way in WAYS:
-            try:
-                made = way(known, about)
-            except NotPlaceable:
-                continue
-            if made is not None and _fits(made, facts):
-                return evolve(made, units=units, products=products)
+    made = None if field is None else _of_field(field, facts)
+    if made is not None:
+        return made
     found = analyse(nest)
     try:
         return nest_launches(nest, found, facts)
@@ -94,6 +86,27 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
 def _fits(made: Launches, facts: Facts) -> bool:
     """Whether a block of the architecture has the shared memory that the launches want."""
     return all(laid_out(shared_uses(launch.function)) <= facts.shared_bytes for launch in made.launches)
+
+
+def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
+    """By the first way that takes the field; None where its checks can't be made apart. Raises `Impossible`."""
+    known, units, about = specialised(quotients_outside(field), facts)
+    try:
+        known, checks = without_checks(known)
+    except NotPlaceable:
+        return None
+    known, products, about = joined_axes(known, about)
+    loosen(known)
+    known = with_logistics(known)
+    for way in WAYS:
+        try:
+            made = way(known, about)
+            if made is not None and _fits(made, facts):
+                made = made if checks is None else checked_before(checks, made)
+                return evolve(made, units=units, products=products)
+        except NotPlaceable:
+            continue
+    return None
 
 
 def _attention(field: HirFunction, facts: Facts) -> Launches | None:
