@@ -1,5 +1,5 @@
-"""Checks of indices that data decide, in a launch of their own before the field's: of each index once, however often it is used. The field's
-loads touch nothing where a check fails, and a fault makes all results void."""
+"""Checks of indices that data decide, in a launch of their own before the field: of each index once, however often it is used. Loads of
+the field touch nothing where a check fails, and a fault makes all results void."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack

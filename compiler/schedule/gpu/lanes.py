@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import alignment, steps_by_one
+from compiler.hir.core import union_axes
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
@@ -26,6 +27,14 @@ def lanes_along(field: HirFunction, axes: Sequence[str], kinds: tuple[type, ...]
         if aligned % min(ALIGNMENT, lanes * bytes_of(mem.dtype)):
             return 1
     return lanes
+
+
+def contiguous_where_most_is(field: HirFunction) -> set[str]:
+    """Axes along which those loads are contiguous that vary along most axes: elements, not the indices that they are found by."""
+    loads = [op for op in field.body.body if isinstance(op, Load)]
+    most = max((len(union_axes(op.result)) for op in loads), default=0)
+    wide = [op for op in loads if len(union_axes(op.result)) == most]
+    return {axis for axis in field.axes for op in wide if steps_by_one(mem_of(op.mem), op.index, axis)}
 
 
 def _varying(field: HirFunction, op: Load | Store) -> int:

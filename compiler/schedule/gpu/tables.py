@@ -19,7 +19,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import NOTHING, Facts
-from compiler.schedule.gpu.lanes import lanes_along, power_of_two
+from compiler.schedule.gpu.lanes import contiguous_where_most_is, lanes_along, power_of_two
 from compiler.schedule.gpu.rows import is_chain, row_table
 from compiler.schedule.gpu.tensor_cores import chosen
 from compiler.schedule.materialise import common_axes
@@ -139,7 +139,9 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     are enough rows for all warps of a large GPU, or rows are short; else a block."""
     inside = [axis for axis in field.axes if axis not in facts.common]
     free = [axis for axis in inside if axis not in facts.ordered]
-    along = next((axis for axis in reversed(free) if axis in facts.contiguous), None)
+    most = contiguous_where_most_is(field)
+    rows = [axis for axis in free if axis in facts.contiguous and (axis in most or most.isdisjoint(facts.common))]
+    along = rows[-1] if rows else None
     others = [axis for axis in inside if axis != along]
     kept = row_table(field, facts.common, along, launch, others) if along is not None and len(free) == len(inside) else None
     if kept is not None:
