@@ -7,7 +7,7 @@ from math import prod
 
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Load, Store
+from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
 from compiler.schedule.gpu.facts import OLDEST, Facts
@@ -41,6 +41,12 @@ REGISTER_BYTES = 4 * 65536
 OTHER_BYTES = 4 * 40
 """What a thread needs beside the row."""
 
+TIGHT_BYTES = 4 * 32
+"""The same where two blocks of many threads shall be on a multiprocessor: while one waits, the other computes."""
+
+WORD = 4
+"""Bytes of elements that are kept as they are in memory."""
+
 NARROW_FLOATS = 80
 """The first architecture that rounds to them by itself."""
 
@@ -59,7 +65,9 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     width = max([4, *(bytes_of(dtype_of(op.result)) for op in read)])
     rounding = facts.number < NARROW_FLOATS and any(dtype_of(op.result) in ("f16", "bf16") for op in read)
     chain = is_chain(field, along)
-    cluster, values = cut(length * lines, KEPT_BYTES // width, chain and facts.number in CLUSTERED and not others)
+    words = len(read) == 1 and bytes_of(mem_of(read[0].mem).dtype) == WORD
+    clustered = chain and facts.number in CLUSTERED and not others
+    cluster, values = cut(length * lines, KEPT_BYTES // width, clustered, MOST_THREADS if words else THREADS)
     part, values = -(-length // cluster), max(lanes, values)
     threads = power_of_two(max(min(WARP, -(-part // lanes)), -(-part * lines // values)))
     if others:
@@ -76,15 +84,16 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     reason = f"rows along {along} stay in registers of {threads} threads: they are read once"
     if cluster > 1:
         reason = f"rows along {along} stay in registers of {cluster} blocks of {threads} threads, a cluster: they are read once"
-    resident = max(1, REGISTER_BYTES // (threads * beside * needed))
+    spared = OTHER_BYTES - TIGHT_BYTES if words and threads > THREADS else 0
+    resident = max(1, REGISTER_BYTES // (threads * beside * (needed - spared)))
     return Table(plans, [reason], (threads, beside), resident=resident, cluster=cluster)
 
 
-def cut(length: int, values: int, clustered: bool) -> tuple[int, int]:
-    """Blocks that share a row, and elements of it that a thread keeps: `values`, where there are threads enough for that, else twice as
-    many. Blocks are fewer rather than threads' parts small, since blocks of a cluster begin and end together."""
+def cut(length: int, values: int, clustered: bool, threads: int = THREADS) -> tuple[int, int]:
+    """Blocks that share a row, and elements of it that a thread keeps: `values`, where so many threads a block are enough for that, else
+    twice as many. Blocks are fewer rather than threads' parts small, since blocks of a cluster begin and end together."""
     cluster = min(MOST_BLOCKS, power_of_two(-(-length // (2 * values * THREADS)))) if clustered else 1
-    return cluster, values if length <= cluster * values * THREADS else 2 * values
+    return cluster, values if length <= cluster * values * threads else 2 * values
 
 
 def row_lengths(field: HirFunction, sizes: Mapping[str, int], generation: int = OLDEST) -> tuple[tuple[str, int], ...]:
