@@ -48,8 +48,8 @@ class _Lift:
     slots: dict[Value, Value] = field(factory=dict)
     frames: tuple[Frame, ...] = ()
     context: list[Value] = field(factory=list)
-    checked: dict[str, Value] = field(factory=dict)
-    """Names of indices that a check stands before, and what it says."""
+    checked: dict[str, list[Value]] = field(factory=dict)
+    """Names of indices that data decide and that checks stand before, and what these say."""
     along: dict[str, set[tuple[Value, int]]] = field(factory=dict)
     """The memory dimensions along which each axis runs."""
 
@@ -141,11 +141,15 @@ class _Lift:
         unproved = [form for form in known or () if not facts.proves_nonnegative(form)]
         if known is None or (unproved and not self.assumes(unproved)):
             condition = self.values[op.condition]
-            if not self.apart or not isinstance(condition.source, InBounds):
+            place = condition.source.of if isinstance(condition.source, InBounds) else Affine()
+            found = [name for name in place.names if name in self.made.named and self.made.named[name].source is not None]
+            if not self.apart or not found:
                 raise Refused("a check that is made as the program runs reports the first fault in the order of the loops", op.span)
-            self.put_apart(op, condition, condition.source.of)
+            self.put_apart(op, condition)
+            for name in found:
+                self.checked.setdefault(name, []).append(condition)
 
-    def put_apart(self, op: Check, condition: Value, place: Affine) -> None:
+    def put_apart(self, op: Check, condition: Value) -> None:
         """The check as part of the field: it holds where the nest doesn't come to it."""
         held, axes = condition, {name for name, _ in union_axes(condition)}
         never = [self.made.negated(guard) for guard in self.context]
@@ -157,7 +161,6 @@ class _Lift:
             held = self.made.emit(Binary(operator="or", left=held, right=one))[0]
         values = tuple(self.values[value] for value in op.values)
         self.made.emit(Check(condition=held, values=values, code=op.code, site=op.site))
-        self.checked.update((name, condition) for name in place.names if name in self.made.named)
 
     def assumes(self, forms: list[Affine]) -> bool:
         """Whether forms are taken to be at least 0, which sizes decide."""
@@ -173,7 +176,7 @@ class _Lift:
 
     def load(self, op: Load) -> None:
         index = tuple(self.form(form) for form in op.index)
-        checked = [self.checked[name] for form in index for name in form.names if name in self.checked]
+        checked = [condition for form in index for name in form.names for condition in self.checked.get(name, ())]
         value = self.memory.load(self.values[op.mem], index, [*self.guards(op.where), *checked], self.frames, op)
         self.bind(op.result, value)
 

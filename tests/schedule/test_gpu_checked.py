@@ -96,6 +96,24 @@ def test_an_index_by_an_index() -> None:
     assert message(program.f, x, k, chosen) == "index 12 is out of range: axis 0 of `l` has 12 elements"
 
 
+def test_an_index_in_two_places() -> None:
+    source = "def f(x: tensor[M, N], k: tensor[L, i32]) { compute(x, k) { for i in 0..L: out[i] = x[k[i], k[i]] } }"
+    x, k = RNG.standard_normal((4, 9)).astype(np.float32), np.array([0, 3, 2], np.int32)
+    program = zynml.compile(source, device="emulator")
+    np.testing.assert_array_equal(program.f(x, k), x[k, k])
+    assert message(program.f, x, k + np.int32(5)) == "index 5 is out of range: axis 0 of `x` has 4 elements"
+    assert message(program.f, x.T.copy(), k + np.int32(4)) == "index 4 is out of range: axis 1 of `x` has 4 elements"
+
+
+def test_windows_at_places_that_data_decide() -> None:
+    source = "def f(x: tensor[N], k: tensor[L, i32]) { compute(x, k) -> tensor[L, 5] { for i in 0..L, j in 0..5: out[i, j] = x[k[i] + j] } }"
+    x, k = RNG.standard_normal(20).astype(np.float32), np.array([0, 15, 3], np.int32)
+    program = zynml.compile(source, device="emulator")
+    np.testing.assert_array_equal(program.f(x, k), x[k[:, None] + np.arange(5)])
+    k[1] = 17
+    assert message(program.f, x, k) == "index 20 is out of range: axis 0 of `x` has 20 elements"
+
+
 def test_an_index_behind_a_guard_is_checked_where_that_holds() -> None:
     x, k = RNG.standard_normal(12).astype(np.float32), RNG.integers(-3, 12, 30).astype(np.int32)
     program = zynml.compile(GUARDED, device="emulator")

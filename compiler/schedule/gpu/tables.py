@@ -140,8 +140,8 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     inside = [axis for axis in field.axes if axis not in facts.common]
     free = [axis for axis in inside if axis not in facts.ordered]
     most = contiguous_where_most_is(field)
-    rows = [axis for axis in free if axis in facts.contiguous and (axis in most or most.isdisjoint(facts.common))]
-    along = rows[-1] if rows else None
+    candidates = [axis for axis in free if axis in facts.contiguous and (axis in most or most.isdisjoint(facts.common))]
+    along = candidates[-1] if candidates else None
     others = [axis for axis in inside if axis != along]
     kept = row_table(field, facts.common, along, launch, others) if along is not None and len(free) == len(inside) else None
     if kept is not None:
