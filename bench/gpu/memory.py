@@ -1,4 +1,4 @@
-"""What memory bounds: maps, chains of maps, sums, transposes, and rows that are normalised."""
+"""What memory bounds: maps, chains of maps, sums, transposes, rows that are normalised, and elements found by indices."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +22,8 @@ def rows(scale: int = 1) -> Iterator[Row]:
         for types in TYPES:
             for columns in COLUMNS:
                 yield normalised(name, (1 << 26) // scale // columns, columns, types, quick=columns == 4096)
+    yield from several_axes(scale)
+    yield from by_index(scale)
 
 
 def maps(count: int) -> Iterator[Row]:
@@ -126,3 +128,44 @@ def normalised(name: str, count: int, columns: int, types: str, quick: bool) -> 
         1.6 if name == "layer norm" else 0.98,
         quick=quick,
     )
+
+
+def several_axes(scale: int) -> Iterator[Row]:
+    """Norms of pictures: of groups of channels, and the statistics of each channel."""
+    side = 56 // scale
+    pictures = (32, 32, 8, side, side)
+    size = 2 * 32 * 256 * side * side
+
+    def group(x: Any, gain: Any) -> Any:
+        return peers.functional.group_norm(x.flatten(1, 2), 32, gain.flatten().to(x.dtype), eps=peers.EPSILON).reshape(x.shape)
+
+    given = lambda arrays: [arrays.normal(*pictures), arrays.normal(32, 8, dtype=torch.float32)]  # noqa: E731
+    exactly = lambda x, gain: group(x.double(), gain)  # noqa: E731
+    name = f"group norm 32x256x{side}x{side} bf16"
+    yield Row(name, sources.GROUP_NORM, given, {"PyTorch": group}, of_bytes(2 * size), 8e-3, exactly, 1.0)
+    batch = {"PyTorch": lambda x: torch.var(x, (0, 2, 3), unbiased=False)}
+    flat = lambda arrays: [arrays.normal(32, 256, side, side)]  # noqa: E731
+    wide = lambda x: x.double().var((0, 2, 3), unbiased=False)  # noqa: E731
+    yield Row(f"variances of channels 32x256x{side}x{side} bf16", sources.VARIANCES, flat, batch, of_bytes(2 * size), 1e-4, wide, 1.0)
+
+
+def by_index(scale: int) -> Iterator[Row]:
+    """Gathers, lookups of rows, histograms, and sums where indices say."""
+    count, table = (1 << 26) // scale**2, 1 << 20
+    picked = lambda arrays: [arrays.normal(table, dtype=torch.float32), arrays.whole(0, table, count, dtype=torch.int32)]  # noqa: E731
+    taken = {"PyTorch": lambda x, k: torch.index_select(x, 0, k)}
+    yield Row(f"gather {count} of {table} f32", sources.GATHER, picked, taken, of_bytes(8 * count), 0.0, goal=0.8)
+    for words, columns in ((32000, 4096), (1 << 20, 33)):
+        rows = (1 << 25) // scale // columns
+        given = lambda arrays, v=words, d=columns, m=rows: [arrays.normal(v, d), arrays.whole(0, v, m, dtype=torch.int32)]  # noqa: E731
+        found = {"PyTorch": lambda w, k: peers.functional.embedding(k, w)}
+        name = f"lookup of {rows} rows in {words}x{columns} bf16"
+        yield Row(name, sources.LOOKUP, given, found, of_bytes(4 * rows * columns), 0.0, goal=0.8)
+    for bins, types, dtype in ((256, "u8", torch.uint8), (8192, "i32", torch.int32)):
+        drawn = lambda arrays, b=bins, t=dtype: [arrays.whole(0, b, count, dtype=t)]  # noqa: E731
+        counted = {"PyTorch": lambda x, b=bins: torch.bincount(x, minlength=b), "CuPy": peers.by_cupy("bincount", None, bins)}
+        cost = of_bytes(count * dtype.itemsize)
+        yield Row(f"histogram {count} {types}, {bins} bins", sources.histogram(types, bins), drawn, counted, cost, 0.0, goal=0.8)
+    placed = lambda arrays: [arrays.normal(count, dtype=torch.float32), arrays.whole(0, table, count, dtype=torch.int32)]  # noqa: E731
+    added = {"PyTorch": lambda x, k: torch.zeros(table, device="cuda").index_add_(0, k, x)}
+    yield Row(f"sums of {count} f32 where indices say, {table}", sources.scatter(table), placed, added, of_bytes(8 * count), 1e-3, goal=0.8)

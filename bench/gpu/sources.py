@@ -223,6 +223,58 @@ def rows(name: str, types: str) -> str:
     return f"def f(x: tensor[M, N, {types}]) {{ compute(x) -> tensor[M, N, {types}] {{ for i in 0..M {{\n{ROWS[name]}\n}} }} }}"
 
 
+GROUP_NORM = """def f(x: tensor[N, G, C, H, W, bf16], gain: tensor[G, C, f32]) {
+    compute(x, gain) -> tensor[N, G, C, H, W, bf16] { for n in 0..N, g in 0..G {
+        var t = 0.0
+        for c in 0..C, h in 0..H, w in 0..W: t += x[n, g, c, h, w]
+        let mean = t / ((C * H * W) as f32)
+        var v = 0.0
+        for c in 0..C, h in 0..H, w in 0..W: v += (x[n, g, c, h, w] - mean) * (x[n, g, c, h, w] - mean)
+        let r = rsqrt(v / ((C * H * W) as f32) + 0.00001)
+        for c in 0..C, h in 0..H, w in 0..W: out[n, g, c, h, w] = (x[n, g, c, h, w] - mean) * r * gain[g, c]
+    } }
+}"""
+
+VARIANCES = """def f(x: tensor[N, C, H, W, bf16]) {
+    compute(x) -> tensor[C, f32] { for c in 0..C {
+        var t = 0.0
+        for n in 0..N, h in 0..H, w in 0..W: t += x[n, c, h, w]
+        let mean = t / ((N * H * W) as f32)
+        var v = 0.0
+        for n in 0..N, h in 0..H, w in 0..W: v += (x[n, c, h, w] - mean) * (x[n, c, h, w] - mean)
+        out[c] = v / ((N * H * W) as f32)
+    } }
+}"""
+
+GATHER = "def f(x: tensor[N], k: tensor[M, i32]) { compute(x, k) { for i in 0..M: out[i] = x[k[i]] } }"
+
+LOOKUP = """def f(w: tensor[V, D, bf16], k: tensor[B, i32]) {
+    compute(w, k) -> tensor[B, D, bf16] { for b in 0..B, d in 0..D: out[b, d] = w[k[b], d] }
+}"""
+
+
+def histogram(types: str, bins: int) -> str:
+    return f"""def f(x: tensor[N, {types}]) {{
+    compute(x) -> tensor[{bins}, i32] @kernel(custom) @workgroup(512) @grid(528) {{
+        shared var bins[{bins}, i32]
+        let t = thread_idx().x
+        for b in t..{bins} step block_dim().x: bins[b] = 0
+        barrier()
+        for p in global_idx().x..x.numel() step grid_dim().x * block_dim().x: atomic_add(bins[x[p] as i32], 1)
+        barrier()
+        for b in t..{bins} step block_dim().x: atomic_add(out[b], bins[b])
+    }}
+}}"""
+
+
+def scatter(places: int) -> str:
+    return f"""def f(x: tensor[N], k: tensor[N, i32]) {{
+    compute(x, k) -> tensor[{places}] @kernel(custom) @workgroup(256) @grid(1056) {{
+        for p in global_idx().x..x.numel() step grid_dim().x * block_dim().x: atomic_add(out[k[p]], x[p])
+    }}
+}}"""
+
+
 SCAN = "def f(x: tensor[N]) { compute(x) @kernel scan(+) { for i in 0..N: yield x[i] } }"
 
 
