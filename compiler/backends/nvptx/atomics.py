@@ -16,6 +16,8 @@ _SCOPES = {"block": "cta", "device": "gpu", "system": "sys"}
 _INTEGER = {"i32": "s32", "u32": "u32", "i64": "s64", "u64": "u64", "index": "s64"}
 _KEEPS_WITH_ZERO = {"add", "sub", "or", "xor"}
 """With 0 these change nothing: they are a read that sees what other threads have done, and cheaper as one."""
+_WITHOUT_ANSWER = ("relaxed", "release")
+"""Orders in which memory can be changed without a word of what was there."""
 _BITS = {"and", "or", "xor", "exchange"}
 
 
@@ -99,12 +101,21 @@ def _change(frame: Frame, op: Atomic, dtype: str) -> Value:
         held = to_memory(w, value, dtype)
         if operation == "exchange" and register.is_float:
             kind, held, register = ("r" if register.bits == 32 else "l"), w.convert("bitcast", held, f"i{register.bits}"), _word(dtype)
+        if operation != "exchange" and op.order in _WITHOUT_ANSWER and memory_kind(mem_of(op.mem)) == "global" and not _is_read(frame, op):
+            w.assembly(f"red{_prefix(op).removeprefix('atom')}.{native} [$0], $1;", [], f"l,{kind}", [address, held])
+            return constant(register_type(dtype), 0)
         (old,) = w.assembly(f"{_prefix(op)}.{native} $0, [$1], $2;", [register], f"l,{kind}", [address, held])
         return from_memory(w, _from_word(frame, old, dtype), dtype)
     if operation == "cas" and not is_float(dtype):
         assert op.compare is not None
         return _swap(frame, op, address, frame.values[op.compare.name].scalar, value)
     return _loop(frame, op, address, operation, value, dtype)
+
+
+def _is_read(frame: Frame, op: Atomic) -> bool:
+    """Whether something wants what the element held before: else nobody waits for the memory's answer."""
+    every = (inner for top in frame.function.body.body for inner in top.walk())
+    return any(op.result in inner.operand_values or op.result.name in inner.symbols for inner in every)
 
 
 def _word(dtype: str) -> LlvmType:

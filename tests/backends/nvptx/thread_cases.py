@@ -182,6 +182,14 @@ def _atomic_case(line: str, dtype: str, operation: str, **facts: object) -> None
         k.keep(k.emit(Atomic(operation=operation, mem=mem, index=(0,), value=value, **extra, **facts)).result)
 
 
+@case("atomic", "red.relaxed.gpu.global.add.f32 [%rd], %r;")
+@case("atomic", "red.release.cta.global.max.s32 [%rd], %r;")
+def _atomic_whose_result_nobody_reads(k: Kernel) -> None:
+    reals, ints = k.builder.parameter("m", Mem("f32", (16,))), k.builder.parameter("n", Mem("i32", (16,)))
+    k.emit(Atomic(operation="add", mem=reals, index=(0,), value=k.loaded("f32")))
+    k.emit(Atomic(operation="max", mem=ints, index=(0,), value=k.loaded("i32"), order="release", scope="block"))
+
+
 for _dtype, _word, _kind in (("i32", "s32", "%r"), ("u32", "u32", "%r"), ("i64", "u64", "%rd"), ("u64", "u64", "%rd")):
     _signed = _dtype.replace("i", "s")
     _bits = f"b{_dtype[1:]}"
