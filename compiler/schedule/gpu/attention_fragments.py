@@ -21,7 +21,7 @@ from compiler.schedule.gpu.attention_joins import joined_by_blocks, joined_by_wa
 from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_walk import Walk, placed, shared_walk, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
-from compiler.schedule.gpu.fragment_attention import STAGES, WARP_ROWS, FragmentAttention
+from compiler.schedule.gpu.fragment_attention import RESIDENT, STAGES, WARP_ROWS, FragmentAttention
 from compiler.schedule.gpu.last_block import Part
 from compiler.schedule.gpu.shared_tiles import Place, SharedTile
 from compiler.schedule.gpu.warpgroup_operands import Side, divides
@@ -31,8 +31,6 @@ from compiler.schedule.table import SIMD, AxisPlan, Table
 
 STEP = 16
 """Terms of a product."""
-RESIDENT = 2
-"""Blocks of a multiprocessor: so many registers a thread has."""
 
 
 class AttentionOnWarps(AttentionWeights):

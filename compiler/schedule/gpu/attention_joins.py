@@ -16,6 +16,8 @@ from compiler.schedule.place import Region
 if TYPE_CHECKING:
     from compiler.schedule.gpu.attention_fragments import AttentionOnWarps
 
+TOGETHER = 4
+"""Parts whose sums are read at a time."""
 GAP = 8
 """Numbers behind a row of sums in shared memory, so that rows begin in different banks."""
 
@@ -80,7 +82,7 @@ def joined_by_blocks(
         deep = last.builder
         nothing = placing.tile_of_rows("f32")
         start = [deep.const(float("-inf"), nothing), *(deep.const(0.0, nothing) for _ in totals[1:]), deep.const(0.0, output.type)]
-        with deep.loop("part", 0, part.count.name, carried=start) as (body, loop):
+        with deep.loop("part", 0, part.count.name, carried=start, unroll=TOGETHER) as (body, loop):
             at, others = there(Affine.of(loop.variable.name))
             read = [body.load(few, place) for place in others]
             body.yield_(*joined(placing, body, loop.carried, [*read, body.load(sums, at)]))

@@ -24,6 +24,8 @@ STAGES = 2
 """Tiles of keys and values that are on their way or in use."""
 FEW = 64
 """Queries up to which heads are rows beside them."""
+RESIDENT = 2
+"""Blocks of a multiprocessor: so many registers a thread has, and so many blocks run at a time."""
 TURNS = 4
 """Tiles of keys that a block has at least, where blocks share them."""
 
@@ -85,7 +87,7 @@ def fragment_attention(field: HirFunction, facts: Facts) -> FragmentAttention | 
     blocks = -(-rows // (WARP_ROWS * down))
     for axis in others:
         blocks *= -(-facts.about(field.axes[axis]) // (heads if packed is not None and axis == packed.axis else 1))
-    parts = min(-(-2 * facts.processors // max(1, blocks)), facts.about(field.axes[found.along]) // (terms * TURNS))
+    parts = min(RESIDENT * facts.processors // max(1, blocks), facts.about(field.axes[found.along]) // (terms * TURNS))
     known = asdict(found, recurse=False) | {"terms": terms}
     if packed is not None:
         known["visible"] = Visible((), tuple(found.exponent.guards))
