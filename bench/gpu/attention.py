@@ -16,6 +16,28 @@ def rows(scale: int = 1) -> Iterator[Row]:
         yield heads(4, 16, 4096 // scale, width, causal, goal, quick=True)
     yield heads(4, 16, 4096 // scale, 80, False)
     yield heads(2, 32, 1000, 128, True)
+    for batch, queries, keys in ((1, 1, 8192), (16, 1, 8192), (8, 4, 16384)):
+        yield few(batch, 32, 8, queries, keys // scale, 128)
+
+
+def few(batch: int, count: int, groups: int, queries: int, keys: int, width: int) -> Row:
+    """Few queries against many keys, as when texts are written word by word; heads share keys and values in groups."""
+
+    def exact(q: Any, k: Any, v: Any, scale: float) -> Any:
+        k, v = (value.double().repeat_interleave(count // groups, 1) for value in (k, v))
+        return torch.softmax(q.double() @ k.transpose(2, 3) * scale, -1) @ v
+
+    shapes = (batch, count, queries, width), (batch, groups, keys, width), (batch, groups, keys, width)
+    moved = 4.0 * batch * (groups * keys + count * queries) * width
+    return Row(
+        f"attention bf16 {batch}x{count}/{groups}x{queries} to {keys}x{width}",
+        sources.attention(together=count // groups),
+        lambda arrays: [*(arrays.normal(*shape) for shape in shapes), width**-0.5],
+        {"cuDNN": peers.sdpa(False, "cudnn"), "FlashAttention 2": peers.sdpa(False, "flash")},
+        Cost(4.0 * batch * count * queries * keys * width, "bf16", moved, "TB/s"),
+        1e-2,
+        exact,
+    )
 
 
 def heads(batch: int, count: int, length: int, width: int, causal: bool, goal: float | None = None, quick: bool = False) -> Row:

@@ -38,7 +38,7 @@ def sdpa(causal: bool, backend: str) -> Callable[..., Any]:
 
     def call(q: Any, k: Any, v: Any, scale: float) -> Any:
         with sdpa_kernel(kind):
-            return functional.scaled_dot_product_attention(q, k, v, scale=scale, is_causal=causal)
+            return functional.scaled_dot_product_attention(q, k, v, scale=scale, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
     return call
 

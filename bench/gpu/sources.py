@@ -101,25 +101,27 @@ def f(X: tensor[N, H, W, C, bf16], F: tensor[R, S, C, bf16]) {
 }"""
 
 
-def attention(causal: bool = False) -> str:
+def attention(causal: bool = False, together: int = 1) -> str:
+    """`together`: heads that share keys and values."""
     score = "(if j <= i { s * scale } else { -inf })" if causal else "s * scale"
+    of, heads = ("h", "H") if together == 1 else (f"h / {together}", "G")
     return f"""
-def f(Q: tensor[B, H, M, D, bf16], K: tensor[B, H, N, D, bf16], V: tensor[B, H, N, D, bf16], scale: f32) {{
+def f(Q: tensor[B, H, M, D, bf16], K: tensor[B, {heads}, N, D, bf16], V: tensor[B, {heads}, N, D, bf16], scale: f32) {{
     compute(Q, K, V, scale) @kernel(attention) {{
         for b in 0..B, h in 0..H, i in 0..M, d in 0..D:
             var m = -inf
             for j in 0..N:
                 var s = 0.0
-                for e in 0..D: s += Q[b, h, i, e] * K[b, h, j, e]
+                for e in 0..D: s += Q[b, h, i, e] * K[b, {of}, j, e]
                 m = max(m, {score})
             var l = 0.0
             var o = 0.0
             for j in 0..N:
                 var s = 0.0
-                for e in 0..D: s += Q[b, h, i, e] * K[b, h, j, e]
+                for e in 0..D: s += Q[b, h, i, e] * K[b, {of}, j, e]
                 let p = exp({score} - m)
                 l += p
-                o += p * V[b, h, j, d]
+                o += p * V[b, {of}, j, d]
             out[b, h, i, d] = o / l
     }}
 }}"""

@@ -85,7 +85,44 @@ def written_out(compute: nodes.Compute, signature: Signature) -> nodes.Compute:
         return compute
     taken = {node.name for node in walk(compute) if isinstance(node, nodes.Name)}
     dims = {tensor.name: tensor.dims for tensor in signature.tensors}
-    return evolve(compute, body=_Writing(dims, taken).block(compute.body, {}))
+    known = {*dims, *(scalar.name for scalar in signature.scalars)}
+    known |= {dim for shape in dims.values() for dim in shape if isinstance(dim, str)}
+    writing = _Writing(dims, taken)
+    return evolve(compute, body=writing.block(_sized(compute.body, writing, known), {}))
+
+
+def _sized(body: nodes.Block, writing: "_Writing", known: set[str]) -> nodes.Block:
+    """The block with its sizes solved from slices: `x[q:q+64]` with `q in 0..S step 64` says that S is the extent of x there."""
+    found: dict[str, list[nodes.Expression]] = {}
+    for loop in (node for node in walk(body) if isinstance(node, nodes.ForClause)):
+        match loop.source:
+            case nodes.Range(high=nodes.Name(name=size)) if size not in known:
+                for node in walk(body):
+                    if isinstance(node, nodes.Index) and isinstance(node.value, nodes.Name) and node.value.name in writing.dims:
+                        for number, index in enumerate(node.indices):
+                            match index:
+                                case nodes.Slice(low=nodes.Name(name=name)) if name in loop.names:
+                                    writing.span = node.span
+                                    found.setdefault(size, []).append(writing.extent(node.value.name, number))
+                                case _:
+                                    pass
+            case _:
+                pass
+    alike = {size: forms[0] for size, forms in found.items() if all(_same(forms[0], form) for form in forms)}
+    return _replaced(body, alike) if alike else body
+
+
+def _replaced(node: "Some", names: Mapping[str, nodes.Expression]) -> "Some":
+    """The node with expressions in place of names."""
+
+    def new(value: Any) -> Any:
+        if isinstance(value, nodes.Name) and value.name in names:
+            return names[value.name]
+        if isinstance(value, nodes.Node):
+            return _replaced(value, names)
+        return tuple(map(new, value)) if isinstance(value, tuple) else value
+
+    return evolve(node, **{one.name: new(getattr(node, one.name)) for one in attrs.fields(type(node)) if one.name != "type"})
 
 
 def _is_function(node: nodes.Node) -> bool:

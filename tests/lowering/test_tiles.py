@@ -94,6 +94,12 @@ def f(Q: tensor[M, D], K: tensor[N, D]) {
     assert np.allclose(zynml.compile(text).f(q, k), 2 * q @ k.T, atol=1e-5)
 
 
+def test_sizes_come_of_slices() -> None:
+    text = "def f(x: tensor) { compute(x) { for i in 0..S step 32: out[i:i+32] = x[i:i+32] * 2.0 } }"
+    x = normal(70)
+    assert np.array_equal(zynml.compile(text).f(x), 2 * x)
+
+
 def test_rows_less_their_largest() -> None:
     text = """
 def f(X: tensor[M, N]) {
