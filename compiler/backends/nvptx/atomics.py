@@ -88,13 +88,6 @@ def _change(frame: Frame, op: Atomic, dtype: str) -> Value:
         if kind is not None:
             text = f"ld.{op.order}.{_SCOPES[op.scope]}.{memory_kind(mem_of(op.mem))}.b{register.bits} $0, [$1];"
             return from_memory(w, w.assembly(text, [register], "l", [address])[0], dtype)
-    if operation == "exchange" and op.order in ("relaxed", "release") and op.result.name not in frame.kernel.used:
-        kind = None if register.is_float else {32: "r", 64: "l"}.get(register.bits)
-        if kind is not None:
-            # What was there isn't wanted: a store that other threads see is all.
-            text = f"st.{op.order}.{_SCOPES[op.scope]}.{memory_kind(mem_of(op.mem))}.b{register.bits} [$0], $1;"
-            w.assembly(text, [], f"l,{kind}", [address, to_memory(w, value, dtype)])
-            return constant(value.type, 0)
     native = _native(frame, operation, dtype)
     if native is not None:
         kind = {16: "h", 32: "r", 64: "l"}[register.bits] if not register.is_float else {32: "f", 64: "d"}[register.bits]

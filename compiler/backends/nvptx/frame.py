@@ -58,15 +58,8 @@ class Kernel:
     has_checks: bool = False
     cooperative: bool = False
     """Whether its threads wait for the whole grid."""
-    used: frozenset[str] = Factory(lambda self: _used(self.function), takes_self=True)
-    """Values that some instruction takes."""
     early: bool = False
     """Whether it may begin before the kernel in front of it has ended: it waits for that itself."""
-
-
-def _used(function: HirFunction) -> frozenset[str]:
-    operations = [op for top in function.body.body for op in top.walk()]
-    return frozenset(name for op in operations for name in (*(value.name for value in op.operand_values), *op.symbols))
 
 
 @define(kw_only=True)
