@@ -18,9 +18,12 @@ HEAD = 128
 def rows(scale: int = 1) -> Iterator[Row]:
     yield block(4, 2048 // scale, 2048, 8192, quick=True)
     yield block(4, 2048 // scale, 4096, 16384)
+    yield block(1, 16, 256, 1024, tuned=False)
 
 
-def block(texts: int, tokens: int, width: int, inner: int, quick: bool = False) -> Row:
+def block(texts: int, tokens: int, width: int, inner: int, quick: bool = False, tuned: bool = True) -> Row:
+    """`tuned`: against PyTorch's compiler, too, which takes tens of seconds for each shape."""
+
     def inputs(arrays: Arrays) -> list[Any]:
         def weights(*shape: int) -> Any:
             return (arrays.normal(*shape, dtype=torch.float32) * shape[0] ** -0.5).to(torch.bfloat16)
@@ -39,7 +42,7 @@ def block(texts: int, tokens: int, width: int, inner: int, quick: bool = False) 
         f"transformer block bf16, {texts}x{tokens} tokens, {width} wide, {inner} inside",
         sources.transformer(),
         inputs,
-        {"PyTorch": eager, "PyTorch, projections joined": Joined(), "torch.compile": compiled()},
+        {"PyTorch": eager, "PyTorch, projections joined": Joined(), **({"torch.compile": compiled()} if tuned else {})},
         Cost(products + attention, "bf16", moved, "TFLOP/s"),
         1e-2,
         lambda *given: eager(*(value.double() for value in given)),

@@ -112,13 +112,14 @@ class _Chain:
     ready: Set[Span]
     blocks: list[nodes.Compute] = field(factory=list)
     links: list[Link] = field(factory=list)
+    numbers: dict[Span, int] = field(factory=dict)
 
     def add(self, block: nodes.Compute, readers: int) -> int:
         """The block's number; `readers` as a link counts them."""
         handed: dict[str, int] = {}
         for name, one in self.makers.get(block.span, {}).items():
-            if one.block in self.blocks:
-                handed[name] = self.blocks.index(one.block)
+            if one.block.span in self.numbers:
+                handed[name] = self.numbers[one.block.span]
             elif one.block.span not in self.ready:
                 handed[name] = self.add(one.block, 0 if one.seen else len(one.readers))
         kernel = self.built[block.span]
@@ -128,6 +129,7 @@ class _Chain:
             value = entries[name].value if name in entries else None
             known = value is None or isinstance(value, nodes.Name)
             outside[name] = ("name", value.name if isinstance(value, nodes.Name) else name) if known else ("value", block.span, name)
+        self.numbers[block.span] = len(self.blocks)
         self.blocks.append(block)
         outside = {name: what for name, what in outside.items() if name not in handed}
         self.links.append(Link(kernel, outside, handed, self._device(block), readers))
