@@ -1,5 +1,5 @@
 """Kernels that begin before those in front of them have ended read and overwrite what these have left, whatever stands between. All
-numbers are small integers, so that results are exact."""
+numbers are integers that f32 holds, sums too, so that results are exact."""
 
 import numpy as np
 import pytest
@@ -62,9 +62,9 @@ def test_kernels_of_all_kinds_in_turn(program):
     x = torch.randint(0, 3, (512, 512), device="cuda").float()
     for _ in range(20):
         sums = program.summed(program.turned(x))
-        whole = torch.from_dlpack(program.total(sums))
+        whole = torch.from_dlpack(program.total(program.turned(x)))
         assert torch.equal(torch.from_dlpack(sums), (x + 1).T.sum(1, keepdim=True).expand(512, 512))
-        assert float(whole) == float((x + 1).sum()) * 512
+        assert float(whole) == float((x + 1).sum())
         x = (x + 1) % 3  # the other library's kernels stand between
 
 
@@ -81,13 +81,13 @@ def test_products_in_turn_with_what_makes_their_operands(program):
 
 def test_memory_that_is_given_back_is_written_by_the_next(program):
     """Results of the same size lie where earlier ones lay, which the kernel before may still read."""
-    x = torch.ones(2048, 2048, device="cuda")
+    x = torch.ones(1024, 1024, device="cuda")
     kept = []
     for number in range(60):
-        turned = program.turned(x * number)
+        turned = program.turned(x * (number % 15))
         kept.append(program.total(turned))
         del turned
-    assert [float(torch.from_dlpack(one)) for one in kept] == [2048.0 * 2048 * (number + 1) for number in range(60)]
+    assert [float(torch.from_dlpack(one)) for one in kept] == [1024.0 * 1024 * (number % 15 + 1) for number in range(60)]
 
 
 def test_sequences_replayed_as_graphs(program):
