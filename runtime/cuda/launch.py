@@ -16,6 +16,9 @@ from runtime.cuda.stream import Stream
 
 Shape = tuple[int, int, int]
 
+EARLY_IN_GRAPHS = (12, 3)
+"""The first drivers that record early launches."""
+
 
 class LaunchPlan:
     """How a kernel is launched; any thread may. It keeps no argument alive: memory is freed behind the work that uses it. `where`
@@ -50,7 +53,7 @@ class LaunchPlan:
         self._count = len(self.arguments.parameters)
         self.lock = threading.Lock()
         self._plain = not cooperative and cluster is None
-        self.early = early
+        self.early = early and self.device.properties.driver_version >= EARLY_IN_GRAPHS
         self._handle, self._launch = kernel.handle, getattr(self.device.api, self.call)
         self.grid: Shape = (-1, -1, -1)
         self._check_block()

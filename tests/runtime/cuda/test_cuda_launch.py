@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from runtime.cuda.copies import to_device, to_host, upload
 from runtime.cuda.driver import Driver
@@ -107,6 +108,12 @@ def test_early_launches_say_so_on_every_stream(gpu, kernel, arrays, fake):
     grids, numbers = [1, 1, 1, 1, 3], [gpu.stream, other, gpu.stream, other, other]
     wanted = [("early", (grid, 1, 1), (32, 1, 1), 0, stream.number) for grid, stream in zip(grids, numbers, strict=True)]
     assert fake.launches == wanted
+
+
+def test_drivers_that_cannot_record_early_launches_get_plain_ones(gpu, kernel, arrays, fake, monkeypatch):
+    monkeypatch.setattr(gpu.device, "properties", evolve(gpu.device.properties, driver_version=(12, 2)))
+    LaunchPlan(kernel, SIGNATURE, (1,), (32,), early=True)(gpu.stream, *arrays, 1.0, 5)
+    assert [launch[0] for launch in fake.launches] == ["plain"]
 
 
 def test_much_shared_memory_is_opted_in_once(kernel, fake):
