@@ -90,6 +90,16 @@ def test_weights_of_eight_bits(architecture: str) -> None:
     assert on_warpgroups(made) == (architecture == "sm_90a")
 
 
+@pytest.mark.parametrize(("left", "right"), [("bf16", "f32"), ("f32", "f16"), ("f16", "bf16")])
+def test_factors_of_two_types(left: str, right: str) -> None:
+    arrays = arrays_of(SIZES, left, NUMPY[right])
+    made = run(source("A[i, k]", type=left, other=f"K, N, {right}"), arrays)
+    a, b, _ = wide(arrays)
+    np.testing.assert_array_equal(arrays["out"], a @ b)
+    assert on_warpgroups(made)
+    assert {mem.dtype for mem in made.workspaces} == {"f32"}
+
+
 def test_a_factor_that_needs_more_bits_is_multiplied_in_them() -> None:
     arrays = arrays_of(SIZES)
     made = run(source("(A[i, k] * c[k])"), arrays)

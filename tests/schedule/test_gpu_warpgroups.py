@@ -66,6 +66,7 @@ def test_bytes_of_two_types(left: str, right: str, to: str) -> None:
     arguments, known = ready.counted([x, y, found, m, n, k], {"M": m, "N": n, "K": k})
     interpret(ready.launches[0].function, arguments, grid=(ready.launches[0].blocks(known), 1, 1))
     np.testing.assert_array_equal(found, x.astype(np.float64) @ y.astype(np.float64).T)
+    assert assemble(compile_kernels([ready.launches[0].function], gpu_target("sm_90a"))).kernels
 
 
 def facts(m: int, n: int, k: int, processors: int = 2) -> Facts:

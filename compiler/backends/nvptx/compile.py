@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.writer import ModuleWriter
@@ -99,6 +99,8 @@ def compile_kernels(
     kernels = [emit_kernel(module, function, _symbol(function, taken), target, tables, debug) for function in functions]
     text = module.text()
     _require_known_intrinsics(text)
+    if _SIGNS_MIXED.search(text):
+        target = evolve(target, ptx=max(target.ptx, SIGNS_MIXED))
     ptx = _generate(text, target, level)
     if "wgmma." in ptx:
         ptx = without_calls(ptx)
@@ -151,6 +153,10 @@ def _entry(kernel: Kernel) -> KernelEntry:
         kernel.early,
     )
 
+
+_SIGNS_MIXED = re.compile(r"wgmma[.\w]+\.s32\.(u8\.s8|s8\.u8)\b")
+SIGNS_MIXED = (8, 4)
+"""The PTX version from which on warpgroups multiply bytes with a sign by bytes without."""
 
 # ---- LLVM ------------------------------------------------------------------------------------------------------------------
 

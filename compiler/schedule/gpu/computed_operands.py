@@ -14,7 +14,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Cast, Const, Contract, Reduce, Scan, Select, Unary, dtype_of, union_axes
-from compiler.hir.hopper import WARPGROUP_KINDS
+from compiler.hir.hopper import WARPGROUP_KINDS, kind_of
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
@@ -73,7 +73,10 @@ def computed_operands(function: HirFunction, facts: Facts) -> ComputedOperands |
     factors = _factors(target, to)
     about = {axis: facts.about(extent) for axis, extent in function.axes.items()}
     reused = min(prod(about[axis] for axis in axes) for axes in (described.m, described.n))
-    if factors is None or all(one.is_memory for one in factors) or reused < REUSED or prod(about.values()) < WORTH:
+    if factors is None or reused < REUSED or prod(about.values()) < WORTH:
+        return None
+    left, right = (one.dtype for one in factors)
+    if all(one.is_memory for one in factors) and (left == right or kind_of(left, right) is not None):
         return None
     if len({one.dtype for one in factors}) > 1:
         factors = [evolve(one, value=one.whole, dtype=dtype_of(one.whole)) for one in factors]

@@ -351,6 +351,7 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
             apart=coarse,
             twice=bool(found.low),
             across=b.across,
+            hot=a.mem.dtype == "f32" and not found.low,
             boxed=any(isinstance(op, Store) and mem_of(op.mem).dtype in BOXED for op in function.body.body),
         )
         extents = [function.axes[axis] for axis in a.axes]

@@ -40,6 +40,8 @@ RESIDENT = {1: 132, 2: 66, 4: 30, 8: 15}
 # what things take, in nanoseconds, measured on an H200 at full load
 PRODUCTS, NARROW = 0.0145, 14
 """A row times a column, 128 bytes of each; and columns of a tile that would take as long as what few columns waste."""
+HOT, HOT_ROW = 0.024, 0.1
+"""A row times a column of tf32, and a row, or column: there the machine's power is what bounds products, whatever the tile."""
 ROW, LINE = 0.48, 1.2
 """A row, or column, of a step, beside its products; and each line of cache that it lies in, where all processors copy."""
 LATENCY, BEHIND = 125, 0.3
@@ -152,6 +154,8 @@ class Work:
     twice: bool = False
     across: bool = True
     """Whether memory is contiguous along the columns, which then come in boxes of 128 bytes of them."""
+    hot: bool = False
+    """Whether operands are tf32."""
     boxed: bool = True
     """Whether results may go out through shared memory."""
 
@@ -215,6 +219,8 @@ def nanoseconds(tiling: Tiling, work: Work) -> float:
     lines = rows * (1 + work.astride[0]) + columns / tiling.cluster * (1 + work.astride[1])
     products = rows * columns * PRODUCTS * (1 + NARROW / columns) * (3 if work.twice else 1)
     step = max(LATENCY + lines * BEHIND, products + (rows + columns) * (1 + work.twice) * ROW, lines * (1 + work.twice) * LINE)
+    if work.hot:
+        step = max(step, rows * columns * HOT + (rows + columns) * HOT_ROW)
     once = work.matrices * (prod(work.down) + work.columns)
     whole = (once * MEMORY + (tiles * (rows + columns) - once) * AGAIN) * work.steps * SWIZZLED * (1 + work.twice)
     steps, stored = ceildiv(work.steps, tiling.pieces), TILE + rows * columns / tiling.pieces * STORED
