@@ -134,3 +134,17 @@ def test_the_lookup_itself_has_no_checks_and_16_bytes_a_thread() -> None:
     assert checks == [1, 0]
     text = ptx(found, "sm_90a")
     assert "ld.global.nc.v4.b32" in text and "st.global.v4.b32" in text
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes"),
+    [
+        (PICKED, {"M": 64, "N": 4096}),
+        (TWICE, {"N": 1024, "M": 1024}),
+        (GUARDED, {"N": 1000, "M": 1 << 20}),
+        (BAGS, {"V": 99, "D": 256, "B": 64, "L": 20}),
+    ],
+)
+@pytest.mark.parametrize("target", ["sm_75", "sm_90a"])
+def test_gathers_by_vectors_of_indices_are_machine_code(source: str, sizes: dict[str, int], target: str) -> None:
+    assert "ld.global" in ptx(scheduled(source, **sizes), target)

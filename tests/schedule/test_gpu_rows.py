@@ -241,3 +241,18 @@ def test_what_a_cluster_needs_of_its_launch() -> None:
     text = ptx(made, "sm_90a")
     assert ".reqnctapercluster 4" in text and text.count("st.shared::cluster") == 2
     assert made.launches[0].blocks({"M": 511, "N": 65536}) == 4 * 511
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_75"])
+@pytest.mark.parametrize("shape", [(40, 31), (100, 3), (33, 33), (70, 16), (0, 3), (301, 4)])
+def test_several_short_rows_a_thread(shape: tuple[int, int], target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MANY", 0)
+    x = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+    weight = np.exp(x.astype(np.float64) - x.max(1, keepdims=True, initial=-np.inf))
+    with emulating(target):
+        np.testing.assert_allclose(zynml.compile(SOFTMAX, device="emulator").f(x), weight / weight.sum(1, keepdims=True), rtol=2e-5)
+
+
+def test_many_short_rows_are_machine_code() -> None:
+    found = launches(softmax(), {"M": 1 << 21, "N": 31})
+    assert ptx(found).count("ld.global.nc.b32") == 2 * 4

@@ -121,7 +121,8 @@ class Frame:
             assert simd is not None, f"axis {name} has no place here"
             return simd(name)
         bundle = self.values[name]
-        return bundle.at(point)
+        item = bundle.at(point)
+        return self.w.extract(item, point[bundle.simd]) if bundle.simd in point and item.type.lanes else item
 
     def floor(self, value: Value, divisor: int) -> Value:
         """floor(value / divisor), divisor > 0."""

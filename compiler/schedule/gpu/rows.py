@@ -44,6 +44,12 @@ OTHER_BYTES = 4 * 40
 TIGHT_BYTES = 4 * 32
 """The same where two blocks of many threads shall be on a multiprocessor: while one waits, the other computes."""
 
+FLIGHT = 4
+"""Accesses that a thread of a short row has under way, in several of them."""
+
+MANY = 1 << 14
+"""Blocks of short rows from which on fewer with more to do each are faster."""
+
 WORD = 4
 """Bytes of elements that are kept as they are in memory."""
 
@@ -77,8 +83,9 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
         return None
     registers = max(1, -(-part // (threads * lanes)))
     beside = max(1, THREADS // threads) if cluster == 1 else 1
+    each = _rows_each(registers * lanes * lines, facts.about(field.axes[common[-1]]), beside) if threads <= WARP else 1
     plans = [AxisPlan(axis, "block") for axis in common[:-1]]
-    plans.append(AxisPlan(common[-1], "block", threads=beside, dim=1))
+    plans.append(AxisPlan(common[-1], "block", each, threads=beside, dim=1))
     plans += [AxisPlan(axis, "once", field.axes[axis].value or 0) for axis in others]
     plans.append(AxisPlan(along, "once", registers, lanes, threads=threads))
     reason = f"rows along {along} stay in registers of {threads} threads: they are read once"
@@ -87,6 +94,11 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     spared = OTHER_BYTES - TIGHT_BYTES if words and threads > THREADS else 0
     resident = max(1, REGISTER_BYTES // (threads * beside * (needed - spared)))
     return Table(plans, [reason], (threads, beside), resident=resident, cluster=cluster)
+
+
+def _rows_each(values: int, rows: int, beside: int) -> int:
+    """Rows that a thread has of short ones, of which it has so many values each, where there are many of them."""
+    return max(1, FLIGHT // values) if rows >= MANY * beside else 1
 
 
 def cut(length: int, values: int, clustered: bool, threads: int = THREADS) -> tuple[int, int]:
