@@ -255,4 +255,4 @@ def test_several_short_rows_a_thread(shape: tuple[int, int], target: str, monkey
 
 def test_many_short_rows_are_machine_code() -> None:
     found = launches(softmax(), {"M": 1 << 21, "N": 31})
-    assert ptx(found).count("ld.global.nc.b32") == 2 * 4
+    assert ptx(found).count("ld.global") == 4
