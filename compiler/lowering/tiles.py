@@ -4,7 +4,7 @@ what their elements are, where those are needed. A tile that hangs over an edge 
 
 A variable that holds a tile is read at its own row and column. Reading it elsewhere (transposed, reduced, multiplied) is not supported."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -12,6 +12,7 @@ from attrs import Factory, define, evolve, field
 
 from compiler.lowering.body import fault
 from compiler.lowering.kernel import Signature
+from compiler.lowering.tile_sizes import Dims, extent_of, same_text, sized
 from compiler.lowering.words import words
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
@@ -45,7 +46,7 @@ class Axis:
         if a is not b:
             b._joined = a
             a.extent = a.extent or b.extent
-            a.limits += [limit for limit in b.limits if not any(all(map(_same, limit, have)) for have in a.limits)]
+            a.limits += [limit for limit in b.limits if not any(all(map(same_text, limit, have)) for have in a.limits)]
         return a
 
 
@@ -88,41 +89,7 @@ def written_out(compute: nodes.Compute, signature: Signature) -> nodes.Compute:
     known = {*dims, *(scalar.name for scalar in signature.scalars)}
     known |= {dim for shape in dims.values() for dim in shape if isinstance(dim, str)}
     writing = _Writing(dims, taken)
-    return evolve(compute, body=writing.block(_sized(compute.body, writing, known), {}))
-
-
-def _sized(body: nodes.Block, writing: "_Writing", known: set[str]) -> nodes.Block:
-    """The block with its sizes solved from slices: `x[q:q+64]` with `q in 0..S step 64` says that S is the extent of x there."""
-    found: dict[str, list[nodes.Expression]] = {}
-    for loop in (node for node in walk(body) if isinstance(node, nodes.ForClause)):
-        match loop.source:
-            case nodes.Range(high=nodes.Name(name=size)) if size not in known:
-                for node in walk(body):
-                    if isinstance(node, nodes.Index) and isinstance(node.value, nodes.Name) and node.value.name in writing.dims:
-                        for number, index in enumerate(node.indices):
-                            match index:
-                                case nodes.Slice(low=nodes.Name(name=name)) if name in loop.names:
-                                    writing.span = node.span
-                                    found.setdefault(size, []).append(writing.extent(node.value.name, number))
-                                case _:
-                                    pass
-            case _:
-                pass
-    alike = {size: forms[0] for size, forms in found.items() if all(_same(forms[0], form) for form in forms)}
-    return _replaced(body, alike) if alike else body
-
-
-def _replaced(node: "Some", names: Mapping[str, nodes.Expression]) -> "Some":
-    """The node with expressions in place of names."""
-
-    def new(value: Any) -> Any:
-        if isinstance(value, nodes.Name) and value.name in names:
-            return names[value.name]
-        if isinstance(value, nodes.Node):
-            return _replaced(value, names)
-        return tuple(map(new, value)) if isinstance(value, tuple) else value
-
-    return evolve(node, **{one.name: new(getattr(node, one.name)) for one in attrs.fields(type(node)) if one.name != "type"})
+    return evolve(compute, body=writing.block(sized(compute.body, dims, known), {}))
 
 
 def _is_function(node: nodes.Node) -> bool:
@@ -131,7 +98,7 @@ def _is_function(node: nodes.Node) -> bool:
 
 @define(eq=False)
 class _Writing:
-    dims: Mapping[str, tuple[object, ...]]
+    dims: Dims
     taken: set[str]
     span: Span = NOWHERE
     statements: "list[nodes.Statement]" = Factory(list)
@@ -377,7 +344,7 @@ class _Writing:
         return self.written.setdefault((id(node), number), Axis(extent, list(limits)))
 
     def between(self, low: nodes.Expression, high: nodes.Expression) -> nodes.Expression:
-        if isinstance(high, nodes.Binary) and high.operator == "+" and _same(high.left, low):
+        if isinstance(high, nodes.Binary) and high.operator == "+" and same_text(high.left, low):
             return high.right
         if isinstance(high, nodes.IntLiteral) and isinstance(low, nodes.IntLiteral):
             return self.number(high.value - low.value)
@@ -442,7 +409,7 @@ class _Writing:
     def named(self, node: nodes.Name, held: Held, place: Place, names: dict[str, Held]) -> nodes.Expression:
         if held.expression is None:
             mine = self.place[len(self.place) - len(held.shape) :]
-            if any(axis is not None and not _same(at, own) for axis, at, own in zip(held.shape, place, mine, strict=True)):
+            if any(axis is not None and not same_text(at, own) for axis, at, own in zip(held.shape, place, mine, strict=True)):
                 raise self.unsupported(f"`{node.name}` at other rows or columns than those of the result", node.span)
             return node
         if any(self.versions.get(name, 0) != number for name, number in held.versions.items()):
@@ -513,13 +480,7 @@ class _Writing:
         return len(self.dims[name]) if name in self.dims else otherwise
 
     def extent(self, name: str, axis: int) -> nodes.Expression:
-        known = self.dims[name][axis] if axis < len(self.dims[name]) else None
-        if isinstance(known, str):
-            return self.name(known)
-        if isinstance(known, int):
-            return self.number(known)
-        shape = nodes.Field(value=self.name(name), name="shape", span=self.span)
-        return nodes.Index(value=shape, indices=(self.number(axis),), span=self.span)
+        return extent_of(self.dims, name, axis, self.span)
 
     def name(self, name: str) -> nodes.Name:
         return nodes.Name(name=name, span=self.span)
@@ -539,24 +500,3 @@ Some = TypeVar("Some", bound=nodes.Node)
 
 def _is_one(node: nodes.Expression) -> bool:
     return isinstance(node, nodes.IntLiteral) and node.value == 1
-
-
-def _same(one: nodes.Node, other: nodes.Node) -> bool:
-    """Whether both are the same text."""
-    if type(one) is not type(other):
-        return False
-    a, b = ([(field.name, getattr(node, field.name)) for field in attrs.fields(type(node))] for node in (one, other))
-    for (name, x), (_, y) in zip(a, b, strict=True):
-        if name in ("span", "operator_span", "type"):
-            continue
-        if isinstance(x, nodes.Node) and isinstance(y, nodes.Node):
-            if not _same(x, y):
-                return False
-        elif isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y):
-            pairs = zip(x, y, strict=True)
-            if not all(_same(p, q) if isinstance(p, nodes.Node) and isinstance(q, nodes.Node) else p == q for p, q in pairs):
-                return False
-        elif x != y:
-            return False
-    return True
-

@@ -70,6 +70,52 @@ def test_every_number_of_elements(elements: int) -> None:
     check("two passes", CASES["causal"], (1, 2, 200, 333, elements, 64))
 
 
+@pytest.mark.parametrize("case", ["full", "causal, from the end", "masked", "window", "later keys", "biased"])
+@pytest.mark.parametrize(("queries", "keys", "group"), [(1, 1000, 1), (1, 4099, 4), (3, 513, 8), (16, 2048, 4), (2, 1000, 7), (40, 700, 2), (1, 31, 1)])
+def test_few_queries(queries: int, keys: int, group: int, case: str) -> None:
+    check("two passes", CASES[case], (3, 28 if group == 7 else 8, queries, keys, 128, 128), "bf16", "heads inside", group)
+
+
+TILES = """
+def f(Q: tensor[M, D, bf16], K: tensor[N, D, bf16], V: tensor[N, C, bf16], scale: f32) {
+  compute(Q, K, V, scale) -> tensor[M, C, bf16] @kernel(flash_attention) {
+    for q in 0..M step 64:
+      var m = -inf
+      var l = 0.0
+      var acc = zeros(64, C)
+      for t in 0..N step 64:
+        let S = (Q[q:q+64] @ transpose(K[t:t+64])) * scale
+        let new = max(m, row_max(S))
+        l = l * exp(m - new) + row_sum(exp(S - new))
+        acc = acc * exp(m - new) + exp(S - new) @ V[t:t+64]
+        m = new
+      out[q:q+64] = acc / l
+  }
+}"""
+
+
+@pytest.mark.parametrize("sizes", [(300, 700, 64, 64), (1, 2000, 128, 128), (1000, 1000, 128, 64)], ids=str)
+def test_tiles_that_a_program_writes(sizes: tuple[int, int, int, int]) -> None:
+    m, n, d, c = sizes
+    random = np.random.default_rng(n)
+    q, k, v = (random.standard_normal(shape).astype(NUMPY["bf16"]) for shape in ((m, d), (n, d), (n, c)))
+    found = np.asarray(zynml.compile(TILES, device="cuda:0").f(q, k, v, 0.125)).astype(np.float64)
+    wanted, size = expected(CASES["full"], q[None, None], k[None, None], v[None, None], {"scale": 0.125})
+    assert np.all(np.abs(found - wanted[0, 0]) <= 2 * ULP["bf16"] * size[0, 0] + 1e-6)
+
+
+@pytest.mark.parametrize("of", ["h / group", "h / (H / G)"])
+@pytest.mark.parametrize("queries", [1, 300])
+def test_heads_in_groups_that_a_launch_knows(of: str, queries: int) -> None:
+    text = source("two passes", CASES["full"], group="h / 4").replace("h / 4", of)
+    text = text.replace("scale: f32", "scale: f32, group: int").replace("(Q, K, V, scale)", "(Q, K, V, scale, group)")
+    random = np.random.default_rng(queries)
+    q, k, v = (random.standard_normal((2, heads, rows, 64)).astype(NUMPY["bf16"]) for heads, rows in ((8, queries), (2, 500), (2, 500)))
+    found = np.asarray(zynml.compile(text, device="cuda:0").f(q, k, v, 0.125, 4)).astype(np.float64)
+    wanted, size = expected(CASES["full"], q, k, v, {"scale": 0.125}, group=lambda heads: heads // 4)
+    assert np.all(np.abs(found - wanted) <= 2 * ULP["bf16"] * size + 1e-6)
+
+
 @pytest.mark.parametrize("scale", [-0.3, 0.0, 1e-30, 40.0, float("inf"), float("nan")])
 def test_factors_of_every_sign(scale: float) -> None:
     for elements in (64, 128):

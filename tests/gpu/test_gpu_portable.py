@@ -4,10 +4,12 @@ operands. Whole numbers exactly, f64 against float64 in another order."""
 import ml_dtypes
 import numpy as np
 import pytest
+from test_gpu_attention import check as attention_check
 
 import zynml
 from compiler import cuda_calls, cuda_code
 from compiler.backends.nvptx.target import gpu_target
+from tests.attentions import CASES
 
 RNG = np.random.default_rng(53)
 NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8, "u8": np.uint8, "f32": np.float32, "f64": np.float64}
@@ -30,6 +32,15 @@ def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
             monkeypatch.setattr(module, "target_of_device", lambda capability: gpu_target(request.param))
         monkeypatch.setattr(cuda_code, "assembler_version", lambda: "")
     return str(request.param)
+
+
+@pytest.mark.parametrize("case", ["full", "causal", "window", "later keys", "masked", "sloped"])
+@pytest.mark.parametrize("elements", [24, 64, 128, 256])
+def test_attention(target: str, case: str, elements: int) -> None:
+    if target == "sm_75":
+        pytest.skip("threads do it there")
+    attention_check("two passes", CASES[case], (2, 4, 260, 700, elements, elements), "f16", group=2)
+    attention_check("a running maximum", CASES["full"], (1, 4, 3, 700, elements, elements))
 
 
 def source(dtype: str, layout: str, value: str = "s", to: str = "") -> str:

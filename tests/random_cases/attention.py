@@ -1,4 +1,4 @@
-"""Attention in three passes: heads in groups, lengths that nothing divides, causal, masked, with either order of axes."""
+"""Attention in two passes or with a running maximum: heads in groups, lengths that nothing divides, causal, masked, with either order of axes."""
 
 import numpy as np
 
@@ -21,6 +21,7 @@ def attention(draw: Draw) -> Case:
     rows, keys = draw.extent(700), draw.extent(700)
     heads_inside = draw.often(0.3)
     b, h, i, j, d, e = (draw.name() for _ in range(6))
+    running = mask != "window" and draw.often(0.3)
     heads = groups * shared
     scale = width**-0.5
 
@@ -41,10 +42,7 @@ def attention(draw: Draw) -> Case:
         "scale: f32",
     ]
     given = ["Q", "K", "V", *(["P"] if mask == "added" else []), "scale"]
-    source = f"""
-def f({", ".join(declared)}) {{
-    compute({", ".join(given)}) -> tensor[{"B, M, H, D" if heads_inside else "B, H, M, D"}, {types}] {{
-        for {", ".join(draw.shuffled([f"{b} in 0..B", f"{h} in 0..H", f"{i} in 0..M"]))}, {d} in 0..D:
+    two_passes = f"""
             var m = -inf
             for {j} in 0..N:
                 var s = 0.0
@@ -57,7 +55,22 @@ def f({", ".join(declared)}) {{
                 for {e} in 0..D: s += Q[{order(h, i, e)}] * K[{order(of, j, e)}]
                 let p = exp({masked} - m)
                 l += p
-                o += p * V[{order(of, j, d)}]
+                o += p * V[{order(of, j, d)}]"""
+    one_pass = f"""
+            var m = -inf
+            var l = 0.0
+            var o = 0.0
+            for {j} in 0..N:
+                var s = 0.0
+                for {e} in 0..D: s += Q[{order(h, i, e)}] * K[{order(of, j, e)}]
+                let top = max(m, {masked})
+                l = l * exp(m - top) + exp({masked} - top)
+                o = o * exp(m - top) + exp({masked} - top) * V[{order(of, j, d)}]
+                m = top"""
+    source = f"""
+def f({", ".join(declared)}) {{
+    compute({", ".join(given)}) -> tensor[{"B, M, H, D" if heads_inside else "B, H, M, D"}, {types}] {{
+        for {", ".join(draw.shuffled([f"{b} in 0..B", f"{h} in 0..H", f"{i} in 0..M"]))}, {d} in 0..D:{one_pass if running else two_passes}
             out[{order(h, i, d)}] = o / l
     }}
 }}"""
@@ -80,6 +93,6 @@ def f({", ".join(declared)}) {{
 
     # weights are rounded to the operands' type before they are multiplied, scores come out of sums of `width` terms
     coarse = {"bf16": 2.0**-7, "f16": 2.0**-9, "f32": 4e-6}[types]
-    words = f"{types}, {batch}x{heads}/{groups}x{rows}x{keys}x{width}, {mask or 'full'}{', heads inside' if heads_inside else ''}"
+    words = f"{types}, {batch}x{heads}/{groups}x{rows}x{keys}x{width}, {mask or 'full'}{', heads inside' if heads_inside else ''}{', running' if running else ''}"
     inputs = [q, k, v, *([added] if mask == "added" else []), scale]
     return Case("attention", source, inputs, lambda: weighted(False), lambda: weighted(True) * coarse / 1e-6, words=words)
