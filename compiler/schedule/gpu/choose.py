@@ -1,7 +1,7 @@
 """The launches of a kernel on a GPU: its field on blocks of threads where that has a table, else one thread an element; a nest that
 wasn't lifted on blocks that share its inner loops, else one thread an iteration of what analysis proves independent."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import evolve, frozen
 
@@ -16,6 +16,7 @@ from compiler.schedule.gpu.candidates import candidates, left_open
 from compiler.schedule.gpu.checked import checked_before, without_checks
 from compiler.schedule.gpu.computed_operands import computed_operands
 from compiler.schedule.gpu.copied_operands import CopiedProduct, copied_product
+from compiler.schedule.gpu.cutting import one_after_the_other
 from compiler.schedule.gpu.distribute import field_launches, launches_of_blocks
 from compiler.schedule.gpu.facts import NOTHING, Facts, specialised
 from compiler.schedule.gpu.fragment_attention import fragment_attention
@@ -26,6 +27,7 @@ from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.narrow import loosen
 from compiler.schedule.gpu.passes import launches_in_passes
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
+from compiler.schedule.gpu.several_products import several_products
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
@@ -56,12 +58,20 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     known, units, about = specialised(field, facts)
     exact = {**sizes, **{unit.name: sizes[unit.size] // unit.unit for unit in units}}
     about = evolve(about, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
-    product = warpgroup_product(known, about)
-    if product is None and (copied := copied_product(known, about) or _with_computed(known, about)) is not None:
-        product = copied.product
+    product = _product_of(known, about)
     if product is None:
         return (Choice(facts),)
     return tuple(Choice(evolve(facts, tiling=way.tiling), way.nanoseconds) for way in candidates(product.ways))
+
+
+def _product_of(field: HirFunction, facts: Facts) -> WarpgroupProduct | None:
+    """The product for warpgroups that a field becomes, of several the last."""
+    product = warpgroup_product(field, facts)
+    if product is None and (copied := copied_product(field, facts) or _with_computed(field, facts)) is not None:
+        product = copied.product
+    if product is None and (parts := several_products(field, facts)) is not None:
+        product = _product_of(parts[-1], facts)
+    return product
 
 
 def settled(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -> Facts:
@@ -98,15 +108,24 @@ def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
     known, products, about = joined_axes(known, about)
     loosen(known)
     known = with_logistics(known)
-    for way in WAYS:
+    for made in _ways_to(known, about, WAYS):
         try:
-            made = way(known, about)
-            if made is not None and _fits(made, facts):
-                made = made if checks is None else checked_before(checks, made)
-                return evolve(made, units=units, products=products)
+            made = made if checks is None else checked_before(checks, made)
         except NotPlaceable:
             continue
+        return evolve(made, units=units, products=products)
     return None
+
+
+def _ways_to(field: HirFunction, facts: Facts, ways: Sequence["Way"]) -> Iterator[Launches]:
+    """What the field becomes in these ways, those that take it."""
+    for way in ways:
+        try:
+            made = way(field, facts)
+        except NotPlaceable:
+            continue
+        if made is not None and _fits(made, facts):
+            yield made
 
 
 def _attention(field: HirFunction, facts: Facts) -> Launches | None:
@@ -156,6 +175,22 @@ def _with_computed(field: HirFunction, facts: Facts) -> CopiedProduct | None:
     return None if copied is None else evolve(copied, copies=(*found.made, *copied.copies))
 
 
+def _several(field: HirFunction, facts: Facts) -> Launches | None:
+    """Each sum of products by itself, which tensor cores must take for one of them at least."""
+    parts = several_products(field, facts)
+    if parts is None:
+        return None
+    single = (_product, _copied, _fragments, _computed)
+    made = [next(_ways_to(part, evolve(facts, tiling=facts.tiling if part is parts[-1] else None), single), None) for part in parts]
+    if not any(made):
+        return None
+    known = [one if one is not None else _blocks(part, facts) for one, part in zip(made, parts, strict=True)]
+    if any(one is None for one in known):
+        return None
+    words = "each sum of products is computed by itself: what it comes to is read where the last one is stored"
+    return one_after_the_other(field, [one for one in known if one is not None], words)
+
+
 def _cut(field: HirFunction, product: WarpgroupProduct) -> Launches:
     words = (*product.tiling.words(), *left_open(product.ways))
     return evolve(launches_of_blocks(WarpgroupDistributing(field, product).run()), words=words)
@@ -196,13 +231,16 @@ def _threads(field: HirFunction, facts: Facts) -> Launches:
     return launches_of(place(field, thread_table(field)))
 
 
-WAYS: tuple[Callable[[HirFunction, Facts], Launches | None], ...] = (
+Way = Callable[[HirFunction, Facts], Launches | None]
+
+WAYS: tuple[Way, ...] = (
     _attention,
     _attention_on_warps,
     _product,
     _copied,
     _fragments,
     _computed,
+    _several,
     _scan,
     map_launches,
     _window,

@@ -1,0 +1,122 @@
+"""A field cut in parts that are launched one after the other: values that a part keeps lie in workspaces for those behind it."""
+
+from collections.abc import Iterable, Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.core import Contract, Reduce, dtype_of, union_axes
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Store
+from compiler.hir.module import HirFunction
+from compiler.hir.types import Mem
+from compiler.schedule.launches import Launches
+
+Summed = Reduce | Contract
+
+ALIGN = 256
+"""Bytes that workspaces begin at multiples of."""
+
+
+class Cutting:
+    """Parts of a field, each a field of its own, that keep these values for each other."""
+
+    def __init__(self, field: HirFunction, kept: Iterable[Value]) -> None:
+        self.field = field
+        self.named = {result.name: result for op in field.body.body for result in op.results}
+        self.kept = {value: f"kept_{value.name}" for value in kept}
+        self.levels: dict[Instruction, int] = {}
+
+    def reads(self, op: Instruction) -> list[Value]:
+        """Operands, and the values behind names in affine attributes."""
+        return [*op.operand_values, *(self.named[name] for name in op.symbols if name in self.named)]
+
+    def level(self, target: Instruction) -> int:
+        """How many reductions stand before an instruction, one behind the other."""
+        if target not in self.levels:
+            sources = [value.source for value in self.reads(target) if value.source is not None]
+            self.levels[target] = max((self.level(one) + isinstance(one, Reduce) for one in sources), default=0)
+        return self.levels[target]
+
+    def part(self, name: str, targets: Sequence[Summed | Store]) -> HirFunction:
+        """A field of these alone, with the workspaces of all that is kept behind its parameters."""
+        field = self.field
+        out = FunctionBuilder(f"{field.name}_{name}", field.form)
+        values: dict[Value, Value] = {p: out.parameter(p.name, p.type) for p in field.parameters}
+        memories: dict[Value, Value] = {}
+        for value, memory in self.kept.items():
+            extents = tuple(extent for _, extent in union_axes(value))
+            memories[value] = out.parameter(memory, Mem(dtype_of(value), extents or (Affine((), 1),), align=ALIGN))
+        used = self.axes(targets)
+        for axis, extent in field.axes.items():
+            if axis in used:
+                out.axis(axis, extent)
+
+        def place(value: Value) -> list[str | int]:
+            return [axis for axis, _ in union_axes(value)] or [0]
+
+        def made(value: Value) -> Value:
+            if value in values:
+                return values[value]
+            source = value.source
+            assert source is not None
+            if value in memories and source not in targets:
+                values[value] = out.body.load(memories[value], place(value))
+                return values[value]
+            copy = out.body.emit(rebuilt(source, made, form), source.results[0].name)
+            values.update(zip(source.results, copy.results, strict=True))
+            return values[value]
+
+        def form(old: Affine) -> Affine:
+            return old.substitute({name: made(self.named[name]).name for name in old.names if name in self.named})
+
+        for target in targets:
+            if isinstance(target, Store):
+                out.body.emit(rebuilt(target, made, form))
+            else:
+                for result in target.results:
+                    out.body.store(memories[result], made(result), place(result))
+        part = out.finish()
+        part.kernel_info, part.constraints, part.sites = field.kernel_info, field.constraints, field.sites
+        part.linkage, part.span = field.linkage, field.span
+        return part
+
+    def axes(self, targets: Sequence[Summed | Store]) -> set[str]:
+        """The axes of all that a part computes."""
+        found: set[str] = set()
+        waiting: list[Instruction] = [*targets]
+        seen: set[Instruction] = set()
+        while waiting:
+            op = waiting.pop()
+            if op in seen:
+                continue
+            seen.add(op)
+            found.update(axis for axis, _ in union_axes(*op.operand_values))
+            found.update(name for name in op.symbols if name in self.field.axes)
+            for value in self.reads(op):
+                found.update(axis for axis, _ in union_axes(value))
+                if value.source is not None and (value not in self.kept or value.source in targets):
+                    waiting.append(value.source)
+        return found
+
+
+def one_after_the_other(field: HirFunction, parts: Sequence[Launches], words: str) -> Launches:
+    """The launches of all parts, each with the workspaces of all: those of what is kept, and those that the parts have for themselves.
+    `words`: why there are several."""
+    first = parts[0].launches[0].function.parameters
+    kept = first[len(field.parameters) : len(first) - len(parts[0].workspaces)]
+    before, zeros = 0, set[int]()
+    every = [mem for part in parts for mem in part.workspaces]
+    for part in parts:
+        after = before + len(part.workspaces)
+        zeros.update(len(kept) + before + place for place in part.zeros)
+        for launch in part.launches:
+            own = launch.function.parameters
+            place = len(own) - len(part.workspaces)
+            unread = [Value(f"other{number}", mem) for number, mem in enumerate(every)]
+            launch.function.parameters = [*own[:place], *unread[:before], *own[place:], *unread[after:]]
+        before = after
+    others = dict.fromkeys(word for part in parts for word in part.words)
+    stages = tuple(stage for part in parts for stage in part.stages)
+    mems = tuple(value.type for value in kept if isinstance(value.type, Mem))
+    return Launches(stages, (*mems, *every), (words, *others), zeros=frozenset(zeros))
