@@ -30,6 +30,8 @@ LEAST = 64
 """Rows and terms below which a tile would be mostly empty."""
 LEAST_CHANNELS, LEAST_OF_GROUP = 16, 32
 """Channels below which copies that put taps, or groups, together are worth it."""
+LEAST_OF_SEVERAL = 32
+"""Columns along one of several axes below which tiles would be mostly empty."""
 LEAST_OF_WINDOW, LEAST_TERMS = 16, 8
 """The same of windows, which are summed term by term elsewhere; and terms of a box, where a sum has several boxes."""
 SUMMED_COARSELY = ("f8e4m3", "f8e5m2")
@@ -225,7 +227,7 @@ def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | N
         return None
     for along in _contiguous_first(found):
         one, other = (side_of(load, found.described, along) for load in (found.a, found.b))
-        if one is None or other is None or (len(one.axes) > 1 and len(other.axes) > 1):
+        if one is None or other is None:
             continue
         if (
             direct
@@ -234,10 +236,18 @@ def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | N
         ):
             continue
         a, b = (one, other) if _is_first(function, facts, one, other) else (other, one)
+        a, b = _of_one_axis(function, facts, a) if a.across else a, _of_one_axis(function, facts, b)
         made = _planned(function, facts, found, a, b, along) if kind.depth == 16 or not (a.across or b.across) else None
         if made is not None:
             return made
     return None
+
+
+def _of_one_axis(function: HirFunction, facts: Facts, side: Side) -> Side:
+    """The operand with tiles along one of its axes, the one that memory is contiguous along or else the longest: others are places of the
+    grid, as those are that both operands know."""
+    place = len(side.axes) - 1 if side.across else max(range(len(side.axes)), key=lambda n: facts.about(function.axes[side.axes[n]]))
+    return evolve(side, axes=side.axes[place : place + 1], dims=side.dims[place : place + 1])
 
 
 def rounds(function: HirFunction) -> bool:
@@ -326,9 +336,13 @@ def _converted(operand: Value, to: str) -> Load | None:
 
 
 def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b: Side, along: str) -> WarpgroupProduct | None:
-    if len(b.axes) != 1 or (a.across and len(a.axes) != 1) or b.steps or not _end_alike(function, (a, b), along):
+    if b.steps or not _end_alike(function, (a, b), along):
         return None
     outer = tuple(axis for axis in found.described.k if axis != along)
+    places = [axis for axis in function.axes if axis not in (*a.axes, *b.axes, *found.described.k)]
+    columns = facts.about(function.axes[b.axis])
+    if columns < LEAST_OF_SEVERAL and any(axis in places for axis in found.described.n + found.described.m):
+        return None
     terms = prod(facts.about(function.axes[axis]) for axis in found.described.k)
     rows = prod(facts.about(function.axes[axis]) for axis in a.axes)
     windowed = bool(found.described.windows) or isinstance(found.target, Reduce)
@@ -342,9 +356,9 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
     if tiling is None or tiling.axes != a.axes:
         work = Work(
             axes=a.axes,
-            matrices=prod(facts.about(function.axes[axis]) for axis in found.described.batch),
+            matrices=prod(facts.about(function.axes[axis]) for axis in places),
             down=tuple(facts.about(function.axes[axis]) for axis in a.axes),
-            columns=facts.about(function.axes[b.axis]),
+            columns=columns,
             steps=prod(facts.about(function.axes[axis]) for axis in outer) * -(-facts.about(function.axes[along]) // wide_of(a.mem)),
             processors=facts.processors,
             astride=(a.astride, b.astride),
@@ -371,7 +385,7 @@ def _planned(function: HirFunction, facts: Facts, found: SumOfLoads, a: Side, b:
 def _is_first(function: HirFunction, facts: Facts, one: Side, other: Side) -> bool:
     """Whether the first operand's axis makes the rows: columns are what the result is contiguous along; but few are always columns, and
     several axes are always rows."""
-    settled = [facts.tiling is not None and facts.tiling.axes == side.axes for side in (one, other)]
+    settled = [facts.tiling is not None and {*facts.tiling.axes} <= {*side.axes} for side in (one, other)]
     if any(settled):
         return settled[0]
     if len(one.axes) != len(other.axes):
