@@ -6,7 +6,7 @@ import pytest
 
 from compiler.schedule.gpu import copied_operands, several_products
 from tests.schedule.test_gpu_computed_operands import run
-from tests.schedule.test_gpu_convolutions import built, launches, on_warpgroups
+from tests.schedule.test_gpu_convolutions import on_warpgroups
 
 BF16 = ml_dtypes.bfloat16
 
