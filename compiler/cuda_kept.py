@@ -105,7 +105,7 @@ def _told(repeat: Repeat, is_text: bool) -> dict[str, Any]:
 
 
 def _revived(head: dict[str, Any], image: bytes, gpu: Gpu, stream: Stream) -> Repeat:
-    module = gpu.modules.load(image.decode() if head["ptx"] else image)
+    module = gpu.modules.load(image.decode() if head["ptx"] else image, head["plans"][0]["kernel"])
     plans = [LaunchPlan(**{**fields, "kernel": module.kernel(fields["kernel"])}) for fields in head["plans"]]
     steps = tuple(
         Step(plans[plan], number, tuple(after), LaunchMaps(tuple(LaunchMap(place, _boxes(boxes)) for place, boxes in maps)))

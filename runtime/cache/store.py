@@ -23,6 +23,9 @@ LARGEST = 256 << 20
 
 _MAGIC = b"zyntax code 1\n"
 _ENDING, _UNFINISHED = ".zyn", ".part"
+_LATELY = 60.0
+"""Seconds for which an entry counts as used just now."""
+
 _GIVEN_UP = 3600.0
 """Seconds after which a file that was never moved to its place belonged to a process that was killed."""
 
@@ -40,7 +43,8 @@ class Store:
         path = f"{self.folder}{os.sep}{key}{_ENDING}"
         try:
             with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a warm start waits for it, and paths take longer than to read
-                stranger = os.name == "posix" and os.fstat(file.fileno()).st_uid != os.getuid()
+                about = os.fstat(file.fileno())
+                stranger = os.name == "posix" and about.st_uid != os.getuid()
                 held = file.readall()
         except FileNotFoundError:
             return None
@@ -55,8 +59,9 @@ class Store:
             self._note(f"{path} is damaged: its code is made again")
             Path(path).unlink(missing_ok=True)
             return None
-        with contextlib.suppress(OSError):  # of a folder that is only read from
-            os.utime(path)
+        if time.time() - about.st_mtime > _LATELY:
+            with contextlib.suppress(OSError):  # of a folder that is only read from
+                os.utime(path)
         return found
 
     def put(self, key: str, head: Any, code: bytes) -> None:

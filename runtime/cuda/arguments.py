@@ -63,13 +63,13 @@ class Arguments:
         self.parameters = tuple(parameter(name) for name in signature)
         layout, offsets, size = _layout(self.parameters)
         alignment = max((each.alignment for each in self.parameters), default=1)
-        self.memory = ctypes.create_string_buffer(size + alignment)
-        start = ctypes.addressof(self.memory)
+        self.memory = bytearray(size + alignment)
+        start = _address(self.memory)
         self.base = -start % alignment
         self.pack_into = struct.Struct(layout).pack_into
-        self._pointers = (ctypes.c_void_p * max(1, len(offsets)))(*(start + self.base + offset for offset in offsets))
+        self._pointers = bytearray(struct.pack(f"{max(1, len(offsets))}P", *(start + self.base + offset for offset in offsets or [0])))
         self._bfloats = tuple(index for index, each in enumerate(self.parameters) if each.name == "bf16")
-        self.address = ctypes.addressof(self._pointers)
+        self.address = _address(self._pointers)
 
     def pack(self, values: Sequence[Any]) -> None:
         """Write all values. Anything with an address (a buffer, an array on the device) may stand for a pointer."""
@@ -93,6 +93,12 @@ class Arguments:
                 text = f"argument {index} of the kernel is {each.name}, and {shown if len(shown) <= 60 else type(value).__name__} is not"
                 return OverflowError(text) if isinstance(value, int) else TypeError(text)
         return TypeError("the kernel's arguments don't fit its parameters")
+
+
+def _address(memory: bytearray) -> int:
+    """Where it lies: it can't move while its length stays. A ctypes array would be a new class for each length, made when a program
+    starts."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def _layout(parameters: Sequence[Parameter]) -> tuple[str, list[int], int]:
