@@ -21,18 +21,19 @@ def lying(rows: int) -> tuple[int, ...]:
     return (rows,)
 
 
-def shared(tiling: Tiling, twice: bool) -> int:
-    """Bytes of the stages, and of what goes out: two pieces of 64 rows of 128 bytes for each warpgroup. Columns come in boxes of 64."""
-    stage = (prod(tiling.rows) + -(-tiling.columns // 64) * 64) * 128 * (2 if twice else 1)
+def shared(tiling: Tiling, twice: bool, across: bool) -> int:
+    """Bytes of the stages, and of what goes out: two pieces of 64 rows of 128 bytes for each warpgroup. Columns that memory is contiguous
+    along come in boxes of 64."""
+    stage = (prod(tiling.rows) + (-(-tiling.columns // 64) * 64 if across else tiling.columns)) * 128 * (2 if twice else 1)
     return tiling.stages * stage + tiling.warpgroups * 2 * 64 * 128
 
 
-@pytest.mark.parametrize("twice", [False, True])
-def test_every_tile_fits_a_processor(twice: bool) -> None:
-    for tiling in tilings(work(4096, 4096, 4096, twice=twice, apart=twice), lying):
+@pytest.mark.parametrize(("twice", "across"), [(False, True), (False, False), (True, False)])
+def test_every_tile_fits_a_processor(twice: bool, across: bool) -> None:
+    for tiling in tilings(work(4096, 4096, 4096, twice=twice, apart=twice, across=across), lying):
         assert prod(tiling.rows) == 64 * tiling.groups * tiling.blocks
         assert tiling.stages >= 2
-        assert shared(tiling, twice) <= SHARED_BYTES
+        assert shared(tiling, twice, across) <= SHARED_BYTES // tiling.residents
         assert tiling.blocks * tiling.columns // 2 * (2 if twice else 1) <= 128
         assert tiling.columns % (8 * tiling.pieces) == 0
 
@@ -45,7 +46,8 @@ def test_the_least_estimate_is_taken() -> None:
 
 
 def test_long_sums_of_few_tiles_are_cut_in_pieces() -> None:
-    assert best(work(64, 64, 1 << 16), lying, Wishes()).pieces > 1
+    found = best(work(64, 64, 1 << 16), lying, Wishes())
+    assert found.pieces > 1 or found.cut
     assert best(work(8192, 8192, 1 << 16), lying, Wishes()).pieces == 1
 
 
@@ -55,7 +57,7 @@ def test_many_sizes_make_few_kernels() -> None:
     for _ in range(200):
         m, n, k = (int(size) * 8 for size in RANDOM.integers(8, 1024, 3))
         found.add(settled(field, facts(m, n, k, 132), {"M": m, "N": n, "K": k}).tiling)
-    assert None not in found and len(found) <= 20
+    assert None not in found and len(found) <= 40
 
 
 WISHES = [

@@ -21,7 +21,8 @@ from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Launches
 
 EIGHTHS = {"f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
-NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, **EIGHTHS, "i8": np.int8, "u8": np.uint8, "f32": np.float32, "i32": np.int32}
+WHOLE = {"i8": np.int8, "u8": np.uint8, "i32": np.int32, "u32": np.uint32}
+NUMPY = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, **EIGHTHS, **WHOLE}
 
 
 def product(
@@ -172,7 +173,10 @@ def means_the_product(
     given = [np.ascontiguousarray(a.T) if turned_a else a, np.ascontiguousarray(b.T) if turned_b else b, row, c]
     arguments, known = made.counted([*given, m, n, k], {"M": m, "N": n, "K": k})
     (launch,) = made.launches
-    shared = [np.full([dim.evaluate(known.__getitem__) for dim in mem.dims], -3, NUMPY[mem.dtype]) for mem in made.workspaces]
+    shared = [
+        np.full([dim.evaluate(known.__getitem__) for dim in mem.dims], 0 if place in made.zeros else -3, NUMPY[mem.dtype])
+        for place, mem in enumerate(made.workspaces)
+    ]
     interpret(launch.function, [*arguments, *shared], grid=(launch.blocks(known), 1, 1))
     expected = a.astype(np.float64) @ b.astype(np.float64)
     if bias:
@@ -195,6 +199,10 @@ SHAPES = [
     ("f8e4m3", "f32", "f32", False, True, {"rows": 128, "columns": 192, "groups": 2, "blocks": 1, "stages": 4}, (130, 200, 2192)),
     ("f8e5m2", "f32", "bf16", False, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 3, "cluster": 2}, (72, 66, 640)),
     ("f8e4m3", "f32", "f32", False, True, {"rows": 128, "columns": 32, "groups": 1, "blocks": 2, "stages": 3, "pieces": 2}, (72, 66, 1296)),
+    ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 64, "groups": 1, "blocks": 1, "stages": 3, "cut": True}, (136, 136, 72)),
+    ("f16", "f32", "f32", True, True, {"rows": 128, "columns": 64, "groups": 2, "blocks": 1, "stages": 3, "cut": True}, (64, 72, 520)),
+    ("bf16", "f32", "bf16", False, False, {"rows": 64, "columns": 8, "groups": 1, "blocks": 1, "stages": 3, "cut": True, "residents": 2}, (5, 136, 264)),
+    ("i8", "i32", "i32", False, True, {"rows": 128, "columns": 64, "groups": 1, "blocks": 2, "stages": 3, "cut": True, "cluster": 2}, (72, 66, 400)),
 ]
 
 

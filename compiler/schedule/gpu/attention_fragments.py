@@ -25,7 +25,8 @@ from compiler.schedule.gpu.fragment_attention import RESIDENT, STAGES, WARP_ROWS
 from compiler.schedule.gpu.last_block import Part
 from compiler.schedule.gpu.shared_tiles import Place, SharedTile
 from compiler.schedule.gpu.warpgroup_operands import Side, divides
-from compiler.schedule.gpu.warpgroup_products import small, taken
+from compiler.schedule.gpu.warpgroup_results import taken
+from compiler.schedule.gpu.warpgroup_rounds import small
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import SIMD, AxisPlan, Table
 

@@ -10,7 +10,7 @@ from compiler.hir.memory import Store
 from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, bytes_of
 from compiler.schedule.gpu.warpgroup_operands import ROWS, divides, wide_of
-from compiler.schedule.gpu.warpgroup_products import taken
+from compiler.schedule.gpu.warpgroup_results import taken
 from compiler.schedule.place import Region
 
 if TYPE_CHECKING:

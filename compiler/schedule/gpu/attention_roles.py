@@ -35,7 +35,8 @@ from compiler.schedule.gpu.attention_walk import Walk, placed, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, divides, wide_of
-from compiler.schedule.gpu.warpgroup_products import WARPGROUP, small
+from compiler.schedule.gpu.warpgroup_products import WARPGROUP
+from compiler.schedule.gpu.warpgroup_rounds import small
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 

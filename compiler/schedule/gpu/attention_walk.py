@@ -8,7 +8,7 @@ from compiler.hir.instruction import Value
 from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.visible import Visible
-from compiler.schedule.gpu.warpgroup_products import small
+from compiler.schedule.gpu.warpgroup_rounds import small
 from compiler.schedule.place import Region
 
 HEADS = 16

@@ -10,7 +10,7 @@ from compiler.schedule.gpu.warpgroup_tiles import Estimated, Tiling
 NEAR = 1.15
 """Of the first one's time."""
 MOST = 6
-LEAST = 3000.0
+LEAST = 6000.0
 """Nanoseconds below which a product is as long as its launch takes, however it is cut."""
 
 

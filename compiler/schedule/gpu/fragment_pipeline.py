@@ -18,7 +18,8 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.fragment_operands import FragmentProduct
 from compiler.schedule.gpu.fragment_stages import Stages
 from compiler.schedule.gpu.warpgroup_operands import divides
-from compiler.schedule.gpu.warpgroup_products import counted_on, small
+from compiler.schedule.gpu.warpgroup_products import counted_on
+from compiler.schedule.gpu.warpgroup_rounds import small
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import SIMD, AxisPlan, Table
 

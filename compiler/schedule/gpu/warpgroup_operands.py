@@ -141,6 +141,11 @@ class WarpgroupProduct:
         return self.tiling.blocks
 
     @property
+    def sums(self) -> int:
+        """Of a thread: more than once as many where those of stretches are added to others."""
+        return self.blocks * self.columns // 2 * (1 + bool(self.stretch) + bool(self.low))
+
+    @property
     def stages(self) -> int:
         return self.tiling.stages
 
@@ -166,11 +171,16 @@ class WarpgroupProduct:
     @property
     def teams(self) -> int:
         """Clusters of blocks that run at one time."""
-        return resident(self.together, self.processors)
+        return resident(self.together, self.processors) * self.tiling.residents
 
     @property
     def columns(self) -> int:
         return self.b.extent
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile that a block finishes."""
+        return self.columns // self.pieces
 
     @property
     def sides(self) -> tuple[Side, Side]:

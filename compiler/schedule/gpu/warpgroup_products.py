@@ -5,7 +5,7 @@ blocks stay: each takes one tile after the other, so that copies for the next be
 The way of working is the warp-specialised one of NVIDIA's CUTLASS (persistent, ping stages by mbarriers); what is multiplied, its layouts
 and all that follows come from the field."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product as choices
 from math import prod
 
@@ -13,15 +13,12 @@ from attrs import evolve
 
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.build import Builder
-from compiler.hir.core import Pack2, Take
-from compiler.hir.gpu import ClusterSync, Fence, FenceAsync, GridIndex, SharedAlloc, SyncThreads, WarpIndex
+from compiler.hir.gpu import ClusterSync, Fence, GridIndex, SyncThreads, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierExpect,
     BarrierWait,
-    BulkCommit,
     BulkLoad,
-    BulkStore,
     BulkWait,
     SetMaxRegisters,
     WarpgroupCommit,
@@ -30,25 +27,25 @@ from compiler.hir.hopper import (
     WarpgroupWait,
 )
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Store, mem_of
+from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.hir.tensor_core import StoreMatrix
-from compiler.hir.types import Mem, Space, Tile, bytes_of
+from compiler.hir.types import Tile, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.warpgroup_border import Border
-from compiler.schedule.gpu.warpgroup_operands import BOXED, BUFFERS, LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
+from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
+from compiler.schedule.gpu.warpgroup_results import result_boxes, store_boxes
 from compiler.schedule.gpu.warpgroup_ring import Ring, stage_dims, view
+from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, Part, Rounds, small
 from compiler.schedule.gpu.warpgroup_split import Split
-from compiler.schedule.gpu.warpgroup_tiles import SUMS, Wishes
+from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, Wishes
 from compiler.schedule.place import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
 WARPGROUP = 128
 BAND = 2048
 """Rows that are taken together, so that what they read stays in the L2 cache."""
-COPYING_REGISTERS, MULTIPLYING_REGISTERS = 40, 232
-REGISTERS = {False: (COPYING_REGISTERS, MULTIPLYING_REGISTERS), True: (24, 240)}
-"""Of a thread that copies, and of one that multiplies; where sums take more than 128 of them, those that copy make do with fewer."""
+REGISTERS = 40, 232
+"""Of a thread that copies, and of one that multiplies."""
 
 
 class WarpgroupDistributing(Distributing):
@@ -88,10 +85,12 @@ class WarpgroupDistributing(Distributing):
         total = b.op("max", counts[0], b.const(0, "index"))
         for count in counts[1:]:
             total = b.mul(total, b.op("max", count, b.const(0, "index")))
-        resident = b.op("min", total, b.const(product.teams, "index"))
+        teams = b.const(product.teams, "index")
+        resident = b.op("min", b.mul(total, teams) if product.tiling.cut else total, teams)
         if product.together > 1:
             resident = b.mul(resident, b.const(product.together, "index"))
         self.split = Split(b, product)
+        self.leftovers = Leftovers(b, product) if product.tiling.cut else None
         with self.blocks(resident, region, (), cluster=product.together) as (inner, block):
             if product.together > 1:
                 self.rank = Affine.of(inner.builder.emit(WarpIndex(operator="cluster_rank")).result.name)
@@ -111,30 +110,34 @@ class WarpgroupDistributing(Distributing):
         b.emit(SyncThreads())
         if product.together > 1:
             b.emit(ClusterSync(writes=False))
-        rounds = small(b, "div", b.add(b.sub(total, block), b.index(product.teams - 1)), b.index(product.teams))
         steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
         for axis in product.outer:
             steps = b.mul(steps, b.op("max", b.index(self.field.axes[axis]), b.const(0, "index")))
         first_step = b.const(0, "index")
         if product.pieces > 1:
             first_step, steps = self.split.range(b, steps, self.rank)
+        self.rounds: Rounds | CutRounds
+        if product.tiling.cut:
+            self.rounds = CutRounds(b, product, block, total, steps)
+        else:
+            self.rounds = Rounds(b, product, block, total, first_step, steps)
         with b.branch(b.op("lt", thread, b.const(WARPGROUP, "index"))) as (copying, multiplying, _):
-            if product.warpgroups > 1:
-                few, many = REGISTERS[product.blocks * product.columns > 2 * SUMS]
+            wished = Wishes.of(self.field.kernel_info).registers
+            if product.warpgroups > 1 and (wished or product.sums > FEW_SUMS):
+                few, many = REGISTERS
                 copying.emit(SetMaxRegisters(direction="dec", registers=few))
-                multiplying.emit(SetMaxRegisters(direction="inc", registers=Wishes.of(self.field.kernel_info).registers or many))
+                multiplying.emit(SetMaxRegisters(direction="inc", registers=wished or many))
             with copying.when(first) as one:
-                every = (0, rounds, 1)
-                self.tiles(one, region, block, every, counts, lambda inner, number: self.copied(inner, number, first_step, steps, ring))
+                self.tiles(one, region, (0, 1), counts, lambda inner, part: self.copied(inner, part, ring))
             place = Affine.of(thread.name)
             self.leader = multiplying.op("eq", multiplying.index(place - place.floordiv(WARPGROUP) * WARPGROUP), multiplying.index(0))
 
-            def multiplied(inner: Region, number: Value) -> None:
-                self.multiplied(inner, number, block, steps, ring, group)
+            def multiplied(inner: Region, part: Part) -> None:
+                self.multiplied(inner, part, block, ring, group)
 
             who = Affine.of(multiplying.emit(WarpIndex(operator="warp")).result.name).floordiv(4) + -1
             own = multiplying.index(who).name if product.turns > 1 else 0
-            self.tiles(multiplying, region, block, (own, rounds, product.turns), counts, multiplied)
+            self.tiles(multiplying, region, (own, product.turns), counts, multiplied)
             with multiplying.when(self.leader) as last:
                 last.emit(BulkWait(count=0, read=True))
         if product.together > 1:
@@ -145,17 +148,17 @@ class WarpgroupDistributing(Distributing):
         self,
         b: Builder,
         region: Region,
-        block: Value,
-        rounds: tuple[AffineLike, Value, int],
+        rounds: tuple[AffineLike, int],
         counts: Sequence[Value],
-        work: Callable[[Region, Value], None],
+        work: Callable[[Region, Part], None],
     ) -> None:
         """The block's tiles in turn, those of these rounds: every so many, in bands of rows."""
         product = self.product
-        first, end, step = rounds
-        with b.loop("round", first, end.name, step) as (body, loop):
+        first, step = rounds
+        with b.loop("round", first, self.rounds.count.name, step) as (body, loop):
             inner = region.inside(body, (*self.own, *self.batch))
-            number = body.index(Affine.of(loop.variable.name) * product.teams + block.name)
+            part = self.rounds.part(body, loop.variable)
+            number = part.tile
             along, across = counts[len(self.batch) : -1], counts[-1]
             down = along[0]
             for count in along[1:]:
@@ -180,16 +183,15 @@ class WarpgroupDistributing(Distributing):
             first = Affine.of(row.name) * product.cluster + (self.rank if product.cluster > 1 else 0)
             inner.starts[product.a.axes[0]] = first * product.a.tile[0]
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
-            work(inner, loop.variable)
+            work(inner, part)
 
     # ---- copying ----
 
-    def copied(self, region: Region, number: Value, low: Value, steps: Value, ring: Ring) -> None:
+    def copied(self, region: Region, part: Part, ring: Ring) -> None:
         b, product = region.builder, self.product
-        done = b.mul(number, steps)
         walked = [b.index(self.field.axes[axis]) for axis in product.outer]
         walked.append(b.index(self.field.axes[product.sum].ceildiv(product.depth)))
-        with b.loop("copy", 0, steps.name, carried=[*ring.place(b, done), *self.digits_of(b, low, walked)]) as (body, loop):
+        with b.loop("copy", 0, part.steps.name, carried=[*ring.place(b, part.done), *self.digits_of(b, part.low, walked)]) as (body, loop):
             at, parity, *places = loop.carried
             stage = Affine.of(at.name)
             body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=ring.flipped(body, parity)))
@@ -206,7 +208,7 @@ class WarpgroupDistributing(Distributing):
     def digits_of(self, b: Builder, low: Value, walked: Sequence[Value]) -> list[Value]:
         """The first step's place along each axis of the sum."""
         found: list[Value] = []
-        if self.product.pieces == 1:
+        if self.product.pieces == 1 and not self.product.tiling.cut:
             return [b.const(0, "index") for _ in walked]
         for count in reversed(walked[1:]):
             found.append(small(b, "rem", low, count))
@@ -257,26 +259,37 @@ class WarpgroupDistributing(Distributing):
     # ---- multiplying ----
 
     def multiplied(
-        self, region: Region, number: Value, team: Value, steps: Value, ring: Ring, group: Sequence[Target]
+        self, region: Region, part: Part, team: Value, ring: Ring, group: Sequence[Target]
     ) -> None:
         b, product = region.builder, self.product
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
         own = self.out.axis("column2", self.width // 8) if product.pieces > 1 else eight
         half = self.out.axis("row0", 2)
-        warp = b.emit(WarpIndex(operator="warp")).result
-        lane = b.emit(WarpIndex(operator="lane")).result
-        who = Affine.of(warp.name)
+        who = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
         self.team, self.digits = who.floordiv(4) + -1, (pair, own, half)
         sums = Tile(product.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
-        done = b.mul(number, steps)
-        ring.await_turn(b, self.team, number)
+        ring.await_turn(b, self.team, part.round)
         if product.stretch:
-            complete = self.stretches(b, done, steps, zero, ring)
+            complete = self.stretches(b, part.done, part.steps, zero, ring)
         else:
-            complete = self.summed(b, done, steps, [zero] * product.blocks, ring)
+            complete = self.summed(b, part.done, part.steps, [zero] * product.blocks, ring)
         if product.pieces > 1:
-            complete = self.split.joined(self, b, team, number, complete, eight, own)
+            complete = self.split.joined(self, b, team, part.round, complete, eight, own)
+        if self.leftovers is None:
+            self.finished_sums(region, b, part, complete, group)
+            return
+        assert isinstance(self.rounds, CutRounds)
+        with b.branch(b.op("gt", part.low, b.const(0, "index"))) as (leaving, finishing, _):
+            self.leftovers.leave(self, leaving, self.rounds, complete)
+            complete = self.leftovers.added(self, finishing, self.rounds, part, complete)
+            self.finished_sums(region, finishing, part, complete, group)
+
+    def finished_sums(self, region: Region, b: Builder, part: Part, complete: Sequence[Value], group: Sequence[Target]) -> None:
+        """What follows the sums, of each block of rows."""
+        product, (pair, own, half) = self.product, self.digits
+        who = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
+        lane = b.emit(WarpIndex(operator="lane")).result
         column = self.first_column + (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(own) * 8 + pair
         for self.block, sum in enumerate(complete):
             row = b.index(self.first_row(self.block) + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4))
@@ -284,11 +297,11 @@ class WarpgroupDistributing(Distributing):
             inner = self.at(region, b, places, column)
             inner.made[product.target.results[0]] = sum
             if product.may_repair:
-                wrong = self.border.noted(self, sum, number, b)
+                wrong = self.border.noted(self, sum, part.round, b)
             self.produce(group, inner, {})
             if product.may_repair:
                 with b.when(wrong) as again:
-                    self.border.repaired(self, group, region, number, again)
+                    self.border.repaired(self, group, region, part.round, again)
 
     def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], ring: Ring) -> list[Value]:
         """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's
@@ -357,7 +370,7 @@ class WarpgroupDistributing(Distributing):
     @property
     def width(self) -> int:
         """Columns of a tile that this block finishes."""
-        return self.product.columns // self.product.pieces
+        return self.product.width
 
     @property
     def first_column(self) -> Affine:
@@ -380,108 +393,16 @@ class WarpgroupDistributing(Distributing):
     # ---- storing ----
 
     def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
-        if isinstance(target, Store) and self.is_boxed(target) and not self.border.repairing:
-            self.stored(target, region)
+        if isinstance(target, Store) and not self.border.repairing and (boxes := result_boxes(target, self.field, self.product)):
+            store_boxes(self, target, boxes, region)
         else:
             super().finish_target(target, region, result, begun)
-
-    def is_boxed(self, store: Store) -> bool:
-        """Whether bulk copies write the result's tile: numbers of 16 bits, contiguous along the columns, at places that boxes can have."""
-        mem = store.mem.type
-        assert isinstance(mem, Mem)
-        unit = 16 // bytes_of(mem.dtype)
-        strides = mem.dims[-1:] if mem.strides is None else mem.strides[:-1]
-        if mem.dtype not in BOXED or mem.align < 16 or not 2 <= mem.rank <= 5:
-            return False
-        if store.where is not None or store.mem.source is not None:
-            return False
-        if any(mem_of(op.mem).dtype in ("f16", "bf16") and mem_of(op.mem).dtype != mem.dtype for op in self.before(store)):
-            return False  # buffers are of one type
-        if (mem.strides is not None and mem.strides[-1].value != 1) or any(not divides(unit, form) for form in strides):
-            return False
-        if self.width % wide_of(mem):
-            return False
-        places = [[place for place, form in enumerate(store.index) if axis in form.names] for axis in self.own]
-        if any(len(found) != 1 or store.index[found[0]].coefficient(axis) != 1 for found, axis in zip(places, self.own, strict=True)):
-            return False
-        order = [found[0] for found in places]
-        tiles = {axis: tile for side in self.product.sides for axis, tile in zip(side.axes, side.tile, strict=True)}
-        for axis, place in zip(self.own, order, strict=True):
-            extent = self.field.axes[axis]
-            if not divides(tiles[axis], extent) and (store.index[place] != Affine.of(axis) or mem.dims[place] != extent):
-                return False  # the last tile would be written past its end: boxes end where memory does
-        return order == sorted(set(order)) and order[-1] == mem.rank - 1
-
-    def before(self, store: Store) -> list[Store]:
-        """The stores of the field in front of this one."""
-        stores = [op for op in self.field.body.body if isinstance(op, Store)]
-        return stores[: stores.index(store)] if store in stores else []
-
-    def stored(self, store: Store, region: Region) -> None:
-        """The tile through shared memory, 128 bytes of each row at a time, in two buffers for each warpgroup: while one is copied out
-        the other fills."""
-        b, product = region.builder, self.product
-        mem = store.mem.type
-        assert isinstance(mem, Mem)
-        wide = wide_of(mem)
-        assert self.body is not None
-        key = ("result", mem.dtype)
-        if key not in self.memories:
-            type = Mem(mem.dtype, (product.warpgroups, BUFFERS, ROWS, wide), space=Space.SHARED, align=1024, swizzle="128B")
-            self.memories[key] = self.body.emit(SharedAlloc(type=type), "result").result
-        buffers = self.memories[key]
-        value = self.value(store.value, region)
-        target = region.find(store.mem)
-        assert target is not None
-        pair, eight, half = self.digits
-        packed = b.emit(Pack2(value=value, over=pair)).result
-        lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
-        warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
-        row = (warp - warp.floordiv(4) * 4) * 16 + lane - lane.floordiv(16) * 16
-        parts = self.width // wide
-        for part in range(parts):
-            buffer = Affine.of(part % BUFFERS)
-            # of an odd number of parts the last has just filled the first buffer
-            pending = 0 if part == 0 and parts % BUFFERS else BUFFERS - 1
-            with b.when(self.leader) as one:
-                one.emit(BulkWait(count=pending, read=True))
-            self.meet(b)
-            for group in range(0, wide, 16):
-                first = (part * wide + group) // 8
-                words = [taken(b, packed, {eight: first + n // 2, half: n % 2}) for n in range(4)]
-                column = lane.floordiv(16) * 8 + group
-                b.emit(StoreMatrix(mem=buffers, index=(self.team, buffer, row, column), values=tuple(words)))
-            b.emit(FenceAsync())
-            self.meet(b)
-            place, extents = region.inside(b, ()), {product.b.axis: wide}
-            place.forms[product.b.axis] = region.starts[product.b.axis] + self.first_column + part * wide
-            for axis, size, tile in product.a.digits:
-                extents[axis] = min(tile, max(1, ROWS // size))
-                place.forms[axis] = region.starts[axis] + digit(self.first_row(self.block), size, tile, product.rows)
-            box = tuple(prod(extent for axis, extent in extents.items() if axis in form.names) for form in store.index)
-            with b.when(self.leader) as one:
-                one.emit(
-                    BulkStore(
-                        shared=buffers,
-                        shared_index=(self.team, buffer, Affine(), Affine()),
-                        tensor=target,
-                        tensor_index=tuple(self.form(form, place) for form in store.index),
-                        box=box,
-                    )
-                )
-                one.emit(BulkCommit())
 
     def meet(self, b: Builder) -> None:
         """The threads of this warpgroup wait for each other."""
         with b.branch(b.op("eq", b.index(self.team), b.index(0))) as (first, other, _):
             first.emit(SyncThreads(id=1, count=WARPGROUP))
             other.emit(SyncThreads(id=2, count=WARPGROUP))
-
-
-def small(b: Builder, operator: str, left: Value, right: Value) -> Value:
-    """A quotient or remainder of numbers below 2^32. Divisions of 64 bits are calls, and a function with calls has its products one
-    after the other."""
-    return b.cast(b.op(operator, b.cast(left, "u32"), b.cast(right, "u32")), "index")
 
 
 def counted_on(b: Builder, places: Sequence[Value], counts: Sequence[Value]) -> list[Value]:
@@ -496,9 +417,3 @@ def counted_on(b: Builder, places: Sequence[Value], counts: Sequence[Value]) -> 
         found.append(b.select(over, b.const(0, "index"), further))
     first = b.add(places[0], b.const(1, "index"))
     return [first if over is None else b.select(over, first, places[0]), *reversed(found)]
-
-
-def taken(b: Builder, value: Value, places: Mapping[str, int]) -> Value:
-    for axis, place in places.items():
-        value = b.emit(Take(value=value, axis=axis, at=Affine.of(place))).result
-    return value

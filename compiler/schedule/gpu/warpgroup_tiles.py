@@ -10,6 +10,8 @@ from attrs import evolve, frozen
 
 from compiler.hir.module import HirKernelInfo
 
+BOX = 64
+"""Columns of 16 bits that a box has."""
 ROWS = 64
 """Rows that a warpgroup multiplies at a time."""
 SWIZZLED = 128
@@ -17,41 +19,49 @@ SWIZZLED = 128
 BUFFERS = 2
 """Of each warpgroup, for results on their way out."""
 SHARED_BYTES = 225 * 1024
-SUMS = 128
-"""Of a thread, in registers."""
+SUMS, FEW_SUMS = 128, 64
+"""Of a thread, in registers; and so few that there are registers enough without any that others hand over."""
 SEVERAL = 192
 """Of a thread that has them two or three times."""
 STAGES = {1: 12, 2: 6}
 """Of copies on their way at most, by warpgroups that multiply: enough bytes for the time that memory takes."""
 WIDTHS = (8, 16, 32, 64, 96, 128, 192, 256)
 CLUSTERS = (1, 2)
-TEAMS = ((2, 1, 1), (2, 2, 1), (1, 1, 1), (1, 2, 1))
+TEAMS = ((2, 1, 1), (2, 2, 1), (1, 1, 1), (1, 2, 1), (1, 1, 2), (1, 2, 2))
 """Warpgroups of a tile, blocks of rows of each, tiles under way."""
 WARPGROUPS = (1, 2)
 LEAST_STAGES = 2
 MULTIPLYING, HANDED = (64, 232), 168
 """Registers of a thread that multiplies; and what it has at least where others hand theirs over."""
-OWN_REGISTERS = 40
-"""Of such a thread, beside its sums."""
+OWN_REGISTERS, HALF = 40, 128
+"""Of such a thread, beside its sums; and how many each of 256 threads may have for two blocks to share a processor."""
 PIECES = (1, 2, 4, 8)
+MANY_PIECES = 4
+"""Of so many on, two blocks share a processor: clusters of that many find too few free ones side by side."""
+MOST_PIECES = 8
+"""Of a sum: of a cluster's blocks, and of those that find each other in memory."""
 RESIDENT = {1: 132, 2: 66, 4: 30, 8: 15}
 """Clusters of so many blocks that run at one time on 132 processors: one lies within a part of the machine."""
 
 # what things take, in nanoseconds, measured on an H200 at full load
-PRODUCTS, NARROW = 0.0145, 14
-"""A row times a column, 128 bytes of each; and columns of a tile that would take as long as what few columns waste."""
+LAUNCH = 2300
+"""A kernel that does next to nothing."""
+PRODUCTS, ROW, MEET, LINE, ASTRIDE = 0.0184, 0.24, 5, 0.8, 3
+"""A row times a column, 128 bytes of each; a row, or column, of a step, beside its products; a further warpgroup; and each line of cache
+that is copied, where all processors copy: so many times as long, where it lies across two."""
 HOT, HOT_ROW = 0.024, 0.1
 """A row times a column of tf32, and a row, or column: there the machine's power is what bounds products, whatever the tile."""
-ROW, LINE = 0.48, 1.2
-"""A row, or column, of a step, beside its products; and each line of cache that it lies in, where all processors copy."""
-LATENCY, BEHIND = 125, 0.3
-"""The least that a step takes, and of that what each line takes."""
-MEMORY, AGAIN = 0.00024, 0.00005
-"""A byte from the device's memory, and from the cache, for all processors together."""
-TILE, STORED = 400, 0.03
-"""A tile, beside its steps: until the first copies have come; and an element of it, on its way out."""
-CLUSTERED, JOINED, PARTIAL = 1750, 1600, 0.11
-"""Blocks that wait for each other to begin and to end; pieces of a sum that do, and an element of a piece that they hand over."""
+LATENCY, BEHIND, GROUP, REMOTE = 126, 0.3, 40, 60
+"""The least that a step takes, of that what each line takes, and a further warpgroup, and a block that takes part in the copies."""
+MEMORY, AGAIN, CACHE, ARRIVAL, IDLE = 0.000222, 0.00006, 0.00005, 1000, 0.12
+"""A byte from the device's memory, and when it is wanted again, on the other side of the cache, for all processors together; a byte from
+the cache alone; how long a byte is on its way, at least; and by how much less of them comes to few processors."""
+TILE, TURN, STORED = 400, 300, 0.03
+"""A tile, beside its steps: until the first copies have come, or until its turn has; and an element of it, on its way out."""
+CLUSTERED, JOINED, PARTIAL = 700, 100, 0.3
+"""Blocks that wait for each other to begin and to end; each piece of a sum that does, and an element that they hand over."""
+LEFT, HANDED_OVER = 2300, 0.04
+"""The same of pieces of the last round, which find each other in memory: once, and each piece's element."""
 
 
 @frozen
@@ -59,7 +69,7 @@ class Tiling:
     """`rows`: of a tile, along each axis that makes rows (`axes`); `columns` of a tile; `groups`: warpgroups that multiply; `blocks`: of
     64 rows of each; `stages` of copies; `cluster`: blocks that load columns for each other, of tiles side by side along the first axis;
     `pieces` of the sum, a block each; `turns`: of so many tiles of a block each has warpgroups of its own, one multiplies while another
-    stores."""
+    stores; `residents`: blocks of a processor; `cut`: whether the last round's tiles are shared by all blocks."""
 
     axes: tuple[str, ...]
     rows: tuple[int, ...]
@@ -70,6 +80,8 @@ class Tiling:
     cluster: int = 1
     pieces: int = 1
     turns: int = 1
+    residents: int = 1
+    cut: bool = False
 
     @property
     def warpgroups(self) -> int:
@@ -85,6 +97,10 @@ class Tiling:
             yield f"{self.cluster} blocks of a cluster copy the columns' side for each other"
         if self.pieces > 1:
             yield f"{self.pieces} blocks of a cluster share a tile's sum"
+        if self.residents > 1:
+            yield f"{self.residents} blocks share a multiprocessor"
+        if self.cut:
+            yield "the sums of the last round's tiles are cut in pieces for all blocks"
 
 
 class Impossible(Exception):
@@ -167,9 +183,13 @@ class Work:
 
 def room(tiling: Tiling, work: Work) -> int:
     """Stages that shared memory holds."""
-    columns = ceildiv(tiling.columns, SWIZZLED // 2) * (SWIZZLED // 2) if work.across else tiling.columns
-    stage = (prod(tiling.rows) + columns) * SWIZZLED * (1 + work.twice)
-    return (SHARED_BYTES - (tiling.warpgroups * BUFFERS * ROWS * SWIZZLED if work.boxed else 0)) // stage
+    stage = (prod(tiling.rows) + copied_columns(tiling, work)) * SWIZZLED * (1 + work.twice)
+    return (SHARED_BYTES // tiling.residents - (tiling.warpgroups * BUFFERS * ROWS * SWIZZLED if work.boxed else 0)) // stage
+
+
+def copied_columns(tiling: Tiling, work: Work) -> int:
+    """Columns that a tile's blocks copy: what memory is contiguous along comes in boxes of 128 bytes of them."""
+    return ceildiv(tiling.columns, SWIZZLED // 2) * (SWIZZLED // 2) if work.across else tiling.columns
 
 
 @frozen
@@ -205,28 +225,64 @@ def tilings(work: Work, lying: Callable[[int], tuple[int, ...]]) -> Iterator[Til
             continue
         if columns // 2 >= max(work.columns, 8 * max(pieces, cluster)):
             continue  # half as many hold all
-        tiling = Tiling(work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns)
-        yield evolve(tiling, stages=min(STAGES[tiling.warpgroups], room(tiling, work)))
+        small = work.sets * blocks * columns // 2 + OWN_REGISTERS <= HALF
+        residents = 2 if small and groups == turns == 1 and pieces >= MANY_PIECES else 1
+        tiling = Tiling(work.axes, lying(groups * blocks * ROWS), columns, groups, blocks, 0, cluster, pieces, turns, residents)
+        yield (whole := evolve(tiling, stages=min(STAGES[tiling.warpgroups], room(tiling, work))))
+        if pieces == turns == 1 and last_pieces(whole, work) > 1:
+            yield evolve(whole, cut=True)
+
+
+def tiles(tiling: Tiling, work: Work) -> int:
+    """How many there are: of clusters that load for each other, groups of as many."""
+    first, *others = map(ceildiv, work.down, tiling.rows)
+    return work.matrices * ceildiv(first, tiling.cluster) * prod(others) * ceildiv(work.columns, tiling.columns)
+
+
+def teams(tiling: Tiling, work: Work) -> int:
+    """How many of them are under way at a time."""
+    return resident(tiling.cluster * tiling.pieces, work.processors) * tiling.residents
+
+
+def last_pieces(tiling: Tiling, work: Work) -> int:
+    """Pieces of a sum of the last round, of as many blocks as there are."""
+    left = tiles(tiling, work) % teams(tiling, work)
+    return min(MOST_PIECES, work.steps, teams(tiling, work) // left) if left else 1
 
 
 def nanoseconds(tiling: Tiling, work: Work) -> float:
     """About how long the product takes."""
-    rows, columns = prod(tiling.rows), tiling.columns
-    down = list(map(ceildiv, work.down, tiling.rows))
-    down[0] = ceildiv(down[0], tiling.cluster)
-    tiles = work.matrices * prod(down) * ceildiv(work.columns, columns)
-    rounds = ceildiv(tiles, resident(tiling.cluster * tiling.pieces, work.processors))
-    lines = rows * (1 + work.astride[0]) + columns / tiling.cluster * (1 + work.astride[1])
-    products = rows * columns * PRODUCTS * (1 + NARROW / columns) * (3 if work.twice else 1)
-    step = max(LATENCY + lines * BEHIND, products + (rows + columns) * (1 + work.twice) * ROW, lines * (1 + work.twice) * LINE)
+    rows, columns, twice = prod(tiling.rows), tiling.columns, 1 + work.twice
+    count, together = tiles(tiling, work), teams(tiling, work)
+    rounds = ceildiv(count, together)
+    copied = rows + copied_columns(tiling, work)
+    across = [ASTRIDE if astride else 1 for astride in work.astride]
+    lines = rows * across[0] + copied_columns(tiling, work) / tiling.cluster * across[1]
+    products = rows * columns * PRODUCTS * (3 if work.twice else 1)
+    latency = LATENCY + lines * BEHIND + (tiling.groups - 1) * GROUP + (tiling.cluster - 1) * REMOTE
+    products += (rows + columns) * twice * ROW + (tiling.groups - 1) * MEET
+    step = max(latency, tiling.residents * max(products, lines * twice * LINE))
     if work.hot:
         step = max(step, rows * columns * HOT + (rows + columns) * HOT_ROW)
     once = work.matrices * (prod(work.down) + work.columns)
-    whole = (once * MEMORY + (tiles * (rows + columns) - once) * AGAIN) * work.steps * SWIZZLED * (1 + work.twice)
-    steps, stored = ceildiv(work.steps, tiling.pieces), TILE + rows * columns / tiling.pieces * STORED
-    ending = stored if tiling.turns > 1 else rounds * stored
-    joined = (JOINED + rows * columns * PARTIAL) * rounds if tiling.pieces > 1 else 0
-    return max(rounds * steps * step, whole) + ending + joined + (CLUSTERED if tiling.cluster * tiling.pieces > 1 else 0)
+    above, beside = prod(map(ceildiv, work.down, tiling.rows)), ceildiv(work.columns, columns)
+    again = work.matrices * max(prod(work.down) * min(1, beside - 1), work.columns * min(1, above - 1))
+    all_copied = count * tiling.cluster * copied
+    width = columns // tiling.pieces
+    stored = TILE + rows * width * STORED * next((BOX // box for box in (BOX, BOX // 2, BOX // 4) if width % box == 0), 1)
+    found = LAUNCH + (stored + rounds * TURN if tiling.turns > 1 else rounds * stored)
+    last = last_pieces(tiling, work) if tiling.cut else 1
+    for many, beside, pieces in ((rounds - 1, together, 1), (1, count - (rounds - 1) * together, last)):
+        blocks = beside * pieces * tiling.cluster * tiling.pieces
+        flying = blocks * (tiling.stages - 1) * copied * SWIZZLED * twice
+        byte = (MEMORY**4 + (ARRIVAL / flying) ** 4) ** 0.25 * (1 + IDLE * max(0, 1 - blocks / work.processors) ** 2)
+        bytes = work.steps * SWIZZLED * twice * beside / count
+        read = max(once * byte + again * AGAIN, all_copied * CACHE)
+        found += many * max(ceildiv(work.steps, pieces * tiling.pieces) * step, bytes * read)
+        found += LEFT + rows * columns * HANDED_OVER * pieces if pieces > 1 else 0
+    if tiling.pieces > 1:
+        found += (JOINED * tiling.pieces + rows * columns * PARTIAL) * rounds
+    return found + (CLUSTERED if tiling.cluster * tiling.pieces > 1 else 0)
 
 
 def resident(together: int, processors: int) -> int:

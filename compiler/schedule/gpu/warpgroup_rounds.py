@@ -1,0 +1,143 @@
+"""Which tiles a block of a product takes, round after round, and how much of each one's sum: whole tiles, or, where the last round would
+leave blocks idle, pieces of that round's tiles, as many as there are blocks for. A tile whose sum is cut so is finished by the block that
+has its beginning: others leave what they have in memory, and it adds that up in the order of the sum.
+
+Equal shares of all steps for all blocks (stream-K: Osama, Merrill, Cecka, Garland, Owens, PPoPP 2023) would leave nothing idle at all, but
+blocks at as many places of the sum share neither what the cache has nor pages of memory: decision 0017."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.gpu import Atomic, Fence, GridIndex
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Alloc
+from compiler.hir.types import Mem
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
+from compiler.schedule.gpu.warpgroup_tiles import MOST_PIECES
+
+if TYPE_CHECKING:
+    from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
+
+
+THREADS = 128
+"""Of a warpgroup."""
+
+
+@frozen
+class Part:
+    """What a block does in a round: `steps` of a tile's sum from `low` on, `done` of its own before. `others`: how many blocks have the
+    rest of the sum, where these may be any."""
+
+    round: Value
+    tile: Value
+    low: Value
+    steps: Value
+    done: Value
+    others: Value | None = None
+
+
+class Rounds:
+    """Whole tiles: every so many of `total`, of `steps` from `low` on."""
+
+    def __init__(self, b: Builder, product: WarpgroupProduct, team: Value, total: Value, low: Value, steps: Value) -> None:
+        self.product, self.team, self.low, self.steps = product, team, low, steps
+        self.count = small(b, "div", b.add(b.sub(total, team), b.index(product.teams - 1)), b.index(product.teams))
+
+    def part(self, b: Builder, round: Value) -> Part:
+        tile = b.index(Affine.of(round.name) * self.product.teams + self.team.name)
+        return Part(round, tile, self.low, self.steps, b.mul(round, self.steps))
+
+
+class CutRounds:
+    """Pieces of the last round's tiles, then whole tiles. The last block has the beginning of a sum: one that waits began no sooner than
+    those that it waits for."""
+
+    def __init__(self, b: Builder, product: WarpgroupProduct, team: Value, total: Value, steps: Value) -> None:
+        self.product, self.team, self.steps = product, team, steps
+        teams, one, none = b.const(product.teams, "index"), b.const(1, "index"), b.const(0, "index")
+        whole = small(b, "div", total, teams)
+        self.before = b.mul(whole, teams)
+        self.left = b.sub(total, self.before)
+        apart = b.op("max", self.left, one)
+        pieces = b.op("min", b.const(MOST_PIECES, "index"), small(b, "div", teams, apart))
+        self.length = small(b, "div", b.add(steps, b.sub(pieces, one)), pieces)
+        pieces = small(b, "div", b.add(steps, b.sub(self.length, one)), self.length)
+        self.others = b.sub(pieces, one)
+        piece = small(b, "div", team, apart)
+        self.tile = b.add(self.before, b.sub(team, b.mul(piece, apart)))
+        self.low = b.mul(b.sub(self.others, piece), self.length)
+        self.cut = b.select(b.op("lt", team, b.mul(self.left, pieces)), one, none)
+        self.high = b.op("min", b.add(self.low, self.length), steps)
+        self.count = b.add(whole, self.cut)
+
+    def part(self, b: Builder, round: Value) -> Part:
+        none = b.const(0, "index")
+        cut = b.op("lt", round, self.cut)
+        further = b.sub(round, self.cut)
+        tile = b.select(cut, self.tile, b.index(Affine.of(further.name) * self.product.teams + self.team.name))
+        low, high = b.select(cut, self.low, none), b.select(cut, self.high, self.steps)
+        done = b.add(b.mul(self.cut, b.sub(self.high, self.low)), b.mul(further, self.steps))
+        return Part(round, tile, low, b.sub(high, low), b.select(cut, none, done), b.select(cut, self.others, none))
+
+
+class Leftovers:
+    """What blocks have of sums that others finish: of each block one sum, of each of its warpgroups whether it is there."""
+
+    def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
+        self.product = product
+        dims = (product.teams, product.together, product.groups * product.blocks, product.columns // 8, THREADS, 2, 2)
+        self.sums = b.alloc(Mem(product.to, dims, align=64), "sums")
+        there = Mem("u32", (product.teams, product.together, product.groups), align=64)
+        self.there = b.emit(Alloc(type=there, zeros=True), "there").result
+
+    def leave(self, placing: "WarpgroupDistributing", b: Builder, rounds: CutRounds, sums: Sequence[Value]) -> None:
+        """For the block that finishes the tile."""
+        place = Affine.of(rounds.team.name)
+        for block, sum in enumerate(sums):
+            b.store(self.sums, sum, self.index(placing, b, place, block))
+        placing.meet(b)
+        with b.when(placing.leader) as one:
+            one.emit(Fence(scope="device"))
+            self.exchanged(placing, one, place, 1)
+
+    def added(self, placing: "WarpgroupDistributing", b: Builder, rounds: CutRounds, part: Part, sums: Sequence[Value]) -> list[Value]:
+        """The tile's sums, of those of its first steps."""
+        assert part.others is not None
+        with b.loop("other", 0, part.others.name, carried=[rounds.team, *sums]) as (body, loop):
+            nearer, *before = loop.carried
+            other = body.sub(nearer, rounds.left)
+            place = Affine.of(other.name)
+            with body.repeat() as (again, _):
+                there = Atomic(operation="add", mem=self.there, index=self.flag(placing, place), value=again.const(0, "u32"))
+                again.condition(again.op("eq", again.emit(there).result, again.const(0, "u32")))
+            body.emit(Fence(scope="device"))
+            placing.meet(body)
+            with body.when(placing.leader) as one:
+                self.exchanged(placing, one, place, 0)
+            found = [body.load(self.sums, self.index(placing, body, place, block)) for block in range(len(sums))]
+            body.yield_(other, *[body.add(sum, more) for sum, more in zip(before, found, strict=True)])
+        return loop.results[1:]
+
+    def index(self, placing: "WarpgroupDistributing", b: Builder, place: Affine, block: int) -> list[Affine]:
+        pair, eight, half = placing.digits
+        thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
+        rows = placing.team * self.product.blocks + block
+        own = thread - thread.floordiv(THREADS) * THREADS
+        return [place, placing.rank, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
+
+    def flag(self, placing: "WarpgroupDistributing", place: Affine) -> tuple[Affine, ...]:
+        return place, placing.rank, placing.team
+
+    def exchanged(self, placing: "WarpgroupDistributing", b: Builder, place: Affine, there: int) -> None:
+        b.emit(Atomic(operation="exchange", mem=self.there, index=self.flag(placing, place), value=b.const(there, "u32")))
+
+
+def small(b: Builder, operator: str, left: Value, right: Value) -> Value:
+    """A quotient or remainder of numbers below 2^32. Divisions of 64 bits are calls, and a function with calls has its products one
+    after the other."""
+    return b.cast(b.op(operator, b.cast(left, "u32"), b.cast(right, "u32")), "index")
+
