@@ -35,7 +35,7 @@ from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, warpgroup
 from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 from compiler.schedule.gpu.windows import WindowDistributing, window_product
 from compiler.schedule.gpu.workspaces import copied_before
-from compiler.schedule.launches import Launches
+from compiler.schedule.launches import Launches, Product, Unit
 from compiler.schedule.nest import marked
 from compiler.schedule.place import NotPlaceable, place
 from compiler.schedule.threads import launches_of, thread_table
@@ -55,9 +55,14 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     for all else there is but one. Raises `Impossible` for annotations that no schedule can keep."""
     if field is None or facts.architecture != "sm_90a":
         return (Choice(facts),)
-    known, units, about = specialised(field, facts)
-    exact = {**sizes, **{unit.name: sizes[unit.size] // unit.unit for unit in units}}
-    about = evolve(about, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
+    prepared = _prepared(field, facts)
+    if prepared is None:
+        return (Choice(facts),)
+    known, exact = prepared.field, dict(sizes)
+    exact |= {unit.name: sizes[unit.size] // unit.unit for unit in prepared.units}
+    for one in prepared.products:
+        exact[one.name] = one.value(exact)
+    about = evolve(prepared.facts, magnitudes=tuple(sorted(exact.items())), exact=frozenset(exact))
     product = _product_of(known, about)
     if product is None:
         return (Choice(facts),)
@@ -100,6 +105,31 @@ def _fits(made: Launches, facts: Facts) -> bool:
 
 def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
     """By the first way that takes the field; None where its checks can't be made apart. Raises `Impossible`."""
+    prepared = _prepared(field, facts)
+    if prepared is None:
+        return None
+    for made in _ways_to(prepared.field, prepared.facts, WAYS):
+        try:
+            made = made if prepared.checks is None else checked_before(prepared.checks, made)
+        except NotPlaceable:
+            continue
+        return evolve(made, units=prepared.units, products=prepared.products)
+    return None
+
+
+@frozen(eq=False)
+class _Prepared:
+    """A field with sizes as units of what divides them, its checks apart, axes that stand side by side as one, and the facts of that."""
+
+    field: HirFunction
+    facts: Facts
+    units: tuple[Unit, ...]
+    products: tuple[Product, ...]
+    checks: HirFunction | None
+
+
+def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
+    """None where the field's checks can't be made apart."""
     known, units, about = specialised(quotients_outside(field), facts)
     try:
         known, checks = without_checks(known)
@@ -107,14 +137,7 @@ def _of_field(field: HirFunction, facts: Facts) -> Launches | None:
         return None
     known, products, about = joined_axes(known, about)
     loosen(known)
-    known = with_logistics(known)
-    for made in _ways_to(known, about, WAYS):
-        try:
-            made = made if checks is None else checked_before(checks, made)
-        except NotPlaceable:
-            continue
-        return evolve(made, units=units, products=products)
-    return None
+    return _Prepared(with_logistics(known), about, units, products, checks)
 
 
 def _ways_to(field: HirFunction, facts: Facts, ways: Sequence["Way"]) -> Iterator[Launches]:
