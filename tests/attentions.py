@@ -101,6 +101,7 @@ PASSES = {
     "scores in a row": SCRATCH,
     "a running maximum": RUNNING,
     "a running maximum, sums in a row": RUNNING_ROW,
+    "a running maximum from a number on": RUNNING.replace("var m = -inf", "var m = -1.0e30"),
 }
 LAYOUTS = {
     "heads outside": ("B, H, M, D", "B, G, N, D", "B, G, N, C", "b, h, i, e", "b, GROUP, j, e", "b, GROUP, j, d", "b, h, i, d"),

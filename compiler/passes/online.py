@@ -7,23 +7,28 @@ reassociate.
 
 The pass finds where the rule holds and says so; which schedule makes use of it is decided there."""
 
+from collections.abc import Sequence
+
 from attrs import frozen
 
 from compiler.analysis.homogeneity import Homogeneity
-from compiler.hir.core import Contract, Reduce
-from compiler.hir.instruction import Value
+from compiler.hir.core import Binary, Const, Contract, Reduce
+from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 
 
 @frozen(eq=False)
 class Online:
-    """Along `axis`: the maximum, the reductions that are rescaled when it grows, the factor c (None: 1) and the exponential."""
+    """Along `axis`: the maximum, the reductions that are rescaled when it grows, the factor c (None: 1) and the exponential. `total` is
+    what exponents are less by: the maximum, or the larger of it and the number that it starts from."""
 
     axis: str
     maximum: Reduce
     rescaled: tuple[Reduce | Contract, ...]
     scale: Value | None
     exponential: str
+    total: Value
+    start: float
 
 
 @frozen(eq=False)
@@ -41,7 +46,8 @@ def online(function: HirFunction, axis: str) -> Online | NotOnline:
         return NotOnline(f"there is no maximum along `{axis}`")
     reason = f"nothing along `{axis}` depends on the maximum"
     for maximum in maxima:
-        judge = Homogeneity(maximum.results[0])
+        total, start = _started(maximum, ops)
+        judge = Homogeneity(total)
         readers = [
             op for op in ops if isinstance(op, Reduce | Contract) and op is not maximum and axis in op.over and judge.reaches(op.results[0])
         ]
@@ -53,9 +59,23 @@ def online(function: HirFunction, axis: str) -> Online | NotOnline:
             continue
         if all(judge.degree(op.results[0]) == 1 for op in readers):
             assert judge.exponential is not None
-            return Online(axis, maximum, tuple(readers), judge.exponential.scale, judge.exponential.operator)
+            return Online(axis, maximum, tuple(readers), judge.exponential.scale, judge.exponential.operator, total, start)
         reason = judge.reason or f"a sum along `{axis}` isn't homogeneous in the maximum"
     return NotOnline(reason)
+
+
+def _started(maximum: Reduce, ops: Sequence[Instruction]) -> tuple[Value, float]:
+    """The maximum with the constant that it is joined with before anything else reads it, and that; -inf where there is none."""
+    result = maximum.results[0]
+    readers = [op for op in ops if result in op.operand_values]
+    match readers:
+        case [Binary(operator="max", left=left, right=right) as joined]:
+            other = right if left is result else left
+            if isinstance(other.source, Const):
+                return joined.result, float(other.source.value)
+        case _:
+            pass
+    return result, float("-inf")
 
 
 def _sums(op: Reduce | Contract) -> bool:

@@ -50,6 +50,11 @@ def test_rows_that_see_nothing_are_not_a_number(queries: int) -> None:
     check("two passes", CASES["causal, from the end"], (1, 1, queries, 2, 16, 16), warps="sm_80")
 
 
+@pytest.mark.parametrize(("case", "keys"), [("window", 150), ("causal, from the end", 40)])
+def test_a_maximum_from_a_number_on_where_first_scores_are_hidden(case: str, keys: int) -> None:
+    check("a running maximum from a number on", CASES[case], (1, 1, 70, keys, 16, 16), warps="sm_80")
+
+
 def test_scores_that_are_large_or_not_finite() -> None:
     def large(q: Any, k: Any, v: Any) -> None:
         q[...] *= 50

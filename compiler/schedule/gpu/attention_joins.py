@@ -3,6 +3,7 @@ the largest of the maxima they are added up in the order of the parts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import TYPE_CHECKING
 
 from compiler.hir.affine import Affine
@@ -53,7 +54,8 @@ def joined(placing: "AttentionOnWarps", b: Builder, left: Sequence[Value], right
     """Two parts as one: maximum, sums of weights, sums of values."""
     most = b.op("max", left[0], right[0])
     base = placing.based(b, most)
-    grown = [b.op("exp2", b.sub(b.mul(one[0], placing.factor), base), flags=("afn", "ftz")) for one in (left, right)]
+    bases = [b.mul(one[0], placing.factor) if placing.attention.rule.start == -inf else placing.based(b, one[0]) for one in (left, right)]
+    grown = [b.op("exp2", b.sub(one, base), flags=("afn", "ftz")) for one in bases]
     flags = ("reassoc", "contract")
     return [most, *(b.add(b.mul(a, grown[0]), b.mul(c, grown[1]), flags=flags) for a, c in zip(left[1:], right[1:], strict=True))]
 

@@ -4,6 +4,7 @@ every eight columns, and rows eight apart. As in FlashAttention-4 (2025), a maxi
 division by the sums makes up for."""
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from attrs import evolve
 
@@ -19,6 +20,7 @@ from compiler.schedule.gpu.attention_walk import Walk
 from compiler.schedule.gpu.combine import exchanged
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.exponents import sign_of
+from compiler.schedule.gpu.rescaling import LOWEST
 from compiler.schedule.gpu.warpgroup_operands import divides
 from compiler.schedule.place import Region
 from compiler.schedule.table import Table
@@ -99,19 +101,23 @@ class AttentionWeights(Distributing):
         if turn not in self.unhidden:
             value = self.hidden(turn, value)
         most = b.op("max", maximum, over_lanes(b, "max", b.reduce("max", value, over=self.columns)[0]))
-        scaled = b.mul(maximum, self.factor)
+        scaled = b.mul(maximum, self.factor) if attention.rule.start == -inf else self.based(b, maximum)
         grows = b.op("gt", b.sub(b.mul(most, self.factor), scaled), b.const(SLACK, "f32"))
         most = b.select(grows, most, maximum)
         grown = b.emit(Vote(operation="any", predicate=b.reduce("or", grows, over=self.rows)[0])).result
         base = self.based(b, most)
         self.bases[turn] = value, base
-        turn.made[attention.rule.maximum.results[0]] = most
+        turn.made[attention.rule.maximum.results[0]] = turn.made[attention.rule.total] = most
         growth = b.op("exp2", b.sub(scaled, base), flags=("afn", "ftz"))
         added = [self.added(turn, op, total, growth) for op, total in zip(sums, totals, strict=True)]
         return growth, grown, most, *added, self.weights(turn)
 
     def based(self, b: Builder, maximum: Value) -> Value:
-        """What exponents are less by: 0 while nothing is seen."""
+        """What exponents are less by: 0 while nothing is seen, or at least what the program's maximum starts from."""
+        start = self.attention.rule.start
+        if start != -inf:
+            least = max(self.attention.exponent.constant * start, LOWEST["f32"])
+            return b.op("max", b.mul(maximum, self.factor), b.const(least, "f32"))
         nothing = b.op("eq", maximum, b.const(float("-inf"), "f32"))
         return b.select(nothing, b.const(0.0, "f32"), b.mul(maximum, self.factor))
 

@@ -37,13 +37,13 @@ class Exponent:
             if not isinstance(inner, Binary) or inner.operator != "mul":
                 return False
             inner = next((one.source for one in (inner.left, inner.right) if isinstance(one.source, Binary)), None)
-        if not isinstance(inner, Binary) or inner.operator != "sub" or inner.right is not self.rule.maximum.results[0]:
+        if not isinstance(inner, Binary) or inner.operator != "sub" or inner.right is not self.rule.total:
             return False
         return inner.left in (self.rule.maximum.values[0], self.unguarded)
 
     def explains(self, function: HirFunction) -> bool:
         """Whether nothing but such exponentials reads the maximum."""
-        between = set(self.rule.maximum.results)
+        between = {self.rule.total}
         for op in function.body.body:
             if between.isdisjoint(op.operand_values) or self.is_weight(op):
                 continue

@@ -46,7 +46,7 @@ class Rescaling:
         maximum = self.rule.maximum
         axes = sorted(placing.axes(maximum.results), key=placing.table.order)
         dtype = dtype_of(maximum.results[0])
-        return [region.builder.const(LOWEST[dtype], Tile(dtype, placing.tile_axes(axes, region)))]
+        return [region.builder.const(max(LOWEST[dtype], self.rule.start), Tile(dtype, placing.tile_axes(axes, region)))]
 
     def grown(self, placing: "Distributing", before: Value, region: "Region") -> list[Value]:
         """The maximum with this tile's elements, complete: all threads along the axis have it."""
@@ -98,7 +98,7 @@ def _is_read_after(field: HirFunction, rule: Online) -> bool:
     seen: set[Value] = set()
     while waiting:
         value = waiting.pop()
-        if value in rule.maximum.results:
+        if value in rule.maximum.results or value is rule.total:
             return True
         if value in seen or value.source is None or value.source in rule.rescaled:
             continue
