@@ -1,5 +1,6 @@
-"""The command in this process, with a cache of its own."""
+"""The command in this process, with a cache of its own, which processes of a test run share."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,7 +23,8 @@ class Done:
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        own = tmp_path_factory.getbasetemp()
+        patch.setenv("ZYNTAX_CACHE_DIR", str((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"))
         yield
 
 
