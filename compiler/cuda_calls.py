@@ -39,7 +39,7 @@ from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.remote import OnGpu, elements_on
-from runtime.cuda.stream import Stream
+from runtime.cuda.stream import Event, Stream
 from runtime.tensor import Tensor
 
 
@@ -69,11 +69,25 @@ class PlannedCall(DirectCall):
             return run.value()
         record = loaded.record(stream)
         places = range(record.pointer, record.pointer + 8 * RECORD_WORDS * len(loaded.launches), 8 * RECORD_WORDS)
-        self.launch(arguments, tuple(places), stream)
         if self.checked:
-            run.require_no_fault(record)
+            self._launch_checked(arguments, tuple(places), run, record)
+        else:
+            self.launch(arguments, tuple(places), stream)
         loaded.keep(record)
         return run.value()
+
+    def _launch_checked(self, arguments: list[Any], records: tuple[int, ...], run: "Run", record: DeviceBuffer) -> None:
+        """All launches; waits for those that check, while others behind them go on. Raises ZyntaxError where a check failed."""
+        stream = run.stream
+        checking = max((place for place, step in enumerate(self.steps) if self.loaded.launches[step.number].entry.checks), default=-1) + 1
+        if stream.recording is None and 0 < checking < len(self.steps):
+            self._launch_each(arguments, records, stream, slice(checking))
+            told = run.told(record)
+            self._launch_each(arguments, records, stream, slice(checking, None))
+        else:
+            self.launch(arguments, records, stream)
+            told = run.told(record)
+        run.require_no_fault(told)
 
     def _directly(self, given: Mapping[str, Any], stream: Stream) -> Any:
         """The value where all tensors lie on this GPU, else None: takes memory, launches, and gives the results as they will be."""
@@ -280,12 +294,17 @@ class Run:
             found[place] = self.packed(name)
         return found
 
-    def require_no_fault(self, record: DeviceBuffer) -> None:
-        """Waits; where a check failed, what was updated gets its old elements back. Raises ZyntaxError then."""
+    def told(self, record: DeviceBuffer) -> tuple[Any, Event]:
+        """What the launches so far have told of failed checks, and when it is there."""
+        words = self.gpu.pinned.empty((RECORD_WORDS * len(self.call.loaded.launches),), np.int64)
+        download(words, record, self.stream)
+        return words, self.stream.record()
+
+    def require_no_fault(self, told: tuple[Any, Event]) -> None:
+        """Waits for it; where a check failed, what was updated gets its old elements back. Raises ZyntaxError then."""
         call, stream = self.call, self.stream
-        words = np.empty(RECORD_WORDS * len(call.loaded.launches), np.int64)
-        download(words, record, stream)
-        stream.synchronize()
+        words, there = told
+        there.synchronize()
         fault = call.loaded.diagnose(words, call.compute)
         if fault is not None:
             for name, before in self.before.items():

@@ -126,8 +126,8 @@ class DirectCall:
         """All launches of a direct call, whose arguments are complete."""
         self._launch_each(arguments, self._no_records, stream)
 
-    def _launch_each(self, arguments: list[Any], records: tuple[int, ...], stream: Stream) -> None:
-        for step in self.steps:
+    def _launch_each(self, arguments: list[Any], records: tuple[int, ...], stream: Stream, steps: slice = slice(None)) -> None:
+        for step in self.steps[steps]:
             step.launch(stream, arguments, records[step.number])
 
     def _recorded(self, arguments: list[Any], records: tuple[int, ...]) -> Graph:
