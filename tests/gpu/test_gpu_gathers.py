@@ -5,7 +5,7 @@ import pytest
 
 import zynml
 from tests.schedule.test_gpu_checked import BAGS, GUARDED, LOOKUP
-from tests.schedule.test_gpu_side_by_side import BATCH_VARIANCE, GROUP_NORM, OUTER_SUMS
+from tests.schedule.test_gpu_side_by_side import BATCH_VARIANCE, GROUP_NORM, IN_ONE_PLACE, OUTER_SUMS, SCALED
 
 RNG = np.random.default_rng(21)
 
@@ -61,3 +61,12 @@ def test_variances_of_channels(shape: tuple[int, ...]) -> None:
 def test_sums_that_leave_several_axes(shape: tuple[int, ...]) -> None:
     x = normal(*shape)
     np.testing.assert_allclose(zynml.compile(OUTER_SUMS, device="cuda:0").f(x), x.astype(np.float64).sum(0), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (4096, 1024), (0, 3)])
+def test_a_sum_that_no_result_varies_with(shape: tuple[int, int]) -> None:
+    x, y = normal(*shape), normal(3, 1001)
+    total = x.astype(np.float64).sum()
+    tolerance = {"rtol": 1e-4, "atol": 1e-6 * np.abs(x).sum()}
+    np.testing.assert_allclose(zynml.compile(IN_ONE_PLACE, device="cuda:0").f(x), [total], **tolerance)
+    np.testing.assert_allclose(zynml.compile(SCALED, device="cuda:0").f(x, y), total * y, rtol=1e-4, atol=5e-6 * np.abs(x).sum())

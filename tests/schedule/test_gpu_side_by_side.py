@@ -129,3 +129,28 @@ def test_which_axes_become_one(given: HirFunction, left: set[str]) -> None:
     known, _, about = specialised(given, facts_of({"K": 3, "M": 5, "N": 7}, ()))
     assert set(joined_axes(known, about)[0].axes) == left
     assert joined_axes(known, NOTHING)[2].about(known.axes["k"]) > 0
+
+
+IN_ONE_PLACE = """def f(x: tensor[M, N]) { compute(x) -> tensor[1] { for k in 0..1 {
+    var s = 0.0
+    for i in 0..M, j in 0..N: s += x[i, j]
+    out[k] = s
+} } }"""
+
+SCALED = """def f(x: tensor[M, N], y: tensor[A, B]) { compute(x, y) -> tensor[A, B] { for a in 0..A, b in 0..B {
+    var s = 0.0
+    for i in 0..M, j in 0..N: s += x[i, j]
+    out[a, b] = s * y[a, b]
+} } }"""
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_75"])
+@pytest.mark.parametrize("shape", [(5, 7), (40, 33), (0, 3), (300, 20)])
+def test_a_sum_that_no_result_varies_with(shape: tuple[int, int], target: str) -> None:
+    """It is everybody's: all blocks share it, and what is computed from it is a launch behind."""
+    x, y = normal(*shape), normal(3, 37)
+    total = x.astype(np.float64).sum()
+    with emulating(target):
+        np.testing.assert_allclose(zynml.compile(IN_ONE_PLACE, device="emulator").f(x), [total], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(zynml.compile(SCALED, device="emulator").f(x, y), total * y, rtol=1e-4, atol=1e-5)
+    assert len(made(IN_ONE_PLACE, {"M": 4096, "N": 1024}).launches) == 2

@@ -91,7 +91,13 @@ def block_table(field: HirFunction, facts: Facts = NOTHING) -> Table | None:
         return _product_table(field, seen, facts)
     if not seen.reduced:
         return None
-    return _rows_table(field, seen, facts) if seen.common else _whole_table(field, seen, facts)
+    return _rows_table(field, seen, facts) if seen.common and not _is_whole(field, seen) else _whole_table(field, seen, facts)
+
+
+def _is_whole(field: HirFunction, facts: _Facts) -> bool:
+    """Whether nothing that is reduced varies along the results' axes."""
+    reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract) for axis, _ in union_axes(*op.operand_values)}
+    return reduced.isdisjoint(facts.common)
 
 
 def _look(field: HirFunction) -> _Facts:
@@ -112,10 +118,10 @@ def _look(field: HirFunction) -> _Facts:
 
 
 def _whole_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | None:
-    """No axis is every result's: the longest summed axis is cut in chunks, a block each."""
+    """No axis is every result's, or those that are don't vary what is summed: the longest summed axis is cut in chunks, a block each."""
     if facts.ordered:
         return None
-    axes = list(field.axes)
+    axes = [axis for axis in field.axes if axis not in facts.common]
     inner = [axis for axis in axes if axis in facts.contiguous] or axes[-1:]
     along = inner[-1]
     lanes = lanes_along(field, [along])
@@ -131,7 +137,8 @@ def _whole_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | No
     plans[cut] = evolve(plans[cut], place="block")
     reasons = [f"{along} lies along the threads: memory is contiguous along it", f"{cut} is cut in chunks: a block each"]
     block = (wide,) if wide == THREADS else (wide, THREADS // wide)
-    return Table([plans.pop(cut), *plans.values()], reasons, block)
+    results = [AxisPlan(axis, "block", threads=wide if axis == facts.common[-1] else 1) for axis in facts.common]
+    return Table([*results, plans.pop(cut), *plans.values()], reasons, block)
 
 
 def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
