@@ -21,21 +21,28 @@ def lying(rows: int) -> tuple[int, ...]:
     return (rows,)
 
 
-def shared(tiling: Tiling, twice: bool, across: bool) -> int:
-    """Bytes of the stages, and of what goes out: two pieces of 64 rows of 128 bytes for each warpgroup. Columns that memory is contiguous
-    along come in boxes of 64."""
-    stage = (prod(tiling.rows) + (-(-tiling.columns // 64) * 64 if across else tiling.columns)) * 128 * (2 if twice else 1)
-    return tiling.stages * stage + tiling.warpgroups * 2 * 64 * 128
+def shared(tiling: Tiling, twice: bool, boxed: bool) -> int:
+    """Bytes of the stages, and of what goes out: two pieces of 64 rows of 128 bytes for each warpgroup. Columns that lie across come in
+    boxes of 64."""
+    columns = -(-tiling.columns // 64) * 64 if boxed else tiling.columns
+    stage = (prod(tiling.rows) + columns) * 128 * (2 if twice else 1)
+    return tiling.stages * stage + (tiling.warpgroups * 2 * 64 * 128 if boxed else 0)
 
 
-@pytest.mark.parametrize(("twice", "across"), [(False, True), (False, False), (True, False)])
-def test_every_tile_fits_a_processor(twice: bool, across: bool) -> None:
-    for tiling in tilings(work(4096, 4096, 4096, twice=twice, apart=twice, across=across), lying):
+@pytest.mark.parametrize("boxed", [False, True])
+@pytest.mark.parametrize(("apart", "twice"), [(False, False), (True, False), (True, True)])
+def test_every_tile_fits_a_processor(apart: bool, twice: bool, boxed: bool) -> None:
+    for tiling in tilings(work(4096, 4096, 4096, twice=twice, apart=apart, boxed=boxed, across=boxed), lying):
         assert prod(tiling.rows) == 64 * tiling.groups * tiling.blocks
         assert tiling.stages >= 2
-        assert shared(tiling, twice, across) <= SHARED_BYTES // tiling.residents
-        assert tiling.blocks * tiling.columns // 2 * (2 if twice else 1) <= 128
+        assert shared(tiling, twice, boxed) <= SHARED_BYTES // tiling.residents
+        assert tiling.blocks * tiling.columns // 2 * (1 + apart + twice) <= (192 if apart else 128)
         assert tiling.columns % (8 * tiling.pieces) == 0
+
+
+def test_tf32_takes_the_tiles_that_fill_the_last_round() -> None:
+    """21 rounds of 128 by 192 have fewer places than 16 of 128 by 256."""
+    assert best(work(8192, 8192, 16384, hot=True, across=False, boxed=False), lying, Wishes()).columns == 192
 
 
 def test_the_least_estimate_is_taken() -> None:
