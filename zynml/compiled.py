@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.cuda_repeats import Repeats
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
-from compiler.kept_programs import found, keep
+from compiler.kept_programs import found
 from compiler.options import DriverOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
@@ -54,11 +54,12 @@ class CompiledProgram:
         self.__dict__.update({name: function for name, function in self.functions.items() if name not in taken})
 
     @classmethod
-    def of(cls, session: "Session") -> "CompiledProgram":
-        """The program of a session. Raises ZynMLError with every fault found."""
+    def of(cls, session: "Session", keeps: bool = False) -> "CompiledProgram":
+        """The program of a session; `keeps`: for other processes too, once it is called on a GPU. Raises ZynMLError with every fault
+        found."""
         with _errors(session.sources):
             warnings = tuple(d for d in session.checked.diagnostics.sorted if d.severity is Severity.WARNING)
-            return cls(Opened.of(session), warnings)
+            return cls(Opened.of(session, keeps), warnings)
 
     @property
     def _session(self) -> "Session":
@@ -137,10 +138,7 @@ def compile(
         if known is not None:
             return CompiledProgram(Opened(sources, known.functions, origin(held, options), open))
         with uncollected():
-            session = open()
-            program = CompiledProgram.of(session)
-            keep(session, program._opened.functions)
-            return program
+            return CompiledProgram.of(open(), keeps=True)
 
 
 def _silent(warning: Diagnostic) -> None:

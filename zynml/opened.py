@@ -9,6 +9,7 @@ from attrs import Factory, define
 
 from compiler.cuda_kept import KeptCalls
 from compiler.cuda_repeats import Repeats, Returning
+from compiler.kept_programs import keep
 from compiler.source import Sources
 from runtime.futures import Unawaited
 
@@ -19,18 +20,20 @@ if TYPE_CHECKING:
 @define(eq=False)
 class Opened:
     """A program that was found to be right. `functions` by name, with what decides how their calls on a GPU come back; `origin`: all
-    that it is made of, where that is known; `open` makes its session."""
+    that it is made of, where that is known; `open` makes its session. `keeps`: it is put into the cache at its first call on a
+    GPU."""
 
     sources: Sources
     functions: Mapping[str, Returning | None]
     origin: tuple[str, ...] | None
     open: "Callable[[], Session]"
     unawaited: Unawaited = Factory(Unawaited)
+    keeps: bool = False
     _session: "Session | None" = None
     _lock: threading.Lock = Factory(threading.Lock)
 
     @classmethod
-    def of(cls, session: "Session") -> "Opened":
+    def of(cls, session: "Session", keeps: bool) -> "Opened":
         """The program of a session. Raises ZyntaxError."""
         from compiler.cuda_functions import returning
         from compiler.typed_ast import nodes
@@ -38,7 +41,7 @@ class Opened:
         host = session.host
         own = {node.name: node for node in session.check().statements if isinstance(node, nodes.Function)}
         functions = {name: returning(own[name], own, host.names) if name in own else None for name in host.functions}
-        return cls(session.sources, functions, session.origin, lambda: session, session.unawaited, session)
+        return cls(session.sources, functions, session.origin, lambda: session, session.unawaited, keeps, session)
 
     @property
     def session(self) -> "Session":
@@ -56,5 +59,8 @@ class Opened:
         function = self.functions[name]
         if function is None:
             return None
+        if self.keeps:
+            self.keeps = False
+            keep(self.session, self.functions)
         kept = None if self.origin is None or function.several else KeptCalls((*self.origin, name))
         return Repeats(function, self.unawaited, kept)

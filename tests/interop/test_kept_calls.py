@@ -153,7 +153,9 @@ def test_faults_and_warnings_come_each_time(fake, gpu, scheduled, parsed):
             zynml.compile(WRONG)
         assert len(parsed) == count
     for count in (3, 4):
-        assert zynml.compile(WARNED).warnings
+        program = zynml.compile(WARNED)
+        program.scale(resident(gpu, numbers(7)), 2.0)
+        assert program.warnings
         assert len(parsed) == count
 
 
@@ -167,8 +169,8 @@ def test_statements_of_a_program_run_each_time(fake, gpu, scheduled, parsed, cap
 
 def test_a_device_that_is_gone_is_missed(fake, gpu, scheduled, monkeypatch):
     text = 'def f(x: tensor[N]): tensor { compute(x) @device("cuda:0") { for i in 0..N: out[i] = x[i] } }\n'
-    zynml.compile(text)
-    zynml.compile(text)
+    zynml.compile(text).f(resident(gpu, numbers(7)))
+    zynml.compile(text).f(resident(gpu, numbers(7)))
     monkeypatch.setattr(device, "_gpus", lambda: 0)
     for given in ({}, {"device": "cuda:0"}):
         with pytest.raises(zynml.ZynMLError) as error:
@@ -178,13 +180,19 @@ def test_a_device_that_is_gone_is_missed(fake, gpu, scheduled, monkeypatch):
 
 def test_options_tell_programs_apart(fake, gpu, scheduled, parsed):
     for given in ({}, {"opt": "0"}, {"threads": 1}, {"device": "cuda:0"}, {"strict": True}, {}):
-        zynml.compile(PROGRAM, **given)
+        zynml.compile(PROGRAM, **given).scale(resident(gpu, numbers(7)), 2.0)
     assert len(parsed) == 5
+
+
+def test_what_no_gpu_was_asked_for_is_not_kept(fake, gpu, scheduled, parsed, tmp_path):
+    for count in (1, 2):
+        zynml.compile(PROGRAM).scale(numbers(7), 2.0)
+        assert len(parsed) == count
 
 
 def test_a_damaged_program_is_parsed_again(fake, gpu, scheduled, parsed, tmp_path):
     for damage in (lambda held: held[:-3], lambda held: b"", lambda held: held.replace(b"functions", b"functionz")):
-        zynml.compile(PROGRAM)
+        zynml.compile(PROGRAM).scale(resident(gpu, numbers(7)), 2.0)
         for entry in entries(tmp_path):
             entry.write_bytes(damage(entry.read_bytes()))
     zynml.compile(PROGRAM)
