@@ -132,6 +132,32 @@ def test_what_is_not_finite(fill: Callable[[Array, Array], None]) -> None:
         np.testing.assert_array_equal(multiplied("f32", "rows", a, b), (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32))
 
 
+def test_a_number_that_is_not_finite_in_every_row() -> None:
+    random = np.random.default_rng(6)
+    a, b = (random.integers(1, 5, shape).astype(np.float32) for shape in ((1000, 520), (520, 1100)))
+    a[np.arange(1000), random.integers(0, 520, 1000)] = np.where(np.arange(1000) % 2, np.inf, np.nan)
+    np.testing.assert_array_equal(multiplied("f32", "rows", a, b), (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32))
+
+
+@pytest.mark.parametrize(("left", "right"), [("bf16", "f32"), ("f32", "f16")])
+def test_factors_of_two_types(left: str, right: str) -> None:
+    program = zynml.compile(
+        f"""
+def f(A: tensor[M, K, {left}], B: tensor[K, N, {right}]) {{
+    compute(A, B) -> tensor[M, N, f32] {{
+        for i in 0..M, j in 0..N:
+            var s = 0.0
+            for k in 0..K: s += A[i, k] * B[k, j]
+            out[i, j] = s
+    }}
+}}""",
+        device="cuda:0",
+    )
+    random, numbers = np.random.default_rng(7), {**NUMPY, "f16": np.float16}
+    a, b = (random.integers(-4, 5, shape).astype(numbers[dtype]) for shape, dtype in (((777, 1030), left), ((1030, 650), right)))
+    np.testing.assert_array_equal(np.asarray(program.f(a, b)), a.astype(np.float64) @ b.astype(np.float64))
+
+
 def test_the_same_bits_in_every_run() -> None:
     random = np.random.default_rng(4)
     a, b = (random.standard_normal(shape).astype(np.float32) for shape in ((700, 2000), (2000, 900)))
