@@ -99,6 +99,7 @@ class LookBack:
             for number, word in enumerate(as_words(inner, value)):
                 flagged = inner.op("or", inner.cast(word, "u64"), inner.const(FLAG, "u64"))
                 index = (*around, place.name, Affine((), number))
+                # An exchange, though nobody wants what was there: stores are seen so late that scans take a quarter longer.
                 inner.emit(Atomic(operation="exchange", mem=memory, index=index, value=flagged))
 
 
