@@ -2,6 +2,8 @@
 of a block are 16 for each warp; heads that share keys and values are rows beside each other where queries are few. Warps that rows don't
 need share the keys of a tile, and blocks the tiles, where there would be too few of them."""
 
+from math import isqrt
+
 from attrs import asdict, frozen
 
 from compiler.hir.affine import Affine, FloorDiv
@@ -26,8 +28,9 @@ FEW = 64
 """Queries up to which heads are rows beside them."""
 RESIDENT = 2
 """Blocks of a multiprocessor: so many registers a thread has, and so many blocks run at a time."""
-TURNS = 4
-"""Tiles of keys that a block has at least, where blocks share them."""
+JOINS = 2
+"""Parts that the last block joins in the time that one takes for a tile: 2.6 on an H200. With the square root of so many tiles as parts, walks
+and joins take least together."""
 
 
 @frozen(eq=False)
@@ -87,7 +90,7 @@ def fragment_attention(field: HirFunction, facts: Facts) -> FragmentAttention | 
     blocks = -(-rows // (WARP_ROWS * down))
     for axis in others:
         blocks *= -(-facts.about(field.axes[axis]) // (heads if packed is not None and axis == packed.axis else 1))
-    parts = min(RESIDENT * facts.processors // max(1, blocks), facts.about(field.axes[found.along]) // (terms * TURNS))
+    parts = min(RESIDENT * facts.processors // max(1, blocks), isqrt(JOINS * (facts.about(field.axes[found.along]) // terms)))
     known = asdict(found, recurse=False) | {"terms": terms}
     if packed is not None:
         known["visible"] = Visible((), tuple(found.exponent.guards))
