@@ -29,8 +29,8 @@ FEW = 64
 RESIDENT = 2
 """Blocks of a multiprocessor: so many registers a thread has, and so many blocks run at a time."""
 JOINS = 2
-"""Parts that the last block joins in the time that one takes for a tile: 2.6 on an H200. With the square root of so many tiles as parts, walks
-and joins take least together."""
+"""Parts that the last block joins in the time that one takes for a tile: 2.6 on an H200. With the square root of so many tiles as parts,
+walks and joins take least together."""
 
 
 @frozen(eq=False)
