@@ -136,6 +136,11 @@ def test_the_lookup_itself_has_no_checks_and_16_bytes_a_thread() -> None:
     assert "ld.global.nc.v4.b32" in text and "st.global.v4.b32" in text
 
 
+def test_an_index_that_is_used_once_is_checked_on_the_way() -> None:
+    assert len(scheduled(TWICE, N=1024, M=1024).launches) == 1
+    assert len(scheduled(PICKED, M=64, N=4096).launches) > 1
+
+
 @pytest.mark.parametrize(
     ("source", "sizes"),
     [
