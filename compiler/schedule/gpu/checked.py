@@ -22,8 +22,8 @@ from compiler.schedule.place import NotPlaceable
 
 
 def without_checks(field: HirFunction) -> tuple[HirFunction, HirFunction | None]:
-    """The field (form F) without its checks, and a nest of these alone. Raises `NotPlaceable` where an index comes of a reduction, and where
-    each is used once: to check it on the way takes one read less."""
+    """The field (form F) without its checks, and a nest of these alone. Raises `NotPlaceable` where an index comes of a reduction, and
+    where each is used once: to check it on the way takes one read less."""
     checks = [op for op in field.body.body if isinstance(op, Check)]
     if not checks:
         return field, None
