@@ -1,0 +1,28 @@
+"""Programs and calls that another process kept: here another program object, with the folder of the cache between them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zynml
+from bench.gpu import sources
+from runtime.cuda.gpu import Gpu
+from runtime.cuda.remote import upload
+from runtime.tensor import Tensor, numpy_dtype
+from zynml import api
+
+
+@pytest.mark.parametrize("extent", [64, 200, 1024])
+def test_a_kept_program_multiplies_without_being_parsed(extent: int, gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZYNTAX_CACHE", "on")
+    monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("ZYNTAX_TUNE", "off")
+    parsed, original = [], api.parse_source
+    monkeypatch.setattr(api, "parse_source", lambda source: parsed.append(source) or original(source))
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        a, b = (random.integers(-4, 5, (extent, extent)).astype(numpy_dtype("bf16")) for _ in range(2))
+        product = zynml.compile(sources.product(to="f32"), device="cuda:0").f(*(Tensor(None, upload(one, gpu, named=True)) for one in (a, b)))
+        np.testing.assert_array_equal(product.array, a.astype(np.float64) @ b.astype(np.float64))
+    assert len(parsed) == 1
