@@ -10,7 +10,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.lowering.kernel import ScalarInput, Signature, TensorInput
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values, walk
-from compiler.typed_ast.types import DType, FunctionType, ListType, Scalar, StaticShape, SymbolicShape, TensorType, Type, UnknownType
+from compiler.typed_ast.types import DType, FunctionType, ListType, Scalar, ShapeExpr, StaticShape, SymbolicShape, TensorType, Type, UnknownType
 from runtime.tensor import Tensor, dtype_name
 
 
@@ -34,7 +34,7 @@ def signature_of(
                 TensorInput(
                     name,
                     _dtype_of(value.dtype, name, span),
-                    _dim_names(declared.get(name), len(value.shape)),
+                    _dims_told(declared.get(name), len(value.shape)),
                     contiguous=contiguous,
                     mutable=entry is not None and entry.mutable,
                     captured=entry is None,
@@ -87,14 +87,18 @@ def _scalar_dtype(value: Any, name: str, span: Any) -> DType:
             return DType.F64
 
 
-def _dim_names(type: Type | None, rank: int) -> tuple[str | None, ...]:
-    """Dim names that the declared type gives; a name is a size inside the block."""
+def _dims_told(type: Type | None, rank: int) -> tuple[str | int | None, ...]:
+    """What the declared type tells of dims: a name, which is a size inside the block, or a number among names (`tensor[K, C, 3, 3]`)."""
     if isinstance(type, TensorType) and isinstance(type.shape, SymbolicShape) and type.shape.rank == rank:
-        return tuple(
-            dim.terms[0][0] if dim is not None and len(dim.terms) == 1 and dim.terms[0][1] == 1 and not dim.constant else None
-            for dim in type.shape.dims
-        )
+        return tuple(None if dim is None else _told(dim) for dim in type.shape.dims)
     return (None,) * rank
+
+
+def _told(dim: ShapeExpr) -> str | int | None:
+    if not dim.terms:
+        return dim.constant
+    ((name, coefficient), *others) = dim.terms
+    return name if coefficient == 1 and not others and not dim.constant else None
 
 
 def static_signature(
@@ -116,7 +120,7 @@ def static_signature(
             case Scalar(dtype):
                 scalars.append(ScalarInput(name, dtype, None, entry is None, span))
             case TensorType(Scalar(dtype), shape) if shape.rank is not None:
-                dims: tuple[Any, ...] = _dim_names(type, shape.rank)
+                dims: tuple[Any, ...] = _dims_told(type, shape.rank)
                 if isinstance(shape, StaticShape):
                     dims = shape.dims
                 tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
@@ -155,7 +159,7 @@ def assumed_signature(
             case TensorType(element, shape):
                 dtype = element.dtype if isinstance(element, Scalar) else unknown
                 rank = shape.rank if shape.rank is not None else ranks.get(name, 1)
-                dims: tuple[Any, ...] = shape.dims if isinstance(shape, StaticShape) else _dim_names(type, rank)
+                dims: tuple[Any, ...] = shape.dims if isinstance(shape, StaticShape) else _dims_told(type, rank)
                 tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
             case UnknownType() if name in ranks:
                 dims = (None,) * ranks[name]

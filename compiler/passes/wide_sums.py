@@ -3,7 +3,7 @@ keep. `out[i, j] += A[i, k] * B[k, j]` is then the product that tensor cores mak
 
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
-from compiler.hir.core import Contract, Reduce, dtype_of
+from compiler.hir.core import Binary, Const, Contract, Reduce, Select, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of, is_float
@@ -49,6 +49,20 @@ def _wide(out: FunctionBuilder, op: Instruction, values: dict[Value, Value]) -> 
                 made = rebuilt(op, values.__getitem__, to=WIDE, accumulator=b.cast(values[accumulator], WIDE))
             return b.emit(made).result
         case Reduce(values=(value,)):
-            return b.emit(rebuilt(op, values.__getitem__, values=(b.cast(values[value], WIDE),))).result
+            return b.emit(rebuilt(op, values.__getitem__, values=(_term(out, value, values),))).result
         case _:
             raise AssertionError(f"{op.name} is no sum")
+
+
+def _term(out: FunctionBuilder, value: Value, values: dict[Value, Value]) -> Value:
+    """What is added up, in f32: a product isn't rounded before it is, nor one that a condition leaves out."""
+    b = out.body
+    match value.source:
+        case Binary(operator="mul", left=left, right=right, flags=flags) if "contract" in flags:
+            return b.mul(b.cast(values[left], WIDE), b.cast(values[right], WIDE), flags=flags)
+        case Select(condition=condition, then=then, otherwise=otherwise):
+            return b.select(values[condition], _term(out, then, values), _term(out, otherwise, values))
+        case Const(value=number):
+            return b.const(number, WIDE)
+        case _:
+            return b.cast(values[value], WIDE)
