@@ -10,7 +10,18 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.lowering.kernel import ScalarInput, Signature, TensorInput
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values, walk
-from compiler.typed_ast.types import DType, FunctionType, ListType, Scalar, ShapeExpr, StaticShape, SymbolicShape, TensorType, Type, UnknownType
+from compiler.typed_ast.types import (
+    DType,
+    FunctionType,
+    ListType,
+    Scalar,
+    ShapeExpr,
+    StaticShape,
+    SymbolicShape,
+    TensorType,
+    Type,
+    UnknownType,
+)
 from runtime.tensor import Tensor, dtype_name
 
 
