@@ -28,6 +28,7 @@ AXES = dict(zip("abcdk", EXTENTS, strict=True))
         ("a k b", "c k d", "a b c d"),
         ("k a b", "d c k", "d c a b"),
         ("b a k", "c d k", "d b c a"),
+        ("k a b", "c d k", "c d a b"),  # channels first: of both, axes that are one in memory
     ],
     ids=str,
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from attrs import evolve, frozen
 
 from compiler.analysis.dependence import analyse
+from compiler.hir.core import Contract
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
 from compiler.passes.quotients import quotients_outside
@@ -135,9 +136,20 @@ def _prepared(field: HirFunction, facts: Facts) -> _Prepared | None:
         known, checks = without_checks(known)
     except NotPlaceable:
         return None
-    known, products, about = joined_axes(known, about)
+    joined, products, further = joined_axes(known, about)
+    if _is_better(joined, further, known, about):
+        known, about = joined, further
+    else:
+        products = ()
     loosen(known)
     return _Prepared(with_logistics(known), about, units, products, checks)
+
+
+def _is_better(joined: HirFunction, further: Facts, field: HirFunction, facts: Facts) -> bool:
+    """Whether a field's axes should be made one: a sum of products takes several as they are, if it does."""
+    if not any(isinstance(op, Contract) for op in field.body.body):
+        return True
+    return warpgroup_product(field, facts) is None and warpgroup_product(joined, further) is not None
 
 
 def _ways_to(field: HirFunction, facts: Facts, ways: Sequence["Way"]) -> Iterator[Launches]:

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
-from compiler.hir.core import Reduce
+from compiler.hir.core import Contract, Reduce
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
@@ -21,8 +21,8 @@ from compiler.schedule.launches import Product
 
 
 def joined_axes(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Product, ...], Facts]:
-    """A field (form F) of reductions with such axes made one, as many as there are; the products that its further parameters are, in order;
-    and the facts with their names. Fields of anything else are as they were."""
+    """A field (form F) of reductions and sums of products with such axes made one, as many as there are; the products that its further
+    parameters are, in order; and the facts with their names. Fields of anything else are as they were."""
     products: list[Product] = []
     while (pair := _pair(field)) is not None:
         outer, inner = pair
@@ -51,7 +51,7 @@ def _free(name: str, field: HirFunction) -> str:
 def _pair(field: HirFunction) -> tuple[str, str] | None:
     """Two axes that can be made one, the outer first."""
     ops = field.body.body
-    if not any(isinstance(op, Reduce) for op in ops) or not all(_is_simple(op) for op in ops):
+    if not any(isinstance(op, Reduce | Contract) for op in ops) or not all(_is_simple(op) for op in ops):
         return None
     accesses = [op for op in ops if isinstance(op, Load | Store)]
     tried: set[tuple[str, str]] = set()
@@ -67,7 +67,7 @@ def _pair(field: HirFunction) -> tuple[str, str] | None:
 
 def _is_simple(op: Instruction) -> bool:
     """Whether an instruction goes on element by element, or reduces whole axes."""
-    return isinstance(op, Load | Store | Reduce) or (op.family.value == "plain" and not op.regions)
+    return isinstance(op, Load | Store | Reduce | Contract) or (op.family.value == "plain" and not op.regions)
 
 
 def _alone(form: Affine, field: HirFunction) -> str | None:
@@ -86,7 +86,7 @@ def _stand_together(field: HirFunction, outer: str, inner: str) -> bool:
             place = _place(field, op, outer, inner)
             if place is None or places.setdefault(op.mem, place) != place:
                 return False
-        elif isinstance(op, Reduce):
+        elif isinstance(op, Reduce | Contract):
             if len(both.intersection(op.over)) == 1:
                 return False
         elif not both.isdisjoint(op.symbols):
@@ -149,7 +149,7 @@ def _joined(field: HirFunction, outer: str, inner: str, extent: Affine, further:
         changes: dict[str, Any] = {}
         if isinstance(op, Load | Store):
             changes["index"] = names.index(op.index)
-        elif isinstance(op, Reduce):
+        elif isinstance(op, Reduce | Contract):
             changes["over"] = tuple(axis for axis in op.over if axis != inner)
         elif isinstance(getattr(op, "type", None), Tile):
             changes["type"] = names.tile(op.type)  # type: ignore[attr-defined]
