@@ -12,6 +12,7 @@ from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
 from compiler.schedule.launches import Launches
 from tests.random_cases.case import emulating
+from tests.schedule.test_gpu_convolutions import built, launches
 from tests.schedule.test_gpu_rows import SOFTMAX, best, softmax
 from tests.schedule.test_gpu_scans import numpy_dtype
 
@@ -57,6 +58,13 @@ COLUMNS = """def f(x: tensor[M, N]) {
         for i in 0..M: out[i, j] = x[i, j] - m
     } }
 }"""
+
+
+def test_when_columns_go_in_passes() -> None:
+    kernel = built(COLUMNS)
+    assert len(launches(kernel, {"M": 8192, "N": 4096}, 132).launches) == 2
+    assert len(launches(kernel, {"M": 512, "N": 4096}, 132).launches) == 1
+    assert len(launches(kernel, {"M": 8192, "N": 65536}, 132).launches) == 1
 
 
 @pytest.mark.usefixtures("short")

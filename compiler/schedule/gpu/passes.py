@@ -1,6 +1,6 @@
-"""Few and long rows that are read again after their reductions: each reduction is a launch of its own, in which many blocks share a row,
-and leaves its results in a workspace; what reads the rows again is a launch behind them. All of the GPU works on rows that are fewer than
-its multiprocessors, at the price of a read for each launch."""
+"""Few and long rows, or columns, that are read again after their reductions: each reduction is a launch of its own, in which many blocks
+share a row, and leaves its results in a workspace; what reads the rows again is a launch behind them. All of the GPU works on rows that
+are fewer than its multiprocessors, at the price of a read for each launch."""
 
 from collections.abc import Callable
 from math import prod
@@ -8,6 +8,7 @@ from math import prod
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.memory import Alloc, Store
 from compiler.hir.module import HirFunction
+from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.cutting import Cutting, one_after_the_other
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.rows import is_chain
@@ -20,7 +21,10 @@ ROWS_EACH = 2
 """Rows for each multiprocessor from which on a block a row keeps all of them at work."""
 
 LEAST = 1 << 15
-"""Elements of a row that are worth further launches."""
+"""Elements of a row, or of the columns of a block, that are worth further launches."""
+
+COLUMNS = 32
+"""Columns that a block reads side by side."""
 
 
 def launches_in_passes(field: HirFunction, facts: Facts, reduced: Schedule, mapped: Schedule) -> Launches | None:
@@ -29,6 +33,9 @@ def launches_in_passes(field: HirFunction, facts: Facts, reduced: Schedule, mapp
     along = _along(field)
     common = [axis for axis in common_axes(field) if axis not in along]
     rows, length = (prod(facts.about(field.axes[axis]) for axis in axes) for axes in (common, along))
+    if not along.intersection(axes_contiguous(field)):
+        # columns: a block has as many as a warp has lanes
+        rows, length = -(-rows // COLUMNS), length * COLUMNS
     if not along or not common or rows >= ROWS_EACH * facts.processors or length < LEAST:
         return None
     made = [schedule(part, facts) for part, schedule in _parts(field, reduced, mapped)]
