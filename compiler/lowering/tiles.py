@@ -283,7 +283,8 @@ class _Writing:
             case nodes.Call(function=nodes.Name(name="transpose"), arguments=[argument]):
                 return self.shape(argument.value, names)[::-1]
             case nodes.Call(function=nodes.Name(name="row_max" | "row_sum"), arguments=[argument]):
-                return (*self.shape(argument.value, names)[:-1], None)
+                rows = self.shape(argument.value, names)[:-1]
+                return (*rows, None) if rows else ()
             case nodes.Call(arguments=arguments):
                 found: Shape = ()
                 for argument in arguments:

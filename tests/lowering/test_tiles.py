@@ -94,6 +94,20 @@ def f(Q: tensor[M, D], K: tensor[N, D]) {
     assert np.allclose(zynml.compile(text).f(q, k), 2 * q @ k.T, atol=1e-5)
 
 
+def test_a_row_alone_is_summed_to_a_number() -> None:
+    text = """
+def f(x: tensor[M, N]) {
+  compute(x) -> tensor[M] {
+    for i in 0..M:
+      let top = row_max(x[i])
+      out[i] = row_sum(exp(x[i] - top)) + dot(x[i, 0:2], x[i, 1:3])
+  }
+}"""
+    x = normal(4, 3)
+    wanted = np.exp(x - x.max(1, keepdims=True)).sum(1) + (x[:, :2] * x[:, 1:]).sum(1)
+    assert np.allclose(zynml.compile(text).f(x), wanted, atol=1e-5)
+
+
 def test_sizes_come_of_slices() -> None:
     text = "def f(x: tensor) { compute(x) { for i in 0..S step 32: out[i:i+32] = x[i:i+32] * 2.0 } }"
     x = normal(70)
