@@ -12,7 +12,6 @@ from runtime.cuda.remote import upload
 from runtime.tensor import Tensor, numpy_dtype
 from zynml import api
 
-
 EXTENT = 4096
 
 
