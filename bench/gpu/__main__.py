@@ -56,18 +56,21 @@ def run(options: argparse.Namespace) -> None:
     words = [word for word in options.only.split(",") if word]
     results = []
     began = time.perf_counter()
-    for kind in options.kinds.split(","):
-        for row in importlib.import_module(f"bench.gpu.{kind}").rows(options.scale):
-            if (words and not any(word in row.name for word in words)) or (options.quick and not row.quick):
-                continue
-            try:
-                found = measured(row, options.rounds, limits)
-            except Exception as error:
-                found = {"workload": row.name, "failed": f"{type(error).__name__}: {error}"[:400]}
-            found["kind"] = kind
-            results.append(found)
-            print(line(found), flush=True)
-            release()
+    try:
+        for kind in options.kinds.split(","):
+            for row in importlib.import_module(f"bench.gpu.{kind}").rows(options.scale):
+                if (words and not any(word in row.name for word in words)) or (options.quick and not row.quick):
+                    continue
+                try:
+                    found = measured(row, options.rounds, limits)
+                except Exception as error:
+                    found = {"workload": row.name, "failed": f"{type(error).__name__}: {error}"[:400]}
+                found["kind"] = kind
+                results.append(found)
+                print(line(found), flush=True)
+                release()
+    except KeyboardInterrupt:
+        print("interrupted: these are the rows before")
     for group, (ratio, count) in means(results).items():
         print(f"geometric mean of {group} ({count} rows): {ratio:.3f}")
     untuned = without_tuning(results)
