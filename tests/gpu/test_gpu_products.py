@@ -64,6 +64,12 @@ def whole_product(m: int, n: int, k: int, source: str) -> None:
     np.testing.assert_array_equal(zynml.compile(source, device="cuda:0").f(a, b), wanted)
 
 
+@pytest.mark.parametrize("sizes", [(2048, 4096, 128), (1992, 4104, 136), (128, 4096, 8192)], ids=str)
+def test_tiles_in_turn_and_cut(sizes: tuple[int, int, int]) -> None:
+    """Short sums, whose warpgroups take tiles in turn, and few rows, whose last tiles all blocks share."""
+    whole_product(*sizes, product(*LAYOUTS["rows"], "s", "f32"))
+
+
 @pytest.mark.parametrize("sizes", [(64, 64, 1 << 14), (200, 136, 8192), (264, 520, 4096), (8, 72, 32768)], ids=str)
 def test_sums_in_pieces(sizes: tuple[int, int, int]) -> None:
     """Long sums of few tiles, which the blocks of a cluster share; again and again the same bits."""
