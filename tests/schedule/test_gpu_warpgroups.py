@@ -108,14 +108,15 @@ CASES = [
 ]
 
 
-def test_what_lies_beyond_the_result_stays() -> None:
-    """Of a memory that is larger than the result, where tiles are not full."""
-    m, n, k, wide = 72, 72, 64, 136
+@pytest.mark.parametrize(("m", "n", "cluster"), [(72, 72, 1), (64, 64, 2)])
+def test_what_lies_beyond_the_result_stays(m: int, n: int, cluster: int) -> None:
+    """Of a memory that is larger than the result, where tiles are not full, or are fewer than the blocks of a cluster."""
+    k, wide = 64, 136
     field = product("bf16", "f32", "bf16", turned_b=False, dims=("P", "Q"))
     a, b = (np.ones(shape, NUMPY["bf16"]) for shape in ((m, k), (k, n)))
     c = np.full((m + 8, wide), 7, NUMPY["bf16"])
     sizes = {"M": m, "N": n, "K": k, "P": m + 8, "Q": wide}
-    made = cut(field, facts_of(sizes, ["A", "B", "C", "R"], "sm_90a", 2), 64, columns=64, groups=1, blocks=1, stages=4)
+    made = cut(field, facts_of(sizes, ["A", "B", "C", "R"], "sm_90a", 2), 64, columns=64, groups=1, blocks=1, stages=4, cluster=cluster)
     arguments, known = made.counted([a, b, np.zeros(n, np.float32), c, *sizes.values()], sizes)
     (launch,) = made.launches
     interpret(launch.function, arguments, grid=(launch.blocks(known), 1, 1))
