@@ -154,3 +154,11 @@ def test_a_sum_that_no_result_varies_with(shape: tuple[int, int], target: str) -
         np.testing.assert_allclose(zynml.compile(IN_ONE_PLACE, device="emulator").f(x), [total], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(zynml.compile(SCALED, device="emulator").f(x, y), total * y, rtol=1e-4, atol=1e-5)
     assert len(made(IN_ONE_PLACE, {"M": 4096, "N": 1024}).launches) == 2
+
+
+@pytest.mark.parametrize("inner", ["n", "r", "c", "t"])
+def test_axes_of_any_name(inner: str) -> None:
+    """The registers and digits of an axis have names of their own, too."""
+    program = f"def f(x: tensor[A, B]) {{ compute(x) @kernel reduce(+) {{ for j in 0..A, {inner} in 0..B: yield x[j, {inner}] }} }}"
+    with emulating("sm_90a"):
+        assert zynml.compile(program, device="emulator").f(np.ones((478, 257), np.float32)) == 478 * 257

@@ -28,7 +28,7 @@ def joined_axes(field: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Pr
         outer, inner = pair
         first, second = field.axes[outer], field.axes[inner]
         factor = first.divisor * second.divisor
-        product = Product(_free(f"{outer}_{inner}", field), (first, second), factor)
+        product = Product(_free(f"{outer}_times_{inner}", field), (first, second), factor)
         if first.value is not None or second.value is not None:
             extent = second * first.value if first.value is not None else first * (second.value or 0)
         else:
