@@ -39,6 +39,7 @@ def rows(scale: int = 1) -> Iterator[Row]:
                 yield product(f"{model} {name}, {tokens}x{n}x{k} bf16", tokens, n, k, goal=0.97, group=group, quick=quick)
     yield from other_types(big, half)
     yield from followed(big)
+    yield from computed(half)
     for batch, m, n, k in ((512, 128, 128, 128), (64, 1000, 72, 96)):
         yield batched(f"batched {batch}x{m}x{n}x{k} bf16", batch, m, n, k)
 
@@ -102,6 +103,62 @@ def followed(big: int) -> Iterator[Row]:
         cost,
         8e-3,
         lambda a, b, z: a.double() @ b.double() + z.double(),
+    )
+
+
+def computed(side: int) -> Iterator[Row]:
+    """Products of more than what lies in memory, against what PyTorch needs several kernels for."""
+
+    def row(name: str, source: str, m: int, n: int, inputs: Any, peer: Call, reference: Call, sums: int = 1) -> Row:
+        cost = of_products(m, n * sums, side, "bf16", 2, 2)
+        return Row(name, source, inputs, {"PyTorch": peer}, cost, 8e-3, reference)
+
+    def plain(arrays: Arrays) -> list[Any]:
+        return [arrays.normal(side, side), arrays.normal(side, side)]
+
+    yield row(
+        f"matmul bf16 {side}^3 of max(A, 0)",
+        sources.computed("max(A[i, k], 0.0)"),
+        side,
+        side,
+        plain,
+        lambda a, b: a.relu() @ b,
+        lambda a, b: a.double().relu() @ b.double(),
+    )
+    yield row(
+        f"matmul bf16 {side}^3 of a lower triangle",
+        sources.computed(when="k <= i"),
+        side,
+        side,
+        plain,
+        lambda a, b: a.tril() @ b,
+        lambda a, b: a.double().tril() @ b.double(),
+    )
+    for m in (16, side):
+        n = 7 * side // 2
+
+        def weights(arrays: Arrays, m: int = m, n: int = n) -> list[Any]:
+            scale = arrays.normal(n, dtype=F32).abs() * 1e-3
+            return [arrays.normal(m, side), arrays.whole(-127, 128, n, side, dtype=I8), scale]
+
+        yield row(
+            f"{m}x{n}x{side} of weights of 8 bits with a scale for each column",
+            sources.computed(right="(B[j, k] as bf16)", weights="N, K, i8", scaled=True),
+            m,
+            n,
+            weights,
+            lambda a, b, scale: ((a @ b.to(BF16).t()).float() * scale).to(BF16),
+            lambda a, b, scale: (a.double() @ b.double().t()) * scale.double(),
+        )
+    yield row(
+        f"{side}x{side}x{side} gated: silu(A V) * (A W)",
+        sources.GATED,
+        side,
+        side,
+        lambda arrays: [arrays.normal(side, side), arrays.normal(side, side) / 64, arrays.normal(side, side)],
+        lambda a, v, w: peers.functional.silu(a @ v) * (a @ w),
+        lambda a, v, w: peers.functional.silu(a.double() @ v.double()) * (a.double() @ w.double()),
+        2,
     )
 
 

@@ -45,6 +45,35 @@ GELU = "0.5 * {0} * (1.0 + tanh(0.7978845608 * ({0} + 0.044715 * {0} * {0} * {0}
 BIAS_GELU = epilogue(f"let x = s + bias[j]\n            out[i, j] = {GELU.format('x')}", "bias: tensor[N, bf16]")
 RESIDUAL = epilogue("out[i, j] = s + Z[i, j]", "Z: tensor[M, N, bf16]")
 
+
+def computed(left: str = "A[i, k]", right: str = "B[k, j]", when: str = "", weights: str = "K, N, bf16", scaled: bool = False) -> str:
+    """A product of factors that are computed, or of the terms where a condition holds; `scaled`: a number for each column comes to it."""
+    scale, named = (", scale: tensor[N]", ", scale") if scaled else ("", "")
+    return f"""
+def f(A: tensor[M, K, bf16], B: tensor[{weights}]{scale}) {{
+    compute(A, B{named}) -> tensor[M, N, bf16] @kernel(matmul) {{
+        for i in 0..M, j in 0..N:
+            var s = 0.0
+            for k in 0..K:
+                {when and f"if {when}: "}s += {left} * {right}
+            out[i, j] = s{" * scale[j]" if scaled else ""}
+    }}
+}}"""
+
+
+GATED = """
+def f(A: tensor[M, K, bf16], V: tensor[K, N, bf16], W: tensor[K, N, bf16]) {
+    compute(A, V, W) -> tensor[M, N, bf16] {
+        for i in 0..M, j in 0..N:
+            var gate = 0.0
+            var value = 0.0
+            for k in 0..K:
+                gate += A[i, k] * V[k, j]
+                value += A[i, k] * W[k, j]
+            out[i, j] = gate / (1.0 + exp(-gate)) * value
+    }
+}"""
+
 BATCHED = """
 def f(A: tensor[B, M, K, bf16], C: tensor[B, K, N, bf16]) {
     compute(A, C) @kernel(batched_matmul) {
