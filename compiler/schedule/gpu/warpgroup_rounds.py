@@ -3,7 +3,7 @@ leave blocks idle, pieces of that round's tiles, as many as there are blocks for
 has its beginning: others leave what they have in memory, and it adds that up in the order of the sum.
 
 Equal shares of all steps for all blocks (stream-K: Osama, Merrill, Cecka, Garland, Owens, PPoPP 2023) would leave nothing idle at all, but
-blocks at as many places of the sum share neither what the cache has nor pages of memory: decision 0018."""
+blocks at as many places of the sum share neither what the cache has nor pages of memory: decision 0019."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
