@@ -54,7 +54,7 @@ def scan_along(axis: int, name: str, size: int) -> Row:
 def sorted_rows(rows: int, columns: int) -> Row:
     """Each row with its elements' places."""
     inputs = lambda arrays: [arrays.normal(rows, columns, dtype=torch.float32)]  # noqa: E731
-    calls = {"PyTorch": lambda x: tuple(torch.sort(x, -1, stable=True))}
+    calls = {"PyTorch": lambda x: tuple(torch.sort(x, dim=-1, stable=True))}
     return Row(f"sort rows {rows}x{columns} f32 and places", sources.SORT_ROWS, inputs, calls, of_keys(rows * columns, 12), 0.0)
 
 
