@@ -1,12 +1,19 @@
 """How the tests are shared out among processes (`-n`): a file at a time, so that what its tests have in common (engines, compiled programs)
 is made once; and first those files whose tests take longest."""
 
+import gc
 from typing import Any
 
 import pytest
 
 LONGEST = ("quantdsl/engine", "schedule", "quantdsl", "kernels", "interop", "backends", "programs")
 """Folders by the time that a file of them takes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _heap_of_files_before() -> None:
+    """What files before left behind isn't looked through again whenever a test collects garbage, which took most of the time."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,6 +11,7 @@ from foreign import seen, waits_of
 from peers import EXTERNAL, OWN, TORCH_NAMES, FakeCupy, FakeTorch, ones
 
 import zynml
+from compiler.schedule.gpu import sort_launches
 from runtime.cuda.remote import upload
 from runtime.cuda.stream import LEGACY
 from runtime.tensor import DTYPES, Tensor
@@ -206,7 +207,8 @@ def test_checks_are_read_on_the_callers_stream(program, gpu, fake, torch):
     assert set(streams_of(fake)) == {LEGACY}
 
 
-def test_a_sequence_is_recorded_beside_the_callers_stream_and_replayed_on_it(program, gpu, fake, torch):
+def test_a_sequence_is_recorded_beside_the_callers_stream_and_replayed_on_it(program, gpu, fake, torch, monkeypatch):
+    monkeypatch.setattr(sort_launches, "SHORTEST", 1024)  # merged, not sorted by a block
     numbers = np.random.default_rng(3).standard_normal(33).astype(np.float32)
     x = torch.Tensor(gpu, numbers)
     for _ in range(6):

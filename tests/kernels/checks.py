@@ -20,7 +20,8 @@ import numpy as np
 
 import zynml
 from compiler import kernels, launching, signatures
-from compiler.hir.module import Form
+from compiler.hir.core import Binary, dtype_of
+from compiler.hir.module import Form, HirFunction
 from runtime.tensor import Tensor
 from tests.lowering.helpers import run_lowered
 
@@ -145,7 +146,8 @@ def _interpreting() -> Iterator[None]:
         sizes = kernel.sizes(shapes, {name: value for name, value in given.items() if name not in shapes})
         if sizes.work <= INTERPRETED:
             grid = tuple(launching.grid_of(kernel, shapes, sizes)) if spmd else None
-            agree(_plain(got), run_lowered(kernel.lowered, grid, **copies), sizes.work, _coarsest(given.values()))
+            interpreted = run_lowered(kernel.lowered, grid, **copies)
+            agree(_plain(got), interpreted, sizes.work, _coarsest(given.values()), _rounds_each_step(kernel.nest))
         return got
 
     kernels.launch, launching.WORTH_THREADS = launch, 0
@@ -176,12 +178,19 @@ def _coarsest(values: Iterable[Any]) -> str:
     return next((name for name in ("bfloat16", "float16", "float32") if name in names), "float64")
 
 
-def agree(native: Any, interpreted: Any, terms: int, coarsest: str) -> None:
-    """Native code and the interpreter say the same: ints to the bit, floats as the golden rule lets sums differ."""
+def _rounds_each_step(nest: HirFunction) -> bool:
+    """Whether the nest adds up floats of 16 bits in their own type, as the interpreter does; native code does it in f32."""
+    ops = (op for top in nest.body.body for op in top.walk())
+    return any(isinstance(op, Binary) and "reassoc" in op.flags and dtype_of(op.results[0]) in ("f16", "bf16") for op in ops)
+
+
+def agree(native: Any, interpreted: Any, terms: int, coarsest: str, stepwise: bool = False) -> None:
+    """Native code and the interpreter say the same: ints to the bit, floats as the golden rule lets sums differ. `stepwise`: the
+    interpreter rounds 16 bits at each step."""
     if isinstance(native, tuple):
         assert len(native) == len(interpreted)
         for one, other in zip(native, interpreted, strict=True):
-            agree(one, other, terms, coarsest)
+            agree(one, other, terms, coarsest, stepwise)
         return
     native, interpreted = np.asarray(native), np.asarray(interpreted)
     assert native.shape == interpreted.shape
@@ -189,6 +198,8 @@ def agree(native: Any, interpreted: Any, terms: int, coarsest: str) -> None:
         np.testing.assert_array_equal(native, interpreted, "native code and interpreter")
         return
     scale = np.abs(np.where(np.isfinite(interpreted.astype(float)), interpreted.astype(float), 0)).max(initial=1.0)
+    if stepwise and native.dtype.name in ROUNDING:
+        scale *= max(1.0, ROUNDING[native.dtype.name] / RULE[native.dtype.name])
     if native.dtype == np.float64 and coarsest != "float64":
         native = native.astype(np.float32)
     holds(native, interpreted.astype(float), scale, terms)
