@@ -30,6 +30,9 @@ class Recorder:
 
     compute_later = compute_chain = compute
 
+    def settled(self, value: Any) -> Any:
+        return value
+
     def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
         self.asked.append(("render", value, form, options))
 

@@ -70,7 +70,7 @@ def product(a: tensor[M, K], b: tensor[K, N]): tensor {
 }
 """
 KEYS = {
-    TREE: ("bar.sync 0;", "atom.relaxed.gpu.global.add.s32 %r, [%rd], %r;", "st.shared.b32 [%rd], %r;"),
+    TREE: ("bar.sync 0;", "red.relaxed.gpu.global.add.s32 [%rd], %r;", "st.shared.b32 [%rd], %r;"),
     WARP: ("shfl.sync.down.b32 %r, %r, 16, 31, -1;", "shfl.sync.bfly.b32 %r, %r, 8, 31, -1;", "vote.sync.any.pred %p, %p, -1;"),
     PRODUCT: ("bar.sync 0;", "fma.rn.f32 %r, %r, %r, %r;", "mov.u32 %r, %tid.y;"),
 }

@@ -43,7 +43,7 @@ def test_the_access_that_failed_is_masked() -> None:
 
 def test_an_atomic_that_failed_is_masked() -> None:
     found = lines(compiled(gather(atomic=True)).text)
-    place = next(n for n, line in enumerate(found) if line.startswith("atom.relaxed.gpu.global.add.f32"))
+    place = next(n for n, line in enumerate(found) if line.startswith("red.relaxed.gpu.global.add.f32"))
     assert any(line.startswith("@%p bra") for line in found[:place])
 
 
