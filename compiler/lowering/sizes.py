@@ -139,6 +139,9 @@ class Sizes:
                     self.settle(dim, found)
                 elif isinstance(dim, Affine) and dim.terms:
                     affine.append((tensor, axis, dim))
+                elif isinstance(dim, int):
+                    # kernels are compiled for this number: nothing but a check keeps another one out
+                    affine.append((tensor, axis, Affine((), dim)))
         for tensor, axis, dim in affine:
             known = Affine.of(fact(tensor.name, axis))
             unknown = [name for name in dim.names if name not in self.solved]

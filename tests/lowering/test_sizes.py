@@ -103,6 +103,17 @@ def test_indices_are_proved_in_bounds_by_ranges_and_guards(body: str, checks: in
     assert len(lowered.function.sites) == checks
 
 
+def test_a_number_among_declared_dims_is_asked_at_launch() -> None:
+    text = "let y = compute(x) { for i in 0..N { for c in 0..3 { if i > c { out[i] += x[i, c] } } } }"
+    assert not lower_block(text, {"x": ("N", 3)}, x=zeros(4, 3)).function.sites
+    assert run_block(text, {"x": ("N", 3)}, x=zeros(4, 3)).shape == (4,)
+    with pytest.raises(ZyntaxError) as caught:
+        run_block(text, {"x": ("N", 3)}, x=zeros(4, 2))
+    assert [(d.code, d.message) for d in caught.value.diagnostics] == [
+        ("0802", "axis 1 of `x` is declared as 3, which is 3, but it has 2 elements")
+    ]
+
+
 @pytest.mark.parametrize("declared", ("", " -> tensor[(N - 3) / 2 + 1, f32]"))
 @pytest.mark.parametrize(("extent", "windows"), ((9, 4), (8, 3), (3, 1), (1, 0)))
 def test_the_number_of_windows_is_a_quotient(declared: str, extent: int, windows: int) -> None:
