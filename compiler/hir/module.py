@@ -135,6 +135,11 @@ class HirFunction:
     span: Span | None = None
     """Where it comes from: what has no place of its own lies there."""
 
+    def stands_for(self, other: "HirFunction") -> None:
+        """Say of itself what another form of it said: how it is launched, its fault sites, its place in the program."""
+        self.kernel_info, self.constraints, self.sites = other.kernel_info, other.constraints, other.sites
+        self.linkage, self.span = other.linkage, other.span
+
     @property
     def is_external(self) -> bool:
         return self.linkage is Linkage.EXTERNAL

@@ -32,8 +32,7 @@ def quotients_outside(field: HirFunction) -> HirFunction:
         else:
             values[op.results[0]] = match.outside(out, values)
     new = out.finish()
-    new.kernel_info, new.constraints, new.sites = field.kernel_info, field.constraints, field.sites
-    new.linkage, new.span = field.linkage, field.span
+    new.stands_for(field)
     return new
 
 

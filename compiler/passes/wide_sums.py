@@ -26,8 +26,7 @@ def wide_sums(field: HirFunction) -> HirFunction:
             made = out.body.emit(rebuilt(op, values.__getitem__), op.results[0].name if op.results else "")
             values.update(zip(op.results, made.results, strict=True))
     new = out.finish()
-    new.kernel_info, new.constraints, new.sites = field.kernel_info, field.constraints, field.sites
-    new.linkage, new.span = field.linkage, field.span
+    new.stands_for(field)
     return new
 
 

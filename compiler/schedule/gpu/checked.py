@@ -68,8 +68,7 @@ def _nest(field: HirFunction, checks: Sequence[Check]) -> HirFunction:
 
             b.emit(rebuilt(check, value, form))
     nest = out.finish()
-    nest.kernel_info, nest.constraints, nest.sites = field.kernel_info, field.constraints, field.sites
-    nest.linkage, nest.span = field.linkage, field.span
+    nest.stands_for(field)
     return nest
 
 

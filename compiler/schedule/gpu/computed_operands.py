@@ -167,8 +167,7 @@ def _rewritten(
         new = out.body.emit(rebuilt(op, values.__getitem__), op.results[0].name if op.results else "")
         values.update(zip(op.results, new.results, strict=True))
     field = out.finish()
-    field.kernel_info, field.constraints, field.sites = function.kernel_info, function.constraints, function.sites
-    field.linkage, field.span = function.linkage, function.span
+    field.stands_for(function)
     sum = values[target.results[0]].source
     assert isinstance(sum, Contract | Reduce)
     described = product_sum(sum)

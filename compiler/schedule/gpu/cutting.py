@@ -77,8 +77,7 @@ class Cutting:
                 for result in target.results:
                     out.body.store(memories[result], made(result), place(result))
         part = out.finish()
-        part.kernel_info, part.constraints, part.sites = field.kernel_info, field.constraints, field.sites
-        part.linkage, part.span = field.linkage, field.span
+        part.stands_for(field)
         return part
 
     def axes(self, targets: Sequence[Summed | Store]) -> set[str]:

@@ -130,7 +130,6 @@ def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple
         made = out.body.emit(rebuilt(op, values.__getitem__, form), op.results[0].name if op.results else "")
         values.update(zip(op.results, made.results, strict=True))
     new = out.finish()
-    new.kernel_info, new.constraints, new.sites = function.kernel_info, function.constraints, function.sites
-    new.linkage, new.span = function.linkage, function.span
+    new.stands_for(function)
     about = evolve(facts, units=(), magnitudes=tuple(sorted(magnitudes.items())), exact=frozenset(exact))
     return new, tuple(units), about

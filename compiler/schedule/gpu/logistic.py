@@ -68,8 +68,7 @@ def with_logistics(field: HirFunction) -> HirFunction:
             copy = b.emit(rebuilt(op, values.__getitem__), op.results[0].name if op.results else "")
             values.update(zip(op.results, copy.results, strict=True))
     made_field = out.finish()
-    made_field.kernel_info, made_field.constraints, made_field.sites = field.kernel_info, field.constraints, field.sites
-    made_field.linkage, made_field.span = field.linkage, field.span
+    made_field.stands_for(field)
     return made_field
 
 

@@ -76,8 +76,7 @@ class Reading:
                 loads[op] = new
             values.update(zip(op.results, new.results, strict=True))
         field = out.finish()
-        field.kernel_info, field.constraints, field.sites = old.kernel_info, old.constraints, old.sites
-        field.linkage, field.span = old.linkage, old.span
+        field.stands_for(old)
         target = values[found.target.results[0]].source
         assert isinstance(target, Contract | Reduce)
         described = product_sum(target)

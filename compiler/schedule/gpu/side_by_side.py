@@ -157,6 +157,5 @@ def _joined(field: HirFunction, outer: str, inner: str, extent: Affine, further:
         made = out.body.emit(copy, op.results[0].name if op.results else "")
         values.update(zip(op.results, made.results, strict=True))
     new = out.finish()
-    new.kernel_info, new.constraints, new.sites = field.kernel_info, field.constraints, field.sites
-    new.linkage, new.span = field.linkage, field.span
+    new.stands_for(field)
     return new

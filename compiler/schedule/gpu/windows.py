@@ -51,8 +51,7 @@ def window_product(function: HirFunction) -> WindowProduct | None:
     assert target is not None
     field = out.finish()
     field.body.body = [op for op in field.body.body if op is not exact]
-    field.kernel_info, field.constraints, field.sites = function.kernel_info, function.constraints, function.sites
-    field.linkage, field.span = function.linkage, function.span
+    field.stands_for(function)
     return WindowProduct(field, target, exact if found.guard else None)
 
 
