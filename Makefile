@@ -1,7 +1,7 @@
 # What a developer runs before a commit, in an environment with `pip install --editable '.[dev]'`; `.ci/run` does the same in a fresh one.
 PYTHON ?= python3
 
-.PHONY: check lint types layers test slow bench tables pages
+.PHONY: check lint types layers test slow frozen bench tables pages
 
 check: lint types layers test
 
@@ -24,6 +24,10 @@ slow:
 	ZYNTAX_EXHAUSTIVE=1 $(PYTHON) -m pytest tests/kernels tests/backends/nvptx/test_program_matrix.py
 	$(PYTHON) -m tests.random_cases 300 --seed 1000 --device emulator
 	$(PYTHON) -m tests.mutations 10000
+
+# What the compiler makes of a fixed list of programs: against the digests in the tree, or with BASE=COMMIT all stages against that commit.
+frozen:
+	$(PYTHON) -m tests.frozen $(if $(BASE),--base $(BASE))
 
 bench:
 	$(PYTHON) -m bench.cpu
