@@ -17,8 +17,22 @@ Index = tuple[int, ...]
 Cell = Any
 """What is told apart: an index, or a byte of memory that is seen as several types."""
 
-MANY = 64
+FIRST_LIMIT = 64
 """Readers of one element beyond which those are forgotten that a later reader comes after."""
+
+
+class Readers(dict[Clock, Access]):
+    """The last read of one element by each thread. When more than `limit` threads have read it, the reads that come before the new one are
+    forgotten, and the limit becomes twice what is left: so forgetting takes constant time for a read on average."""
+
+    limit = FIRST_LIMIT
+
+    def add(self, clock: Clock, seen: Access) -> None:
+        if len(self) > self.limit and clock not in self:
+            for reader in [reader for reader, read in self.items() if read.before(clock)]:
+                del self[reader]
+            self.limit = max(FIRST_LIMIT, 2 * len(self))
+        self[clock] = seen
 
 
 @define(eq=False)
@@ -33,7 +47,7 @@ class Shadow:
     index_of: Callable[[Cell], Index] = lambda cell: cell
     writes: dict[Cell, Access] = Factory(dict)
     atomics: dict[Cell, dict[Clock, Access]] = Factory(dict)
-    reads: dict[Cell, dict[Clock, Access]] = Factory(dict)
+    reads: dict[Cell, Readers] = Factory(dict)
     released: dict[Cell, dict[int | None, Known]] = Factory(dict)
     """By cell, what those learn who see its value through an atomic: any thread (None), or those of one block."""
     early: dict[Cell, Access] = Factory(dict)
@@ -48,11 +62,10 @@ class Shadow:
             self._race(cell, write, seen)
         if cell in self.atomics:
             self._against(cell, self.atomics[cell], seen)
-        readers = self.reads.setdefault(cell, {})
-        if len(readers) > MANY and clock not in readers:
-            for other in [other for other, one in readers.items() if one.before(clock)]:
-                del readers[other]
-        readers[clock] = seen
+        readers = self.reads.get(cell)
+        if readers is None:
+            readers = self.reads[cell] = Readers()
+        readers.add(clock, seen)
 
     def write(self, cell: Cell, op: Instruction, clock: Clock, value: Any) -> None:
         self.put(cell, access(op, clock, "write", value))
@@ -62,7 +75,8 @@ class Shadow:
         last = self.writes.get(cell)
         if last is not None and not last.before(seen.clock) and not (last.kind == seen.kind == "write" and _same(last.value, seen.value)):
             self._race(cell, last, seen)
-        for others in (self.atomics, self.reads):
+        accesses: tuple[dict[Cell, Any], ...] = (self.atomics, self.reads)
+        for others in accesses:
             if cell in others:
                 self._against(cell, others.pop(cell), seen)
         self.writes[cell] = seen
