@@ -3,7 +3,6 @@ user's cache, until machine, driver or the measuring change."""
 
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +34,7 @@ from compiler.source import NOWHERE
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.types import DType
+from runtime.cache.unfinished import remove_abandoned, written
 from runtime.device import CPU, Device
 from runtime.tensor import Tensor
 
@@ -189,7 +189,6 @@ def _write(path: Path, kept: dict[str, Rates]) -> None:
     """Atomically; a folder that can't be written to only costs the next start its time."""
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({machine: asdict(rates) for machine, rates in kept.items()}, file, indent=1)
-        Path(temporary).replace(path)
+        remove_abandoned(path.parent, of=path.name)
+        with written(path) as file:
+            file.write(json.dumps({machine: asdict(rates) for machine, rates in kept.items()}, indent=1).encode())

@@ -16,7 +16,8 @@ from runtime.device import is_present, parse_device
 if TYPE_CHECKING:
     from compiler.driver import Session
 
-compiler_identity()  # of the files as they are loaded; it takes longer than all else that a kept program needs
+if store() is not None:
+    compiler_identity()  # of the files as they are loaded, before anyone edits them
 
 
 @frozen

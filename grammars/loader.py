@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -190,17 +191,22 @@ def _user_cache() -> Path:
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:
-    """Write atomically; a folder that can't be written to only costs the next start its time."""
+    """Write atomically; a folder that can't be written to only costs the next start its time. What killed writers of this file left goes;
+    one that is alive and loses its file to that writes the same tables."""
     import tempfile
 
-    try:
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(data, file, separators=(",", ":"))
-        Path(temporary).replace(path)
-    except OSError:
-        return
+        for left in path.parent.glob(f"{path.name}.*.part"):
+            left.unlink(missing_ok=True)
+        handle, temporary = tempfile.mkstemp(".part", f"{path.name}.", path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(data, file, separators=(",", ":"))
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
 
 
 def ship(languages: Iterable[str] = LANGUAGES) -> None:

@@ -1,31 +1,28 @@
-"""What compiled code depends on besides its source: the compiler itself, LLVM, and this machine's processor."""
+"""What compiled code depends on besides its source: the compiler itself, LLVM, and this machine's processor. Files count by what is in
+them. A wheel carries the hash of the compiler's; where there is none, in a checkout, they are read once and the hash is remembered."""
 
-import os
 import sys
+import time
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from runtime.cache.store import key_of
+from runtime.cache.contents import WRITTEN, SourceFile, hash_of, source_files
+from runtime.cache.store import key_of, store
 from runtime.cpu import detect
 
-PACKAGES = ("compiler", "grammars", "quantdsl", "runtime", "zynml")
-"""Whose files decide what code is made."""
-
 _ROOT = Path(__file__).resolve().parents[2]
-_ENDINGS: tuple[str, ...] = (".py", ".lark", ".qdsl")
-_LIBRARIES: tuple[str, ...] = (".py", ".so", ".dylib", ".dll")
+_LIBRARIES = (".dll", ".dylib", ".so")
+
+_SETTLED = 2_000_000_000
+"""Ns after its last change from which on another change gives a file another time, on every file system."""
 
 
 @cache
 def compiler_identity() -> str:
-    """The same only where the same source gives the same code for a device. Of the compiler's files, and LLVM's, their times and sizes
-    count, which is quicker than to read them."""
-    llvm = find_spec("llvmlite")
-    libraries = [Path(place) for place in (llvm.submodule_search_locations if llvm is not None else None) or ()]
-    folders = [*((_ROOT / package, _ENDINGS) for package in PACKAGES), *((folder, _LIBRARIES) for folder in libraries)]
-    files = sorted(found for folder, endings in folders for found in _files(str(folder), str(folder.parent), endings))
-    return key_of([sys.platform, *files])
+    """The same only where the same source gives the same code for a device."""
+    return key_of([sys.platform, compiler_contents(), llvm_contents()])
 
 
 @cache
@@ -36,13 +33,41 @@ def identity() -> str:
     return key_of([compiler_identity(), binding.get_process_triple(), detect.host_cpu(), detect.host_features()])
 
 
-def _files(folder: str, root: str, endings: tuple[str, ...]) -> list[str]:
-    found: list[str] = []
-    for entry in os.scandir(folder):
-        if entry.is_dir():
-            if entry.name not in ("__pycache__", "tests"):
-                found += _files(entry.path, root, endings)
-        elif entry.name.endswith(endings):
-            stat = entry.stat()
-            found.append(f"{entry.path[len(root) :]} {stat.st_mtime_ns} {stat.st_size}")
+def compiler_contents(root: Path = _ROOT) -> str:
+    """The hash of the compiler's files: the wheel's, else of the files as they are."""
+    try:
+        return (root / "runtime" / "cache" / WRITTEN).read_text(encoding="ascii")
+    except OSError:
+        return remembered_hash(source_files(root))
+
+
+def llvm_contents() -> str:
+    """LLVM and its binding: by the hashes that its installer has checked, else of the files as they are."""
+    spec = find_spec("llvmlite")
+    for folder in (spec.submodule_search_locations if spec is not None else None) or ():
+        return _recorded(Path(folder)) or remembered_hash(source_files(Path(folder).parent, [Path(folder).name], (".py", *_LIBRARIES)))
+    return ""
+
+
+def _recorded(package: Path) -> str:
+    """The hashes of a package's files as its wheel has them; nothing where it wasn't installed from one, or the record is in doubt."""
+    try:
+        (record,) = package.parent.glob(f"{package.name}-*.dist-info/RECORD")
+        lines = record.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return ""
+    files = sorted(line for line in lines if line.startswith(f"{package.name}/") and ",sha256=" in line)
+    return key_of(files) if any(line.partition(",")[0].endswith(_LIBRARIES) for line in files) else ""
+
+
+def remembered_hash(files: Sequence[SourceFile], now: int | None = None) -> str:
+    """The hash of these files, out of the user's cache where it has been computed since their last change. `now`: ns since 1970."""
+    cache, name = store(), key_of(["contents", *(file.stamp for file in files)])
+    entry = cache.get(name) if cache is not None else None
+    if entry is not None and isinstance(entry[0], str):
+        return entry[0]
+    found = hash_of(files)
+    settled = max((file.changed for file in files), default=0) + _SETTLED < (time.time_ns() if now is None else now)
+    if cache is not None and settled:  # else a change right now could leave the times as they are
+        cache.put(name, found, b"")
     return found

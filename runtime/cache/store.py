@@ -1,14 +1,13 @@
 """Compiled code kept between runs: each entry one file, a JSON head and bytes, under a name that says what it was made of.
 
 An entry that is damaged, or a folder that can't be used, costs nothing but the time to make the code again, and a note. Entries that
-several processes write at once are whole: each is written beside its place and then moved there."""
+several processes write at once are whole: each is written beside its place and then moved there (see `unfinished`)."""
 
 import contextlib
 import hashlib
 import json
 import os
 import struct
-import tempfile
 import time
 from collections.abc import Iterable
 from functools import cache
@@ -18,16 +17,15 @@ from typing import Any
 import platformdirs
 from attrs import Factory, define
 
+from runtime.cache.unfinished import remove_abandoned, written
+
 LARGEST = 256 << 20
-"""Bytes of all entries together; the ones unused for longest go first."""
+"""Bytes of all entries together, and of those being written; the ones unused for longest go first."""
 
 _MAGIC = b"zyntax code 1\n"
-_ENDING, _UNFINISHED = ".zyn", ".part"
+_ENDING = ".zyn"
 _LATELY = 60.0
 """Seconds for which an entry counts as used just now."""
-
-_GIVEN_UP = 3600.0
-"""Seconds after which a file that was never moved to its place belonged to a process that was killed."""
 
 
 @define
@@ -68,14 +66,8 @@ class Store:
         """Keep an entry, and drop old ones where there are too many."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(_UNFINISHED, dir=self.folder)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(_packed(head, code, key))
-                Path(temporary).replace(self._path(key))
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            with written(self._path(key)) as file:
+                file.write(_packed(head, code, key))
             self._make_room()
         except OSError as error:
             self._note(f"nothing can be kept in the cache {self.folder}: {_reason(error)}")
@@ -86,16 +78,11 @@ class Store:
     def _make_room(self) -> None:
         entries = []
         for entry in os.scandir(self.folder):
-            if entry.name.endswith((_ENDING, _UNFINISHED)):
-                try:
-                    found = entry.stat()
-                except FileNotFoundError:
-                    continue  # another process was faster
-                if entry.name.endswith(_ENDING):
-                    entries.append((found.st_mtime_ns, found.st_size, entry.path))
-                elif time.time() - found.st_mtime > _GIVEN_UP:
-                    Path(entry.path).unlink(missing_ok=True)
-        total = sum(size for _, size, _ in entries)
+            if entry.name.endswith(_ENDING):
+                with contextlib.suppress(FileNotFoundError):  # another process was faster
+                    about = entry.stat()
+                    entries.append((about.st_mtime_ns, about.st_size, entry.path))
+        total = remove_abandoned(self.folder) + sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
             if total <= self.largest:
                 break
@@ -116,7 +103,10 @@ def store() -> Store | None:
 
 @cache
 def _folder(user: str) -> Path:
-    return Path(user) / "code"
+    """Cleared of what killed processes left, once a process."""
+    folder = Path(user) / "code"
+    remove_abandoned(folder)
+    return folder
 
 
 def key_of(parts: Iterable[str | bytes]) -> str:

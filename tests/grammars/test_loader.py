@@ -68,3 +68,19 @@ def test_lark_is_not_imported_once_the_tables_exist() -> None:
     script = "import sys; from grammars.loader import load; load('zynml'); print('lark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_what_killed_and_failed_writers_left_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "zynml.json"
+    for name in ("zynml.json.x.part", "another.json.x.part"):
+        (tmp_path / name).write_text("half", encoding="utf-8")
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "replace", full)
+        loader._write(path, {"key": "k"})
+    assert [p.name for p in tmp_path.iterdir()] == ["another.json.x.part"]
+    loader._write(path, {"key": "k"})
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["another.json.x.part", "zynml.json"]

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from runtime.cache import identity
 from runtime.cache.store import Store, key_of, store
 
 
@@ -56,15 +55,6 @@ def test_the_longest_unused_go_first(tmp_path: Path) -> None:
     assert [name for name in "abcd" if kept.get(name)] == ["a", "c", "d"]
 
 
-def test_what_a_killed_process_left_goes_too(tmp_path: Path) -> None:
-    for name, old in (("a.part", True), ("b.part", False), ("note.txt", True)):
-        (tmp_path / name).write_bytes(b"half")
-        if old:
-            os.utime(tmp_path / name, (1, 1))
-    Store(tmp_path).put("c", 0, b"")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.part", "c.zyn", "note.txt"]
-
-
 @pytest.mark.skipif(os.name != "posix", reason="needs users as POSIX has them")
 def test_code_of_another_user_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Store(tmp_path)
@@ -107,17 +97,3 @@ def test_where_the_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_keys_tell_parts_apart() -> None:
     assert len({key_of(parts) for parts in (["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], [b"abc", "d"])}) == 5
     assert key_of(["ab", "c"]) == key_of([b"ab", "c"])
-
-
-def test_the_identity_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in identity.PACKAGES:
-        (tmp_path / package).mkdir()
-    source = tmp_path / "compiler" / "a.py"
-    source.write_text("x = 1")
-    monkeypatch.setattr(identity, "_ROOT", tmp_path)
-    made = identity.compiler_identity.__wrapped__
-    first = made()
-    (tmp_path / "compiler" / "note.txt").write_text("")
-    assert made() == first
-    os.utime(source, (1, 1))
-    assert made() != first
