@@ -31,7 +31,7 @@ def test_a_product_on_tensor_cores(n: int) -> None:
     milestones.tensor_core_product(emulate, n)
 
 
-@pytest.mark.skipif(not can_assemble(), reason='the assembler of the extra isn\'t installed: pip install "zyntax[compute]"')
+@pytest.mark.skipif(not can_assemble(), reason="the assembler of the extra isn't installed: pip install 'zyntax-lang[compute]'")
 @pytest.mark.parametrize("arch", PTX_VERSIONS)
 def test_they_assemble_without_spills(arch: str) -> None:
     cubin = assemble(compile_kernels(list(milestones.kernels().values()), gpu_target(arch)))

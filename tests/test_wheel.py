@@ -15,7 +15,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh virtual environment with the wheel in it; gives its `bin`."""
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], check=True)
-    (wheel,) = folder.glob("zyntax-*.whl")
+    (wheel,) = folder.glob("zyntax_lang-*.whl")
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
     subprocess.run([str(programs / "pip"), "install", "--quiet", str(wheel)], check=True)
@@ -56,7 +56,7 @@ def test_modules_are_installed_under_the_known_names_only(environment: Path, tmp
         [
             str(environment / "python"),
             "-c",
-            "import importlib.metadata as m; print(sorted({f.parts[0] for f in m.files('zyntax') if f.suffix == '.py'}))",
+            "import importlib.metadata as m; print(sorted({f.parts[0] for f in m.files('zyntax-lang') if f.suffix == '.py'}))",
         ],
         cwd=tmp_path,
         capture_output=True,

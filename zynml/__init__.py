@@ -1,7 +1,10 @@
 """ZynML: tensor programs around `compute` blocks. `zynml.compile(text_or_path)` gives a program's functions as callables on NumPy
 arrays."""
 
+import sys
 from typing import TYPE_CHECKING, Any
+
+from zyntax_lang import require_own_packages
 
 if TYPE_CHECKING:
     from runtime.tensor import Tensor
@@ -9,6 +12,8 @@ if TYPE_CHECKING:
     from zynml.pending import Future
 
 __all__ = ["CompiledProgram", "Future", "Tensor", "ZynMLError", "compile"]
+
+require_own_packages("zynml")
 
 
 def __getattr__(name: str) -> Any:
@@ -18,4 +23,8 @@ def __getattr__(name: str) -> Any:
         from zynml import compiled, pending
 
         return getattr({"Tensor": tensor, "Future": pending}.get(name, compiled), name)
-    raise AttributeError(f"module `zynml` has no `{name}`")
+    raise AttributeError(f"module `zynml` has no `{name}`", name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    return [*__all__]

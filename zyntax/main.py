@@ -67,7 +67,7 @@ def _module_of(verb: str) -> str:
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="zyntax", prog_name="zyntax")
+@click.version_option(package_name="zyntax-lang", prog_name="zyntax")
 def cli() -> None:
     """Textbook loop nests in, fast kernels out: runs and compiles ZynML programs (`.zynml`).
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from runtime.cuda.errors import CudaError, CudaUnavailable, Failure, describe
+from runtime.extras import install
 
 _LOCK = threading.Lock()
 
@@ -64,7 +65,7 @@ def open_driver(package: str = "cuda.bindings.driver") -> Driver:
     try:
         api = import_module(package)
     except ImportError as missing:
-        raise CudaUnavailable(f"the package `cuda-bindings` can't be imported ({missing}): pip install 'zyntax[compute]'") from None
+        raise CudaUnavailable(f"the package `cuda-bindings` can't be imported ({missing}): {install('compute')}") from None
     try:
         found = Driver(api)
     except CudaError as error:

@@ -125,7 +125,7 @@ def test_machine_code_is_text_or_one_clear_error(zyntax: Zyntax) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
             "error[ZYN0501]: machine code is shown by NVIDIA's nvdisasm, which isn't installed\n"
-            'hint: pip install "zyntax[sass]", or put a CUDA toolkit\'s `bin` on the PATH; PTX is shown without it\n'
+            "hint: pip install 'zyntax-lang[sass]', or put a CUDA toolkit's `bin` on the PATH; PTX is shown without it\n"
         )
         return
     assert (done.returncode, done.stderr) == (0, "")
@@ -226,7 +226,7 @@ def test_what_needs_them_is_one_clear_error(folder: Path, stage: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "error[ZYN0501]: cubins are made by NVIDIA's nvJitLink, which isn't installed\n"
-        'hint: pip install "zyntax[compute]"; PTX is made without it\n'
+        "hint: pip install 'zyntax-lang[compute]'; PTX is made without it\n"
     )
 
 
@@ -235,7 +235,7 @@ def test_what_needs_a_gpu_names_the_extra(folder: Path, arguments: tuple[str, ..
     done = blocked(folder, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error[ZYN0501]: ") and len(done.stderr.splitlines()) == 2
-    assert "the package `cuda-bindings` can't be imported" in done.stderr and "pip install 'zyntax[compute]'" in done.stderr
+    assert "the package `cuda-bindings` can't be imported" in done.stderr and "pip install 'zyntax-lang[compute]'" in done.stderr
 
 
 def test_running_on_a_gpu_without_them_is_one_clear_error(folder: Path) -> None:

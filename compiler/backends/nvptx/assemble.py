@@ -14,8 +14,9 @@ from attrs import frozen
 from compiler.backends.nvptx.compile import PtxModule
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from runtime.extras import install
 
-EXTRA = 'pip install "zyntax[compute]"'
+EXTRA = install("compute")
 
 
 @frozen

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from compiler.backends.nvptx.assemble import Cubin
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from runtime.extras import install
 
-EXTRA = 'pip install "zyntax[sass]"'
+EXTRA = install("sass")
 SECONDS = 60
 
 

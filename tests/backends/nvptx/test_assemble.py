@@ -9,7 +9,7 @@ from compiler.backends.nvptx.assemble import assemble, assembler_version, can_as
 from compiler.backends.nvptx.target import gpu_target
 from compiler.diagnostics import ZyntaxError
 
-needs_assembler = pytest.mark.skipif(not can_assemble(), reason='the assembler of the extra isn\'t installed: pip install "zyntax[compute]"')
+needs_assembler = pytest.mark.skipif(not can_assemble(), reason="the assembler of the extra isn't installed: pip install 'zyntax-lang[compute]'")
 
 
 @needs_assembler
@@ -49,7 +49,7 @@ def test_without_the_extra_there_is_one_clear_error(monkeypatch: pytest.MonkeyPa
         assemble(compiled(pointwise("f", lambda b, v: b.add(v[0], v[0]), "f32")))
     (diagnostic,) = raised.value.diagnostics
     assert (diagnostic.code, diagnostic.message) == ("0501", "cubins are made by NVIDIA's nvJitLink, which isn't installed")
-    assert diagnostic.hint == 'pip install "zyntax[compute]"; PTX is made without it'
+    assert diagnostic.hint == "pip install 'zyntax-lang[compute]'; PTX is made without it"
     assembler_version.cache_clear()
     try:
         assert not can_assemble()

@@ -82,7 +82,7 @@ def test_what_is_written_is_in_the_ptx(text: str) -> None:
     assert [key for key in KEYS[text] if key not in found] == []
 
 
-@pytest.mark.skipif(not can_assemble(), reason='the assembler of the extra isn\'t installed: pip install "zyntax[compute]"')
+@pytest.mark.skipif(not can_assemble(), reason="the assembler of the extra isn't installed: pip install 'zyntax-lang[compute]'")
 @pytest.mark.parametrize("arch", PTX_VERSIONS)
 @pytest.mark.parametrize("text", KEYS)
 def test_custom_kernels_assemble_for_every_target(text: str, arch: str) -> None:

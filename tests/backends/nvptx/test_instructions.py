@@ -20,7 +20,7 @@ from tests.emulated import CASES as EMULATED
 from tests.emulator_cases import ATOMICS, ORDERS, SCOPES
 
 TARGETS = tuple(PTX_VERSIONS)
-needs_assembler = pytest.mark.skipif(not can_assemble(), reason='the assembler of the extra isn\'t installed: pip install "zyntax[compute]"')
+needs_assembler = pytest.mark.skipif(not can_assemble(), reason="the assembler of the extra isn't installed: pip install 'zyntax-lang[compute]'")
 
 
 def allowed(case: Case, arch: str) -> bool:

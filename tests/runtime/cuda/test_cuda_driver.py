@@ -27,7 +27,7 @@ def test_a_missing_package_is_unavailable():
     with pytest.raises(CudaUnavailable) as caught:
         open_driver("no_such_bindings.driver")
     assert caught.value.reason == (
-        "the package `cuda-bindings` can't be imported (No module named 'no_such_bindings'): pip install 'zyntax[compute]'"
+        "the package `cuda-bindings` can't be imported (No module named 'no_such_bindings'): pip install 'zyntax-lang[compute]'"
     )
 
 
