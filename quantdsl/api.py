@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
 from compiler.diagnostics import Diagnostic, ZyntaxError, render
+from compiler.packages import package_missing
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from quantdsl.run import options as of
@@ -15,10 +16,13 @@ from quantdsl.run.open import Wishes, open_source
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import Strategy
 from quantdsl.run.replay import Replay
-from runtime.replay.outputs.folder import Outputs
+from runtime.extras import PackageMissing
 from runtime.replay.outputs.kept import Kept
 from runtime.replay.outputs.records import Records, Run
 from runtime.replay.outputs.summary import Totals
+
+if TYPE_CHECKING:
+    from runtime.replay.outputs.folder import Outputs
 
 
 class QuantError(Exception):
@@ -46,6 +50,8 @@ class Result:
     summary: dict[str, Any]
     failure: str | None
     _kept: Kept
+    left_out: tuple[str, ...] = ()
+    """Outputs that a package is missing for, and what installs it."""
 
     def records(self, name: str) -> Records:
         """One of `orders`, `fills`, `rejects`, `pnl`, `latency` as a structured array in the engine's units: ticks, lots, money at its
@@ -53,8 +59,10 @@ class Result:
         return self._kept.records[name]
 
     def table(self, name: str) -> Any:
-        """A table as Arrow has it, times and exact decimals; also `bad_rows`, and `log` of what `log_ring` noted."""
-        return self._kept.table(name)
+        """A table as Arrow has it, times and exact decimals; also `bad_rows`, and `log` of what `log_ring` noted. Raises QuantError where
+        Arrow isn't installed."""
+        with _told(Sources()):
+            return self._kept.table(name)
 
 
 @define
@@ -93,13 +101,19 @@ class Program:
             sinks: list[Any] = []
 
             def sink(about: Run) -> Any:
-                sinks.append(_Both(Kept(about), Outputs(Path(out), about)) if out is not None else Kept(about))
+                if out is None:
+                    sinks.append(Kept(about))
+                else:
+                    from runtime.replay.outputs.folder import Outputs  # and so Arrow, for those who want tables
+
+                    sinks.append(_Both(Kept(about), Outputs(Path(out), about)))
                 return sinks[0]
 
             ending = Replay(self.strategy, options).run(sink)
         kept = sinks[0].first if isinstance(sinks[0], _Both) else sinks[0]
         failure = render(ending.failure, self._sources) if ending.failure is not None else None
-        return Result(ending.summary, failure, kept)
+        left_out = tuple(render(note, self._sources) for note in ending.left_out)
+        return Result(ending.summary, failure, kept, left_out)
 
 
 def compile(source: str | Path, *, strategy: str | None = None, level: str = "latency", **settings: Any) -> Program:
@@ -165,7 +179,11 @@ class _Both:
     """Records that go to two places; the first one's summary counts."""
 
     first: Kept
-    second: Outputs
+    second: "Outputs"
+
+    @property
+    def without_pictures(self) -> PackageMissing | None:
+        return self.second.without_pictures
 
     def add(self, table: str, records: Records) -> None:
         self.first.add(table, records)
@@ -198,3 +216,5 @@ def _told(sources: Sources) -> Iterator[None]:
         yield
     except ZyntaxError as error:
         raise QuantError(error.diagnostics, sources) from None
+    except PackageMissing as missing:
+        raise QuantError((package_missing(missing),), sources) from None

@@ -27,8 +27,11 @@ def install(extra: str) -> str:
 
 def required(module: str) -> Any:
     """A module of an extra's package. Raises PackageMissing."""
+    package = module.partition(".")[0]
     try:
+        import_module(package)
         return import_module(module)
     except ImportError as missing:
-        package = module.partition(".")[0]
-        raise PackageMissing(package, _EXTRAS[package], missing) from None
+        needed = (missing.name or "").partition(".")[0]  # Matplotlib needs Pillow
+        culprit = needed if needed in _EXTRAS else package
+        raise PackageMissing(culprit, _EXTRAS[culprit], missing) from None

@@ -42,7 +42,7 @@ def replay(path: str, here: Reporter, **given: Any) -> int:
             ending = Replay(strategy, options, _telling(doing), audit).run(lambda about: _sink(given["out"], about))
     print(summary_text(ending.summary, given["out"]), end="")
     sys.stdout.flush()
-    here.show(Diagnostic("0811", note, severity=Severity.NOTE) for note in ending.notes)
+    here.show([*(Diagnostic("0811", note, severity=Severity.NOTE) for note in ending.notes), *ending.left_out])
     if ending.failure is not None:
         here.show([ending.failure])
         return HALTED

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from runtime.extras import PackageMissing
 from zyntax.interrupts import watched
 from zyntax.reader import ReaderGone
 
@@ -120,6 +121,11 @@ def _failed(error: Exception) -> int:
     if isinstance(error, ZyntaxError):
         here.show(error.diagnostics)
         return exit_code(error.diagnostics)
+    if isinstance(error, PackageMissing):
+        from compiler.packages import package_missing
+
+        here.show([package_missing(error)])
+        return 2
     if isinstance(error, MemoryError):
         here.show([Diagnostic("0804", "out of memory")])
         return 1

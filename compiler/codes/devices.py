@@ -45,4 +45,11 @@ CODES = (
         """An option of `zyntax` names something that isn't there, or doesn't go with the other options that are given; or a variable of
         the environment has a value that can't be. The message says what there is.""",
     ),
+    code(
+        "0506",
+        "a package isn't installed",
+        """What the program or the command asks for needs a package of an extra that isn't installed here, or can't be loaded: `data` for
+        Parquet, zstd, dates in CSV files and the tables of a replay, `pictures` for `render` and for png and jpg files. The hint is the
+        command that installs it; `pip install 'zyntax-lang[all]'` installs everything. As a note: a replay left its PNG files out.""",
+    ),
 )

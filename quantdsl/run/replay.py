@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 from compiler.backends.native.link import Outcome
 from compiler.data_faults import told
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.packages import package_missing, pictures_left_out
 from quantdsl.run.audit import Audit
 from quantdsl.run.desk import Desk
 from quantdsl.run.failure import halted, of_engine
@@ -21,6 +22,7 @@ from quantdsl.run.machine import pinned
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import Strategy
 from quantdsl.run.totals import run_of, totals_of
+from runtime.extras import PackageMissing
 from runtime.replay.bad_rows import BadRow
 from runtime.replay.batches import Source
 from runtime.replay.events import EVENT, Events
@@ -44,6 +46,8 @@ class Sink(Protocol):
     def add_log(self, rows: list[LogRow]) -> None: ...
     def checkpoint(self) -> None: ...
     def finish(self, totals: Totals) -> Summary: ...
+    @property
+    def without_pictures(self) -> PackageMissing | None: ...
     def stop(self, reason: str) -> None: ...
 
 
@@ -65,6 +69,8 @@ class Ending:
     summary: Summary
     failure: Diagnostic | None = None
     notes: tuple[str, ...] = ()
+    left_out: tuple[Diagnostic, ...] = ()
+    """Notes on outputs that a package is missing for."""
 
 
 @define
@@ -112,7 +118,9 @@ class Replay:
                     sink.stop(_reason(error))
                 raise
         pinned_not = (self.not_pinned,) if self.not_pinned else ()
-        return Ending(summary, self.failure, (*pinned_not, *foreign_notes(self.feed, self.strategy.facts.market.name)))
+        notes = (*pinned_not, *foreign_notes(self.feed, self.strategy.facts.market.name))
+        missing = sink.without_pictures
+        return Ending(summary, self.failure, notes, () if missing is None else (pictures_left_out(missing),))
 
     def _all(self, sink: Sink, about: Run, started: float) -> None:
         blocks = self.blocks()
@@ -219,8 +227,10 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def _written() -> Iterator[None]:
-    """Outputs that can't be written become a message."""
+    """Outputs that can't be written, and packages that are missing, become a message."""
     try:
         yield
+    except PackageMissing as missing:
+        raise ZyntaxError(package_missing(missing)) from None
     except OutputFault as error:
         raise ZyntaxError(Diagnostic("0807", f"`{error.path}` can't be written: {error.reason.lower()}")) from None

@@ -13,9 +13,8 @@ from quantdsl.run.options import RunOptions
 from quantdsl.run.program import Strategy
 from runtime.replay.grids import Step
 from runtime.replay.outputs.decimals import exact
-from runtime.replay.outputs.records import Rule, Run, Traded
+from runtime.replay.outputs.records import Rule, Run, Traded, rule_name
 from runtime.replay.outputs.summary import Totals, iso
-from runtime.replay.outputs.tables import rule_name
 
 if TYPE_CHECKING:
     from quantdsl.run.replay import Replay

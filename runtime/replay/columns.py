@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from runtime.extras import required
 from runtime.replay.bad_rows import Why
 from runtime.replay.grids import I64, WHOLE, Step
 from runtime.replay.native import text as native
@@ -68,8 +69,7 @@ class ArrowColumn:
     there: Good
 
     def units(self, step: Step) -> tuple[I64, Good]:
-        import pyarrow.types as kinds
-
+        kinds = required("pyarrow.types")
         kind = self.array.type
         if kinds.is_boolean(kind):
             return np.zeros(self.there.size, np.int64), np.zeros(self.there.size, np.bool_)
@@ -123,9 +123,7 @@ class ArrowColumn:
         return "" if value is None else str(value)
 
     def instants(self) -> tuple[I64, Good] | None:
-        import pyarrow
-        import pyarrow.types as kinds
-
+        pyarrow, kinds = required("pyarrow"), required("pyarrow.types")
         if kinds.is_timestamp(self.array.type):
             factor = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[self.array.type.unit]
             stamps = self.array.cast(pyarrow.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -143,9 +141,7 @@ def _times(values: I64, factor: int) -> tuple[I64, Good]:
 
 def _text_of_arrow(array: Any) -> TextColumn | None:
     """Strings where they lie, None for other types."""
-    import pyarrow
-    import pyarrow.types as kinds
-
+    pyarrow, kinds = required("pyarrow"), required("pyarrow.types")
     if kinds.is_dictionary(array.type):
         array = array.dictionary_decode()
     if not (kinds.is_string(array.type) or kinds.is_large_string(array.type) or kinds.is_string_view(array.type)):
@@ -160,8 +156,7 @@ def _text_of_arrow(array: Any) -> TextColumn | None:
 
 def parsed_times(texts: list[str]) -> tuple[I64, Good]:
     """ISO 8601 dates and times as ns since 1970 UTC; without a zone they are UTC."""
-    import pyarrow
-
+    pyarrow = required("pyarrow")
     values, good = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.bool_)
     for kind in (pyarrow.timestamp("ns"), pyarrow.timestamp("ns", "UTC")):
         try:

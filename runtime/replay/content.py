@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 from attrs import define, frozen
 
+from runtime.extras import required
 from runtime.replay.bad_rows import BadSource
 
 BLOCK = 1 << 20
@@ -83,8 +84,7 @@ class Content:
             yield b"".join(found)
 
     def _zstd(self, file: BinaryIO, size: int) -> Iterator[bytes]:
-        import pyarrow
-
+        pyarrow = required("pyarrow")
         unpacked = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
         while True:
             try:

@@ -2,8 +2,9 @@
 
 import re
 from datetime import UTC, date, datetime, time
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from runtime.extras import required
 from runtime.replay.bad_rows import BadSource
 from runtime.replay.batches import Source
 
@@ -17,8 +18,17 @@ def midnight_of(source: Source, zone: str) -> int:
     if day is None:
         hint = "--map date=2024-08-08 says it"
         raise BadSource(f"{source.path}: times in this format count from midnight, and the file's name doesn't say of which day", hint)
-    start = datetime.combine(day, time(), ZoneInfo(zone)).astimezone(UTC)
+    start = datetime.combine(day, time(), _zone(zone)).astimezone(UTC)
     return int(start.timestamp()) * 10**9
+
+
+def _zone(name: str) -> ZoneInfo:
+    """Of the system's tables, else of the package for systems that have none. Raises PackageMissing."""
+    try:
+        return ZoneInfo(name)
+    except ZoneInfoNotFoundError:
+        required("tzdata")
+        raise
 
 
 def _day(source: Source) -> date | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.library import CallTypes, LibraryFault
 from compiler.typed_ast.types import UNIT, DType, TensorType, Type
+from runtime.extras import PackageMissing
 from runtime.tensor import Array, Tensor, dtype_name
 from zynml.stdlib import csv_files
 from zynml.stdlib.casts import cast_array
@@ -34,13 +35,15 @@ def bad_file(path: Any, reason: str, hint: str | None = None) -> LibraryFault:
 
 @contextmanager
 def file_faults(path: Any) -> Iterator[None]:
-    """Whatever goes wrong with a file becomes fault 0807 (or 0804) that names it."""
+    """Whatever goes wrong with a file becomes fault 0807 (0804, 0506 where a package for it is missing) that names it."""
     try:
         yield
     except LibraryFault as fault:
         if str(path) in fault.message:
             raise
         raise LibraryFault(fault.code, f"`{path}`: {fault.message}", fault.hint) from None
+    except PackageMissing as missing:
+        raise LibraryFault("0506", f"`{path}`: {missing}", missing.hint) from None
     except FileNotFoundError:
         raise bad_file(path, "there is no such file") from None
     except IsADirectoryError:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from compiler.library import LibraryFault
+from runtime.extras import required
 from runtime.tensor import Array
 from zynml.stdlib.dtypes import array_dtype, float_array
 from zynml.stdlib.shapes import require_memory, shape_text
@@ -18,15 +19,14 @@ def load_image(path: Path) -> Array:
     """A png or jpg as u8 (16-bit grey as u16)."""
     import warnings
 
-    from PIL import Image, UnidentifiedImageError
-
+    pillow, Image = required("PIL"), required("PIL.Image")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             with Image.open(path, formats=("PNG", "JPEG")) as image:
                 require_memory((image.height, image.width), 8)
                 return _pixels(image)
-        except UnidentifiedImageError:
+        except pillow.UnidentifiedImageError:
             raise LibraryFault("0807", "this is no picture in its format, or a damaged one") from None
         except Image.DecompressionBombError:
             raise LibraryFault("0804", "the picture has too many pixels") from None
@@ -75,8 +75,7 @@ def require_picture(array: Array) -> Array:
 
 def picture(array: Array) -> Any:
     """A PIL image of a tensor."""
-    from PIL import Image
-
+    Image = required("PIL.Image")
     return Image.fromarray(np.ascontiguousarray(to_bytes(require_picture(array))))
 
 

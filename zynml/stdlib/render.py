@@ -10,6 +10,7 @@ import numpy as np
 
 from compiler.library import LibraryFault
 from compiler.typed_ast.types import STRING
+from runtime.extras import required
 from runtime.tensor import Array
 from zynml.stdlib.creation import array_of_list, to_tensor
 from zynml.stdlib.dtypes import array_dtype, float_array, type_name
@@ -122,8 +123,7 @@ def _target(settings: StdlibSettings, given: dict[str, Any], form: str) -> Path:
 
 def draw_image(array: Array, given: dict[str, Any], path: Path) -> None:
     """A tensor as it is, a pixel an element; `scale`, `width` and `height` enlarge without blurring. With a title: on a page."""
-    from PIL import Image
-
+    resampling = required("PIL.Image").Resampling
     array = require_picture(array)
     if _needs_stretching(array):
         array = _stretched(array)
@@ -131,7 +131,7 @@ def draw_image(array: Array, given: dict[str, Any], path: Path) -> None:
     size = _picture_size(image.width, image.height, given)
     if size != image.size:
         grows = size[0] >= image.width and size[1] >= image.height
-        image = image.resize(size, Image.Resampling.NEAREST if grows else Image.Resampling.LANCZOS)
+        image = image.resize(size, resampling.NEAREST if grows else resampling.LANCZOS)
     if "title" not in given:
         image.save(path, format="PNG")
         return
@@ -182,15 +182,11 @@ def _picture_size(width: int, height: int, given: dict[str, Any]) -> tuple[int, 
 
 
 def _figure(width: int, height: int) -> Any:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width / DOTS_PER_INCH, height / DOTS_PER_INCH), dpi=DOTS_PER_INCH)
+    return required("matplotlib.figure").Figure(figsize=(width / DOTS_PER_INCH, height / DOTS_PER_INCH), dpi=DOTS_PER_INCH)
 
 
 def _save(figure: Any, path: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    FigureCanvasAgg(figure)
+    required("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     figure.savefig(path, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
 
 
@@ -248,8 +244,7 @@ def draw_heatmap(array: Array, given: dict[str, Any], path: Path) -> None:
 
 
 def _colours(name: str) -> str:
-    from matplotlib import colormaps
-
+    colormaps = required("matplotlib").colormaps
     if name not in colormaps:
         raise LibraryFault("0204", f"there is no colormap `{name}`", "viridis, magma, gray, coolwarm, Blues...")
     return name

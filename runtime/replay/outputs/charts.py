@@ -9,9 +9,9 @@ import numpy as np
 from attrs import frozen
 
 from runtime.replay.outputs.gathered import PERCENTILES, Gathered, Position, is_buy
+from runtime.replay.outputs.scales import Scales
 from runtime.replay.outputs.statistics import Counts
 from runtime.replay.outputs.summary import iso
-from runtime.replay.outputs.tables import Tables
 
 SHOWN = 8
 """Instruments that get charts of their own."""
@@ -124,33 +124,33 @@ Chart = OverTime | Named | Bins
 
 def charts(gathered: Gathered) -> list[Chart]:
     """All charts of a run, in the order that one reads them."""
-    tables, run = Tables(gathered.run), gathered.run
+    scales, run = Scales(gathered.run), gathered.run
     found: list[Chart] = []
     for name, currency in gathered.currencies.items():
         member = next(number for number, one in enumerate(run.instruments) if one.currency == name)
         ending = f" in {name}" if len(gathered.currencies) > 1 else ""
         suffix = f"-{name}" if len(gathered.currencies) > 1 else ""
-        equity = _exact(currency.line.points(), partial(tables.money.value, instrument=member))
-        falls = _exact(currency.falls.points(), partial(tables.money.value, instrument=member))
+        equity = _exact(currency.line.points(), partial(scales.money.value, instrument=member))
+        falls = _exact(currency.falls.points(), partial(scales.money.value, instrument=member))
         found.append(OverTime(f"equity{suffix}", f"Equity{ending}", name, [Line("equity", equity)]))
         found.append(OverTime(f"drawdown{suffix}", f"Drawdown{ending}", name, [Line("drawdown", falls, Form.AREA, Tone.LOSS)]))
     busiest = sorted(range(len(run.instruments)), key=lambda number: (-gathered.positions[number].fill_count, number))[:SHOWN]
     for number in sorted(busiest):
-        found += _instrument(gathered.positions[number], tables, number, several=len(run.instruments) > 1)
+        found += _instrument(gathered.positions[number], scales, number, several=len(run.instruments) > 1)
     found.append(_rejects(gathered))
     found.append(_latency(gathered.latency, run.target_ns))
     return found
 
 
-def _instrument(one: Position, tables: Tables, number: int, several: bool) -> list[Chart]:
-    name = tables.names[number]
+def _instrument(one: Position, scales: Scales, number: int, several: bool) -> list[Chart]:
+    name = scales.names[number]
     ending, suffix = (f" of {name}", f"-{name}") if several else ("", "")
-    held = _exact(one.positions.points(), partial(tables.qty.value, instrument=number))
-    marks = _exact(one.marks.points(), partial(tables.mark.value, instrument=number))
+    held = _exact(one.positions.points(), partial(scales.qty.value, instrument=number))
+    marks = _exact(one.marks.points(), partial(scales.mark.value, instrument=number))
     note = f"One fill in {one.fills.every} is shown." if one.fills.every > 1 else ""
     fills = [
-        Marks("bought", _moments(one, tables, number, buy=True)),
-        Marks("sold", _moments(one, tables, number, buy=False), up=False, tone=Tone.SELL),
+        Marks("bought", _moments(one, scales, number, buy=True)),
+        Marks("sold", _moments(one, scales, number, buy=False), up=False, tone=Tone.SELL),
     ]
     return [
         OverTime(f"position{suffix}", f"Position{ending}", "units", [Line("position", held, Form.STEPS)]),
@@ -158,11 +158,11 @@ def _instrument(one: Position, tables: Tables, number: int, several: bool) -> li
     ]
 
 
-def _moments(one: Position, tables: Tables, number: int, *, buy: bool) -> list[tuple[int, Decimal, str]]:
+def _moments(one: Position, scales: Scales, number: int, *, buy: bool) -> list[tuple[int, Decimal, str]]:
     found = []
     for fill in one.fills.kept:
         if is_buy(fill) is buy:
-            price, qty = tables.price.value(int(fill["price"]), number), tables.qty.value(int(fill["qty"]), number)
+            price, qty = scales.price.value(int(fill["price"]), number), scales.qty.value(int(fill["qty"]), number)
             found.append((int(fill["ts"]), price, f"{'bought' if buy else 'sold'} {qty:f} at {price:f}"))
     return found
 

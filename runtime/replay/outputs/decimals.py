@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from attrs import frozen
 
+from runtime.extras import required
 from runtime.replay.grids import Step
 from runtime.replay.outputs.records import I64
 
@@ -30,10 +30,12 @@ class Scale:
 
     @property
     def type(self) -> Any:
+        pa = required("pyarrow")
         return pa.decimal128(38, self.digits) if self.digits <= 18 else pa.decimal256(76, self.digits)
 
     def column(self, units: I64, instruments: npt.NDArray[np.uint32], there: npt.NDArray[np.bool_] | None = None) -> Any:
         """The decimals of so many units, null where they aren't there."""
+        pa = required("pyarrow")
         bits = 128 if self.digits <= 18 else 256
         most = max(self.factors, default=1)
         reach = max(abs(int(units.min())), abs(int(units.max()))) if units.size else 0

@@ -1,7 +1,9 @@
 """The folder of a run's outputs, from its first event to its end, whatever end that is.
 
 From the beginning `summary.json` says that the run isn't complete, and only the last step of a good end replaces it. A run that is
-stopped, by a fault or by hand, leaves tables marked partial; one that is killed leaves the parts of its last checkpoint."""
+stopped, by a fault or by hand, leaves tables marked partial; one that is killed leaves the parts of its last checkpoint.
+
+Importing this raises PackageMissing where there is no package for tables. Without one for pictures these are left out."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
@@ -12,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from runtime.extras import PackageMissing
 from runtime.replay.bad_rows import BadRow
 from runtime.replay.outputs.charts import charts
 from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.files import TEMPORARY, OutputFault, whole_file, write_text
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.parts import TableFile
-from runtime.replay.outputs.pictures import write_picture
+from runtime.replay.outputs.pictures import require_pictures, write_picture
 from runtime.replay.outputs.records import LAYOUTS, LogRow, Records, Run
 from runtime.replay.outputs.report import report
 from runtime.replay.outputs.summary import Summary, Totals, finished, to_json
@@ -41,6 +44,8 @@ class Outputs:
         if run.logs:
             self._files["log"] = TableFile(folder, "log", lambda chunks: tables.of_log(chain.from_iterable(chunks)), len)
         self._ended = False
+        self.without_pictures: PackageMissing | None = None
+        """Why the finished run has no pictures."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._clear()
@@ -79,10 +84,14 @@ class Outputs:
             raise ValueError(f"{totals.rows_bad} bad rows were counted, {self._files['bad_rows'].rows} were added")
         summary = finished(self.gathered, self._digest, totals)
         drawn = charts(self.gathered)
+        try:
+            require_pictures()
+        except PackageMissing as missing:
+            self.without_pictures = missing
         with ExitStack() as together:
             for file in self._files.values():
                 together.enter_context(file.whole(partial=False))
-            for chart in drawn:
+            for chart in drawn if self.without_pictures is None else ():
                 write_picture(chart, together.enter_context(whole_file(self.folder / f"{chart.key}.png")))
             page = together.enter_context(whole_file(self.folder / REPORT))
             page.write_text(report(self.run, summary, drawn), encoding="utf-8")

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from runtime.replay.events import Side
-from runtime.replay.outputs.records import PNL, Records, Rule, Run, State
+from runtime.replay.outputs.records import PNL, Records, Rule, Run, State, rule_name
 from runtime.replay.outputs.statistics import Counts, Envelope, Equity, Sampled, Sharpe, ratio
-from runtime.replay.outputs.tables import rule_name
 
 PERCENTILES = {"p50": Fraction(1, 2), "p99": Fraction(99, 100), "p99.9": Fraction(999, 1000), "max": Fraction(1)}
 

@@ -11,7 +11,6 @@ from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.records import LAYOUTS, LogRow, Records, Run
 from runtime.replay.outputs.summary import Summary, Totals, finished
-from runtime.replay.outputs.tables import Tables
 
 
 @define
@@ -25,6 +24,8 @@ class Kept:
     log: list[LogRow] = field(init=False, factory=list)
     partial: str | None = field(init=False, default=None)
     """Why the run didn't come to its end."""
+    without_pictures: None = field(init=False, default=None)
+    """It draws none."""
     gathered: Gathered = field(init=False)
     _digest: Digest = field(init=False, factory=Digest)
     _chunks: dict[str, list[Records]] = field(init=False)
@@ -63,7 +64,9 @@ class Kept:
         self._join()
 
     def table(self, name: str) -> Any:
-        """One of the tables as Arrow has it."""
+        """One of the tables as Arrow has it. Raises PackageMissing."""
+        from runtime.replay.outputs.tables import Tables
+
         tables = Tables(self.run)
         match name:
             case "bad_rows":

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from pyarrow import parquet
-
+from runtime.extras import required
 from runtime.replay.outputs.files import OutputFault, whole_file
+
+pa, parquet = required("pyarrow"), required("pyarrow.parquet")
 
 ROWS = 65_536
 """Of a row group, and of a part that won't be written again."""

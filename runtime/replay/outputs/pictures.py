@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from runtime.extras import required
 from runtime.replay.outputs.axes import nanoseconds
 from runtime.replay.outputs.charts import Bins, Chart, Form, Named, OverTime, Tone
 
@@ -11,11 +12,16 @@ COLOURS = {Tone.MAIN: "#2f6fd0", Tone.LOSS: "#c8443a", Tone.BUY: "#16855b", Tone
 _DOTS = 110
 
 
-def write_picture(chart: Chart, path: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def require_pictures() -> None:
+    """Raises PackageMissing where none can be drawn."""
+    required("matplotlib.backends.backend_agg")
+    required("PIL")
 
-    figure = Figure(figsize=(9.0, 3.4), dpi=_DOTS, layout="constrained")
+
+def write_picture(chart: Chart, path: Path) -> None:
+    """Raises PackageMissing."""
+    canvas = required("matplotlib.backends.backend_agg").FigureCanvasAgg
+    figure = required("matplotlib.figure").Figure(figsize=(9.0, 3.4), dpi=_DOTS, layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(_literal(f"{chart.title} ({chart.unit})"), loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
@@ -30,7 +36,7 @@ def write_picture(chart: Chart, path: Path) -> None:
                 _named(axes, chart)
             case Bins():
                 _bins(axes, chart)
-    FigureCanvasAgg(figure)
+    canvas(figure)
     figure.savefig(path, format="png", metadata={"Software": None})
 
 

@@ -61,6 +61,15 @@ class Rule(IntFlag):
     BAD_INPUT = 2048
 
 
+def mask_text(mask: int) -> str:
+    """The rules of a mask, by name."""
+    return ", ".join(rule_name(rule) for rule in Rule if mask & rule)
+
+
+def rule_name(rule: Rule) -> str:
+    return str(rule.name).lower()
+
+
 ORDER = np.dtype(
     [
         ("id", "<u8"),

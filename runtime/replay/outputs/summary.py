@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.gathered import Gathered
-from runtime.replay.outputs.tables import Tables
+from runtime.replay.outputs.scales import Scales
 
 NOT_HASHED = ("complete", "partial", "hash", "program", "data", "latency_ns", "machine", "outside_calls")
 """What may differ between two runs of the same program on the same data."""
@@ -92,26 +92,26 @@ def iso(ns: int | None) -> str | None:
 
 
 def _currency(gathered: Gathered, name: str, drawdown: int | None) -> Summary:
-    tables, of = Tables(gathered.run), gathered.currencies[name]
+    scales, of = Scales(gathered.run), gathered.currencies[name]
     member = next(number for number, one in enumerate(gathered.run.instruments) if one.currency == name)
     lasts = [one.last for one, belongs in zip(gathered.positions, of.members, strict=True) if belongs]
     sharpe, interval = of.sharpe.value()
     sums = {kind: sum(int(last[kind]) for last in lasts) for kind in ("realized", "unrealized", "fees", "net")}
     return {
-        **{kind: tables.money.value(units, member) for kind, units in sums.items()},
-        "max_drawdown": tables.money.value(of.equity.drawdown if drawdown is None else drawdown, member),
+        **{kind: scales.money.value(units, member) for kind, units in sums.items()},
+        "max_drawdown": scales.money.value(of.equity.drawdown if drawdown is None else drawdown, member),
         "sharpe": sharpe,
         "sharpe_interval": interval,
     }
 
 
 def _position(gathered: Gathered, number: int) -> Summary:
-    tables, one = Tables(gathered.run), gathered.positions[number]
+    scales, one = Scales(gathered.run), gathered.positions[number]
     return {
-        "qty": tables.qty.value(int(one.last["position"]), number),
-        "mark": tables.mark.value(int(one.last["mark2"]), number) if one.last["marked"] else None,
-        **{kind: tables.money.value(int(one.last[kind]), number) for kind in ("realized", "unrealized", "fees", "net")},
-        "volume": tables.qty.value(one.volume, number),
+        "qty": scales.qty.value(int(one.last["position"]), number),
+        "mark": scales.mark.value(int(one.last["mark2"]), number) if one.last["marked"] else None,
+        **{kind: scales.money.value(int(one.last[kind]), number) for kind in ("realized", "unrealized", "fees", "net")},
+        "volume": scales.qty.value(one.volume, number),
         "fills": one.fill_count,
     }
 

@@ -5,38 +5,26 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from runtime.extras import required
 from runtime.replay.bad_rows import BadRow
 from runtime.replay.events import Side
-from runtime.replay.grids import Step
-from runtime.replay.outputs.decimals import Scale
-from runtime.replay.outputs.records import LAYOUTS, LogRow, Option, Records, Rule, Run, State, Tif
+from runtime.replay.outputs.records import LAYOUTS, LogRow, Option, Records, Run, State, Tif, mask_text
+from runtime.replay.outputs.scales import Scales
 
 NAMES = (*LAYOUTS, "bad_rows")
+
+pa = required("pyarrow")
 
 _TIME = pa.timestamp("ns", tz="UTC")
 
 
-def mask_text(mask: int) -> str:
-    """The rules of a mask, by name."""
-    return ", ".join(rule_name(rule) for rule in Rule if mask & rule)
-
-
-def rule_name(rule: Rule) -> str:
-    return str(rule.name).lower()
-
-
-class Tables:
-    """Turns records of one run into Arrow tables. Each has the same columns whatever is in it."""
+class Tables(Scales):
+    """Turns records of one run into Arrow tables. Each has the same columns whatever is in it. Raises PackageMissing on import."""
 
     def __init__(self, run: Run) -> None:
-        self.names = [one.name for one in run.instruments]
+        super().__init__(run)
         self.handlers = list(run.handlers)
-        self.price = Scale.of([one.tick for one in run.instruments])
-        self.mark = Scale.of([Step(one.tick.digits + 1, 5 * one.tick.divisor) for one in run.instruments])
-        self.qty = Scale.of([one.lot for one in run.instruments])
-        self.money = Scale.of([Step(one.scale, 1) for one in run.instruments])
         self._metadata = {f"currency of {one.name}": one.currency for one in run.instruments}
         self._makers: dict[str, Callable[[Records], dict[str, Any]]] = {
             "orders": self._orders,

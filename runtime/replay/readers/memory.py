@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from runtime.extras import required
 from runtime.replay.bad_rows import BadSource
 from runtime.replay.batches import Batch, Source
 from runtime.replay.content import Content
@@ -41,8 +42,7 @@ def _events(table: Any, source: Source) -> Iterator[Batch]:
 
 
 def _as_arrow(table: Any, source: Source) -> Any:
-    import pyarrow
-
+    pyarrow = required("pyarrow")
     if isinstance(table, pyarrow.Table):
         return table
     if isinstance(table, pyarrow.RecordBatch):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from runtime.extras import required
 from runtime.replay.bad_rows import BadSource
 from runtime.replay.batches import Batch, Source
 from runtime.replay.columns import ArrowColumn, Column
@@ -16,19 +17,17 @@ _ROWS = 1 << 15
 
 def read(content: Content, source: Source) -> Iterator[Batch]:
     """Trades or quotes. Raises BadSource."""
-    from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
-
+    pyarrow, parquet = required("pyarrow"), required("pyarrow.parquet")
     instrument = source.only
     try:
-        with ParquetFile(content.path) as file:
+        with parquet.ParquetFile(content.path) as file:
             of = layout(file.schema_arrow.names, source)
             time, first = clock(of, source), 1
             wanted = {field: of.called(field) for field in of.fields}
             for part in file.iter_batches(_ROWS, columns=list(wanted.values()), use_threads=False):
                 yield arrow_batch(part, wanted, first, of, time, source, instrument)
                 first += part.num_rows
-    except (ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise BadSource(f"{source.path}: the file can't be read: {str(error).splitlines()[0]}") from None
 
 
