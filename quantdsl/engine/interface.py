@@ -12,8 +12,8 @@ from compiler.hir.types import Array, HirType, Pointer, Struct
 from compiler.native.types import F64, I1, I64, U8, U32, U64
 from quantdsl.engine.layout import DESK, EVENT
 
-OPAQUE = Struct("state", (("bytes", Array(U8, 8)),))
-"""The program's state as the engine sees it: an address to hand on."""
+OPAQUE = Struct("state", (("bytes", Array(U8, 1)),))
+"""The program's state as the engine sees it: an address to hand on. A byte is the least that a program has there."""
 
 EVENTS = ("start", "stop", "trade", "quote", "book", "bar", "timer", "ack", "fill", "cancelled", "reject", "gap", "halt")
 """Numbers of events: bits of `settings.handles`, and of `handler` in records of latency."""

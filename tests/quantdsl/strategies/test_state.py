@@ -206,3 +206,50 @@ def test_states_that_are_too_large() -> None:
 def test_one_of_several_strategies() -> None:
     _, facts = elaborated(ES + "strategy A on ES { }\nstrategy B on ES { on trade(t) { } }", "B")
     assert (facts.strategy, facts.handlers) == ("B", ("trade",))
+
+
+SMALL = {
+    "bool": ("true", "not held", 1, 0),
+    "Side": ("Sell", "held.opposite", 1, 0),
+    "u8": ("200", "held +% 100", 200, 44),
+    "i8": ("-100", "held -% 100", -100, 56),
+    "u16": ("7", "held +| 65_535", 7, 65_535),
+    "i16": ("-300", "held * 2", -300, -600),
+    "u32": ("1", "held -% 2", 1, 2**32 - 1),
+    "i32": ("-5", "held * 3", -5, -15),
+    "f32": ("1.5", "held * 0.5", 1.5, 0.75),
+    "bool?": ("true", "none", 1, None),
+    "u8?": ("3", "some(4)", 3, 4),
+    "i16?": ("some(-3)", "none", -3, None),
+    "[bool; 3]": ("[true, false, true]", "[false, true, false]", [True, False, True], [False, True, False]),
+    "[u8; 5]": ("[1; 5]", "[9; 5]", [1] * 5, [9] * 5),
+    "Flags": ("Flags { up: true, age: 3 }", "Flags { up: false, age: -4 }", (True, 3), (False, -4)),
+    "Step": ("Up", "Down", 0, 1),
+    "(bool, u8)": ("(true, 1)", "(false, 2)", (True, 1), (False, 2)),
+    "ring<u8, 3>": ("", "held", None, None),
+}
+"""First value, the one that follows, and both as the memory has them."""
+TYPES = "struct Flags { up: bool, age: i16 }\nenum Step { Up, Down }"
+
+
+@pytest.mark.parametrize("type", SMALL)
+def test_a_state_may_be_all_that_a_strategy_remembers(type: str) -> None:
+    """However few bytes that takes."""
+    first, then, begun, ended = SMALL[type]
+    value = f" = {first}" if first else ""
+    stand = strategy(f"state held: {type}{value}\non trade(t) {{ if t.qty > 1lots {{ held = {then} }} }}", before=TYPES)
+    if first:
+        assert stand(TRADES[:1])["held"] == begun
+        assert stand(TRADES[:2])["held"] == ended
+    else:
+        assert stand(TRADES[:2])["held"][0] == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("bool", "Side"), ("u8", "i16"), ("bool", "i16"), ("[u8; 5]", "i16"), ("Flags", "bool?"), ("u8", "f32")]
+)
+def test_small_states_beside_each_other(first: str, second: str) -> None:
+    (a, b, *_, ended), (c, d, *_, other) = SMALL[first], SMALL[second]
+    b, d = b.replace("held", "a"), d.replace("held", "b")
+    ran = strategy(f"state a: {first} = {a}\nstate b: {second} = {c}\non trade(t) {{ if t.qty == 2lots {{ a = {b}\nb = {d} }} }}", before=TYPES)(TRADES)  # fmt: skip
+    assert (ran["a"], ran["b"]) == (ended, other)
