@@ -70,9 +70,23 @@ class Cost:
 NOTHING = Cost(0, 0.0, {})
 
 
+@frozen
+class Obstacle:
+    """Why there is no longest way, in words that follow "because", and the loop or call in the program."""
+
+    words: str
+    span: Span | None
+
+
 def worst_case(module: HirModule, name: str) -> Cost | None:
     """The cost of the longest way; None where a loop has no bound or a function comes back to itself."""
     return _Costs(module).function(name)
+
+
+def obstacle(module: HirModule, name: str) -> Obstacle | None:
+    """The first thing on the way that keeps a function from having a `worst_case`; None where it has one."""
+    costs = _Costs(module)
+    return costs.obstacle if costs.function(name) is None else None
 
 
 def stack_bytes(module: HirModule, name: str) -> int | None:
@@ -97,6 +111,10 @@ class _Costs:
     def __init__(self, module: HirModule) -> None:
         self.module = module
         self.known: dict[str, Cost | None] = {}
+        self.obstacle: Obstacle | None = None
+
+    def _prevented(self, words: str, span: Span | None) -> None:
+        self.obstacle = self.obstacle or Obstacle(words, span)
 
     def function(self, name: str) -> Cost | None:
         if name not in self.known:
@@ -117,11 +135,17 @@ class _Costs:
     def instruction(self, op: Instruction, ranges: Ranges) -> Cost | None:
         match op:
             case While():
-                rounds, before, inside = ranges.rounds(op), self.region(op.before, ranges), self.region(op.body, ranges)
-                return None if rounds is None or before is None or inside is None else (before + inside + _plain(op, 1)).times(rounds + 1)
+                rounds = ranges.rounds(op)
+                if rounds is None:
+                    return self._prevented("nothing says how often this `while` runs", op.span)
+                before, inside = self.region(op.before, ranges), self.region(op.body, ranges)
+                return None if before is None or inside is None else (before + inside + _plain(op, 1)).times(rounds + 1)
             case For():
-                turns, inside = ranges.turns(op), self.region(op.body, ranges)
-                return None if turns is None or inside is None else (inside + _plain(op, 2)).times(turns)
+                turns = ranges.turns(op)
+                if turns is None:
+                    return self._prevented("nothing says how often this `for` runs", op.span)
+                inside = self.region(op.body, ranges)
+                return None if inside is None else (inside + _plain(op, 2)).times(turns)
             case If():
                 branches = [self.region(branch, ranges) for branch in op.regions]
                 if any(branch is None for branch in branches):
@@ -137,6 +161,8 @@ class _Costs:
         target = self.module.functions.get(op.function)
         if target is None or target.is_elsewhere:
             return _plain(op, ELSEWHERE)
+        if op.function in self.known and self.known[op.function] is None:
+            self._prevented("this call leads back to the function that it stands in", op.span)
         inside = self.function(op.function)
         return None if inside is None else inside.placed(op.span) + _plain(op, 2)
 

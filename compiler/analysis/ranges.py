@@ -15,8 +15,8 @@ from compiler.hir.module import HirFunction
 from compiler.hir.numbers import limits
 from compiler.hir.types import is_float
 
-MOST_TURNS = 1 << 20
-"""A loop that may run more often counts as one without a bound: that its variable has 32 or 64 bits bounds nothing."""
+MOST_TURNS = 1 << 40
+"""A loop that may run more often counts as one without a bound: that its variable has 64 bits bounds nothing."""
 
 Range = tuple[int, int]
 """The least and the greatest."""

@@ -103,8 +103,9 @@ CODES = (
         "0716",
         "estimate above the target",
         """`@target_latency(500ns)` says how long a function may take; the compiler counts its longest way, loops as often as they can run,
-        in cycles of a processor at 3 GHz. What is over the target is a warning, and an error where the target is `hard`. It is an estimate:
-        a run measures, and `--enforce p99` holds it against the target.""",
+        in cycles of a processor at 3 GHz. What is over the target is a warning, and an error where the target is `hard`. Where there is no
+        estimate (nothing says how often a loop runs, a function comes back to itself or is never called), a hard target is an error, too.
+        It is an estimate: a run measures, and `--enforce p99` holds it against the target.""",
         "@critical_path @target_latency(100ns, hard)\nfn roots(x: f64) -> f64 {\n  var sum = 0.0\n"
         "  for i in 0..64 { sum += sqrt(x + sum) }\n  sum\n}\n",
         "@critical_path @target_latency(1us, hard)\nfn roots(x: f64) -> f64 {\n  var sum = 0.0\n"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from compiler.analysis.host_costs import worst_case
+from compiler.analysis.host_costs import obstacle, worst_case
 from compiler.analysis.ranges import Ranges
 from compiler.backends.native.compile import compile_module
 from compiler.backends.native.emit import entry_name
@@ -169,7 +169,9 @@ def _frame(assembly: str | None) -> int | None:
 def _estimate(one: Examined, module: HirModule, sources: Sources, frame: int | None) -> Iterator[str]:
     cost = one.cost or worst_case(module, one.function.name)
     if cost is None:
-        yield "estimate     none: a loop has no bound, or a function comes back to itself"
+        why = one.obstacle or obstacle(module, one.function.name)
+        assert why is not None
+        yield f"estimate     none: {why.words}, {_place(why.span, sources)}"
         return
     nanoseconds = cost.cycles / GIGAHERTZ
     line = (

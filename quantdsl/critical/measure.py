@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from attrs import Factory, define, evolve, frozen
 
-from compiler.analysis.host_costs import Cost, stack_bytes, worst_case
+from compiler.analysis.host_costs import Cost, Obstacle, obstacle, stack_bytes, worst_case
 from compiler.analysis.vectorizable import carried
 from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
 from compiler.hir.core import Binary, dtype_of
@@ -45,13 +45,14 @@ class Line:
 class Examined:
     """One function of the program's HIR. `code` is its declaration, None for what the compiler wrote itself; `checks` those that
     the function had, `given_up` those that `@unsafe_unchecked` left out. `cost` and `stack` are of critical paths only; None also where
-    a loop has no bound or a function comes back to itself."""
+    a loop has no bound or a function comes back to itself, which `obstacle` tells."""
 
     function: HirFunction
     code: Code | None
     checks: Sequence[Proof] = ()
     given_up: Sequence[Proof] = ()
     cost: Cost | None = None
+    obstacle: Obstacle | None = None
     stack: int | None = None
     lines: Sequence[Line] = ()
 
@@ -92,7 +93,9 @@ def examine(checked: "CheckedProgram", module: HirModule, sources: Sources, leve
             made.cost, made.stack = worst_case(module, made.function.name), stack_bytes(module, made.function.name)
             if made.cost is not None:
                 made.lines = lines_of(made.cost, sources)
-            found.diagnostics.extend(_over_target(made))
+            else:
+                made.obstacle = obstacle(module, made.function.name)
+            found.diagnostics.extend(_over_target(made, sources))
     return found
 
 
@@ -141,10 +144,37 @@ def target_of(code: Code) -> tuple[float, bool, nodes.Annotation] | None:
             return None
 
 
-def _over_target(made: Examined) -> Iterator[Diagnostic]:
+def unmeasured(code: Code) -> Diagnostic | None:
+    """What is wrong with a function that no code is made of: a hard target holds nothing there."""
+    target = target_of(code)
+    if target is None or not target[1]:
+        return None
+    message = f"{code.title} has a hard target and no estimate: it is never called, so that no code is made of it"
+    return _no_estimate(target, message, (), (), "call it from a handler or a `test`, or take the annotation away")
+
+
+def _no_estimate(
+    target: tuple[float, bool, nodes.Annotation], message: str, others: tuple[Label, ...], notes: tuple[str, ...], hint: str
+) -> Diagnostic:
+    nanoseconds, _, annotation = target
+    return Diagnostic("0716", message, annotation.span, f"its target is {nanoseconds:,.0f} ns", others, notes, hint)
+
+
+def _over_target(made: Examined, sources: Sources) -> Iterator[Diagnostic]:
     assert made.code is not None
     target = target_of(made.code)
-    if target is None or made.nanoseconds is None or made.cost is None or made.nanoseconds <= target[0]:
+    if target is None:
+        return
+    if made.nanoseconds is None or made.cost is None:
+        if target[1] and made.obstacle is not None:
+            words, span = made.obstacle.words, made.obstacle.span
+            shown = span is not None and sources.get(span.path) is not None
+            others = (Label(span, words),) if shown and span is not None else ()
+            notes = () if shown else (f"{words}, in {span.path if span is not None else _NOWHERE.path}",)
+            hint = "give the loop a bound, as in `0..min(n, 64)` or `while c max 64`, and call nothing that comes back to itself"
+            yield _no_estimate(target, f"{made.code.title} has a hard target and no estimate", others, notes, hint)
+        return
+    if made.nanoseconds <= target[0]:
         return
     nanoseconds, hard, annotation = target
     costliest = [line for line in made.lines[:5] if line.cycles >= 1]

@@ -11,6 +11,7 @@ from compiler.source import Source, Sources
 from quantdsl.check import check_program
 from quantdsl.critical.explain import explain, shortened
 from quantdsl.critical.measure import Examination, examine
+from quantdsl.critical.whole import examine_all
 from quantdsl.elaborate import elaborate
 from quantdsl.parse import parse_source
 from zyntax.main import main
@@ -67,6 +68,48 @@ def test_marks_and_checks() -> None:
     pick = found.functions["fn.pick"]
     assert sorted((proof.instruction, proof.kept) for proof in pick.checks)[:1] == [("checked", True)]
     assert ("element", True) in [(proof.instruction, proof.kept) for proof in pick.checks]
+
+
+TARGET = "@target_latency(1us, hard)\n"
+MARKET = "currency USD { scale 8 }\ninstrument ES : USD { tick 0.25  lot 1  multiplier 50 }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("fn f(n: int) -> int { var s = 0; for i in 0..n { s += 1 }; s }", ("f", "for i in 0..n { s += 1 }")),
+        ("fn f(x: f64) -> f64 { var s = x; while s < 9.0 { s *= 2.0 }; s }", ("f", "while s < 9.0 { s *= 2.0 }")),
+        ("fn f(n: int) -> int { if n < 2 { 1 } else { g(n) } }\nfn g(n: int) -> int { f(n - 1) }", ("f", "f(n - 1)")),
+        ("fn f(n: int) -> int { g(n) }\nfn g(n: int) -> int { var s = 0; for i in n..9 { s += 1 }; s }", ("f", "for i in n..9 { s += 1 }")),
+        ("fn f<T>(x: T) -> T { x }", ("f", None)),
+        ("signal f(x: f64) -> f64 { emit x }", ("f", None)),
+        ("fn f(x: f64) -> f64 { x }\n" + MARKET + "strategy S on ES { on trade(t) { } }", None),
+        ('fn f<T>(x: T) -> T { x }\ntest "it" { assert(f(3) == 3) }\n' + MARKET + "strategy S on ES { on trade(t) { } }", None),
+        ("fn f<T>(x: T) -> T { x }\n" + MARKET + "strategy S on ES { on trade(t) { log_ring(f(t.price.f64)) } }", None),
+    ],
+)
+def test_a_hard_target_wants_an_estimate(text: str, ends: tuple[str, str | None] | None) -> None:
+    """Of a function of strategies, too, that none of them calls. A target that isn't hard says nothing."""
+    for head, hard in ((TARGET, True), (TARGET.replace(", hard", ""), False)):
+        source = Source("p.qdsl", head + text)
+        checked = check_program(parse_source(source))
+        checked.diagnostics.raise_errors()
+        found = examine_all(checked, source, Sources(source)).sorted
+        if ends is None or not hard:
+            assert found == ()
+            continue
+        (error,) = found
+        assert (error.code, error.severity) == ("0716", Severity.ERROR) and f"`{ends[0]}`" in error.message
+        assert error.span is not None and error.span.start == 0
+        assert [source.text[label.span.start : label.span.end] for label in error.others] == ([ends[1]] if ends[1] else [])
+
+
+def test_a_hard_target_of_a_function_in_a_strategy() -> None:
+    text = MARKET + "strategy S on ES {\n  @target_latency(1us, hard)\n  fn f(n: int) -> int { n }\n  on trade(t) { CALL }\n}"
+    for call, codes in (("", ["0716"]), ("log_ring(f(2))", [])):
+        source = Source("p.qdsl", text.replace("CALL", call))
+        found = examine_all(check_program(parse_source(source)), source, Sources(source)).sorted
+        assert [one.code for one in found] == codes
 
 
 UNCHECKED = "@unsafe_unchecked\nfn hash(a: int, b: int) -> int { a * 31 + b / 7 }\n"
