@@ -113,8 +113,10 @@ class _Costs:
         self.known: dict[str, Cost | None] = {}
         self.obstacle: Obstacle | None = None
 
-    def _prevented(self, words: str, span: Span | None) -> None:
+    def _prevented(self, words: str, span: Span | None) -> Cost | None:
+        """No cost, and why."""
         self.obstacle = self.obstacle or Obstacle(words, span)
+        return None
 
     def function(self, name: str) -> Cost | None:
         if name not in self.known:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from attrs import evolve, frozen
+from attrs import Factory, evolve, frozen
 
 from compiler.diagnostics import Diagnostics
+from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
 from quantdsl.check import blocks, calls, expressions, literals, operators, statements  # noqa: F401  They register their rules.
@@ -16,13 +17,14 @@ from quantdsl.check.world import Callable, World, world_of
 @frozen
 class CheckedProgram:
     """The program with the type of each expression (`quantdsl.types`), what it declares, and all that is wrong with it; errors make the
-    types of what they touch ErrorType. `library`: what it uses of the standard library, by name. The insides of compute blocks keep
-    no types."""
+    types of what they touch ErrorType. `library`: what it uses of the standard library, by name. `changes`: its assignments and calls that
+    change states, each with the state's name. The insides of compute blocks keep no types."""
 
     program: nodes.Program
     world: World
     library: Mapping[str, Callable]
     diagnostics: Diagnostics
+    changes: Mapping[Span, str] = Factory(dict)
 
 
 def check_program(program: nodes.Program) -> CheckedProgram:
@@ -33,7 +35,7 @@ def check_program(program: nodes.Program) -> CheckedProgram:
     checker = Checker(world_of(program, diagnostics), diagnostics)
     check_declarations(checker, program)
     library = {name: rebuild(declaration, checker.types, {}) for name, declaration in checker.world.library.items()}
-    checked = CheckedProgram(rebuild(program, checker.types, {}), checker.world, library, diagnostics)
+    checked = CheckedProgram(rebuild(program, checker.types, {}), checker.world, library, diagnostics, checker.changes)
     if all(found.code == "0109" for found in diagnostics.errors):  # what can't be compiled yet may be what a promise rules out
         diagnostics.extend(prove(checked))
     return checked

@@ -1,11 +1,13 @@
 """Annotations: which there are, what they stand before, and what they take."""
 
+from fractions import Fraction
+
 from attrs import frozen
 
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import nearest
-from compiler.typed_ast.types import I64, STRING, Type
+from compiler.typed_ast.types import ERROR, I64, STRING, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check.checker import Checker
@@ -41,6 +43,18 @@ ANNOTATIONS = {
     "no_risk": Annotation(("strategy",), STRING),
 }
 _CONTRADICTIONS = (("critical_path", "gpu_compute"), ("target_latency", "target_latency_ns"), ("critical_path", "unsafe_unchecked"))
+
+LATENCIES = ("target_latency", "target_latency_ns")
+
+
+def _above_zero(value: nodes.Expression) -> bool:
+    match value:
+        case nodes.IntLiteral(value=number):
+            return number > 0
+        case nodes.UnitNumber(text=text):
+            return Fraction(text) > 0
+        case _:
+            return False
 
 
 def check_annotations(checker: Checker, node: nodes.Statement) -> None:
@@ -88,6 +102,9 @@ def _argument(checker: Checker, annotation: nodes.Annotation, known: Annotation)
     number = constant_int(value, Scope())
     if not fits(found, known.takes):
         checker.report("0402", f"`@{annotation.name}` takes a `{shown(known.takes)}`, and this is a `{shown(found)}`", value.span)
+    elif annotation.name in LATENCIES and found != ERROR and not _above_zero(value):
+        text = "write it like `@target_latency(500ns)`" if known.takes == qt.DURATION else "write it like `@target_latency_ns(500)`"
+        checker.report("0402", f"`@{annotation.name}` takes a duration above 0, written as one number", value.span, hint=text)
     elif known.takes == I64 and (number is None or number < 0):
         checker.report("0402", f"`@{annotation.name}` takes a number from 0", value.span)
     elif isinstance(value, nodes.Unary) or (isinstance(value, nodes.StringLiteral) and not value.value.strip()):

@@ -103,8 +103,10 @@ def _method(checker: Checker, node: nodes.Call, value: nodes.Expression, name: s
         _arguments_alone(checker, node, scope)
         known = [n for n, f in checker.world.functions.items() if f.parameters and f.parameters[0].name == "self"]
         return checker.report("0202", f"a `{shown(subject)}` has no method `{name}`", node.function.span, hint=did_you_mean(name, known))
-    if name in CHANGING and isinstance(subject, qt.Container) and not _can_change(value, scope):
-        _not_changing(checker, name, value)
+    if name in CHANGING and isinstance(subject, qt.Container):
+        if not _can_change(value, scope):
+            _not_changing(checker, name, value)
+        checker.note_change(value, node.span, scope)
     return _called(checker, node, callee, scope, (subject, value.span), expected)
 
 

@@ -39,7 +39,8 @@ class Body:
 
 @define(eq=False)
 class Checker:
-    """One program's check. `top` has its constants and parameters, which types may name."""
+    """One program's check. `top` has its constants and parameters, which types may name; `changes` the assignments and calls that change a
+    state, each with its name."""
 
     world: World
     diagnostics: Diagnostics = Factory(Diagnostics)
@@ -47,6 +48,7 @@ class Checker:
     body: Body = Factory(lambda: Body("constant"))
     present: list[Variable] = Factory(list)
     top: Scope = Factory(Scope)
+    changes: dict[Span, str] = Factory(dict)
 
     def report(
         self, code: str, message: str, span: Span, *, hint: str | None = None, label: str = "", others: tuple[Label, ...] = ()
@@ -57,6 +59,19 @@ class Checker:
 
     def warn(self, code: str, message: str, span: Span, hint: str) -> None:
         self.diagnostics.add(Diagnostic(code, message, span, hint=hint, severity=Severity.WARNING))
+
+    def note_change(self, target: nodes.Expression, span: Span, scope: Scope) -> None:
+        """Something changes a variable, or a part of one: a strategy's state is noted, and any is refused inside a compute block."""
+        while isinstance(target, nodes.Field | nodes.Index):
+            target = target.value
+        variable = scope.find(target.name) if isinstance(target, nodes.Name) else None
+        if variable is None or variable.kind != "state":
+            return
+        if self.body.what != "signal":
+            self.changes[span] = variable.name
+        if self.body.yielded is not None:
+            hint = "`yield` what is to be remembered, and assign the block's value behind it"
+            self.report("0410", f"the state `{variable.name}` is written inside `compute`", span, hint=hint)
 
     @contextmanager
     def within(self, **changes: Any) -> Iterator[None]:

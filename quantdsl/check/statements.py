@@ -63,12 +63,14 @@ def assign(checker: Checker, node: nodes.Assign, scope: Scope) -> Type:
             checker.report("0203", f"`{shown(found)}` doesn't come apart into {len(node.target.elements)} values", node.value.span)
         for number, target in enumerate(node.target.elements):
             place = _target(checker, target, scope)
+            checker.note_change(target, node.span, scope)
             if isinstance(target, nodes.Name) and (variable := scope.find(target.name)) is not None:
                 presence.forget(checker, variable)
             if parts is not None:
                 require(checker, parts[number], place, target.span, "what is assigned to")
         return UNIT
     place = _target(checker, node.target, scope)
+    checker.note_change(node.target, node.span, scope)
     variable = scope.find(node.target.name) if isinstance(node.target, nodes.Name) else None
     if node.operator is None:
         fitting = require(checker, checker.infer(node.value, scope, place), place, node.value.span, _named(node.target))

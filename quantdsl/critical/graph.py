@@ -28,6 +28,8 @@ class Kind(Enum):
     SYSTEM = "system call"
     UNBOUNDED = "loop without a bound"
     ORDER = "order"
+    STATE = "change of state"
+    MARKET = "look at the market"
 
 
 @frozen
@@ -66,7 +68,12 @@ _EFFECTS = {
     "io": (Kind.SYSTEM, "calls the system"),
     "order": (Kind.ORDER, "sends orders"),
     "cancel": (Kind.ORDER, "changes orders"),
+    "memory": (Kind.STATE, "remembers"),
+    "book": (Kind.MARKET, "reads the market"),
 }
+_RECORDS = {"log_ring": "keeps a record", "count": "counts in a state"}
+"""Functions that write the desk's memory, which no annotation but `@gpu_compute` forbids."""
+_BEFORE = "give it what it needs as arguments, and act on its result"
 
 
 def call_graph(checked: "CheckedProgram") -> dict[Key, Code]:
@@ -98,6 +105,7 @@ def call_graph(checked: "CheckedProgram") -> dict[Key, Code]:
         hidden = {s.name for s in own if isinstance(s, quant.State)}
         known = {name: natural for name, natural in constants.items() if name not in hidden} | _constants(own)
         _read(code, partial(_target, codes, frozenset(checked.library), strategy), externs, known)
+        _note_changes(code, codes, checked.changes)
     return codes
 
 
@@ -144,13 +152,31 @@ def _read(code: Code, target: Callable[[str], Key | None], externs: Mapping[str,
     code.acts += [Act(Kind.UNBOUNDED, words, span, hint) for words, span, hint in unbounded_loops(code.declaration, constants)]
 
 
+def _note_changes(code: Code, codes: Mapping[Key, Code], changes: Mapping[Span, str]) -> None:
+    """The states that a body changes: those of its strategy, and those of the signals that it calls."""
+    body = code.declaration.body
+    if body is None:
+        return
+    for node in walk(body):
+        if isinstance(node, nodes.Assign | nodes.Call) and node.span in changes:
+            code.acts.append(Act(Kind.STATE, f"writes the state `{changes[node.span]}`", node.span, _BEFORE))
+    for site in code.calls:
+        if isinstance(codes[site.callee].declaration, quant.Signal):
+            words = f"calls the signal `{site.callee[1].removeprefix('std.')}`, which remembers"
+            code.acts.append(Act(Kind.STATE, words, site.span, _BEFORE))
+
+
 def _declared_effects(callee: nodes.Function, span: Span) -> Iterator[Act]:
     """What an `extern` function says of itself: the prelude's own, or one that the program declares."""
+    if callee.name in _RECORDS and callee.span.path.startswith("<"):
+        yield Act(Kind.STATE, _RECORDS[callee.name], span, _BEFORE)
     for effect in callee.effects or ():
         if effect in _EFFECTS:
             kind, words = _EFFECTS[effect]
             if kind is Kind.ORDER:
                 yield Act(kind, words, span, "leave the checks in what risks money")
+            elif kind in (Kind.STATE, Kind.MARKET):
+                yield Act(kind, f"calls `{callee.name}`, which {words}", span, _BEFORE)
             else:
                 hint = (
                     "`log_ring` keeps a record that is written out later"

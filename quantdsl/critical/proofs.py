@@ -1,6 +1,6 @@
 """What the annotations of a program promise, proved over its whole call graph: `@no_allocation` (0711), `@no_syscalls` (0712),
-`@critical_path` (both, and 0713, 0714), `@inline_always` (0713), `@unsafe_unchecked` (0717). Each message shows the calls that lead to
-what breaks the promise."""
+`@critical_path` (both, and 0713, 0714), `@inline_always` (0713), `@unsafe_unchecked` (0717), `@gpu_compute` (0410, 0713). Each message
+shows the calls that lead to what breaks the promise."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from quantdsl.check import CheckedProgram
 
 
-RULES = {
-    Kind.SYSTEM: ("0712", ("no_syscalls", "critical_path")),
-    Kind.ALLOCATION: ("0711", ("no_allocation", "critical_path")),
-    Kind.UNBOUNDED: ("0714", ("critical_path",)),
-    Kind.ORDER: ("0717", ("unsafe_unchecked",)),
-}
-"""The code of each kind of act, and the annotations that rule it out."""
+RULES = (
+    (Kind.SYSTEM, "0712", ("no_syscalls", "critical_path")),
+    (Kind.ALLOCATION, "0711", ("no_allocation", "critical_path")),
+    (Kind.UNBOUNDED, "0714", ("critical_path",)),
+    (Kind.ORDER, "0717", ("unsafe_unchecked",)),
+    *((kind, "0410", ("gpu_compute",)) for kind in (Kind.ORDER, Kind.STATE, Kind.MARKET, Kind.SYSTEM)),
+)
+"""Kinds of acts, each with the code of what annotations rule it out."""
 
 Way = tuple[tuple[Code, CallSite], ...]
 """Calls from one function on, each with who makes it."""
@@ -46,7 +47,7 @@ def _broken(codes: Mapping[Key, Code], code: Code) -> Iterator[Diagnostic]:
         return
     for key, way in ways(codes, code.key).items():
         told: set[Span] = set()
-        for kind, (number, annotations) in RULES.items():
+        for kind, number, annotations in RULES:
             promise = code.annotation(*annotations)
             if promise is None:
                 continue
@@ -54,9 +55,9 @@ def _broken(codes: Mapping[Key, Code], code: Code) -> Iterator[Diagnostic]:
                 if act.kind is kind and act.span not in told:
                     told.add(act.span)  # a `print` both allocates and calls the system: once is enough
                     yield _forbidden(number, code, promise, way, codes[key], act)
-    promise = code.annotation("critical_path")
+    promise = code.annotation("critical_path", "gpu_compute")
     if promise is not None:
-        yield from _circles(codes, code, promise.span)
+        yield from _circles(codes, code, promise)
     taken_in = code.annotation("inline_always")
     if taken_in is not None and (around := circle(codes, code.key)):
         hint = "a function that comes back to itself can't become part of its callers"
@@ -66,14 +67,23 @@ def _broken(codes: Mapping[Key, Code], code: Code) -> Iterator[Diagnostic]:
 def _forbidden(number: str, root: Code, promise: nodes.Annotation, way: Way, code: Code, act: Act) -> Diagnostic:
     subject = code.title if not way else f"{root.title} reaches {code.title}, which"
     others = (Label(promise.span, f"promised of {root.title} here"), *_labels(way))
-    return Diagnostic(number, f"{subject} {act.words}: `@{promise.name}` rules that out", act.span, others=others, hint=act.hint)
+    return Diagnostic(
+        number,
+        f"{subject} {act.words}: `@{promise.name}` rules that out",
+        act.span,
+        others=others,
+        hint=_COMPUTES if number == "0410" else act.hint,
+    )
+
+
+_COMPUTES = "give it what it needs as arguments, and act on its result"
 
 
 def _labels(way: Way) -> tuple[Label, ...]:
     return tuple(Label(site.span, f"{caller.title} calls `{site.callee[1].removeprefix('std.')}`") for caller, site in way)
 
 
-def _circles(codes: Mapping[Key, Code], root: Code, promised: Span) -> Iterator[Diagnostic]:
+def _circles(codes: Mapping[Key, Code], root: Code, promise: nodes.Annotation) -> Iterator[Diagnostic]:
     known: set[frozenset[Key]] = set()
     for key, way in ways(codes, root.key).items():
         around = circle(codes, key)
@@ -82,8 +92,8 @@ def _circles(codes: Mapping[Key, Code], root: Code, promised: Span) -> Iterator[
             continue
         known.add(members)
         *_, (_, last) = around
-        others = (Label(promised, f"promised of {root.title} here"), *_labels((*way, *around[:-1])))
-        message = f"{codes[key].title} comes back to itself: `@critical_path` rules that out"
+        others = (Label(promise.span, f"promised of {root.title} here"), *_labels((*way, *around[:-1])))
+        message = f"{codes[key].title} comes back to itself: `@{promise.name}` rules that out"
         hint = "write a loop with a bound: how deep calls go isn't known before"
         yield Diagnostic("0713", message, last.span, others=others, hint=hint)
 
