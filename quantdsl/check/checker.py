@@ -11,6 +11,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import ERROR, UNIT, Type
 from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.turns import Loop
 from quantdsl.check.world import World
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ class Body:
     `what` is "handler", "function", "signal", "test", "strategy" or "constant"; `result` the type that `return` or `emit` gives; `market`
     the names of the instrument and currency that `I` and `C` stand for, `in_strategy` whether they are a strategy's; `parameters` the type
     parameters in sight, `bounds` what is asked of them; `aliases` the types being resolved. `sometimes`: what is checked isn't
-    reached exactly once each time. `yielded`: what the compute block around gives."""
+    reached exactly once each time; `turns`: the loops around, each of whose turns surely reaches it. `yielded`: what the compute block
+    around gives."""
 
     what: str
     result: Type = UNIT
@@ -33,6 +35,7 @@ class Body:
     parameters: frozenset[str] = frozenset()
     bounds: Mapping[str, str] = Factory(dict)
     sometimes: bool = False
+    turns: tuple[Loop, ...] = ()
     aliases: frozenset[str] = frozenset()
     yielded: "Yielded | None" = None
 
@@ -72,6 +75,12 @@ class Checker:
         if self.body.yielded is not None:
             hint = "`yield` what is to be remembered, and assign the block's value behind it"
             self.report("0410", f"the state `{variable.name}` is written inside `compute`", span, hint=hint)
+
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        """Checks what isn't reached each time."""
+        with self.within(sometimes=True, turns=()):
+            yield
 
     @contextmanager
     def within(self, **changes: Any) -> Iterator[None]:

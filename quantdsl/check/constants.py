@@ -20,11 +20,12 @@ def constant_int(node: nodes.Expression, scope: Scope) -> int | None:
             a = constant_int(left, scope) if b is not None else None
             if a is None or b is None or (operator in "/%" and b == 0):
                 return None
-            return _result(operator, a, b)
+            return result_of(operator, a, b)
     return None
 
 
-def _result(operator: str, a: int, b: int) -> int:
+def result_of(operator: str, a: int, b: int) -> int:
+    """Of `+ - * / %`, as they are of ints without an end; b isn't 0 where it divides."""
     match operator:
         case "+":
             return a + b

@@ -20,7 +20,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from quantdsl import types as qt
-from quantdsl.check import heap, library, presence
+from quantdsl.check import heap, library, presence, turns
 from quantdsl.check.checker import Checker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, report_optional, require, shown
@@ -138,6 +138,11 @@ def index(checker: Checker, node: nodes.Index, scope: Scope, expected: Type | No
     if value is not None and (value < 0 or (size is not None and value >= size)):
         hint = f"indices go from 0 to {size - 1}" if size is not None else "indices begin with 0"
         return checker.report("0705", f"the index {value} is outside of `{shown(subject)}`", node.indices[0].span, hint=hint)
+    reached = turns.outside(node.indices[0], scope, checker.body.turns, size) if value is None else None
+    if reached is not None:
+        hint = f"indices go from 0 to {size - 1}" if size is not None else "indices begin with 0"
+        message = f"the index {reached[0]} is outside of `{shown(subject)}`"
+        return checker.report("0705", message, node.indices[0].span, label=f"where {reached[1]}", hint=hint)
     return subject.elements[0]
 
 
@@ -332,7 +337,7 @@ def if_(checker: Checker, node: nodes.If, scope: Scope, expected: Type | None, u
         checker.infer(node.condition, inner)
     else:
         require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
-    with checker.within(sometimes=True):
+    with checker.branch():
         then = checker.infer(node.then, inner, expected, used)
         if node.otherwise is None:
             return UNIT
@@ -371,7 +376,7 @@ def let_condition(checker: Checker, node: nodes.LetCondition, scope: Scope, expe
 @infers(nodes.Conditional)
 def conditional(checker: Checker, node: nodes.Conditional, scope: Scope, expected: Type | None, used: bool) -> Type:
     require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
-    with checker.within(sometimes=True):
+    with checker.branch():
         then = checker.infer(node.then, scope, expected)
         otherwise = checker.infer(node.otherwise, scope, expected or then)
     return joined(checker, then, otherwise, node, expected)
@@ -401,7 +406,7 @@ def _arm(checker: Checker, arm: nodes.Arm, subject: Type, scope: Scope, expected
     inner = Scope(scope)
     shape = bind(checker, arm.pattern, subject, inner)
     covered = shape if arm.guard is None else None
-    with checker.within(sometimes=True):
+    with checker.branch():
         if arm.guard is not None:
             require(checker, checker.infer(arm.guard, inner, BOOL), BOOL, arm.guard.span, "the condition")
         if isinstance(arm.body, nodes.Block) or used:

@@ -71,7 +71,9 @@ def _operands(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type
         right = checker.infer(node.right, scope, inner)
         return checker.infer(node.left, scope, right if comparing or isinstance(right, Scalar) else inner), right
     left = checker.infer(node.left, scope, inner)
-    return left, checker.infer(node.right, scope, left if is_literal(node.right) and (comparing or isinstance(left, Scalar)) else inner)
+    beside = left if is_literal(node.right) and (comparing or isinstance(left, Scalar)) else inner
+    with checker.within(turns=() if node.operator in ("and", "or") else checker.body.turns):
+        return left, checker.infer(node.right, scope, beside)
 
 
 def _default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | None) -> Type:
@@ -84,7 +86,8 @@ def _default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type 
         return checker.report(
             "0203", f"`??` gives a default for a value that may be none, and this `{shown(left)}` may not", node.left.span
         )
-    right = checker.infer(node.right, scope, left.value)
+    with checker.within(turns=()):
+        right = checker.infer(node.right, scope, left.value)
     if isinstance(right, OptionType) and fits(right, OptionType(left.value)):
         return OptionType(left.value)
     require(checker, right, left.value, node.right.span, "the value before `??`")

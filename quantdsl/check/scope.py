@@ -3,13 +3,15 @@
 from attrs import Factory, define
 
 from compiler.source import NOWHERE, Span
+from compiler.typed_ast.nodes import Expression
 from compiler.typed_ast.types import Type
 
 
 @define(eq=False)
 class Variable:
     """`kind` as a message calls it: "let", "var", "parameter", "state", "loop variable", "const", "param". `constant` is its value where
-    that is a whole number known to the compiler; `present`: it is an optional that is known to have a value (`presence.py`)."""
+    that is a whole number known to the compiler; `present`: it is an optional that is known to have a value (`presence.py`). For indices
+    (`turns.py`): `value` is what a `let` of an int stands for, with what that sees; `now` what a `var` is until it is first assigned to."""
 
     name: str
     type: Type
@@ -17,6 +19,8 @@ class Variable:
     span: Span = NOWHERE
     constant: int | None = None
     present: bool = False
+    value: "tuple[Expression, Scope] | None" = None
+    now: int | None = None
 
     @property
     def mutable(self) -> bool:
@@ -35,6 +39,10 @@ class Scope:
                 return scope.variables[name]
             scope = scope.outer
         return None
+
+    def as_now(self) -> "Scope":
+        """The scope without what is added to it later."""
+        return Scope(self.outer, dict(self.variables))
 
     def add(self, variable: Variable) -> None:
         if variable.name != "_":

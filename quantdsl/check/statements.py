@@ -1,12 +1,15 @@
 """Statements: variables, assignments, loops, results."""
 
+from attrs import evolve
+
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import BOOL, ERROR, I64, NEVER, RANGE, UNIT, ListType, OptionType, ResultType, TensorType, TupleType, Type
+from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
-from quantdsl.check import heap, presence
+from quantdsl.check import heap, presence, turns
 from quantdsl.check.checker import Checker, checks
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import require, shown
@@ -44,10 +47,13 @@ def let(checker: Checker, node: nodes.Let, scope: Scope) -> Type:
         )
     elif found == UNIT:
         found = checker.report("0203", "this gives no value", node.value.span)
-    constant = constant_int(node.value, scope)
+    constant, before = constant_int(node.value, scope), scope.as_now()
     bind(checker, node.pattern, place if place is not None else settled(found), scope, "var" if node.mutable else "let")
     if isinstance(node.pattern, nodes.BindingPattern) and not node.mutable and (variable := scope.variables.get(node.pattern.name)):
         variable.constant = constant if variable.type == I64 else None
+        variable.value = (node.value, before) if variable.type == I64 else None
+    elif isinstance(node.pattern, nodes.BindingPattern) and node.mutable and (variable := scope.variables.get(node.pattern.name)):
+        variable.now = constant if variable.type == I64 else None
     return UNIT
 
 
@@ -90,6 +96,9 @@ def _named(target: nodes.Expression) -> str:
 
 def _target(checker: Checker, target: nodes.Expression, scope: Scope) -> Type:
     """The type of what is assigned to, which must be able to change."""
+    if isinstance(target, nodes.Name) and (changed := scope.find(target.name)) is not None:
+        changed.now = None
+        checker.body = evolve(checker.body, turns=tuple(loop for loop in checker.body.turns if loop.variable is not changed))
     root = target
     while isinstance(root, nodes.Field | nodes.Index):
         root = root.value
@@ -120,15 +129,26 @@ def while_(checker: Checker, node: nodes.While, scope: Scope) -> Type:
     require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
     if node.bound is not None:
         require(checker, checker.infer(node.bound, scope, I64), I64, node.bound.span, "the bound")
-    with checker.within(sometimes=True):
+    loop = turns.counted(node, scope) if turns.is_whole(node.body) else None
+    _forget_changed(node.body, scope)
+    with checker.within(sometimes=True, turns=(*checker.body.turns, loop) if loop is not None else ()):
         checker.infer(node.body, scope, used=False)
     return UNIT
+
+
+def _forget_changed(body: nodes.Block, scope: Scope) -> None:
+    """What a loop assigns to isn't known in its body, whatever it was before."""
+    for node in walk(body):
+        if isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Name) and (variable := scope.find(node.target.name)):
+            variable.now = None
 
 
 @checks(nodes.For)
 def for_(checker: Checker, node: nodes.For, scope: Scope) -> Type:
     inner = Scope(scope)
+    loops: list[turns.Loop] | None = [*checker.body.turns] if turns.is_whole(node.body) else None
     for clause in node.clauses:
+        seen = inner.as_now()
         found = checker.infer(clause.source, inner)
         element = _element(checker, found, clause.source)
         parts = (element,) if len(clause.names) == 1 else element.elements if isinstance(element, TupleType) else ()
@@ -137,7 +157,15 @@ def for_(checker: Checker, node: nodes.For, scope: Scope) -> Type:
         for number, name in enumerate(clause.names):
             span = clause.name_spans[number]
             inner.add(Variable(name, parts[number] if number < len(parts) else ERROR, "loop variable", span))
-    with checker.within(sometimes=True):
+        match clause:
+            case nodes.ForClause(names=(name,), source=nodes.Range() as source) if loops is not None and name in inner.variables:
+                loops.append(turns.Loop(inner.variables[name], source, seen))
+            case nodes.ForClause(source=nodes.Range()):
+                pass
+            case _ if not (isinstance(found, qt.Container) and found.kind == "array"):
+                loops = None  # an array has elements, a ring or list may have none
+    _forget_changed(node.body, inner)
+    with checker.within(sometimes=True, turns=tuple(loops or ())):
         checker.infer(node.body, inner, used=False)
     return UNIT
 
