@@ -3,7 +3,8 @@
 Everything that finds fault with a user's program makes a `Diagnostic` and either collects it (`Diagnostics.add`) or
 raises it (`ZyntaxError`). Nothing else in the project prints a message."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
@@ -41,6 +42,8 @@ class Diagnostic:
     severity: Severity = Severity.ERROR
     running: bool = False
     """Found while the program ran, though its code is one that the compiler gives too."""
+    compiling: bool = False
+    """Found before the program ran, though its code is one that a run gives too."""
     data: bool = False
     """About data that was given to the program, not about the program."""
 
@@ -51,7 +54,7 @@ class Diagnostic:
     @property
     def at_run_time(self) -> bool:
         """Codes 08xx and 09xx are raised while a program runs (exit code 1); all others before (exit code 2), unless they say so."""
-        return self.running or self.code.startswith(("08", "09"))
+        return self.running or (self.code.startswith(("08", "09")) and not self.compiling)
 
 
 class ZyntaxError(Exception):
@@ -60,6 +63,19 @@ class ZyntaxError(Exception):
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__("; ".join(f"{d.full_code}: {d.message}" for d in diagnostics))
         self.diagnostics = diagnostics
+
+
+_OF_PROGRAMS = ("0801", "0802", "0803", "0806", "0808")
+"""Faults of a run that some programs surely end with, whatever they are given."""
+
+
+@contextmanager
+def before_it_runs() -> Iterator[None]:
+    """Errors inside are the program's before it runs, also those that say with a run's code how it would end."""
+    try:
+        yield
+    except ZyntaxError as error:
+        raise ZyntaxError(*(evolve(d, compiling=True) if d.code in _OF_PROGRAMS else d for d in error.diagnostics)) from None
 
 
 class Diagnostics:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import Factory, define, evolve
 
-from compiler.diagnostics import Diagnostic, Severity, ZyntaxError
+from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, before_it_runs
 from compiler.library import Library
 from compiler.options import DriverOptions as DriverOptions
 from compiler.options import origin
@@ -96,9 +96,8 @@ class Session:
     def check(self) -> nodes.Program:
         """The typed tree. Raises all errors; shows warnings, or raises them under `strict`."""
         diagnostics = self.checked.diagnostics
-        if self.options.strict and diagnostics.warnings:
-            raise ZyntaxError(*(self._as_error(d) for d in diagnostics.sorted if d.severity is not Severity.NOTE))
-        diagnostics.raise_errors()
+        with before_it_runs():
+            diagnostics.raise_errors(self.options.strict)
         for warning in diagnostics.warnings:
             self._show(warning)
         return self.checked.program

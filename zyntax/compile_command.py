@@ -68,6 +68,8 @@ def command(
     launched), llvm, ptx, cubin (wants the extra `compute`), sass (machine code as text; wants the extra `sass`). Kernels whose dtypes
     are only known at run time are shown for f32. Strategies of QuantDSL have ast, typed-ast, hir, llvm, asm and obj."""
     here = reporter(error_format)
+    from compiler.diagnostics import before_it_runs
+
     if stage is None and backend != "cuda":
         stage = "hir"
     _require_combination(stage, backend, target, output, verbose)
@@ -81,9 +83,11 @@ def command(
         _require_of_strategies(stage, backend, output, time_passes)
         from zyntax.replay import stage_of
 
-        _write_stage(stage_of(path, here, str(stage), **given), path, str(stage), output)
+        with before_it_runs():
+            code = stage_of(path, here, str(stage), **given)
+        _write_stage(code, path, str(stage), output)
         return
-    with showing() as doing:
+    with showing() as doing, before_it_runs():
         session = open_session(path, driver_options(**given, device="cuda:0" if backend == "cuda" else None, doing=doing), here)
         made, report = _made(session, stage, architecture) if stage is not None else ("", "")
     if verbose:

@@ -1,7 +1,7 @@
 """The command line: verbs, and the one place where an error becomes text and an exit code.
 
-Exit codes: 0 fine; 1 the program failed while it ran (08xx, 09xx) or a test failed; 2 it doesn't compile, or wrong usage;
-130 interrupted."""
+Exit codes: 0 fine; 1 the program failed while it ran (08xx, 09xx) or a test failed; 2 it doesn't compile, or wrong usage; 3 bad data;
+4 `--enforce` isn't met; 130 interrupted."""
 
 import importlib
 import os

@@ -89,12 +89,13 @@ def _open_closed_streams() -> None:
 
 
 def exit_code(diagnostics: "Iterable[Diagnostic]") -> int:
+    """Of all messages of one command: interrupted, else 2 for a program that doesn't compile, else bad data, else a failed run."""
     found = list(diagnostics)
     if any(d.code == "0809" for d in found):
         return INTERRUPTED
-    if found and all(d.data for d in found):
-        return BAD_DATA
-    return 1 if found and all(d.at_run_time for d in found) else 2
+    if not found or any(not d.at_run_time and not d.data for d in found):
+        return 2
+    return BAD_DATA if any(d.data for d in found) else 1
 
 
 def _interrupted(span: "Span | None" = None) -> int:

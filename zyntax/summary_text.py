@@ -27,6 +27,8 @@ def summary_text(summary: dict[str, Any], out: str | None) -> str:
     if "page_faults" in outside:
         faults = f"{outside['page_faults']:,} page faults, {outside['context_switches']:,} context switches"
         rows.append(("audit", f"{outside['allocator']} allocator calls, {outside['system']} system calls; {faults}"))
+    if summary.get("log_dropped"):
+        rows.append(("log", f"{summary['log_dropped']:,} records dropped, the oldest of events that made too many"))
     if summary["halted"] is not None:
         rows.append(("halted", summary["halted"]))
     rows.append(("hash", summary["hash"]))

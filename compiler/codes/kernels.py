@@ -88,8 +88,9 @@ CODES = (
     code(
         "0410",
         "not allowed in a kernel",
-        """A kernel computes numbers. It has no strings, lists, printing, files or recursion, and calls only functions of numbers. The same is asked
-        of a QuantDSL function that is `@gpu_compute`: neither it nor what it calls sends orders, writes states or reads the market.""",
+        """A kernel computes numbers. It has no strings, lists, printing, files or recursion, and calls only functions of numbers. The
+        same is asked of a QuantDSL function that is `@gpu_compute`: neither it nor what it calls sends orders, writes states or reads the
+        market.""",
         _VECTOR + "let y = compute(x) {\n    for i in 0..N:\n        println(x[i])\n        out[i] = x[i]\n}\n",
         _VECTOR + "let y = compute(x) {\n    for i in 0..N:\n        out[i] = x[i]\n}\nprintln(y)\n",
     ),

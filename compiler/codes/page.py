@@ -34,7 +34,8 @@ def markdown() -> str:
         "",
         "Every message begins with a code. This page is made from `compiler/codes` by `python -m compiler.codes.page docs/errors.md`;",
         "`zyntax explain CODE` shows one entry. Compile errors and wrong usage end a command with exit code 2, faults at run time",
-        "(08xx, 09xx) with 1, an interruption with 130. `--strict` makes warnings errors.",
+        "(08xx, 09xx) with 1, bad data with 3, an interruption with 130. Of several the first counts: interrupted, doesn't compile, bad",
+        "data, failed. A fault of a run that the compiler sees coming is a compile error. `--strict` makes warnings errors.",
     ]
     for family, codes in FAMILIES.items():
         out += ["", f"## {family}"]

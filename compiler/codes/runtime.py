@@ -107,8 +107,9 @@ CODES = (
         "more at once than a replay keeps",
         """A replay works in memory of fixed size: 1024 open orders, 8192 requests and as many reports on their way, 8192 open fills under
         `accounting fifo`; and handlers that answer their own reports without end never let time go on. Orders beyond those limits are
-        refused by the risk block; what can't be refused stops the handler, or the run. A latency, or a `rate` in the risk block, keeps a
-        strategy from it.""",
+        refused by the risk block; what can't be refused stops the handler, or the run. One event leaves up to 16384 records of
+        each output; of the log the oldest are dropped and counted, of all others none ever is: the run stops. A latency, or a `rate` in the
+        risk block, keeps a strategy from it.""",
     ),
     code(
         "0901",

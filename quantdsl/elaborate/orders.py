@@ -16,8 +16,8 @@ from quantdsl.elaborate.market import number, result
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.shapes import Shapes
 from quantdsl.elaborate.values import Place, Text, Value, Whole
-from quantdsl.engine.layout import BUY, DESK, OUT_LOG, RECORDS, SELL
-from quantdsl.engine.outputs import collect
+from quantdsl.engine.layout import BUY, DESK, OUT_LOG, SELL
+from quantdsl.engine.outputs import place_of_log
 from quantdsl.facts import LogSite, Shape
 
 _SENT = ("qty", "limit", "tif", "post_only", "reduce_only", "tag", "client_id", "stop", "show")
@@ -150,12 +150,11 @@ def _logger(c: Context, count: int) -> str:
         parameters = {"desk": Pointer(DESK), "site": U32, **{f"word{at}": I64 for at in range(count)}}
         with program.function(name, parameters, internal=True, attributes=("noalias", "noinline")) as b:
             desk, site, *words = b.parameters
-            used = b.get(desk, "out", "log", "count")
-            with b.when(b.lt(used, RECORDS)):
-                place = b.at(desk, "out", "log", "records", used, proved=True)
-                for at, word in enumerate(words):
-                    b.put(place, "words", at, word, proved=True)
-            collect(b, desk, "log", ts=b.get(desk, "now"), row=b.get(desk, "row"), site=site, count=count)
+            place = place_of_log(b, desk)
+            for at, word in enumerate(words):
+                b.put(place, "words", at, word, proved=True)
+            for field, value in {"ts": b.get(desk, "now"), "row": b.get(desk, "row"), "site": site, "count": count}.items():
+                b.put(place, field, value)
     return name
 
 

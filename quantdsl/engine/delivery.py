@@ -18,7 +18,7 @@ from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.layout import MARKET, REQUESTS
 from quantdsl.engine.market import good_mark
 from quantdsl.engine.open_orders import SLAB, order_at, weigh
-from quantdsl.engine.outputs import collect, side_of_record
+from quantdsl.engine.outputs import begin_event, collect, side_of_record
 from runtime.replay.outputs.records import State
 
 AT_ONE_MOMENT = 1 << 20
@@ -63,7 +63,7 @@ def _until(b: Body) -> None:
         due = b.smaller(b.smaller(asked, told), b.get(desk, "soonest"))
         with b.when(b.gt(due, ts)):
             b.leave()
-        with b.when(b.get(desk, "out", "full")):
+        with b.when(begin_event(b, desk)):
             b.give(True)
         _time_goes_on(b, desk, due)
         with b.when(b.eq(asked, due)):

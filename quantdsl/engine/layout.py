@@ -21,7 +21,9 @@ LOTS = 1 << 13
 """Open fills that `fifo` tells apart."""
 TIMERS = BARS = 8
 RECORDS = 1 << 15
-"""Records of each output that are kept until they are collected; the loop stops for that when half of them are taken."""
+"""Records of each output that are kept until they are collected."""
+ENOUGH = RECORDS // 2
+"""So many records of one table stop the loop. One event and what follows from it at the same moment has the other half."""
 
 BUY, SELL = 0, 1
 """A side, as the language's enum counts its cases; records of data and of outputs count from 1 (`runtime.replay.events.Side`)."""
@@ -298,8 +300,9 @@ def collected(element: Struct) -> Struct:
     return struct("collected", count=I64, lost=I64, records=Array(element, RECORDS))
 
 
-OUT = struct("out", full=I1, **{name: collected(element) for name, element in COLLECTED.items()})
-"""`full`: some table is half full, and the loop stops after the event."""
+OUT = struct("out", full=I1, begun=I64, **{name: collected(element) for name, element in COLLECTED.items()})
+"""`full`: some table is half full, and the loop stops after the event. `begun`: how many records the log had when the event at
+hand began. It keeps the last `ENOUGH` of those that one event makes: each further one takes the place of the oldest, and `lost` counts."""
 
 # ---- the whole ---------------------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.interface import OF_RUNNER
 from quantdsl.engine.layout import EVENT
 from quantdsl.engine.market import good_mark
+from quantdsl.engine.outputs import begin_event
 from runtime.replay.batches import NOBODY
 from runtime.replay.events import Flag, Kind
 
@@ -77,7 +78,7 @@ def _run(b: Body) -> None:
             b.give(begin)
         b.set(start, b.wrapping("add", begin, 1))
     with b.loop(b.now(start), count) as i:
-        with b.when(b.get(desk, "out", "full")):
+        with b.when(begin_event(b, desk)):
             b.give(i)
         event = b.row(events, i, count, proved=True)
         instrument = b.get(event, "instrument")
@@ -117,12 +118,12 @@ def _end(b: Body) -> None:
         with b.repeat():
             with b.when(b.eq(b.get(desk, "reports", "first"), b.get(desk, "reports", "next"))):
                 b.leave()
-            with b.when(b.get(desk, "out", "full")):
+            with b.when(begin_event(b, desk)):
                 b.give(False)
             b.call("deliver", desk, state)
         b.put(desk, "phase", UNHEARD)
     with b.when(b.eq(b.get(desk, "phase"), UNHEARD)):
-        with b.when(b.get(desk, "out", "full")):
+        with b.when(begin_event(b, desk)):
             b.give(False)
         _after(b, desk, state, good_mark(b, desk))
         b.call("account.revalue", desk)

@@ -2,10 +2,27 @@
 
 from compiler.hir.instruction import Value
 from compiler.native.build import Body, Number
-from quantdsl.engine.layout import RECORDS
+from quantdsl.engine.layout import ENOUGH, RECORDS
 
-ENOUGH = RECORDS // 2
-"""So many records of one table stop the loop. One event and what follows from it at the same moment has the other half."""
+
+def begin_event(b: Body, desk: Value) -> Value:
+    """Something happens next; whether the loop must stop for its records first."""
+    b.put(desk, "out", "begun", b.get(desk, "out", "log", "count"))
+    return b.get(desk, "out", "full")
+
+
+def place_of_log(b: Body, desk: Value) -> Value:
+    """The record for what the log is told next: the place behind the others, or that of the oldest one of this event."""
+    table = b.at(desk, "out", "log")
+    begun, count, lost = b.get(desk, "out", "begun"), b.get(table, "count"), b.get(table, "lost")
+    around = b.ge(b.wrapping("sub", count, begun), ENOUGH)
+    number = b.select(around, b.wrapping("add", begun, b.wrapping("and", lost, ENOUGH - 1)), count)
+    b.put(table, "lost", b.select(around, b.wrapping("add", lost, 1), lost))
+    more = b.select(around, count, b.wrapping("add", count, 1))
+    b.put(table, "count", more)
+    with b.when(b.ge(more, ENOUGH)):
+        b.put(desk, "out", "full", True)
+    return b.at(table, "records", number, proved=True)
 
 
 def collect(b: Body, desk: Value, table: str, **fields: Number) -> None:

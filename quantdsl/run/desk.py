@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from compiler.hir.layout import new_memory
 from compiler.native.types import U8
-from quantdsl.engine.layout import BARS, COLLECTED, DESK, TIMERS
+from quantdsl.engine.layout import BARS, COLLECTED, DESK, ENOUGH, TIMERS
 from quantdsl.facts import Facts
 from quantdsl.run.options import FILLS, RunOptions
 from runtime.replay.grids import Step
@@ -16,13 +16,15 @@ from runtime.replay.outputs.records import LAYOUTS, Records
 
 
 class Desk:
-    """`memory` and `state` are what native code is given; both are all zero at first, which costs nothing where nobody writes."""
+    """`memory` and `state` are what native code is given; both are all zero at first, which costs nothing where nobody writes.
+    `dropped`: records of the log that gave their place to later ones of the same event."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.memory: npt.NDArray[Any] = new_memory(DESK)
         self.state: npt.NDArray[np.uint8] = new_memory(U8, facts.state_bytes)
         self._desk = self.memory[0]
+        self.dropped = 0
 
     def __getitem__(self, name: str) -> Any:
         """A field; its own fields follow by name."""
@@ -61,6 +63,10 @@ class Desk:
             if count:
                 found = table["records"][:count]
                 table["count"] = 0
+                if name == "log" and (dropped := int(table["lost"])):
+                    self.dropped += dropped
+                    table["lost"] = 0
+                    found[-ENOUGH:] = np.roll(found[-ENOUGH:], -(dropped % ENOUGH))
                 yield name, found.view(LAYOUTS[name]) if name in LAYOUTS else found
         out["full"] = False
 

@@ -203,7 +203,7 @@ class Replay:
             counts = ", ".join(f"{count} {name}" for name, count in lost.items())
             hint = "send fewer orders in one handler"
             message = f"one event made more records than are kept for it: {counts} are lost"
-            raise ZyntaxError(Diagnostic("0109", message, hint=hint, running=True))
+            raise ZyntaxError(Diagnostic("0812", message, hint=hint))
         sink.add_bad_rows(self.feed.found_bad())
 
 

@@ -56,6 +56,7 @@ def totals_of(replay: "Replay", seconds: float) -> Totals:
         "books_left_out": int(desk["book"]["left_out"]),
         "illegal_transitions": int(desk["illegal"]),
         "counted": _counted(desk["reject_counts"]),
+        "log_dropped": desk.dropped,
         "outside_calls": _outside(replay),
     }
     return Totals(

@@ -12,7 +12,7 @@ from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.scales import Scales
 
-NOT_HASHED = ("complete", "partial", "hash", "program", "data", "latency_ns", "machine", "outside_calls")
+NOT_HASHED = ("complete", "partial", "hash", "program", "data", "latency_ns", "machine", "outside_calls", "log_dropped")
 """What may differ between two runs of the same program on the same data."""
 
 Summary = dict[str, Any]

@@ -222,7 +222,7 @@ def test_bad_data_stops_with_partial_outputs(tmp_path: Path) -> None:
 def test_more_records_than_there_is_room_for_are_never_left_out_in_silence() -> None:
     made = Replay(strategy(RULES, INSTRUMENT), of(few(10)))
     made.desk["out"]["rejects"]["lost"] = 3
-    with pytest.raises(ZyntaxError, match="ZYN0109: one event made more records than are kept for it: 3 rejects are lost"):
+    with pytest.raises(ZyntaxError, match="ZYN0812: one event made more records than are kept for it: 3 rejects are lost"):
         made.run(Kept)
 
 

@@ -1,0 +1,42 @@
+"""A log of many records: the oldest ones of an event give their place to the newest, and are counted; orders and fills never do."""
+
+import numpy as np
+import pytest
+
+import quantdsl
+from quantdsl.api import Result
+from quantdsl.engine.layout import ENOUGH
+from quantdsl.run import replay
+
+HEAD = "currency USD { scale 8 }\ninstrument ES : USD { tick 0.25  lot 1  multiplier 50 }\n"
+
+
+def logged(body: str, rows: int) -> Result:
+    program = quantdsl.compile(f"{HEAD}strategy S on ES {{ state n = 0\n on trade(t) {{ {body} }} }}\n")
+    ts = 1_700_000_000_000_000_000 + np.arange(rows) * 1_000_000
+    return program.run({"ts": ts, "price": np.full(rows, 100.0), "qty": np.ones(rows)})
+
+
+def numbers(found: Result) -> list[int]:
+    return [int(text) for text in found.table("log")["text"].to_pylist()]
+
+
+def test_a_busy_log_is_whole() -> None:
+    found = logged("n += 1; log_ring(n); log_ring(-n)", 50_000)
+    assert numbers(found) == [sign * n for n in range(1, 50_001) for sign in (1, -1)]
+    assert found.summary["log_dropped"] == 0 and found.failure is None
+
+
+@pytest.mark.parametrize("many", [ENOUGH, ENOUGH + 1, 2 * ENOUGH + 7, 5 * ENOUGH])
+def test_one_event_keeps_its_newest_records(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many records were there when it began, and however often they are collected."""
+    body = f"n += 1; log_ring(-n); if n == 3 {{ for i in 0..{many} {{ log_ring(i) }} }}"
+    found = [logged(body, 5)]
+    monkeypatch.setattr(replay, "TOLD", -1.0)
+    found.append(logged(body, 5))
+    kept = list(range(many))
+    want = [-1, -2, *([-3, *kept])[-ENOUGH:], -4, -5]
+    for one in found:
+        assert numbers(one) == want
+        assert one.summary["log_dropped"] == many + 5 - len(want)
+    assert found[0].summary["hash"] == found[1].summary["hash"]
