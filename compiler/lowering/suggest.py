@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from compiler.typed_ast.suggest import LONGEST_NAME
+
 
 def nearest(name: str, have: Iterable[str]) -> str:
-    """Up to two near names as the hint shows them, empty when none is near."""
-    found = get_close_matches(name, sorted(have), n=2, cutoff=0.7)
-    return " or ".join(f"`{one}`" for one in found)
+    """Up to two near names as the hint shows them, empty when none is near or the name is past `LONGEST_NAME`."""
+    if len(name) > LONGEST_NAME:
+        return ""
+    return " or ".join(f"`{candidate}`" for candidate in get_close_matches(name, sorted(have), n=2, cutoff=0.7))

@@ -2,10 +2,16 @@
 
 from collections.abc import Iterable
 
+LONGEST_NAME = 64
+"""Longer names get no suggestion: a comparison takes time in the square of the length, and a mistake in a longer name is no typing
+error."""
+
 
 def nearest(name: str, candidates: Iterable[str], limit: int = 2) -> tuple[str, ...]:
     """The candidates within a third of the name's length in edits, best first, ties in alphabetical order. Of names of one or two
-    characters only the other spellings in upper or lower case are near."""
+    characters only the other spellings in upper or lower case are near, and nothing is near a name past `LONGEST_NAME`."""
+    if len(name) > LONGEST_NAME:
+        return ()
     allowed = len(name) // 3
     ranked = sorted(
         (distance, candidate)
