@@ -43,7 +43,7 @@ def _pairs(function: HirFunction) -> Iterator[_Digits]:
             continue
         for tile in axes:
             if tile != within and _together(function, tile, within, size):
-                edge = _edge(axes[tile], size)
+                edge = _edge(function, tile, within, axes[tile], size)
                 if edge is not None and all(_ends(op, tile, within, edge, size) for op in function.body.body):
                     yield _Digits(tile, within, edge)
                 else:
@@ -78,12 +78,25 @@ def _forms(op: Instruction) -> Iterator[Affine]:
                 yield form
 
 
-def _edge(extent: Affine, size: int) -> Affine | None:
+def _edge(function: HirFunction, tile: str, within: str, extent: Affine, size: int) -> Affine | None:
     """What so many tiles cover, where that is no whole number of them."""
+    if extent.value is not None:
+        return next((edge for edge in _guarded(function, tile, within, size) if (edge + size - 1).floordiv(size) == extent), None)
     if len(extent.terms) != 1 or extent.constant:
         return None
     symbol, factor = extent.terms[0]
     return symbol.numerator - (size - 1) if isinstance(symbol, FloorDiv) and factor == 1 and symbol.divisor == size else None
+
+
+def _guarded(function: HirFunction, tile: str, within: str, size: int) -> Iterator[Affine]:
+    """The numbers below which conditions keep size * tile + within. The count of the tiles alone doesn't say where the last one ends."""
+    number = Affine.of(tile) * size + within
+    for op in function.body.body:
+        condition = op.condition if isinstance(op, Select) else op.where if isinstance(op, Store | Load) else None
+        for form in () if condition is None else constraints_of(condition) or ():
+            edge = form + number + 1
+            if edge.value is not None and edge.value % size:
+                yield edge
 
 
 def _ends(op: Instruction, tile: str, within: str, edge: Affine, size: int) -> bool:

@@ -57,3 +57,16 @@ def test_what_counts_behind_the_edge_keeps_the_tiles_whole() -> None:
     text = SUM.replace("HIGH", "floor((M+3)/4)").replace("INDEX", "4*t+r").replace("%x = load", "%y = load").replace("yield %c", "yield %c")
     text = text.replace("%c = add", "%o = const 1.0 : f32  %x = add %o, %o  %c = add").replace("%y = load %X[i, 4*t+r] : f32", "")
     assert all(str(extent) in ("N", "4", "floor((M+3)/4)", "4*floor((M+3)/4)") for extent in axes(text, ROWS).values())
+
+
+def test_tiles_counted_by_a_number_end_where_guards_say() -> None:
+    """Three tiles of 8 rows over 20: the number of the tiles alone doesn't tell where the last one ends."""
+    text = EDGE.replace("floor((M+3)/4)", "3").replace("floor((N+7)/8)", "3").replace("index of=M", "const 10").replace("index of=N", "const 17")
+    parameters = PRODUCT.replace("MxK", "10xK").replace("KxN", "Kx17").replace("MxNxf32>", "10x17xf32>").replace("M: index; N: index; ", "")
+    field = lift(nest(text, parameters), zeroed=frozenset({"out"}))
+    assert sorted(map(str, field.axes.values())) == ["10", "17", "K"]
+    assert "contract" in print_function(field) and "where" not in print_function(field)
+    random = np.random.default_rng(0)
+    a, b, out = random.random((10, 2), np.float32), random.random((2, 17), np.float32), np.zeros((10, 17), np.float32)
+    interpret(field, [{"K": 2, "A": a, "B": b, "out": out}[one.name] for one in field.parameters])
+    assert np.allclose(out, a @ b)
