@@ -1,5 +1,6 @@
 """A compute block before any walk: what it declares, writes and yields, and whether these go together."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import frozen
@@ -15,6 +16,7 @@ from compiler.lowering.outputs import (
     declared_results,
 )
 from compiler.lowering.sizes import Candidates, Sizes, candidates
+from compiler.lowering.tile_sizes import SliceOfInput
 from compiler.results import ResultPlan
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -61,8 +63,9 @@ def written_by(compute: nodes.Compute) -> Written:
 class Block:
     """A block, what is said about it, and what the walks have found so far."""
 
-    def __init__(self, compute: nodes.Compute, signature: Signature) -> None:
+    def __init__(self, compute: nodes.Compute, signature: Signature, slices: Sequence[SliceOfInput]) -> None:
         self.compute = compute
+        self.slices = slices
         self.signature = signature
         self.kernel = compute.kernel or KernelMetadata()
         self.diagnostics = Diagnostics()

@@ -38,6 +38,7 @@ from compiler.lowering.parameters import index_names, used_parameters
 from compiler.lowering.results import ResultPlanning
 from compiler.lowering.sizes import Sizes, dim_form, unsolved
 from compiler.lowering.statements import block_value, function_value, run_all
+from compiler.lowering.tile_sizes import slices_of_inputs
 from compiler.lowering.tiles import written_out
 from compiler.lowering.work import nests_of
 from compiler.results import ResultPlan
@@ -52,7 +53,7 @@ _MOST_WALKS = 12
 def lower_compute(compute: nodes.Compute, signature: Signature) -> LoweredKernel:
     """The block as a function in nest form and the plan of its launch. Raises ZyntaxError with all of the block's errors."""
     try:
-        return Lowering(written_out(compute, signature), signature).run()
+        return Lowering(written_out(compute, signature), signature, slices_of_inputs(compute.body, signature)).run()
     except Fault as found:
         raise ZyntaxError(found.diagnostic) from None
 
@@ -195,7 +196,7 @@ class Lowering(ResultPlanning):
     def _solve(self, seen: Body) -> None:
         wanted = [name for name in (*self.candidates.bounds, *self.candidates.guards) if name in seen.sizes_wanted]
         wanted = list(dict.fromkeys([*wanted, *seen.sizes_wanted]))
-        self.sizes.solve(seen.accesses, wanted)
+        self.sizes.solve(seen.accesses, wanted, self.slices)
         if self.kernel.kernel_type in conv.KINDS:
             conv.solve_windows(self.sizes, seen.accesses, wanted)
         if self.diagnostics.errors:

@@ -13,8 +13,10 @@ from compiler.hir.affine import Affine, FloorDiv
 from compiler.lowering.body import Access
 from compiler.lowering.kernel import Equation, Signature, SizeRule, TensorInput
 from compiler.lowering.ranges import Facts, extreme
+from compiler.lowering.tile_sizes import SliceOfInput
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.types import DType
 from compiler.typed_ast.walk import walk
 
 
@@ -221,21 +223,38 @@ class Sizes:
 
     # -- rule 3
 
-    def solve(self, accesses: Sequence[Access], wanted: Iterable[str]) -> None:
-        """Solve sizes from accesses until nothing new is found."""
+    def solve(self, accesses: Sequence[Access], wanted: Iterable[str], slices: Sequence[SliceOfInput] = ()) -> None:
+        """Solve sizes from slices and accesses until nothing new is found."""
         unknown = [name for name in wanted if name not in self.solved]
         while True:
             progress = False
             for name in unknown:
                 if name in self.solved:
                     continue
-                found = self._from_accesses(name, accesses, set(unknown))
+                found = self._from_slices(name, slices)
+                found += [one for one in self._from_accesses(name, accesses, set(unknown)) if not found or not one.guarded]
                 if found:
                     progress = True
                     for one in found:
                         self.settle(name, one)
             if not progress:
                 return
+
+    def _from_slices(self, name: str, slices: Sequence[SliceOfInput]) -> list[Found]:
+        """One equation a tensor axis that slices go along to the size."""
+        by_axis: dict[tuple[str, int], Found] = {}
+        for one in slices:
+            tensor = self.tensor(one.tensor)
+            others = set(one.end.names) - {name}
+            if tensor is None or tensor.name in self.rows or name not in one.end.names or not all(map(self._is_known, others)):
+                continue
+            solution = solve_for(one.end, self.extents(tensor)[one.axis], name) if one.axis < tensor.rank else None
+            if solution is not None:
+                by_axis.setdefault((one.tensor, one.axis), Found(solution, f"`{one.source}`", one.span))
+        return list(by_axis.values())
+
+    def _is_known(self, name: str) -> bool:
+        return name in self.solved or any(scalar.name == name and scalar.dtype is DType.I64 for scalar in self.signature.scalars)
 
     def _from_accesses(self, name: str, accesses: Sequence[Access], unknown: set[str]) -> list[Found]:
         """One equation a tensor axis that states the size: that of the access which allows least."""

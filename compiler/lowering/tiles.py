@@ -12,7 +12,7 @@ from attrs import Factory, define, evolve, field
 
 from compiler.lowering.body import fault
 from compiler.lowering.kernel import Signature
-from compiler.lowering.tile_sizes import Dims, extent_of, same_text, sized
+from compiler.lowering.tile_sizes import Dims, extent_of, same_text
 from compiler.lowering.words import words
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
@@ -86,10 +86,8 @@ def written_out(compute: nodes.Compute, signature: Signature) -> nodes.Compute:
         return compute
     taken = {node.name for node in walk(compute) if isinstance(node, nodes.Name)}
     dims = {tensor.name: tensor.dims for tensor in signature.tensors}
-    known = {*dims, *(scalar.name for scalar in signature.scalars)}
-    known |= {dim for shape in dims.values() for dim in shape if isinstance(dim, str)}
     writing = _Writing(dims, taken)
-    return evolve(compute, body=writing.block(sized(compute.body, dims, known), {}))
+    return evolve(compute, body=writing.block(compute.body, {}))
 
 
 def _is_function(node: nodes.Node) -> bool:
