@@ -276,8 +276,11 @@ def _index(body: Body, node: nodes.Index) -> Operand:
 def _broadcast(
     body: Body, memory: Memory, axes: tuple[int, ...], indices: list[tuple[Number, nodes.Expression]], node: nodes.Expression
 ) -> list[tuple[Number, nodes.Expression]]:
-    """`@broadcast(v, axis=1)`: indexed like `out`, `v` varies along these axes only."""
+    """`@broadcast(v, axis=1)`: `v` varies along these axes of `out` only. Its indices are those of `out`, or those of its own axes."""
     rank, given = len(memory.dims), len(indices)
+    _require_axes(body, memory, axes, node)
+    if rank == given == len(axes):
+        return indices
     kept = sorted(axis % given for axis in axes if -given <= axis < given)
     if rank == given:
         one = Affine((), 1)
@@ -288,6 +291,21 @@ def _broadcast(
                 body.equations.append(Equation(memory.dims[axis], one, "==", said))
         return [index if axis in kept else (integer(0), index[1]) for axis, index in enumerate(indices)]
     return [indices[axis] for axis in kept] if len(kept) == rank else indices
+
+
+def _require_axes(body: Body, memory: Memory, axes: tuple[int, ...], node: nodes.Expression) -> None:
+    """Refuse axes that no result has; ranks of results are known in the last walk."""
+    ranks = [len(body.memories[name].dims) for name in body.results if name in body.memories] if body.final else []
+    rank = max(ranks, default=None)
+    outside = next((axis for axis in axes if rank is not None and not -rank <= axis < rank), None)
+    if outside is not None and rank is not None:
+        result = body.results[ranks.index(rank)]
+        raise fault(
+            "0307",
+            f"`@broadcast` puts `{memory.name}` along axis {outside} of `{result}`, which has {rank} {'axis' if rank == 1 else 'axes'}",
+            node.span,
+            hint=f"valid: {-rank} to {rank - 1}",
+        )
 
 
 def _not_indexable(body: Body, node: nodes.Index) -> Exception:

@@ -226,6 +226,17 @@ def test_a_broadcast_input_is_indexed_like_the_result() -> None:
     assert np.array_equal(got, a + x)
 
 
+@pytest.mark.parametrize(
+    ("axes", "shape", "index"),
+    [("1", (5,), "j"), ("2", (6,), "k"), ("-1", (6,), "k"), ("(1, 2)", (5, 6), "j, k"), ("(0, 2)", (4, 6), "i, k"), ("(0, 1, 2)", (4, 5, 6), "i, j, k")],
+)
+def test_a_broadcast_input_is_indexed_by_its_own_axes(axes: str, shape: tuple[int, ...], index: str) -> None:
+    a, v = random(4, 5, 6), random(*shape)
+    text = f"let y = compute(a, v) @broadcast(v, axis={axes}) {{ for i in 0..L, j in 0..M, k in 0..N: out[i, j, k] = a[i, j, k] * v[{index}] }}"
+    along = {"j": v[:, None] if v.ndim == 1 else v, "i, k": v[:, None] if v.ndim == 2 else v}.get(index, v)
+    assert np.array_equal(run_block(text, a=a, v=v), a * along)
+
+
 def test_an_input_written_without_out_is_copied_and_a_mutable_one_updated() -> None:
     x = random(8)
     kept = x.copy()
