@@ -164,6 +164,34 @@ def test_syntax_that_nothing_executes_yet_is_parsed(text: str, feature: str) -> 
     assert found.feature == feature
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("abstract Metre(f64)", ["NamedTypeSyntax"]),
+        ('abstract Weight(i64) with Suffixes("g, kg")', ["NamedTypeSyntax", "Call"]),
+        ("abstract Weight(i64) { value: i64; def grams(self): i64 { self.value } }", ["NamedTypeSyntax", "Parameter", "Function"]),
+        ("abstract Weight(i64):\n    value: i64\n    fn grams(self) -> i64: self.value\n", ["NamedTypeSyntax", "Parameter", "Function"]),
+        ("impl Metre(f64) { value: f64 }", ["Name", "Parameter"]),
+        ("impl Metre(f64) {\n    fn of(x: f64) -> Metre: Metre { value: x }\n    fn far(self) -> bool: self.value > 1e3\n}", ["Name"] + ["Function"] * 2),
+        ("impl Metre(f64) {\n    @inline\n    fn half(self) -> f64 { self.value / 2.0 }\n}", ["Name", "Function"]),
+        ("impl Metre(f64):\n    fn feet(self) -> f64:\n        let f = 0.3048\n        self.value / f\n", ["Name", "Function"]),
+    ],
+)
+def test_abstract_types_and_their_members_are_parsed(text: str, parts: list[str]) -> None:
+    found, _ = program(text + "\nlet after = 1")
+    assert isinstance(found, nodes.LaterDeclaration)
+    assert [type(part).__name__ for part in found.parts] == parts
+
+
+def test_an_expression_behind_a_result_is_the_body_of_a_member() -> None:
+    found = only("impl Metre(f64) {\n    fn far(self) -> bool: self.value > 1e3\n}")
+    assert isinstance(found, nodes.LaterDeclaration)
+    _, far = found.parts
+    assert isinstance(far, nodes.Function) and far.body is not None
+    (value,) = far.body.statements
+    assert isinstance(value, nodes.ExpressionStatement) and isinstance(value.value, nodes.Binary)
+
+
 def test_user_suffixes_of_an_abstract_type_are_known() -> None:
     _, let = program('abstract Money(i64) with Suffixes("usd, cents") { value: i64 }\nlet m = 3usd')
     assert isinstance(let, nodes.Let) and isinstance(let.value, nodes.UnitNumber)

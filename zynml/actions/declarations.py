@@ -104,6 +104,7 @@ class ZynmlDeclarations(DeclarationActions):
         return self._later(start, end, "`abstract`", *parts)
 
     def impl_abstract(self, start: int, end: int, name: Token, *parts: object) -> nodes.Declaration:
+        self._require_bodies(tuple(part for part in parts if isinstance(part, nodes.Declaration)))
         return self._later(start, end, "`impl` of an abstract type", *parts)
 
     def _later(self, start: int, end: int, feature: str, *parts: object) -> nodes.Declaration:
