@@ -46,7 +46,8 @@ def call(checker: Checker, node: Call, scope: Scope, expected: Type | None) -> T
                 return call_library(checker, node, function, scope)
             infer_arguments(checker, node, scope)
             if segments[0] == "extern":
-                return UNKNOWN
+                hint = did_you_mean(name, checker.library.functions)
+                return checker.report(Diagnostic("0201", f"there is no runtime function `{name}`", node.function.span, "not found", hint=hint))
             return unknown_path(checker, node.function, scope)
         case Field():
             return _call_method(checker, node, node.function, scope)

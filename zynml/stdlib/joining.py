@@ -6,6 +6,7 @@ import numpy as np
 
 from compiler.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import (
+    STRING,
     UNKNOWN,
     ListType,
     Scalar,
@@ -28,6 +29,7 @@ from zynml.stdlib.shapes import (
     shape_text,
     tensor_type,
 )
+from zynml.stdlib.strings import require_text
 from zynml.stdlib.structure import array_of, as_tensor_type, constant_axis, contents_of, rearranged, with_dims
 
 family = Family()
@@ -100,7 +102,7 @@ def _parts(tensors: tuple[Any, ...]) -> list[Array]:
     return arrays
 
 
-@family.function("concat", "Tensor::concat", "cat", result=_concat_rule, variadic="tensors", keywords=("axis",))
+@family.function("Tensor::concat", "cat", result=_concat_rule, variadic="tensors", keywords=("axis",))
 def concat(tensors: Any, axis: Any = 0) -> Tensor:
     """Tensors one after the other along an axis."""
     arrays = _parts(tensors)
@@ -117,6 +119,26 @@ def concat(tensors: Any, axis: Any = 0) -> Tensor:
     total = sum(array.shape[place] for array in arrays)
     require_memory((*first.shape[:place], total, *first.shape[place + 1 :]), first.itemsize)
     return Tensor(np.concatenate(arrays, axis=place))
+
+
+def _joined_rule(calls: CallTypes) -> Type:
+    given = calls.types.get("tensors", ())
+    if STRING not in given:
+        return _concat_rule(calls)
+    other = next((kind for kind in given if kind not in (STRING, UNKNOWN)), None)
+    if other is not None:
+        raise TypeFault("0203", f"text is joined with text, not with {other}", "tensors", hint="`to_string(x)` is a value as text")
+    if "axis" in calls.types:
+        raise TypeFault("0204", "texts have no axis to be joined along", "axis", hint="leave `axis` out")
+    return STRING
+
+
+@family.function("concat", result=_joined_rule, variadic="tensors", keywords=("axis",), tensors="tensor or list or tuple or String")
+def joined(tensors: Any, axis: Any = 0) -> Tensor | str:
+    """Tensors one after the other along an axis, or texts one after the other."""
+    if any(isinstance(value, str) for value in tensors):
+        return "".join(map(require_text, tensors))
+    return concat(tensors, axis)
 
 
 @family.method("tensor", "concat", result=rearranged)

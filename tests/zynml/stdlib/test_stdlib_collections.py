@@ -149,6 +149,9 @@ def test_text_faults(call: Any) -> None:
     assert call.method_fault("ab", "contains", 1) == ("0203", "a String is expected here, not i64")
     assert call.method_fault("ab", "get", 2)[0] == "0801"
     assert call("string_concat", "a", "b") == "ab"
+    assert call("concat", "a", "", "bc") == "abc"
+    assert call.fault("concat", "a", 3) == ("0203", "a String is expected here, not i64")
+    assert call.fault("Tensor::concat", "a", "b")[0] == "0203"
     assert call.method([1, "a"], "join", "-") == "1-a"
 
 
