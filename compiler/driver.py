@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import Factory, define, evolve
 
-from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, before_it_runs
+from compiler.diagnostics import Diagnostic, Diagnostics, Severity, ZyntaxError, before_it_runs
 from compiler.library import Library
+from compiler.module_order import module_order
 from compiler.options import DriverOptions as DriverOptions
 from compiler.options import origin
 from compiler.source import Source, Sources, Span
@@ -21,6 +22,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check
 from compiler.typed_ast.context import ComputeOutcome
 from compiler.typed_ast.types import UNKNOWN, Type
+from compiler.typed_ast.walk import walk
 from runtime.futures import Unawaited
 
 if TYPE_CHECKING:
@@ -79,6 +81,9 @@ class Session:
     _blocks: "dict[Span, PlacedBlock]" = Factory(dict)
     _warned: set[tuple[str, Span | None]] = Factory(set)
     _modules: "dict[Path, HostProgram]" = Factory(dict)
+    _sessions: "dict[Path, Session]" = Factory(dict)
+    """Of the modules' files, shared by all of them."""
+    _is_module: bool = False
     unawaited: Unawaited = Factory(Unawaited)
     """Of this program and its modules."""
     _activity: str = ""
@@ -94,8 +99,11 @@ class Session:
         return check(self.program, self.language.library, self._compute_rule, lambda path: self._module_file(path) is not None)
 
     def check(self) -> nodes.Program:
-        """The typed tree. Raises all errors; shows warnings, or raises them under `strict`."""
-        diagnostics = self.checked.diagnostics
+        """The typed tree. Raises all errors, those of imported modules behind the program's own; shows warnings, or raises them under
+        `strict`."""
+        diagnostics = Diagnostics()
+        diagnostics.extend(self.checked.diagnostics.sorted)
+        diagnostics.extend(self._module_errors)
         with before_it_runs():
             diagnostics.raise_errors(self.options.strict)
         for warning in diagnostics.warnings:
@@ -213,6 +221,8 @@ class Session:
         from compiler.host_runtime import SessionRuntime, check_parameters
 
         typed = self.check()
+        for file in self._module_order:
+            self._module_program(file)
         check_parameters(typed, self.options.parameters)
         runtime = SessionRuntime(self)
         program = compile_program(typed, self.language.library, runtime, self.source, self.others)
@@ -293,18 +303,62 @@ class Session:
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
         """The program that `import a.b` means: a file beside this one; None when there is none, which leaves the library."""
         file = self._module_file(path)
-        if file is None:
-            return None
-        if file in self._modules:
-            return self._modules[file]
-        self._modules[file] = self._opened(file).host
-        return self._modules[file]
+        return None if file is None else self._module_program(file)
+
+    def _module_program(self, file: Path) -> "HostProgram":
+        resolved = file.resolve()
+        if resolved not in self._modules:
+            self._modules[resolved] = self._opened(file).host
+        return self._modules[resolved]
 
     def _opened(self, file: Path) -> "Session":
-        source, program = self.language.read_module(file, self.sources)
-        other = Session(source, program, self.language, self.sources, evolve(self.options, parameters={}), self.warn)
-        other._modules, other.unawaited = self._modules, self.unawaited
-        return other
+        resolved = file.resolve()
+        if resolved not in self._sessions:
+            source, program = self.language.read_module(file, self.sources)
+            other = Session(source, program, self.language, self.sources, evolve(self.options, parameters={}), self.warn)
+            other._modules, other._sessions, other._is_module = self._modules, self._sessions, True
+            other.unawaited = self.unawaited
+            self._sessions[resolved] = other
+        return self._sessions[resolved]
+
+    def imports(self) -> Iterator[tuple[nodes.Import, Path]]:
+        """The program's imports of files, those inside of functions too, in the order of the text."""
+        for node in walk(self.program):
+            file = self._module_file(node.module) if isinstance(node, nodes.Import) else None
+            if file is not None:
+                yield node, file
+
+    @cached_property
+    def _module_order(self) -> tuple[Path, ...]:
+        """The files of all modules, each behind those that it imports; none for a module, whose importer knows. Raises ZyntaxError for
+        modules that import each other, and for files that are no programs."""
+        if self._is_module:
+            return ()
+
+        def imports(file: Path) -> Iterator[tuple[Span, Path]]:
+            session = self if file == own else self._sessions[file]
+            for node, imported in session.imports():
+                if imported.resolve() != own:
+                    session._opened(imported)
+                yield node.span, imported.resolve()
+
+        own = Path(self.source.path).resolve()
+        return module_order(own, imports)
+
+    @cached_property
+    def _module_errors(self) -> tuple[Diagnostic, ...]:
+        """What is wrong with the modules that the program imports."""
+        try:
+            order = self._module_order
+        except ZyntaxError as error:
+            return error.diagnostics
+        found: list[Diagnostic] = []
+        for file in order:
+            try:
+                self._sessions[file].check()
+            except ZyntaxError as error:
+                found += error.diagnostics
+        return tuple(found)
 
     def imported(self) -> "Iterator[Session]":
         """The modules that the program imports from files, and those that they import, each once and not run. Raises ZyntaxError."""
@@ -312,9 +366,8 @@ class Session:
         waiting = [self]
         while waiting:
             session = waiting.pop(0)
-            for node in session.program.statements:
-                file = session._module_file(node.module) if isinstance(node, nodes.Import) else None
-                if file is not None and file.resolve() not in seen:
+            for _, file in session.imports():
+                if file.resolve() not in seen:
                     seen.add(file.resolve())
                     waiting.append(session._opened(file))
                     yield waiting[-1]

@@ -78,4 +78,10 @@ CODES = (
         "def f(x: int): int { x }\ndef f(y: int): int { y + 1 }\n",
         "def f(x: int): int { x }\ndef g(y: int): int { y + 1 }\n",
     ),
+    code(
+        "0211",
+        "modules import each other",
+        """A module is compiled and run before what imports it, so no chain of imports may come back to where it began. The message shows
+        the chain, with the place of each import. Move what the modules share into one that imports none of them.""",
+    ),
 )

@@ -47,7 +47,8 @@ def call(checker: Checker, node: Call, scope: Scope, expected: Type | None) -> T
             infer_arguments(checker, node, scope)
             if segments[0] == "extern":
                 hint = did_you_mean(name, checker.library.functions)
-                return checker.report(Diagnostic("0201", f"there is no runtime function `{name}`", node.function.span, "not found", hint=hint))
+                message = f"there is no runtime function `{name}`"
+                return checker.report(Diagnostic("0201", message, node.function.span, "not found", hint=hint))
             return unknown_path(checker, node.function, scope)
         case Field():
             return _call_method(checker, node, node.function, scope)
