@@ -324,8 +324,7 @@ class Session:
     def imports(self) -> Iterator[tuple[nodes.Import, Path]]:
         """The program's imports of files, those inside of functions too, in the order of the text."""
         for node in walk(self.program):
-            file = self._module_file(node.module) if isinstance(node, nodes.Import) else None
-            if file is not None:
+            if isinstance(node, nodes.Import) and (file := self._module_file(node.module)) is not None:
                 yield node, file
 
     @cached_property
