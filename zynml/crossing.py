@@ -90,6 +90,8 @@ class Crossing:
             case np.ndarray():
                 if value.dtype.newbyteorder("=") not in NAMES or not value.dtype.isnative:
                     raise _no_counterpart(f"an array of NumPy type {value.dtype}", _KNOWN)
+                if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+                    raise _no_counterpart("a masked array", "arrays of which every element counts: `a.filled(0)`")
                 return Tensor(value)
             case np.generic():
                 if value.dtype not in NAMES:

@@ -140,6 +140,9 @@ def test_no_rows(tmp_path: Path) -> None:
         ("", "the file is empty"),
         ("1,2,3\n4,5,6\n", "no column is called `ts_ns`"),
         ("ts_ns,price\n1,2\n", "no column is called `qty`, `size`, `quantity`"),
+        ("ts_ns,price,qty\r1,1,1\r", "its lines end in CR alone, and are read where they end in LF or CR LF"),
+        ("ts_ns,price\r,qty\n1,1,1\n", "its lines end in CR alone, and are read where they end in LF or CR LF"),
+        ("ts_ns,price,qty," + "a" * 200_000 + "\n1,1,1,1\n", "the first line is no header: field larger than field limit"),
         ("ts,price,qty\n17,1,1\n", "the unit of column `ts` can't be told from 17"),
     ],
 )

@@ -87,13 +87,18 @@ def accepted(array: Array) -> Array:
     try:
         dtype_name(array.dtype)
     except (KeyError, TypeError):
-        raise LibraryFault("0807", f"elements of type {array.dtype} have no counterpart here") from None
+        raise _no_counterpart(array.dtype) from None
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _no_counterpart(dtype: np.dtype[Any]) -> LibraryFault:
+    hint = 'write them as ints: `np.save(path, times.view("i8"))`' if dtype.kind in "mM" else None
+    return LibraryFault("0807", f"elements of type {dtype} have no counterpart here", hint)
 
 
 DAMAGED_NPY = "this is no npy file, or a damaged one"
 MAX_HEADER = 1 << 16
-_DESCRIPTION = re.compile(r"'descr'\s*:\s*'([<>=|]?[A-Za-z][0-9]*)'")
+_DESCRIPTION = re.compile(r"'descr'\s*:\s*'([<>=|]?[A-Za-z][0-9]*(?:\[[0-9A-Za-z]*\])?)'")
 _ORDER = re.compile(r"'fortran_order'\s*:\s*(True|False)")
 _SHAPE = re.compile(r"'shape'\s*:\s*\(([0-9, ]*)\)")
 
@@ -117,6 +122,8 @@ def read_npy_header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[A
         dtype = np.dtype(description[1])
     except (TypeError, ValueError):
         raise LibraryFault("0807", DAMAGED_NPY) from None
+    if dtype.kind in "mM" or dtype.itemsize == 0:
+        raise _no_counterpart(dtype)
     if len(shape) > MAX_RANK or any(extent >= 1 << 62 for extent in shape):
         raise LibraryFault("0807", DAMAGED_NPY)
     return shape, order[1] == "True", dtype
@@ -142,6 +149,7 @@ def load_npy(path: Path, key: Any, options: dict[str, Any]) -> Array:
 
 
 def load_npz(path: Path, key: Any, options: dict[str, Any]) -> Array:
+    import lzma
     import zipfile
     import zlib
 
@@ -159,7 +167,7 @@ def load_npz(path: Path, key: Any, options: dict[str, Any]) -> Array:
             require_memory((info.file_size,), 1)
             with archive.open(info) as stream:
                 return read_npy(stream, info.file_size)  # type: ignore[arg-type]
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError):
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError):
         raise LibraryFault("0807", "this is no npz file, or a damaged one") from None
 
 

@@ -40,7 +40,12 @@ class _Form:
         if not text.strip():
             raise BadSource(f"{source.path}: the file is empty" if not text else f"{source.path}: the first line is no header")
         separator = max(_SEPARATORS, key=text.count)
-        names = next(csv.reader([text], delimiter=separator))
+        if "\r" in text:
+            raise BadSource(f"{source.path}: its lines end in CR alone, and are read where they end in LF or CR LF")
+        try:
+            names = next(csv.reader([text], delimiter=separator))
+        except csv.Error as error:
+            raise BadSource(f"{source.path}: the first line is no header: {error}") from None
         of = layout(names, source)
         return cls(separator, of, clock(of, source), len(names))
 

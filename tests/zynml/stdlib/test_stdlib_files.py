@@ -42,6 +42,54 @@ def test_fortran_order_and_byte_order_are_understood(call: Any) -> None:
     assert call("load", "empty.npy").shape == (0, 3)
 
 
+@pytest.mark.parametrize(
+    ("array", "reason"),
+    [
+        (np.array([1, "a", None], dtype=object), "it holds Python objects, which are never loaded"),
+        (np.array(None, dtype=object), "it holds Python objects, which are never loaded"),
+        (np.array(["2020-01-01"], "M8[D]"), "elements of type datetime64[D] have no counterpart here"),
+        (np.array(["2020-01-01"], "M8[25ns]"), "elements of type datetime64[25ns] have no counterpart here"),
+        (np.zeros(2, "M8"), "elements of type datetime64 have no counterpart here"),
+        (np.zeros((2, 3), "m8[s]"), "elements of type timedelta64[s] have no counterpart here"),
+        (np.zeros(2, "c16"), "elements of type complex128 have no counterpart here"),
+        (np.array(["ab"]), "elements of type <U2 have no counterpart here"),
+        (np.array([b"ab"]), "elements of type |S2 have no counterpart here"),
+        (np.zeros(2, "V0"), "elements of type |V0 have no counterpart here"),
+        (np.zeros(2, "V4"), "elements of type |V4 have no counterpart here"),
+        (np.zeros(2, [("a", "i4"), ("b", "O")]), "its elements are records, which have no counterpart here"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.dtype.kind,
+)
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_elements_that_programs_do_not_have_are_named(call: Any, array: Any, reason: str, version: tuple[int, int]) -> None:
+    with Path("x.npy").open("wb") as stream:
+        np.lib.format.write_array(stream, array, version)
+    assert call.fault("load", "x.npy") == ("0807", f"`x.npy`: {reason}")
+    np.savez("x.npz", a=np.zeros(2), b=array)
+    assert call.fault("load", "x.npz", "b") == ("0807", f"`x.npz`: {reason}")
+    assert call("load", "x.npz", "a").shape == (2,)
+
+
+def test_damage_inside_of_every_packing_is_a_fault(call: Any) -> None:
+    np.save("x.npy", np.arange(100))
+    for packing in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        with zipfile.ZipFile("x.npz", "w", packing) as archive:
+            archive.write("x.npy", "a.npy")
+        whole = Path("x.npz").read_bytes()
+        for at in range(0, len(whole), 3):
+            Path("x.npz").write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+            try:
+                call("load", "x.npz")
+            except LibraryFault as fault:
+                assert fault.code in ("0807", "0804")
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n", "\r\r\n"])
+def test_lines_of_a_table_end_as_they_like(call: Any, end: str) -> None:
+    Path("x.csv").write_bytes(end.join(["a,b", "1,2", "3,4", ""]).encode())
+    assert call("load", "x.csv").array.tolist() == [[1, 2], [3, 4]]
+
+
 def test_npz_by_key(call: Any) -> None:
     np.savez("two.npz", a=np.arange(3), b=np.ones(2))
     assert call("load", "two.npz", "b").array.tolist() == [1, 1]
