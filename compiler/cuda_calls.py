@@ -15,7 +15,7 @@ from compiler.cuda_loaded import RECORD_WORDS, LoadedKernel
 from compiler.cuda_maps import launch_maps
 from compiler.cuda_memory import Memory, Zeros
 from compiler.device_kernels import index_values, launch_choices
-from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.diagnostics import ZyntaxError
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
 from compiler.kernels import BuiltKernel
@@ -33,6 +33,7 @@ from compiler.results import ResultPlan, grouped, number_of
 from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts
 from compiler.typed_ast import nodes
+from compiler.updates import require_updatable
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import copy, download, fill, restore, saved, to_device, to_host
 from runtime.cuda.gpu import Gpu
@@ -159,7 +160,7 @@ class _Layout:
                 case TensorArgument(name, packed):
                     filled["packed" if packed else "tensors"].append((place, name))
                 case StrideArgument(name, axis):
-                    known_now = strides_of(self.tensors[name])[axis]
+                    known_now = self.tensors[name].strides[axis]
                 case SizeArgument():
                     known_now = sizes.size_arguments[place]
                 case ScalarArgument(name):
@@ -265,14 +266,13 @@ class Run:
         self.gpu = gpu = call.loaded.gpu
         self.kept: list[DeviceArray] = []
         self.before: dict[str, DeviceArray] = {}
-        for name in call.updated:
-            self.require_writable(name)
+        if call.updated:
+            require_updatable(sorted(call.updated), {name: self.original(name) for name in call.tensors}, call.compute)
         self.memory = {name: self.placed(given[name]) for name in call.tensors}
         if call.updated:
             for name in call.updated:
                 # work elsewhere that still reads it
                 stream.follow_all(self.memory[name].owner.users)
-            self.separate(call.updated)
             if call.checked:
                 self.before = {name: self.saved(name) for name in call.updated if elements_on(given[name], gpu) is not None}
         self.made = [self.taken(plan, memory) for plan, memory in zip(call.plans, call.results, strict=True)]
@@ -348,24 +348,6 @@ class Run:
         value = self.values[name]
         return value if isinstance(value, Tensor) else self.given[name]
 
-    def require_writable(self, name: str) -> None:
-        tensor = self.original(name)
-        elements = elements_on(tensor, self.gpu)
-        if elements is None:
-            read_only, overlapping = tensor.remote is None and not tensor.array.flags.writeable, False
-        else:
-            read_only, overlapping = elements.read_only, elements.overlaps_itself
-        if read_only or overlapping:
-            why = "its memory is read-only" if read_only else "several of its elements share memory"
-            message = f"`{name}` can't be updated: {why}"
-            raise ZyntaxError(Diagnostic("0807", message, self.call.compute.span, hint="update a copy: `.clone()`"))
-
-    def separate(self, updated: frozenset[str]) -> None:
-        """Kernels are compiled for inputs that don't overlap what they write: an input that does is read from a copy."""
-        for name, elements in self.memory.items():
-            if any(other != name and elements.may_overlap(self.memory[other]) for other in updated):
-                self.memory[name] = self.saved(name)
-
     def saved(self, name: str) -> DeviceArray:
         """A copy of a tensor's elements, laid out like them."""
         elements = self.memory[name]
@@ -406,11 +388,3 @@ class Run:
         there.stream.follow(self.stream)
         tensor.changed_there()
         return tensor
-
-
-def strides_of(tensor: Tensor) -> tuple[int, ...]:
-    """In elements, where the tensor lies."""
-    if isinstance(tensor.remote, OnGpu):
-        return tensor.remote.elements.strides
-    array = tensor.contents
-    return tuple(stride // array.itemsize for stride in array.strides)

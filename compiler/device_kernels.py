@@ -35,6 +35,7 @@ from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
 from compiler.schedule.place import NotPlaceable
 from compiler.typed_ast import nodes
+from compiler.updates import require_updatable
 from runtime.tensor import numpy_dtype
 
 Report = Callable[[tuple[Diagnostic, ...]], None]
@@ -154,6 +155,7 @@ def emulate(
     well. With `report` all is watched, and it is told what was found."""
     watch = Watch() if report is not None else None
     plan = built.lowered.plan
+    require_updatable([r.input for r in plan.results if r.input is not None], values, compute)
     arrays, scalars = tensor_arrays(values)
     shapes = {name: array.shape for name, array in arrays.items()}
     sizes = built.sizes(shapes, scalars)

@@ -16,6 +16,7 @@ from compiler.explain import Candidate, Decision, Explain
 from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.places import Block, Place, Places
 from compiler.signatures import as_tensor
+from compiler.updates import require_updatable
 from runtime.device import CPU, Device
 from runtime.tensor import Tensor
 
@@ -138,6 +139,9 @@ class HeterogeneousBlock:
         if first or history.runs >= MEASURED_RUNS:
             return run(values)
         updated = {entry.name for entry in self.block.compute.inputs if entry.mutable}
+        if updated:  # while the inputs are the program's own
+            written = [result.input for result in choice.kernel.lowered.plan.results if result.input is not None]
+            require_updatable(written, values, self.block.compute)
         there = {
             name: place.bring(value) if isinstance(value, Tensor) and name not in updated else value for name, value in values.items()
         }

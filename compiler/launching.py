@@ -23,6 +23,7 @@ from compiler.lowering.launch import LaunchSizes
 from compiler.results import ResultPlan, grouped, number_of
 from compiler.signatures import as_tensor
 from compiler.typed_ast import nodes
+from compiler.updates import require_updatable
 from runtime import buffers
 from runtime.tensor import Tensor, numpy_dtype
 
@@ -49,12 +50,14 @@ def tensor_arrays(values: Mapping[str, Any], updated: Container[str] = ()) -> tu
 def launch(kernel: "BuiltKernel", values: Mapping[str, Any], threads: int, compute: nodes.Compute) -> Any:
     """Solves and checks sizes, allocates results, runs, and gives the block's value: a tensor, a number, or a tuple."""
     plan = kernel.lowered.plan
-    arrays, scalars = tensor_arrays(values, [r.input for r in plan.results if r.input is not None])
+    updated = [r.input for r in plan.results if r.input is not None]
+    if updated:
+        require_updatable(updated, values, compute)
+    arrays, scalars = tensor_arrays(values, updated)
     shapes = {name: array.shape for name, array in arrays.items()}
     sizes = kernel.sizes(shapes, scalars)
-    arrays = _without_aliases(kernel, arrays)
     results = [_allocate(result, sizes, number, arrays) for number, result in enumerate(plan.results)]
-    saved = {r.input: arrays[r.input].copy() for r in plan.results if r.input is not None and kernel.nest.sites}
+    saved = {name: arrays[name].copy() for name in updated if kernel.nest.sites}
     keep: list[Any] = []
     native = kernel.native_for(sizes)
     arguments = [
@@ -110,24 +113,8 @@ def grid_of(kernel: "BuiltKernel", shapes: Mapping[str, tuple[int, ...]], sizes:
     return [max(1, -(-extent // threads)) for extent, threads in zip(extents, (x, y, z), strict=True)]
 
 
-def _without_aliases(kernel: "BuiltKernel", arrays: dict[str, Any]) -> dict[str, Any]:
-    """Kernels are compiled for inputs that don't overlap what they write: an input that does is read from a copy."""
-    mutable = [r.input for r in kernel.lowered.plan.results if r.input is not None]
-    if not mutable:
-        return arrays
-    out = dict(arrays)
-    for name, array in arrays.items():
-        if any(other != name and np.may_share_memory(array, arrays[other]) for other in mutable):
-            out[name] = array.copy()
-    return out
-
-
 def _allocate(plan: ResultPlan, sizes: LaunchSizes, number: int, arrays: Mapping[str, Any]) -> Any:
     if plan.input is not None:
-        if not arrays[plan.input].flags.writeable:
-            raise ZyntaxError(
-                Diagnostic("0807", f"`{plan.input}` can't be updated: its memory is read-only", hint="update a copy: `.clone()`")
-            )
         return arrays[plan.input]
     if plan.copy_of is not None:
         return np.ascontiguousarray(arrays[plan.copy_of]).copy()

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.device import CPU, Device
+from runtime.overlap import share_memory
 
 Array = npt.NDArray[Any]
 
@@ -77,6 +78,12 @@ class Remote(Protocol):
 
     @property
     def is_contiguous(self) -> bool: ...
+
+    @property
+    def is_read_only(self) -> bool: ...
+
+    def shares_memory(self, other: "Remote") -> bool:
+        """Whether a byte of one's elements is a byte of the other's."""
 
     def to_host(self) -> Array: ...
 
@@ -165,6 +172,19 @@ class Tensor:
         return self.remote.is_contiguous if self.remote is not None else bool(self.contents.flags.c_contiguous)
 
     @property
+    def is_read_only(self) -> bool:
+        """Whether the memory where it lies may not be written."""
+        return self.remote.is_read_only if self.remote is not None else not self.contents.flags.writeable
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements, where it lies."""
+        if self.remote is not None:
+            return self.remote.strides
+        array = self.contents
+        return tuple(stride // array.itemsize for stride in array.strides)
+
+    @property
     def rows_are_dense(self) -> bool:
         """Whether the elements of the last axis lie side by side."""
         if self.remote is not None:
@@ -175,6 +195,14 @@ class Tensor:
     def _there(self) -> Remote:
         assert self.remote is not None
         return self.remote
+
+    def shares_memory(self, other: "Tensor") -> bool:
+        """Whether a byte of one's elements is a byte of the other's, where they lie."""
+        if self.remote is not None and other.remote is not None:
+            return self.remote.shares_memory(other.remote)
+        if self.remote is not None or other.remote is not None:
+            return False
+        return share_memory(self.contents, other.contents)
 
     def clone(self) -> "Tensor":
         """A contiguous copy that shares nothing with this tensor."""

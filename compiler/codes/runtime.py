@@ -112,6 +112,17 @@ CODES = (
         risk block, keeps a strategy from it.""",
     ),
     code(
+        "0813",
+        "inputs that share memory",
+        """A block updates an input, and another of its inputs has elements in the same memory: two names of one tensor, overlapping slices,
+        one array that Python gave for two parameters. What the block would read there depends on what it has written already. A copy
+        (`.clone()`, from Python `.copy()`) says that the elements from before the block are meant. Views without a common element, such as
+        `x[::2]` and `x[1::2]`, are separate inputs. A block that assigns to an input without `mut` works on a copy of its own.""",
+        "mut x = arange(0, 8)\nlet y = x\ncompute(mut x, y) {\n    for i in 0..N:\n        x[i] = x[i] + y[N - 1 - i]\n}\n",
+        "mut x = arange(0, 8)\nlet y = x.clone()\ncompute(mut x, y) {\n    for i in 0..N:\n        x[i] = x[i] + y[N - 1 - i]\n}\n",
+        runs=True,
+    ),
+    code(
         "0901",
         "internal fault",
         """A fault of the compiler itself, not of the program. Please report it with the program.""",

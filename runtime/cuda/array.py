@@ -7,6 +7,7 @@ from typing import Any
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.stream import Stream
+from runtime.overlap import elements_at, overlaps_itself, share_memory
 from runtime.tensor import DTYPES
 
 Layout = tuple[int, str, tuple[int, ...], tuple[int, ...] | None]
@@ -102,22 +103,22 @@ class DeviceArray:
         low = sum(min(0, one) for one in reach)
         return low, sum(max(0, one) for one in reach) - low + 1
 
-    def may_overlap(self, other: "DeviceArray") -> bool:
-        """Whether the two lie in memory that overlaps; their elements may still miss each other in it."""
+    def shares_memory(self, other: "DeviceArray") -> bool:
+        """Whether a byte of one's elements is a byte of the other's."""
         (low, count), (start, room) = self.span, other.span
         begin, end = self.pointer + low * self.itemsize, other.pointer + start * other.itemsize
-        return begin < end + room * other.itemsize and end < begin + count * self.itemsize
+        if not (begin < end + room * other.itemsize and end < begin + count * self.itemsize):
+            return False
+        return share_memory(self._addresses(), other._addresses())
+
+    def _addresses(self) -> Any:
+        strides = [stride * self.itemsize for stride in self.strides]
+        return elements_at(self.pointer, self.shape, strides, self.itemsize)
 
     @property
     def overlaps_itself(self) -> bool:
         """Whether several elements may share memory, as in a broadcast array."""
-        room = 1
-        for stride, extent in sorted((abs(stride), extent) for extent, stride in zip(self.shape, self.strides, strict=True)):
-            if extent > 1:
-                if stride < room:
-                    return True
-                room += (extent - 1) * stride
-        return False
+        return overlaps_itself(self.shape, self.strides)
 
     def used_on(self, stream: Stream) -> None:
         """Say that work on `stream` uses these elements."""

@@ -56,6 +56,13 @@ class OnGpu:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.elements.__dlpack_device__()
 
+    @property
+    def is_read_only(self) -> bool:
+        return self.elements.read_only
+
+    def shares_memory(self, other: Any) -> bool:
+        return isinstance(other, OnGpu) and other.gpu is self.gpu and self.elements.shares_memory(other.elements)
+
     def to_host(self) -> Any:
         fetched = to_host(self.elements)
         fetched.flags.writeable = not self.elements.read_only

@@ -10,8 +10,10 @@ from foreign import ByDlpack, ByInterface, ByOldDlpack, seen, waits_of
 
 import zynml
 from runtime import dlpack
+from runtime.cuda.array import DeviceArray
+from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.interop import import_array
-from runtime.cuda.remote import upload
+from runtime.cuda.remote import OnGpu, upload
 from runtime.tensor import DTYPES, Tensor
 
 LEGACY = 1
@@ -134,17 +136,38 @@ def test_updates_happen_in_the_callers_memory(program, gpu, fake, foreign, how):
     assert seen(x.whole.pointer, (35,), "f32").tolist() == whole.reshape(-1).tolist(), "and nowhere else"
 
 
-def test_an_input_that_overlaps_what_is_updated_is_read_as_it_was(program, gpu, foreign):
+@pytest.mark.parametrize("name", ["add", "both"])
+def test_one_array_for_two_parameters_is_refused_where_one_is_updated(program, gpu, foreign, name):
     x = foreign(gpu, np.arange(6, dtype=np.float32))
-    program.add(x, x)
-    assert x.numpy().tolist() == [5.0] * 6
+    with pytest.raises(zynml.ZynMLError) as caught:
+        program.functions[name](x, x)
+    assert caught.value.codes == ("ZYN0813",)
+    assert x.numpy().tolist() == [*range(6)]
 
 
-def test_one_array_updated_under_two_names_is_updated(program, gpu, foreign):
-    x, array = foreign(gpu, np.zeros(4, np.float32)), np.zeros(4, np.float32)
-    program.both(x, x)
-    zynml.compile(PROGRAM).both(array, array)
-    assert x.numpy().tolist() == array.tolist() == [1.0] * 4, "each name starts from what was there"
+def test_each_call_asks_whether_its_inputs_overlap(program, gpu):
+    """Calls of one layout are planned once, and differ in addresses alone."""
+    whole = to_device(np.arange(100, dtype=np.float32), gpu.allocate(400), gpu.stream)
+
+    def part(start, step=1):
+        array = DeviceArray(whole.owner, whole.pointer + 4 * start, (40,), "f32", gpu.stream, (step,))
+        return Tensor(None, OnGpu(array, gpu, named=True))
+
+    before = np.arange(100, dtype=np.float64)
+    for first, second in ((0, 40), (41, 0), (60, 20)):
+        program.add(part(first), part(second))
+        before[first : first + 40] += before[second : second + 40][::-1]
+        for start in (first + 39, first + 1, first, first - 39):
+            if 0 <= start <= 60:
+                with pytest.raises(zynml.ZynMLError) as caught:
+                    program.add(part(first), part(start))
+                assert caught.value.codes == ("ZYN0813",)
+    np.testing.assert_array_equal(to_host(whole), before)
+    program.add(part(0, 2), part(1, 2))
+    before[0:80:2] += before[1:81:2][::-1]
+    np.testing.assert_array_equal(to_host(whole), before)
+    with pytest.raises(zynml.ZynMLError, match="ZYN0813"):
+        program.add(part(0, 2), part(2, 2))
 
 
 def test_what_fails_updates_nothing(program, gpu, foreign):
