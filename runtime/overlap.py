@@ -39,7 +39,7 @@ def share_memory(first: Array, second: Array) -> bool:
     if not np.may_share_memory(first, second):
         return False
     try:
-        return bool(np.shares_memory(first, second, max_work=MOST_WORK))
+        return bool(np.shares_memory(first, second, max_work=MOST_WORK))  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

@@ -7,6 +7,7 @@ import numpy as np
 from attrs import define
 
 from runtime.device import CPU, EMULATOR, Device
+from runtime.overlap import share_memory
 from runtime.tensor import Array, Tensor, dtype_name
 
 
@@ -43,6 +44,13 @@ class Emulated:
     @property
     def is_contiguous(self) -> bool:
         return bool(self.elements.flags.c_contiguous)
+
+    @property
+    def is_read_only(self) -> bool:
+        return not self.elements.flags.writeable
+
+    def shares_memory(self, other: Any) -> bool:
+        return isinstance(other, Emulated) and share_memory(self.elements, other.elements)
 
     def to_host(self) -> Array:
         return self.elements.copy()

@@ -23,10 +23,14 @@ from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import OptimizationLevel
 from compiler.uncollected import uncollected
 from zynml.crossing import Crossing
+from zynml.functions import Raised, raise_again
 from zynml.opened import Opened
 
 if TYPE_CHECKING:
     from compiler.driver import Session
+
+
+INTERRUPTED = "0809"
 
 
 class ZynMLError(Exception):
@@ -162,7 +166,11 @@ class _errors:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, ZyntaxError):
+            if all(d.code == INTERRUPTED for d in error.diagnostics):
+                raise KeyboardInterrupt(*(render(d, self.sources) for d in error.diagnostics)) from None
             raise ZynMLError(error, self.sources) from None
+        if isinstance(error, Raised):
+            raise_again(error)
 
 
 def _callable(name: str, opened: Opened) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from runtime.dlpack import ON_DEVICE, ON_HOST, import_host_array
 from runtime.futures import Future, before_device_write
 from runtime.tensor import NAMES, Tensor
 from zynml import pending
+from zynml.functions import ProgramFunction, PythonFunction
 
 if TYPE_CHECKING:
     from runtime.cuda.remote import OnGpu
@@ -62,6 +63,10 @@ class Crossing:
         with self.errors:
             self.end(error)
         self.errors.__exit__(kind, error, traceback)
+
+    def again(self) -> "Crossing":
+        """Another call of the same program."""
+        return Crossing(self.errors)
 
     def end(self, error: BaseException | None) -> None:
         """The end of the work on other libraries' arrays. Raises ZyntaxError where the device failed, now or as `error` says."""
@@ -113,8 +118,10 @@ class Crossing:
         if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
             _ARRAYS.add(type(value))
             return self.array_of(value)
+        if isinstance(value, ProgramFunction) and value.crossing.errors is self.errors:
+            return value.function
         if callable(value):
-            return value
+            return PythonFunction(value, self)
         raise _no_counterpart(f"a Python {type(value).__name__}", "numbers, text, arrays, lists, tuples and functions")
 
     def array_of(self, value: Any) -> Tensor:
@@ -181,7 +188,9 @@ class Crossing:
                 return tuple(self.out(one) for one in value)
             case Future():
                 return pending.Future(value, self.out, self.errors)
-        return value
+            case PythonFunction():
+                return value.function
+        return ProgramFunction(value, self) if callable(value) else value
 
 
 @cache

@@ -1,0 +1,61 @@
+"""Functions between Python and programs: Python's that a program calls, and a program's own that it hands out. What Python's raise passes
+through the program untouched and leaves the call as it was raised."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from zynml.crossing import Crossing
+
+
+class Raised(BaseException):
+    """What a function of Python's raised, on its way through a program: nothing there takes it for a fault of its own."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def raise_again(raised: Raised) -> NoReturn:
+    """Raises what Python's function raised, with its own traceback and context."""
+    error = raised.error
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        error.__context__ = context
+
+
+@frozen(eq=False)
+class PythonFunction:
+    """Python's function as a program calls it: it takes and gives Python's values."""
+
+    function: Callable[..., Any]
+    crossing: "Crossing"
+
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        into, out = self.crossing.into, self.crossing.out
+        try:
+            value = self.function(*[out(one) for one in values], **{name: out(one) for name, one in named.items()})
+        except BaseException as error:
+            raise (error if isinstance(error, Raised) else Raised(error)) from None
+        return into(value)
+
+
+@frozen(eq=False)
+class ProgramFunction:
+    """A program's function that isn't one of its names, as Python calls it."""
+
+    function: Callable[..., Any]
+    crossing: "Crossing"
+
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        from compiler.backends.host.faults import translated_faults
+
+        with self.crossing.again() as crossing:
+            into = crossing.into
+            with translated_faults():
+                value = self.function(*[into(one) for one in values], **{name: into(one) for name, one in named.items()})
+            return crossing.out(value)
