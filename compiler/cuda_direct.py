@@ -12,6 +12,7 @@ from compiler.cuda_maps import LaunchMaps
 from compiler.cuda_memory import Memory
 from compiler.device_faults import DeviceTrouble
 from compiler.results import ResultPlan, grouped, number_of
+from runtime import forks
 from runtime.cuda.copies import to_host
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.graph import Graph, Recording
@@ -69,7 +70,7 @@ class DirectCall:
     """The launch, where it is but one."""
     _no_records: tuple[int, ...] = field(init=False)
     _graphs: "OrderedDict[tuple[Any, ...], Graph | None]" = field(init=False, factory=OrderedDict)
-    _lock: threading.Lock = field(init=False, factory=threading.Lock)
+    _lock: threading.Lock = field(init=False, factory=forks.lock)
 
     @_single.default
     def _(self) -> Callable[..., None] | None:

@@ -26,6 +26,7 @@ from compiler.source import Sources
 from compiler.tuning.tuner import Case
 from compiler.typed_ast import nodes
 from compiler.uncollected import uncollected
+from runtime import forks
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
@@ -49,7 +50,7 @@ class CudaBlock:
     sources: Sources
     _loaded: dict[Any, LoadedKernel] = Factory(dict)
     _calls: dict[Key, PlannedCall | None] = Factory(dict)
-    _lock: threading.Lock = Factory(threading.Lock)
+    _lock: threading.Lock = Factory(forks.lock)
 
     def __call__(self, values: Mapping[str, Any], stream: Stream | None = None) -> Any:
         try:

@@ -12,6 +12,7 @@ from attrs import Factory, define, field, frozen
 from compiler.cuda_direct import GRAPHS_KEPT, DirectCall
 from compiler.cuda_memory import Memory, Zeros
 from compiler.device_faults import DeviceTrouble
+from runtime import forks
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.graph import Graph, Recording
 from runtime.cuda.remote import OnGpu
@@ -59,7 +60,7 @@ class CallSequence:
     _zeros: int = field(init=False)
     """Bytes of zeros that the parts want, one after the other."""
     _graphs: "OrderedDict[tuple[Any, ...], Graph | None]" = Factory(OrderedDict)
-    _lock: threading.Lock = Factory(threading.Lock)
+    _lock: threading.Lock = Factory(forks.lock)
 
     @_layout.default
     def _(self) -> Layout:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from compiler.diagnostics import Diagnostic
 from compiler.library import LibraryFault
 from compiler.source import Span
-from runtime.cuda.errors import CudaContextLost, CudaError, CudaOutOfMemory, CudaRefused, CudaUnavailable
+from runtime.cuda.errors import CudaContextLost, CudaError, CudaForked, CudaOutOfMemory, CudaRefused, CudaUnavailable
 
 DeviceTrouble = (CudaError, CudaRefused, CudaUnavailable)
 
@@ -23,6 +23,8 @@ def described(trouble: Exception) -> tuple[str, str, str | None]:
         case CudaOutOfMemory(size=_):
             hint = "work on parts, or on the CPU; `memory_pool(device)` says what is held"
             return "0804", f"out of memory on the device: {trouble}", hint
+        case CudaForked():
+            return "0501", f"the device can't be used: {trouble}", "`--device cpu` runs the program on the CPU"
         case CudaContextLost():
             hint = "nothing on this device can be used again in this run; `--sanitize` finds accesses outside and races"
             return "0805", f"a kernel failed on the device: {trouble}", hint

@@ -17,6 +17,7 @@ from compiler.kernels import BuiltKernel, ComputeBlock
 from compiler.places import Block, Place, Places
 from compiler.signatures import as_tensor
 from compiler.updates import require_updatable
+from runtime import forks
 from runtime.device import CPU, Device
 from runtime.tensor import Tensor
 
@@ -48,7 +49,7 @@ class HeterogeneousBlock:
     _histories: dict[tuple[BuiltKernel, Device], History] = Factory(dict)
     _compiled: set[tuple[BuiltKernel, Device]] = Factory(set)
     _unable: set[tuple[BuiltKernel, Device]] = Factory(set)
-    _lock: threading.Lock = Factory(threading.Lock)
+    _lock: threading.Lock = Factory(forks.lock)
 
     def for_values(self, values: Mapping[str, Any]) -> Block:
         """The block on one of the devices."""

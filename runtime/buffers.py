@@ -2,11 +2,12 @@
 that fills it; programs allocate the same few sizes again and again."""
 
 import ctypes
-import threading
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from runtime import forks
 
 ALIGNMENT = 64
 SMALL = 1 << 16
@@ -33,7 +34,7 @@ class _Lease:
 
 class _Pool:
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._idle: dict[int, list[npt.NDArray[np.uint8]]] = {}
         self.idle_bytes = 0
 

@@ -26,6 +26,11 @@ class Outcome(concurrent.futures.Future[Any]):
 
     asked = False
 
+    def reopen(self) -> None:
+        """In a forked process: nobody holds it or waits for it there."""
+        self._condition = threading.Condition()
+        self._waiters: list[Any] = []
+
 
 class NotReady(Exception):
     """The time that somebody would wait is over."""
@@ -107,6 +112,7 @@ def started(work: Callable[[], Any], reads: Iterable[Array] = (), elsewhere: boo
     `elsewhere`: it reads memory of devices, too."""
     outcome = Outcome()
     _READING[outcome] = tuple(reads), elsewhere
+    _UNDER_WAY[outcome] = work
     _CREW.hand_over(outcome, work)
     return Future(outcome)
 
@@ -171,6 +177,10 @@ _READING: dict[Outcome, tuple[tuple[Array, ...], bool]] = {}
 """What work under way reads: arrays, and whether memory elsewhere."""
 
 
+_UNDER_WAY: dict[Outcome, Callable[[], Any]] = {}
+"""The tasks that aren't done, in their order."""
+
+
 class _Crew:
     """Threads that take tasks in their order. They don't keep a process alive: who ends it early ends them, too."""
 
@@ -202,16 +212,25 @@ class _Crew:
         else:
             del _READING[outcome]
             outcome.set_result(value)
+        del _UNDER_WAY[outcome]
 
 
 _CREW = _Crew()
 
 
 def _in_a_forked_process() -> None:
-    """A copy of this process has none of its threads: what they were doing is the other's business."""
+    """A copy of this process has none of its threads: what they were doing is begun again. A task changes nothing but its own value, and
+    nobody has changed what it reads."""
     global _CREW
     _CREW = _Crew()
-    _READING.clear()
+    for outcome, work in tuple(_UNDER_WAY.items()):
+        outcome.reopen()
+        if outcome.done():
+            _READING.pop(outcome, None)
+            del _UNDER_WAY[outcome]
+        else:
+            _READING.setdefault(outcome, ((), True))
+            _CREW.hand_over(outcome, work)
 
 
 if hasattr(os, "register_at_fork"):

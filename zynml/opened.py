@@ -11,6 +11,7 @@ from compiler.cuda_kept import KeptCalls
 from compiler.cuda_repeats import Repeats, Returning
 from compiler.kept_programs import keep
 from compiler.source import Sources
+from runtime import forks
 from runtime.futures import Unawaited
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Opened:
     unawaited: Unawaited = Factory(Unawaited)
     keeps: bool = False
     _session: "Session | None" = None
-    _lock: threading.Lock = Factory(threading.Lock)
+    _lock: threading.Lock = Factory(forks.lock)
 
     @classmethod
     def of(cls, session: "Session", keeps: bool) -> "Opened":

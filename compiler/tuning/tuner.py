@@ -19,6 +19,7 @@ from compiler.tuning import kept
 from compiler.tuning.contest import LEAST_ROUNDS, Result, Round, Verdict, contest
 from compiler.tuning.settings import Tuning
 from compiler.tuning.trials import BEFORE, Trials, may_be_tried
+from runtime import forks
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.stream import Stream
 from runtime.tensor import Tensor
@@ -40,7 +41,7 @@ class Tuner:
     _ended: bool = False
     _known: dict[tuple[str, str], tuple[Choice, bool]] = Factory(dict)
     """What was found, and whether another run would find the same."""
-    _lock: threading.Lock = Factory(threading.Lock)
+    _lock: threading.Lock = Factory(forks.lock)
 
     def settled(
         self, case: "Case", gpu: Gpu, choices: tuple[Choice, ...], sizes: Mapping[str, int], call: Make, tuning: Tuning
@@ -137,7 +138,7 @@ def words(case: Case, usual: PlannedCall, choice: Choice, count: int, result: Re
 
 
 _TUNERS: "WeakKeyDictionary[Gpu, Tuner]" = WeakKeyDictionary()
-_LOCK = threading.Lock()
+_LOCK = forks.lock()
 
 
 def tuner_of(gpu: Gpu) -> Tuner:

@@ -3,7 +3,6 @@
 import ctypes
 import itertools
 import struct
-import threading
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -11,9 +10,10 @@ from typing import Any
 
 from attrs import frozen
 
+from runtime import forks
 from runtime.cpu import detect, pool
 
-_LOCK = threading.RLock()
+_LOCK = forks.quiet_lock()
 _NUMBERS = itertools.count()
 _EXTERNAL = {"zyntax_pool_run": pool.run_address}
 """Symbols of ours that native code may call."""

@@ -1,7 +1,13 @@
 """Teams of threads for parallel loops: libgomp where it loads, else a pool of Python threads that call native code (which
-runs without the interpreter's lock)."""
+runs without the interpreter's lock).
+
+A team belongs to the thread that began it, and a forked process has none of its threads: there the thread that forked would wait for them
+for ever. Its parallel work is done from a thread of the new process, which begins a team of its own."""
 
 import ctypes
+import os
+import threading
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -47,18 +53,54 @@ def _run(body: int, context: int, count: int) -> None:
     call = _BODY(body)
     others = [_executor().submit(call, context, number, count) for number in range(1, count)]
     call(context, 0, count)
+    for other in others:
+        _waited_for(other)
+
+
+def _waited_for(task: Any) -> Any:
+    """What the task gives. Nothing may leave while native code still writes: a signal is raised again behind it."""
     interrupted = False
-    while others:
+    while True:
         try:
-            others[-1].result()
-            others.pop()
+            value = task.result()
+            break
         except KeyboardInterrupt:
-            # nothing may leave a callback while the others still write; the signal is raised again behind the kernel
             interrupted = True
     if interrupted:
         import _thread
 
         _thread.interrupt_main()
+    return value
+
+
+class _Forked:
+    """`thread`: the one that forked, in the copy of the process; 0 where this is none."""
+
+    thread = 0
+
+
+def from_own_thread(call: Callable[[int], int], address: int) -> int:
+    """The call of native code that may begin a team, from a thread that can."""
+    if _Forked.thread != threading.get_ident():
+        return call(address)
+    return int(_waited_for(_substitute().submit(call, address)))
+
+
+@cache
+def _substitute() -> Any:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1, thread_name_prefix="zyntax-team")
+
+
+def _in_a_forked_process() -> None:
+    _Forked.thread = threading.get_ident()
+    _executor.cache_clear()
+    _substitute.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_a_forked_process)
 
 
 @cache

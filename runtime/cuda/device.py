@@ -1,14 +1,16 @@
 """One CUDA device and its primary context, which PyTorch and CuPy use too. Calls are made in that context and leave the calling
 thread's own choice of context as it was. Memory, streams and kernels are the files' beside this one."""
 
+import os
 import threading
 from collections import deque
 from functools import cached_property
 from typing import Any
 from weakref import WeakSet
 
+from runtime import forks
 from runtime.cuda.driver import Driver
-from runtime.cuda.errors import DEINITIALIZED, INVALID_CONTEXT, CudaContextLost, CudaError, CudaUnavailable
+from runtime.cuda.errors import DEINITIALIZED, INVALID_CONTEXT, CudaContextLost, CudaError, CudaForked, CudaUnavailable
 from runtime.cuda.properties import Properties, read_properties
 
 RELEASE_TRIES = 3
@@ -43,11 +45,12 @@ class CudaDevice:
         self.cooling: deque[tuple[Any, tuple[Any, ...]]] = deque()
         self.doomed: deque[tuple[str, Any, int]] = deque()
         self._alone = driver.device_count == 1
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._context: Any = None
         self._number = 0
         self.only = -1
         """The context's number where no other device has one: then what this thread made current last is current still."""
+        _DEVICES.add(self)
 
     @cached_property
     def properties(self) -> Properties:
@@ -181,3 +184,17 @@ class CudaDevice:
             self.driver.call("cuDevicePrimaryCtxRelease", self.handle)
         CURRENT.context = 0
         self._context, self._number, self.only = None, 0, -1
+
+
+_DEVICES: "WeakSet[CudaDevice]" = WeakSet()
+
+
+def _in_a_forked_process() -> None:
+    """The driver doesn't work in a copy of the process: nothing may be asked of it there, not even to let go of something."""
+    for device in _DEVICES:
+        device.lost, device._context = CudaForked(), None
+        device.doomed.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_a_forked_process)

@@ -2,14 +2,14 @@
 one check. What the calls are for is said in the files beside this one."""
 
 import os
-import threading
 from importlib import import_module
 from typing import Any
 
-from runtime.cuda.errors import CudaError, CudaUnavailable, Failure, describe
+from runtime import forks
+from runtime.cuda.errors import FORKED, CudaError, CudaUnavailable, Failure, describe
 from runtime.extras import install
 
-_LOCK = threading.Lock()
+_LOCK = forks.lock()
 
 
 class Driver:
@@ -49,7 +49,7 @@ def driver() -> Driver:
         found = _State.driver
         if found is not None:
             if found.process != os.getpid():
-                raise CudaUnavailable("CUDA was initialised before this process was forked: start processes with `spawn` instead")
+                raise CudaUnavailable(FORKED)
             return found
         if _State.refusal is None:
             try:

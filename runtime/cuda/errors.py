@@ -6,6 +6,7 @@ from typing import Any
 from attrs import frozen
 
 OUT_OF_MEMORY = 2
+NOT_INITIALIZED = 3
 DEINITIALIZED = 4
 INVALID_CONTEXT = 201
 NOT_READY = 600
@@ -44,6 +45,17 @@ class CudaContextLost(CudaError):
                 suspects = f"in one of the kernels launched and not yet waited for, latest last: {', '.join(kernels)}; "
         super().__init__(call, code, name, message, f"{suspects}the context is lost, and with it all memory on the device")
         self.kernels = kernels
+
+
+FORKED = "CUDA was initialised before this process was forked: start processes with `spawn` instead"
+
+
+class CudaForked(CudaContextLost):
+    """This process is a copy of one that used the device: the driver works in that one only."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self, FORKED)
+        self.call, self.code, self.name, self.message, self.context, self.kernels = "fork", NOT_INITIALIZED, "", FORKED, "", ()
 
 
 class CudaOutOfMemory(CudaError):

@@ -3,6 +3,7 @@
 import os
 import threading
 
+from runtime import forks
 from runtime.cuda.copies import fill
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.driver import Driver, driver
@@ -15,7 +16,7 @@ from runtime.device import cuda_name
 LEAST_ZEROS = 4096
 """Bytes of zeros that are kept for a stream at least."""
 
-_LOCK = threading.Lock()
+_LOCK = forks.lock()
 _OPEN: dict[int, "Gpu"] = {}
 
 

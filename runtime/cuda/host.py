@@ -1,12 +1,12 @@
 """Host memory that the device copies from and to directly: pinned (made here, pooled) and registered (another's, pinned in place)."""
 
-import threading
 from collections import deque
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from runtime import forks
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.errors import OUT_OF_MEMORY, CudaError, CudaOutOfMemory, readable
 from runtime.cuda.stream import Event, Stream
@@ -70,7 +70,7 @@ class PinnedPool:
     def __init__(self, device: CudaDevice, keep: int = 1 << 30) -> None:
         self.device, self.keep = device, keep
         self.blocks_in_use = self.idle_bytes = 0
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._returned: deque[tuple[int, int, tuple[Event, ...]]] = deque()
         self._cooling: list[tuple[int, int, tuple[Event, ...]]] = []
         self._idle: dict[int, list[int]] = {}

@@ -1,10 +1,10 @@
 """Launches. A plan is made once for a kernel, its parameters and its shape, checked against the device then; launching it packs the
 values and makes one driver call."""
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
+from runtime import forks
 from runtime.cuda.arguments import Arguments
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.device import CURRENT
@@ -51,7 +51,7 @@ class LaunchPlan:
         self.cluster = None if cluster is None else _shape(cluster, "cluster")
         self._pointers = tuple(index for index, each in enumerate(self.arguments.parameters) if each.name == "pointer")
         self._count = len(self.arguments.parameters)
-        self.lock = threading.Lock()
+        self.lock = forks.lock()
         self._plain = not cooperative and cluster is None
         self.early = early and self.device.properties.driver_version >= EARLY_IN_GRAPHS
         self._handle, self._launch = kernel.handle, getattr(self.device.api, self.call)

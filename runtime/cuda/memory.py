@@ -2,13 +2,13 @@
 a block from the driver costs microseconds and one kept here a fraction of one. Sizes are rounded by an eighth at most. Who drops a
 buffer frees it, from whatever thread."""
 
-import threading
 from collections import deque
 from functools import lru_cache
 from typing import Any
 
 from attrs import frozen
 
+from runtime import forks
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.errors import DEINITIALIZED, OUT_OF_MEMORY, CudaError, CudaOutOfMemory, readable
 from runtime.cuda.stream import Stream
@@ -114,7 +114,7 @@ class Pool:
     def __init__(self, device: CudaDevice, limit: int | None = None, keep: int | None = None) -> None:
         self.device, self.limit = device, limit
         self.keep = device.properties.memory // 8 if keep is None else keep
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._returned: deque[_Returned] = deque()
         self._shelves: dict[tuple[int, int], Shelf] = {}
         self._by_size: dict[tuple[int, int], Shelf] = {}

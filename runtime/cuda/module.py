@@ -1,10 +1,10 @@
 """Kernels: images (cubin or PTX) loaded once each by their content, and handles with what the assembler made of each kernel."""
 
 import hashlib
-import threading
 from functools import cached_property
 from typing import Any
 
+from runtime import forks
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.errors import CudaError, CudaRefused
 
@@ -20,7 +20,7 @@ class Modules:
 
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._loaded: dict[bytes | str, Module] = {}
 
     def __len__(self) -> int:

@@ -3,14 +3,14 @@
 import ctypes
 import math
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.backends.cpu.faults import RECORD_VALUES, CheckSite, NativeFault
 from compiler.hir.module import HirFunction
 from compiler.hir.types import DTYPES, Mem, Tile, is_float
-from runtime.cpu import load
+from runtime import forks
+from runtime.cpu import load, pool
 
 
 class NativeKernel:
@@ -28,7 +28,7 @@ class NativeKernel:
         self._compiled, self._checks, self._make_report = compiled, checks, report
         self._report: NativeKernel | None = None
         self._call: Any = None
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._pack = [_packer(p.type) for p in function.parameters]
         self._slots = ctypes.c_int64 * (len(self._pack) + 2)
 
@@ -89,7 +89,8 @@ class NativeKernel:
             self.prepare()
         record = (ctypes.c_int64 * (1 + RECORD_VALUES))()
         slots = self._slots(*[pack(value) for pack, value in zip(self._pack, arguments, strict=True)], threads, ctypes.addressof(record))
-        return self._call(ctypes.addressof(slots)), record
+        address = ctypes.addressof(slots)
+        return self._call(address) if threads == 1 else pool.from_own_thread(self._call, address), record
 
     def _fault(self, record: Any) -> NativeFault:
         check = self._checks[record[0]]

@@ -1,7 +1,6 @@
 """The NVPTX back end's entry: HIR functions of form C in, PTX out. LLVM carries the target: no GPU, driver or toolkit is needed."""
 
 import re
-import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -21,8 +20,9 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import HirFunction, HirGlobal, HirModule
 from compiler.hir.types import Mem, Tile, bytes_of
 from compiler.source import Sources
+from runtime import forks
 
-_LOCK = threading.RLock()
+_LOCK = forks.quiet_lock()
 
 _COUNTED = re.compile(r"(?m) *// callseq.*$")
 """Remarks of the code generator that number the calls of all modules of a process."""
