@@ -4,6 +4,7 @@ On the host these are NumPy arrays and whatever speaks DLPack. An array on a CUD
 worked on where it lies, after what its library has under way there; when the call returns, the caller's stream waits for our work in
 turn. A call that was given such arrays gives tensors on the device back, which speak both protocols; else arrays of NumPy's."""
 
+from array import array
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
@@ -93,6 +94,9 @@ class Crossing:
             return self.array_of(value)
         match value:
             case np.ndarray():
+                if value.__class__ is not np.ndarray and isinstance(value, np.ma.MaskedArray):
+                    hint = "`.filled(value)` gives its elements with a value for the masked ones; tensors have no mask"
+                    raise ZyntaxError(Diagnostic("0807", f"a masked array of NumPy type {value.dtype} has no counterpart", hint=hint))
                 if value.dtype.newbyteorder("=") not in NAMES or not value.dtype.isnative:
                     raise _no_counterpart(f"an array of NumPy type {value.dtype}", _KNOWN)
                 if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
@@ -108,6 +112,12 @@ class Crossing:
                 return tuple(self.into(one) for one in value)
             case bool() | str() | float() | None:
                 return value
+            case array() | memoryview():
+                return self.into(_of_buffer(value))
+            case range():
+                for end in (value.start, value.stop, value.step):
+                    self.into(end)
+                return value
             case int():
                 if not -(1 << 63) <= value < 1 << 64:
                     raise ZyntaxError(Diagnostic("0807", f"{value} fits into no int of 64 bits"))
@@ -122,7 +132,7 @@ class Crossing:
             return value.function
         if callable(value):
             return PythonFunction(value, self)
-        raise _no_counterpart(f"a Python {type(value).__name__}", "numbers, text, arrays, lists, tuples and functions")
+        raise _no_counterpart(f"a Python {type(value).__name__}", "numbers, text, arrays, lists, tuples, ranges and functions")
 
     def array_of(self, value: Any) -> Tensor:
         """Another library's array as a tensor over its memory."""
@@ -206,6 +216,14 @@ _ARRAYS: "WeakSet[type]" = WeakSet()
 
 _KNOWN = f"elements {', '.join(NAMES.values())}"
 _HINT = f"programs know arrays of {_KNOWN}"
+
+
+def _of_buffer(value: Any) -> Any:
+    """NumPy's array over a buffer of Python's."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, RuntimeError, NotImplementedError) as refusal:
+        raise ZyntaxError(Diagnostic("0807", f"this {type(value).__name__} can't be taken: {refusal}", hint=_HINT)) from None
 
 
 def _unusable(value: Any, refusal: CudaUnavailable) -> ZyntaxError:

@@ -7,21 +7,21 @@ from typing import Any, Protocol
 
 from attrs import define, field
 
+from compiler.backends.host.arguments import taken_as
 from compiler.backends.host.emit import place_all
 from compiler.backends.host.faults import POSITIONS, raise_translated, silent_floats, translated_faults
 from compiler.backends.host.generate import Generator
 from compiler.backends.host.naming import MARK
-from compiler.backends.host.numbers import dtype_of, scalar_class
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.support import helpers
-from compiler.backends.host.values import Bounds, weak_to
+from compiler.backends.host.values import Bounds
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.library import Library
 from compiler.source import NOWHERE, Source, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import Callee, Slot, match_arguments
 from compiler.typed_ast.scope import name_place
-from compiler.typed_ast.types import Scalar, Type
+from compiler.typed_ast.types import Type
 
 
 class HostRuntime(Protocol):
@@ -155,7 +155,9 @@ def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: 
     names = {p.name for p in function.parameters} if function is not None else set()
     required = {p.name for p in function.parameters if p.default is None} if function is not None else set()
     kinds = tuple(types.values())
-    weak = tuple((place, _taken_as(type)) for place, type in enumerate(kinds) if isinstance(type, Scalar))
+    parameters = function.parameters if function is not None else ()
+    by_name = {p.name: taken for p in parameters if (taken := taken_as(p, types[p.name], function.name if function else "")) is not None}
+    weak = tuple((place, by_name[name]) for place, name in enumerate(order) if name in by_name)
     program = host.namespace
 
     @silent_floats
@@ -169,7 +171,7 @@ def _entry(host: HostProgram, python: str, types: Mapping[str, Type], function: 
                     given[place] = taken(given[place])
             values = tuple(given)
         if named:
-            value = program[python](*values, **{name: _from_python(v, types.get(name)) for name, v in named.items()})
+            value = program[python](*values, **{name: by_name[name](v) if name in by_name else v for name, v in named.items()})
         else:
             value = program[python](*values)
         host.settle(False)
@@ -199,20 +201,6 @@ def _wrong_arguments(function: nodes.Function, positional: int, named: tuple[str
     found = match_arguments(slots, call, Callee(function.name, ""))
     assert isinstance(found, Diagnostic)
     return Diagnostic("0204", found.message, name_place(function), "declared here", hint=found.hint)
-
-
-def _taken_as(to: Scalar) -> Callable[[Any], Any]:
-    """`_from_python` for a type that is known before: the plain case at once."""
-    make, takes_floats = scalar_class(to.dtype), to.dtype.is_float
-    return lambda value: make(value) if takes_floats and type(value) is float else _from_python(value, to)
-
-
-def _from_python(value: Any, to: Type | None) -> Any:
-    if isinstance(to, Scalar) and type(value) in (int, float) and dtype_of(value) is not to.dtype:
-        if type(value) is float and to.dtype.is_int:
-            return value
-        return weak_to(value, to.dtype)
-    return value
 
 
 __all__ = ["Bounds", "HostProgram", "HostRuntime", "compile_program"]
