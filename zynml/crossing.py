@@ -99,8 +99,10 @@ class Crossing:
                     raise ZyntaxError(Diagnostic("0807", f"a masked array of NumPy type {value.dtype} has no counterpart", hint=hint))
                 if value.dtype.newbyteorder("=") not in NAMES or not value.dtype.isnative:
                     raise _no_counterpart(f"an array of NumPy type {value.dtype}", _KNOWN)
-                if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
-                    raise _no_counterpart("a masked array", "arrays of which every element counts: `a.filled(0)`")
+                if not value.flags.c_contiguous and any(stride % value.itemsize for stride in value.strides):
+                    strides = f"strides of {', '.join(map(str, value.strides))} bytes"
+                    message = f"an array of NumPy type {value.dtype} can't be taken with {strides}, no multiple of its elements"
+                    raise ZyntaxError(Diagnostic("0807", message, hint="`.copy()` lays the elements out without gaps"))
                 return Tensor(value)
             case np.generic():
                 if value.dtype not in NAMES:

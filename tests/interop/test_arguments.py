@@ -143,3 +143,14 @@ def test_buffers_of_what_programs_do_not_have_are_refused(program):
 def test_other_floats_are_taken_where_they_fit(program):
     np.testing.assert_array_equal(program.scale(np.array([1.5, 2.5], ml_dtypes.bfloat16)), [3.0, 5.0])
     np.testing.assert_array_equal(program.scale(np.array([1.5, 2.5], np.float16)), [3.0, 5.0])
+
+
+def test_a_field_of_packed_records_is_refused(program):
+    records = np.zeros(50, [("kind", "u1"), ("price", "f4")])
+    assert message(program.scale, records["price"]) == (
+        "error[ZYN0807]: an array of NumPy type float32 can't be taken with strides of 5 bytes, no multiple of its elements\n"
+        "hint: `.copy()` lays the elements out without gaps"
+    )
+    records = np.zeros(50, [("kind", "u4"), ("price", "f4")])
+    records["price"] = np.arange(50)
+    np.testing.assert_array_equal(program.scale(records["price"]), np.arange(50) * 2.0)

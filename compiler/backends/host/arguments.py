@@ -1,5 +1,5 @@
-"""What Python gives for the parameters of a program's function, as their declared types have it. Numbers count as unsuffixed literals, a tuple
-or range stands for a list, an array for a list of its elements. What doesn't fit is said in Python's words."""
+"""What Python gives for the parameters of a program's function, as their declared types have it. Numbers count as unsuffixed literals,
+a tuple or range stands for a list, an array for a list of its elements. What doesn't fit is said in Python's words."""
 
 from collections.abc import Callable
 from typing import Any
