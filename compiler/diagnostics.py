@@ -64,6 +64,9 @@ class ZyntaxError(Exception):
         super().__init__("; ".join(f"{d.full_code}: {d.message}" for d in diagnostics))
         self.diagnostics = diagnostics
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ZyntaxError, self.diagnostics
+
 
 _OF_PROGRAMS = ("0801", "0802", "0803", "0806", "0808")
 """Faults of a run that some programs surely end with, whatever they are given."""

@@ -4,9 +4,10 @@ be right, with these options and this compiler, isn't parsed and checked again u
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 from compiler.cuda_repeats import Returning
+from compiler.function_heads import FunctionHead, ParameterHead
 from compiler.options import DriverOptions, origin
 from compiler.source import Source
 from runtime.cache.identity import compiler_identity
@@ -26,6 +27,7 @@ class KeptProgram:
 
     functions: Mapping[str, Returning | None]
     devices: tuple[str, ...]
+    heads: Mapping[str, FunctionHead]
 
 
 def found(source: Source, options: DriverOptions) -> KeptProgram | None:
@@ -35,23 +37,29 @@ def found(source: Source, options: DriverOptions) -> KeptProgram | None:
     if entry is None:
         return None
     try:
-        known = KeptProgram({name: _returning(fields) for name, fields in entry[0]["functions"]}, tuple(entry[0]["devices"]))
+        functions = {name: _returning(fields) for name, fields in entry[0]["functions"]}
+        known = KeptProgram(functions, tuple(entry[0]["devices"]), {name: _head(fields) for name, fields in entry[0]["heads"]})
     except (KeyError, TypeError, ValueError):
         return None  # of another version of this file
     return known if all(is_present(parse_device(name)) for name in known.devices) else None
 
 
-def keep(session: "Session", functions: Mapping[str, Returning | None]) -> None:
+def keep(session: "Session", functions: Mapping[str, Returning | None], heads: Mapping[str, FunctionHead]) -> None:
     """Put a checked program there, if all that it is made of is known, and nothing was to be said about it."""
     cache, made_of = store(), session.origin
     if cache is None or made_of is None or session.checked.diagnostics.sorted:
         return
     told = [[name, None if one is None else {**asdict(one), "sizes": sorted(one.sizes)}] for name, one in functions.items()]
-    cache.put(_name(made_of), {"functions": told, "devices": session.devices}, b"")
+    shown = [[name, asdict(evolve(head, span=None))] for name, head in heads.items()]
+    cache.put(_name(made_of), {"functions": told, "devices": session.devices, "heads": shown}, b"")
 
 
 def _name(made_of: tuple[str, ...]) -> str:
     return key_of(["program", compiler_identity(), *made_of])
+
+
+def _head(fields: dict[str, Any]) -> FunctionHead:
+    return FunctionHead(**{**fields, "parameters": [ParameterHead(**one) for one in fields["parameters"]]})
 
 
 def _returning(fields: dict[str, Any] | None) -> Returning | None:

@@ -11,11 +11,11 @@ from runtime.tensor import Tensor
 
 
 class SharedMemory(ZyntaxError):
-    """ZYN0813. `tensors`: the input that the block updates, and the one that overlaps it."""
+    """ZYN0813. `tensors` and `names`: the input that the block updates, and the one that overlaps it."""
 
-    def __init__(self, diagnostic: Diagnostic, tensors: tuple[Tensor, Tensor]) -> None:
+    def __init__(self, diagnostic: Diagnostic, tensors: tuple[Tensor, Tensor], names: tuple[str, str]) -> None:
         super().__init__(diagnostic)
-        self.tensors = tensors
+        self.tensors, self.names = tensors, names
 
 
 def require_updatable(updated: Iterable[str], values: Mapping[str, Any], compute: nodes.Compute) -> None:
@@ -33,7 +33,7 @@ def require_updatable(updated: Iterable[str], values: Mapping[str, Any], compute
             raise _refused(name, "several of its elements share memory", compute)
         for other, second in values.items():
             if second.__class__ is Tensor and other != name and tensor.shares_memory(second):
-                raise SharedMemory(_shared(name, other, compute), (tensor, second))
+                raise SharedMemory(_shared(name, other, compute), (tensor, second), (name, other))
 
 
 def _refused(name: str, why: str, compute: nodes.Compute) -> ZyntaxError:

@@ -10,9 +10,11 @@
 Arrays go in and come out without a copy; what a kernel updates (`compute(mut x)`) is updated in the caller's array. Arrays of other
 libraries do too, on the host and on CUDA devices (see `crossing`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
 
 from compiler.cuda_repeats import Repeats
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
@@ -21,10 +23,14 @@ from compiler.options import DriverOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import OptimizationLevel
+from compiler.typed_ast.suggest import nearest
 from compiler.uncollected import uncollected
 from zynml.crossing import Crossing
 from zynml.functions import Raised, raise_again
 from zynml.opened import Opened
+from zynml.pickled import MadeOf, options_of, require_version
+from zynml.shown import Row, as_html, as_text, documentation, rows, signature_of
+from zynml.words import copied_in_python, in_pythons_words
 
 if TYPE_CHECKING:
     from compiler.driver import Session
@@ -32,38 +38,76 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "0809"
 
+STAGES = ("ast", "typed-ast", "hir", "hir-after=PASS", "fusion", "schedule", "llvm", "asm", "obj")
+
 
 class ZynMLError(Exception):
     """A program that doesn't compile, or failed while it ran. `str` is the whole message; `diagnostics` are its parts."""
 
     def __init__(self, error: ZyntaxError, sources: Sources) -> None:
-        super().__init__("\n\n".join(render(d, sources) for d in error.diagnostics))
-        self.diagnostics = error.diagnostics
+        self.diagnostics = tuple(map(in_pythons_words, error.diagnostics))
+        super().__init__("\n\n".join(render(d, sources) for d in self.diagnostics))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _same_error, (str(self), self.diagnostics), self.__dict__
 
     @property
     def codes(self) -> tuple[str, ...]:
         return tuple(d.full_code for d in self.diagnostics)
 
 
+def _same_error(message: str, diagnostics: tuple[Diagnostic, ...]) -> ZynMLError:
+    """An error that was pickled."""
+    error = ZynMLError.__new__(ZynMLError, message)
+    error.diagnostics = diagnostics
+    return error
+
+
 class CompiledProgram:
     """A checked program. Its functions are attributes and entries of `functions`; its top-level statements run before the first
     call, or in `run`."""
 
-    def __init__(self, opened: Opened, warnings: tuple[Diagnostic, ...] = ()) -> None:
+    def __init__(self, opened: Opened, made_of: MadeOf, warnings: tuple[Diagnostic, ...] = ()) -> None:
         self._opened = opened
-        self.warnings = warnings
+        self._made_of = made_of
         self.functions: dict[str, Callable[..., Any]] = {name: _callable(name, opened) for name in opened.functions}
-        # found at once, unless the name is one of this class
-        taken = dir(self)
+        self.warnings = warnings
+        # looked up at once, unless the name is one of this class
+        taken = {*super().__dir__()}
         self.__dict__.update({name: function for name, function in self.functions.items() if name not in taken})
+        clashes = [_clash(name, opened) for name in self.functions if name in taken]
+        if clashes and made_of.options.strict:
+            raise ZyntaxError(*(evolve(d, severity=Severity.ERROR) for d in clashes))
+        self.warnings = (*warnings, *clashes)
+        opened.keeps = opened.keeps and not clashes
 
     @classmethod
     def of(cls, session: "Session", keeps: bool = False) -> "CompiledProgram":
         """The program of a session; `keeps`: for other processes too, once it is called on a GPU. Raises ZynMLError with every fault
-        found."""
+        of the program."""
         with _errors(session.sources):
             warnings = tuple(d for d in session.checked.diagnostics.sorted if d.severity is Severity.WARNING)
-            return cls(Opened.of(session, keeps), warnings)
+            return cls(Opened.of(session, keeps), MadeOf(session.source, session.options), warnings)
+
+    def __repr__(self) -> str:
+        return as_text(self._title, self._rows)
+
+    def _repr_html_(self) -> str:
+        return as_html(self._title, self._rows)
+
+    @property
+    def _title(self) -> str:
+        return f"ZynML program {self._made_of.source.path}"
+
+    @property
+    def _rows(self) -> list[Row]:
+        return rows(self.functions, self._opened.heads, self._made_of.options.device)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.functions})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return opened_again, self._made_of.pickled()
 
     @property
     def _session(self) -> "Session":
@@ -80,6 +124,10 @@ class CompiledProgram:
 
     def emit(self, stage: str, target: str | None = None) -> str | bytes:
         """The program at a stage of `zyntax compile --emit`; with a GPU's `target` (`sm_90`), `hir`, `llvm`, `ptx` or `cubin`."""
+        from compiler.pipelines import PASSES
+
+        if target is None and stage not in STAGES and stage.removeprefix("hir-after=") not in PASSES:
+            raise ValueError(f"stage={stage!r}: stages are {', '.join(STAGES)}, where PASS is one of {', '.join(PASSES)}")
         with _errors(self._opened.sources):
             return self._session.emit(stage, target)
 
@@ -103,7 +151,7 @@ class CompiledProgram:
 def compile(
     source: str | Path,
     *,
-    opt: str = "3",
+    opt: str | int = "3",
     threads: int = 0,
     device: str | None = None,
     strict: bool = False,
@@ -113,9 +161,9 @@ def compile(
 ) -> CompiledProgram:
     """Compile a program: a `Path`, a text that names a `.zynml` file, or the program's text itself. Further keywords are values of its
     `param`s. With `sanitize` its blocks run on the emulator, and a call raises all that their threads do wrong. Without `tune`
-    estimates alone decide on schedules for a GPU. Raises ZynMLError with every fault found."""
+    estimates alone decide on schedules for a GPU. Raises ZynMLError with every fault of the program."""
     levels = [level.value for level in OptimizationLevel]
-    if opt not in levels:
+    if str(opt) not in levels:
         raise ValueError(f"opt={opt!r}: levels are {', '.join(levels)}")
     if threads < 0:
         raise ValueError(f"threads={threads}: a number of threads, or 0 for all cores")
@@ -125,24 +173,66 @@ def compile(
         sanitize=sanitize,
         tune=tune,
         threads=threads,
-        level=OptimizationLevel(opt),
+        level=OptimizationLevel(str(opt)),
         parameters={name: _shown(value) for name, value in parameters.items()},
     )
     sources = Sources()
     with _errors(sources):
         is_file = isinstance(source, Path) or ("\n" not in source and source.endswith((".zynml", ".ml")))
         held = sources.add(read_source(str(source)) if is_file else Source("<program>", str(source)))
+        return _compiled(held, options, sources)
 
-        def open() -> "Session":
-            from zynml.api import open_source
 
-            return open_source(held, options, sources, _silent)
+def _compiled(held: Source, options: DriverOptions, sources: Sources) -> CompiledProgram:
+    """The program of a text. Raises ZyntaxError."""
 
-        known = found(held, options)
-        if known is not None:
-            return CompiledProgram(Opened(sources, known.functions, origin(held, options), open))
-        with uncollected():
-            return CompiledProgram.of(open(), keeps=True)
+    def open() -> "Session":
+        from zynml.api import open_source
+
+        session = open_source(held, options, sources, _silent)
+        _require_parameters(session, options.parameters)
+        return session
+
+    known = found(held, options)
+    if known is not None:
+        return CompiledProgram(Opened(sources, known.functions, origin(held, options), open, known.heads), MadeOf(held, options))
+    with uncollected():
+        return CompiledProgram.of(open(), keeps=True)
+
+
+def _require_parameters(session: "Session", given: Iterable[str]) -> None:
+    """Each keyword is a `param` of the program. Raises TypeError, as Python does for a function's."""
+    from compiler.typed_ast import nodes
+
+    known = [one.name for one in session.program.statements if isinstance(one, nodes.ProgramParameter)]
+    for name in given:
+        if name not in known:
+            keywords = ["opt", "threads", "device", "strict", "sanitize", "tune"]
+            near = nearest(name, [*known, *keywords])
+            hint = f" (did you mean `{near[0]}`?)" if near else ""
+            own = f"has the `param`s {', '.join(known)}" if known else "has no `param`"
+            raise TypeError(f"compile() has no keyword `{name}`{hint}: it takes {', '.join(keywords)}, and this program {own}")
+
+
+def opened_again(version: str, path: str, text: str, options: dict[str, Any]) -> CompiledProgram:
+    """A program that was pickled. Raises UnpicklingError for one of another version, ZynMLError where it doesn't compile here."""
+    require_version(version, f"the program {path}")
+    source = Source(path, text)
+    sources = Sources(source)
+    with _errors(sources):
+        return _compiled(source, options_of(options), sources)
+
+
+def _clash(name: str, opened: Opened) -> Diagnostic:
+    """The warning for a function that has the name of a method."""
+    head = opened.heads.get(name)
+    return Diagnostic(
+        "0607",
+        f"`{name}` is an attribute of every compiled program: as one, this function can't be called",
+        head.span if head is not None else None,
+        hint=f'from Python it is `program.functions["{name}"]`',
+        severity=Severity.WARNING,
+    )
 
 
 def _silent(warning: Diagnostic) -> None:
@@ -175,6 +265,8 @@ class _errors:
 
 def _callable(name: str, opened: Opened) -> Callable[..., Any]:
     errors = _errors(opened.sources)
+    head = opened.heads.get(name)
+    names = [one.name for one in head.parameters] if head is not None else []
     function: Callable[..., Any] | None = None
     repeats: Repeats | None = None
     looked = False
@@ -194,14 +286,19 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
             given = [into(value) for value in values]
             if crossing.on_device and not looked:
                 repeats, looked = opened.repeats(name), True
-            if named:
-                value = program(*given, **{key: into(value) for key, value in named.items()})
-            elif repeats is not None:
-                value = repeats.first(values, given, program)
-            else:
-                value = program(*given)
+            others = {key: into(value) for key, value in named.items()} if named else named
+            try:
+                if repeats is None or named:
+                    value = program(*given, **others)
+                else:
+                    value = repeats.first(values, given, program)
+            except ZyntaxError as error:
+                passed = {**dict(zip(names, values, strict=False)), **named}
+                raise copied_in_python(error, {**dict(zip(names, given, strict=False)), **others}, passed) from error
             return crossing.out(value)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"Function `{name}` of a ZynML program."
+    call.__doc__ = documentation(name, head)
+    if head is not None:
+        call.__signature__ = signature_of(head)  # type: ignore[attr-defined]
     return call

@@ -42,4 +42,10 @@ CODES = (
         "fn turn(x: f64, busy: bool) -> f64 {\n  let mean = ema(x, 12)\n  if busy { mean } else { 0.0 }\n}\n",
         language="quantdsl",
     ),
+    code(
+        "0607",
+        "a function with the name of a method",
+        """A function of a program has a name that every compiled program has from Python, such as `run` or `warnings`: as an attribute it
+        can't be reached there. `program.functions["run"]` gives it.""",
+    ),
 )
