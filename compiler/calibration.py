@@ -180,7 +180,7 @@ def _read(path: Path) -> dict[str, Rates]:
     try:
         data = json.loads(path.read_bytes())
         found = {machine: Rates(**{name: float(value) for name, value in rates.items()}) for machine, rates in data.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
     return {machine: rates for machine, rates in found.items() if all(value > 0 for value in asdict(rates).values())}
 

@@ -180,7 +180,7 @@ def _read(path: Path, key: str) -> Tables | None:
     try:
         data = json.loads(path.read_bytes())
         return _tables(data) if data["key"] == key else None
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, re.error):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, re.error):
         return None  # Absent or damaged: made anew.
 
 

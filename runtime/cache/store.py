@@ -55,7 +55,8 @@ class Store:
         found = _unpacked(held, key)
         if found is None:
             self._note(f"{path} is damaged: its code is made again")
-            Path(path).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # of a folder that is only read from
+                Path(path).unlink(missing_ok=True)
             return None
         if time.time() - about.st_mtime > _LATELY:
             with contextlib.suppress(OSError):  # of a folder that is only read from
@@ -130,7 +131,10 @@ def _unpacked(held: bytes, key: str) -> tuple[Any, bytes] | None:
     if not held.startswith(_MAGIC) or len(body) < 16 or hashlib.sha256(key.encode() + body).digest() != held[len(_MAGIC) : start]:
         return None
     length, _ = struct.unpack_from("<QQ", body)
-    return json.loads(body[16 : 16 + length]), body[16 + length :]
+    try:
+        return json.loads(body[16 : 16 + length]), body[16 + length :]
+    except (ValueError, RecursionError):
+        return None
 
 
 def _reason(error: OSError) -> str:

@@ -38,7 +38,7 @@ def test_shift_reduce_conflicts_are_the_known_ones() -> None:
     assert Counter(found) == Counter(known)
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"key": "x"}', "null"])
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"key": "x"}', "null", "[" * 100_000])
 def test_a_damaged_cache_is_made_anew(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(loader, "_SHIPPED", tmp_path / "shipped")

@@ -45,6 +45,30 @@ def test_damage_is_noticed(tmp_path: Path, damage: str) -> None:
     assert not path.exists() and kept.get("b") == ({"x": 2}, b"other code")
 
 
+@pytest.mark.parametrize("reason", [errno.EACCES, errno.EROFS, errno.EPERM])
+def test_damage_in_a_folder_that_is_only_read_from_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int) -> None:
+    kept = Store(tmp_path)
+    kept.put("a", {"x": 1}, b"some code")
+    path = tmp_path / "a.zyn"
+    path.write_bytes(b"rubbish")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert kept.get("a") is None
+    assert kept.notes == [f"{path} is damaged: its code is made again"]
+
+
+def test_an_entry_that_is_a_folder_is_a_miss(tmp_path: Path) -> None:
+    kept = Store(tmp_path)
+    (tmp_path / "a.zyn").mkdir()
+    assert kept.get("a") is None
+    kept.put("a", 1, b"code")
+    assert kept.get("a") is None
+    assert len(kept.notes) == 2
+
+
 def test_the_longest_unused_go_first(tmp_path: Path) -> None:
     kept = Store(tmp_path, largest=3500)
     for number, name in enumerate("abc"):
