@@ -328,6 +328,19 @@ def test_data_that_can_not_be_loaded(run: Run, name: str, content: bytes | None,
     assert error.startswith(f"error[ZYN{code}]: {message}\n --> p.zynml:2:9\n")
 
 
+def test_a_first_row_that_is_no_header_says_how_to_make_it_one(run: Run) -> None:
+    write("a.csv", b"0x1F,2\n3,4\n")
+    _, _, error = run("run", write("p.zynml", 'let t = load("a.csv") as tensor[M, N, f32]\n'))
+    assert error == (
+        'error[ZYN0807]: `a.csv`: row 1, column 1 is "0x1F", which is no number\n'
+        " --> p.zynml:1:9\n"
+        "  |\n"
+        '1 | let t = load("a.csv") as tensor[M, N, f32]\n'
+        "  |         ^^^^^^^^^^^^^\n"
+        "hint: `header=true` says that the first row names the columns\n"
+    )
+
+
 def test_empty_tensors_are_loaded_and_computed_with(run: Run) -> None:
     Path("a.npy").write_bytes(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 3), }"))
     program = 'let t = load("a.npy") as tensor[M, N, f32]\nprintln(compute(t) { for i in 0..M, j in 0..N: out[i, j] = t[i, j] + 1.0 }.shape())\n'

@@ -1,6 +1,7 @@
 """Tables of numbers in csv files: reading with or without a header, writing with the shortest text of each number."""
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from zynml.stdlib.dtypes import host_scalar, limits, numpy_of, type_name
 from zynml.stdlib.printing import literal_text, quoted
 from zynml.stdlib.shapes import is_int, require_memory, shape_text
 
+_NUMERIC = re.compile(r"\s*[+-]?[.,]?\d")
+"""How numbers begin, also those of other languages and of spreadsheets."""
+
 
 def read(path: Path, delimiter: Any, dtype: DType, header: Any = None, columns: Any = None) -> Array:
-    """The table as rank 2. A first row with a cell that is no number is a header, unless `header` says what it is. `columns`: the
-    names or positions of those wanted, in their order."""
+    """The table as rank 2. A first row whose cells are all text is a header, unless `header` says what it is. `columns`: the names or
+    positions of those wanted, in their order."""
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\r\n"':
         raise LibraryFault("0203", f"a delimiter is one character, not {literal_text(delimiter, 0)}")
     if header is not None and not isinstance(header, bool):
@@ -24,9 +28,7 @@ def read(path: Path, delimiter: Any, dtype: DType, header: Any = None, columns: 
     require_memory((path.stat().st_size,), 4)
     rows, lines = _rows(path, delimiter)
     names: list[str] | None = None
-    if rows and (header is True or (header is None and not all(map(_is_number, rows[0])))):
-        if header is None and not any(cell.strip() for cell in rows[0]):
-            raise LibraryFault("0807", f"row {lines[0]} is empty")
+    if rows and (header is True or (header is None and all(map(_is_text, rows[0])))):
         names = [cell.strip() for cell in rows.pop(0)]
         del lines[0]
     width = len(names) if names is not None else len(rows[0]) if rows else 0
@@ -34,7 +36,20 @@ def read(path: Path, delimiter: Any, dtype: DType, header: Any = None, columns: 
         if len(row) != width:
             raise LibraryFault("0807", f"row {line} has {len(row)} cells, and the rows before it have {width}")
     picked = list(range(width)) if columns is None else _picked(columns, names, width)
-    return _numbers(rows, lines, picked, dtype)
+    try:
+        return _numbers(rows, lines, picked, dtype)
+    except _BadCell as fault:
+        may_name = header is None and names is None and fault.row == 0 and not _is_number(fault.cell)
+        hint = "`header=true` says that the first row names the columns" if may_name else None
+        raise LibraryFault("0807", fault.message, hint) from None
+
+
+class _BadCell(Exception):
+    """A cell that is no number of the wanted type; `row` counts from 0, without a header."""
+
+    def __init__(self, row: int, cell: str, message: str) -> None:
+        super().__init__(message)
+        self.row, self.cell, self.message = row, cell, message
 
 
 def _rows(path: Path, delimiter: str) -> tuple[list[list[str]], list[int]]:
@@ -63,6 +78,12 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return "_" not in cell
+
+
+def _is_text(cell: str) -> bool:
+    """Whether a cell may name a column: it has a letter and doesn't begin as a number does. `0x1F`, `1_000`, `nan`, `-` and nothing are
+    data that can't be read, which must not vanish as a header."""
+    return any(map(str.isalpha, cell)) and _NUMERIC.match(cell) is None and not _is_number(cell)
 
 
 def _picked(columns: Any, names: list[str] | None, width: int) -> list[int]:
@@ -96,7 +117,7 @@ def _numbers(rows: list[list[str]], lines: list[int], picked: list[int], dtype: 
             except ValueError:
                 unusual = True
             if unusual:
-                raise _bad_cell(cells, picked, lines[index], _is_number)
+                raise _bad_cell(cells, picked, index, lines[index], _is_number)
         with np.errstate(all="ignore"):
             return wide.astype(numpy_of(dtype))
     out = np.empty((len(rows), len(picked)), dtype=numpy_of(dtype))
@@ -105,7 +126,7 @@ def _numbers(rows: list[list[str]], lines: list[int], picked: list[int], dtype: 
         cells = [row[column] for column in picked]
         values = [_whole(cell) for cell in cells]
         if any(value is None or not low <= value <= high for value in values):
-            raise _bad_cell(cells, picked, lines[index], lambda cell: _fits(cell, low, high), dtype)
+            raise _bad_cell(cells, picked, index, lines[index], lambda cell: _fits(cell, low, high), dtype)
         out[index] = values
     return out
 
@@ -127,10 +148,10 @@ def _fits(cell: str, low: int, high: int) -> bool:
     return value is not None and low <= value <= high
 
 
-def _bad_cell(cells: list[str], picked: list[int], line: int, good: Any, dtype: DType | None = None) -> LibraryFault:
+def _bad_cell(cells: list[str], picked: list[int], row: int, line: int, good: Any, dtype: DType | None = None) -> _BadCell:
     column, cell = next((column, cell) for column, cell in zip(picked, cells, strict=True) if not good(cell))
     what = "is empty" if not cell.strip() else f"is {quoted(cell.strip()[:40])}, which is no {dtype.value if dtype else 'number'}"
-    return LibraryFault("0807", f"row {line}, column {column + 1} {what}")
+    return _BadCell(row, cell, f"row {line}, column {column + 1} {what}")
 
 
 def write(path: Path, array: Array, delimiter: str, header: Any = None) -> None:

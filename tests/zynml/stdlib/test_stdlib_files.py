@@ -144,6 +144,46 @@ def test_malformed_tables_name_the_row(call: Any, text: str, options: dict[str, 
     assert call.fault("load", "bad.csv", **options) == ("0807", f"`bad.csv`: {message}")
 
 
+@pytest.mark.parametrize(
+    ("first", "cell"),
+    [
+        ("1,,3", "column 2 is empty"),
+        (",,", "column 1 is empty"),
+        ("0x1F,2,3", 'column 1 is "0x1F", which is no number'),
+        ("-0x1p-3,2,3", 'column 1 is "-0x1p-3", which is no number'),
+        ("1_000,2,3", 'column 1 is "1_000", which is no number'),
+        ("1,-,3", 'column 2 is "-", which is no number'),
+        ("-,-,-", 'column 1 is "-", which is no number'),
+        ("12%,.5x,$3", 'column 1 is "12%", which is no number'),
+        ("2024-08-08,10:30,1.2.3", 'column 1 is "2024-08-08", which is no number'),
+        ("a,b,3", 'column 1 is "a", which is no number'),
+        (",a,b", "column 1 is empty"),
+    ],
+)
+def test_a_first_row_that_is_not_all_text_is_data(call: Any, first: str, cell: str) -> None:
+    Path("first.csv").write_text(f"{first}\n4,5,6\n")
+    assert call.fault("load", "first.csv") == ("0807", f"`first.csv`: row 1, {cell}")
+    assert call("load", "first.csv", header=True).array.tolist() == [[4, 5, 6]]
+
+
+@pytest.mark.parametrize("first", ["1e5,nan,-inf", '"1e5"," nan","-INF"', "\ufeff1E+05, NaN ,-Infinity", "\ufeff\"1e5\",nan,-inf"])
+def test_numbers_of_all_kinds_in_the_first_row_are_numbers(call: Any, first: str) -> None:
+    Path("first.csv").write_text(f"{first}\n4,5,6\n", encoding="utf-8")
+    wanted = np.array([[1e5, np.nan, -np.inf], [4, 5, 6]], np.float32)
+    assert np.array_equal(call("load", "first.csv").array, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("first", ["a,b,c", '"price, USD",_x,%change', " #id,ts (ns),é", "\ufeffinfo,Nancy,e5"])
+def test_a_first_row_of_text_is_a_header(call: Any, first: str) -> None:
+    Path("first.csv").write_text(f"{first}\n4,5,6\n", encoding="utf-8")
+    assert call("load", "first.csv").array.tolist() == [[4, 5, 6]]
+
+
+def test_columns_of_text_beside_those_wanted_make_no_header(call: Any) -> None:
+    Path("flowers.csv").write_text("setosa,5.1,3.5\nsetosa,4.9,3\n")
+    assert call("load", "flowers.csv", columns=[1, 2], dtype="f64").array.tolist() == [[5.1, 3.5], [4.9, 3.0]]
+
+
 def test_csv_round_trip_keeps_every_bit(call: Any) -> None:
     array = np.frombuffer(np.random.default_rng(3).bytes(4 * 60), np.float32).reshape(20, 3)
     call("save", "r.csv", Tensor(array), header=["a", "b", "c"])
