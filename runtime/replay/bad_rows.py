@@ -6,29 +6,41 @@ from attrs import frozen
 
 
 class Why(Enum):
-    """What is wrong with a row, in words. `stops`: without `--on-bad skip` it ends the run."""
+    """What is wrong with a row, or with a file, in words. `stops`: without `--on-bad skip` it ends the run."""
 
     EMPTY = "is empty"
     UNREADABLE = "can't be read"
     NOT_FINITE = "is not finite"
     NEGATIVE = "is negative"
+    ZERO = "is zero"
     OFF_GRID = "is off the instrument's grid"
     OUT_OF_RANGE = "is out of range"
     FIELDS = "has another number of fields than the header"
     DAMAGED = "is damaged"
     EARLIER = "is earlier than the row before"
-    DUPLICATE = "was there before"
+    REPEATED_TRADE = "was there before"
+    REPEATED_FILE = "was given before"
     TRUNCATED = "breaks off"
+    CROSSED = "makes bids meet asks"
 
     @property
     def stops(self) -> bool:
-        return self not in (Why.DUPLICATE, Why.TRUNCATED)
+        return self is not Why.CROSSED
+
+    @property
+    def of_file(self) -> bool:
+        return self in (Why.REPEATED_FILE, Why.TRUNCATED)
+
+    @property
+    def reason(self) -> str:
+        """As summaries count it."""
+        return self.name.lower()
 
 
 @frozen
 class BadRow:
-    """One row that was not used. `row`: the line from 1; in binary files, `binary`, the offset of the message in the unpacked bytes.
-    `column`: what the field is called, empty for the whole row; `text`: what stands there."""
+    """One row that was not used. `row`: the line from 1, 0 for the file itself; in binary files, `binary`, the offset of the message in the
+    unpacked bytes. `column`: what the field is called, empty for the whole row; `text`: what stands there."""
 
     file: str
     stream: int
@@ -41,12 +53,15 @@ class BadRow:
 
     @property
     def place(self) -> str:
+        if self.row == 0 and not self.binary:
+            return self.file
         column = f", column `{self.column}`" if self.column else ""
         return f"{self.file}: {'byte' if self.binary else 'row'} {self.row}{column}"
 
     @property
     def message(self) -> str:
-        shown = f"`{self.text}`" if self.text else "the field" if self.column else "the row"
+        whole = "the file" if self.why.of_file else "the row"
+        shown = f"`{self.text}`" if self.text else "the field" if self.column else whole
         return f"{self.place}: {shown} {self.why.value}" + (f" ({self.detail})" if self.detail else "")
 
 

@@ -1,5 +1,6 @@
 """What flows from a reader to the engine: some events, the rows that they were made of, and the rows that were no good."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,11 @@ class Source:
             raise BadSource(f"{self.path}: the file doesn't say which of {known} it is about", hint)
         return self.index(self.symbol)
 
+    @property
+    def signed(self) -> bool:
+        """`--map prices=signed`: prices may be below zero, as of spreads."""
+        return self.mapped.get("prices") == "signed"
+
     def index(self, name: str) -> int:
         """The place of an instrument in the program. Raises BadSource."""
         for place, one in enumerate(self.listings):
@@ -72,6 +78,9 @@ class Batch:
     time: str = "ts"
     """What the file calls its column of times."""
 
+    id: str = "id"
+    """What it calls that of trades' ids."""
+
     book: bool = False
     """A row that is lost leaves the book unknown."""
 
@@ -82,15 +91,24 @@ class Batch:
     """Symbols that the file has so far, as long as none of them is of the program."""
 
 
-def refuse(batch: Batch, which: npt.NDArray[np.bool_], source: Source, column: str, texts: Any, why: Why, grid: str = "") -> None:
-    """Takes the rows with a marked event out and lists each of them once. `texts` gives the text of an event's place; `grid`: tick or lot,
-    where they are off it."""
+def refuse(
+    batch: Batch,
+    which: npt.NDArray[np.bool_],
+    source: Source,
+    column: str,
+    texts: Callable[[int], str],
+    why: Why,
+    grid: str = "",
+    detail: Callable[[int], str] = lambda place: "",
+) -> None:
+    """Takes the rows with a marked event out and lists each of them once. `texts` and `detail` give those of an event's place; `grid`: tick
+    or lot, where they are off it."""
     if not which.any():
         return
     rows = batch.events["row"]
     places = np.flatnonzero(which)
     _, first = np.unique(rows[places], return_index=True)
     for place in places[first].tolist():
-        detail = source.grid(int(batch.events["instrument"][place]), grid) if grid else ""
-        batch.bad.append(source.bad(int(rows[place]), column, texts(place), why, detail, batch.binary))
+        said = source.grid(int(batch.events["instrument"][place]), grid) if grid else detail(place)
+        batch.bad.append(source.bad(int(rows[place]), column, texts(place), why, said, batch.binary))
     batch.events = batch.events[~np.isin(rows, rows[places])]

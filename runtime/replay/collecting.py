@@ -96,7 +96,11 @@ class Collector:
                 part = TextColumn(column.bytes, column.starts[here], column.lengths[here])
                 values, faults = settled(part, getattr(self.source.listings[instrument], grid))
                 events[name][here] = values
-                faults |= dict.fromkeys(np.flatnonzero(values < 0).tolist(), Why.NEGATIVE) if grid == "lot" else {}
+                if grid == "lot" or not self.source.signed:
+                    faults |= dict.fromkeys(np.flatnonzero(values < 0).tolist(), Why.NEGATIVE)
+                if name == "qty":
+                    none = np.flatnonzero((values == 0) & (events["kind"][here] == Kind.TRADE))
+                    faults = {**dict.fromkeys(none.tolist(), Why.ZERO), **faults}
                 for place, why in faults.items():
                     detail = self.source.grid(instrument, grid) if why is Why.OFF_GRID else ""
                     wrong.setdefault(int(here[place]), (_CALLED.get(name, name), texts[here[place]], why, detail))

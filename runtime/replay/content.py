@@ -18,12 +18,14 @@ _PACKED = 1 << 17
 _LONGEST = 1 << 26
 """Bytes of a line; what is longer is no text."""
 
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_GZIP, _ZSTD, _SKIPPED = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
+"""How packed files begin; zstd also with a frame that holds something else, whose first byte says which."""
+_PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 
 
 @define
 class Content:
-    """A file to be read once. `broken` is set when it breaks off inside its packing: why, in words."""
+    """A file to be read once. `broken` is set when it is empty or breaks off inside its packing: why, in words."""
 
     path: Path
     broken: str | None = None
@@ -37,16 +39,21 @@ class Content:
         for block in self._blocks(size):
             self.unpacked += len(block)
             yield block
+        if not self.unpacked:
+            self.broken = self.broken or "it is empty"
 
     def _blocks(self, size: int) -> Iterator[bytes]:
         try:
             with self.path.open("rb") as file:
                 first = file.read(4)
                 file.seek(0)
+                packing = _PACKINGS.get(self.path.suffix.lower())
                 if first.startswith(_GZIP):
                     yield from self._gzip(file, size)
-                elif first == _ZSTD:
+                elif first == _ZSTD or (first[:1] >= b"\x50" and first[:1] < b"\x60" and first[1:] == _SKIPPED):
                     yield from self._zstd(file, size)
+                elif packing is not None and first:
+                    raise BadSource(f"{self.path}: this is no {packing} data")
                 else:
                     while block := file.read(size):
                         self.read = file.tell()

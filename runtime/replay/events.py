@@ -57,6 +57,11 @@ class Kind(IntEnum):
     """Trading goes on."""
 
 
+OF_BOOK = np.zeros(256, np.bool_)
+OF_BOOK[Kind.QUOTE : Kind.REPLACE + 1] = True
+"""By kind: whether an event says something of a book."""
+
+
 class Side(IntEnum):
     """BUY is the bid side of a book, and the aggressor of a trade that bought."""
 

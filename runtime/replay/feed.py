@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 
-import numpy as np
 from attrs import Factory, define, field
 
-from runtime.replay.bad_rows import BadRow, BadSource
+from runtime.replay.bad_rows import BadData, BadRow, BadSource, Why
 from runtime.replay.batches import Batch, Source
 from runtime.replay.content import Content
-from runtime.replay.events import Events, Kind
+from runtime.replay.events import OF_BOOK, Events
 from runtime.replay.merge import merged
+from runtime.replay.repeated_files import given_before
 from runtime.replay.rules import Rules, Tally, ruled
+from runtime.replay.trade_ids import Trades
 
 FORMATS: dict[str, tuple[str, ...]] = {
     "csv": (".csv", ".csv.gz", ".csv.zst"),
@@ -21,9 +22,6 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "dbn": (".dbn", ".dbn.zst"),
 }
 """Readers by the ends of file names."""
-
-_BOOK = np.zeros(256, np.bool_)
-_BOOK[Kind.QUOTE : Kind.REPLACE + 1] = True
 
 Read = Callable[[Content, Source], Iterator[Batch]]
 
@@ -51,8 +49,8 @@ def _of(form: str) -> Read:
 
 @define
 class Feed:
-    """The events of some files. `tallies` and what `found_bad` gives grow as they are read, and so does `has_book`: once a block is given,
-    it is known of the beginning of every file whether there is anything but trades."""
+    """The events of some files, each of which counts once. `tallies` and what `found_bad` gives grow as they are read, and so does
+    `has_book`: once a block is given, it is known of the beginning of every file whether there is anything but trades."""
 
     sources: Sequence[Source]
     rules: Rules = Factory(Rules)
@@ -67,7 +65,25 @@ class Feed:
     def events(self) -> Iterator[Events]:
         """Blocks in the order of (time, place on the command line). Raises BadSource, and BadData unless bad rows are skipped."""
         reads = [reader(source) for source in self.sources]
-        return merged([self._one(read, source, tally) for read, source, tally in zip(reads, self.sources, self.tallies, strict=True)])
+        trades = [Trades(source.name) for source in self.sources]
+        streams = []
+        for read, source, tally, own in zip(reads, self.sources, self.tallies, trades, strict=True):
+            before = given_before(source, self.sources)
+            if before is None:
+                own.others = tuple(other for other in trades if other is not own)
+                streams.append(self._one(read, source, tally, own))
+            else:
+                self._refuse(source, tally, before)
+        return merged(streams)
+
+    def _refuse(self, source: Source, tally: Tally, before: Source) -> None:
+        """A file that was given before: one bad row."""
+        bad = source.bad(0, "", "", Why.REPEATED_FILE, f"as {before.name}" if before.name != source.name else "")
+        self._bad.append(bad)
+        tally.rows, tally.bad = 1, 1
+        tally.reasons[bad.why] += 1
+        if not self.rules.skip:
+            raise BadData(bad)
 
     @property
     def share(self) -> float | None:
@@ -82,10 +98,10 @@ class Feed:
         found, self._bad = self._bad, []
         return found
 
-    def _one(self, read: Read, source: Source, tally: Tally) -> Iterator[Events]:
+    def _one(self, read: Read, source: Source, tally: Tally, trades: Trades) -> Iterator[Events]:
         content = Content(source.path)
         self._contents.append(content)
-        for batch in ruled(read(content, source), content, source, self.rules, tally):
+        for batch in ruled(read(content, source), content, source, self.rules, tally, trades):
             self._bad += batch.bad
-            self.has_book = self.has_book or bool(_BOOK[batch.events["kind"]].any())
+            self.has_book = self.has_book or bool(OF_BOOK[batch.events["kind"]].any())
             yield batch.events

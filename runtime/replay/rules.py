@@ -1,21 +1,18 @@
 """What every file must keep to, whatever its format: times that never go back, trades that come once, the window that was asked for."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 from attrs import define, field, frozen
 
-from runtime.replay.bad_rows import BadData, Why
+from runtime.replay.bad_rows import BadData, BadRow, Why
 from runtime.replay.batches import NOBODY, Batch, Source, refuse
 from runtime.replay.content import Content
 from runtime.replay.events import EVENT, Events, Flag, Kind, empty
-
-REMEMBERED = 1 << 16
-"""Trades of a file among which a second one with the same id is found."""
+from runtime.replay.trade_ids import Trades
 
 _NEVER = -(2**63)
-Ids = npt.NDArray[np.uint64]
 
 
 @frozen
@@ -31,11 +28,14 @@ class Rules:
 
 @define
 class Tally:
-    """Rows of one file: in = used + bad + left out. `strangers`: symbols of a file that has none of the program's; `begin`, `end`: its
-    first and last time, in the window or not."""
+    """Rows of one file: in = used + bad + left out. `reasons`: the bad ones by what is wrong, `gaps` by what is missing; a file that breaks
+    off, or was given before, is one bad row. `strangers`: symbols of a file that has none of the program's; `begin`, `end`: its first and
+    last time, in the window or not."""
 
     rows: int = 0
     bad: int = 0
+    reasons: Counter[Why] = field(factory=Counter)
+    gaps: Counter[str] = field(factory=Counter)
     left_out: int = 0
     strangers: tuple[str, ...] = ()
     begin: int | None = None
@@ -51,13 +51,17 @@ class Tally:
         return self.rows - self.bad - self.left_out
 
 
-def ruled(batches: Iterator[Batch], content: Content, source: Source, rules: Rules, tally: Tally) -> Iterator[Batch]:
-    """Batches whose rows keep to the rules. Raises BadData for the first row that doesn't, unless they are to be skipped."""
-    order, trades, torn = Order(rules.reorder), Trades(), False
-    for batch in batches:
+def ruled(
+    batches: Iterator[Batch], content: Content, source: Source, rules: Rules, tally: Tally, trades: Trades | None = None
+) -> Iterator[Batch]:
+    """Batches whose rows keep to the rules. Raises BadData for the first row that doesn't, behind what stands in front of it, unless bad
+    rows are to be skipped."""
+    order, trades, torn = Order(rules.reorder), trades or Trades(), False
+    for batch in _with_end(batches, content, source):
         trades.check(batch, source)
         order.check(batch, source)
-        _count(batch, rules, tally)
+        stop = _stop(batch) if not rules.skip else None
+        _count(batch, tally)
         torn = torn or any(bad.why is Why.TRUNCATED for bad in batch.bad)
         if batch.book:
             tell_gaps(batch, source)
@@ -65,14 +69,32 @@ def ruled(batches: Iterator[Batch], content: Content, source: Source, rules: Rul
         _span(batch, tally)
         past = batch.events.size > 0 and bool((batch.events["ts"] >= rules.end).all())
         tally.left_out += window(batch, rules)
+        _count_gaps(batch, tally)
         yield batch
+        if stop is not None:
+            rest = order.rest()
+            window(rest, rules)
+            yield rest
+            raise BadData(stop)
         if past:
             return
     rest = order.rest()
-    if torn or content.broken:
+    if torn:
         rest.events = np.concatenate((rest.events, _end(content, source, order)))
     tally.left_out += window(rest, rules)
+    _count_gaps(rest, tally)
     yield rest
+
+
+def _with_end(batches: Iterator[Batch], content: Content, source: Source) -> Iterator[Batch]:
+    """The batches, and behind them a bad row where the packing breaks off and no row has said so."""
+    torn = False
+    for batch in batches:
+        torn = torn or any(bad.why is Why.TRUNCATED for bad in batch.bad)
+        yield batch
+    if content.broken and not torn:
+        bad = source.bad(content.unpacked, "", "", Why.TRUNCATED, content.broken, binary=True)
+        yield Batch(empty(0), 1, [bad], binary=True)
 
 
 def _end(content: Content, source: Source, order: "Order") -> Events:
@@ -83,16 +105,35 @@ def _end(content: Content, source: Source, order: "Order") -> Events:
     return gap
 
 
-def _count(batch: Batch, rules: Rules, tally: Tally) -> None:
+def _stop(batch: Batch) -> BadRow | None:
+    """The first row that ends the run. Of its batch there is then nothing behind it."""
     batch.bad.sort(key=lambda bad: bad.row)
     first = next((bad for bad in batch.bad if bad.why.stops), None)
-    if first is not None and not rules.skip:
-        raise BadData(first)
+    if first is not None:
+        batch.bad = batch.bad[: batch.bad.index(first) + 1]
+        batch.events = batch.events[batch.events["row"] < first.row]
+        batch.rows, batch.left_out = np.unique(batch.events["row"]).size + len(batch.bad), 0
+        batch.book = False
+    return first
+
+
+def _count(batch: Batch, tally: Tally) -> None:
+    batch.bad.sort(key=lambda bad: bad.row)
     tally.rows += batch.rows
     tally.bad += len(batch.bad)
+    tally.reasons.update(bad.why for bad in batch.bad)
     tally.left_out += batch.left_out
     if batch.rows > len(batch.bad):
         tally.strangers = batch.strangers
+
+
+def _count_gaps(batch: Batch, tally: Tally) -> None:
+    gaps = batch.events[batch.events["kind"] == Kind.GAP]
+    if gaps.size:
+        lost, torn = ((gaps["flags"] & flag) != 0 for flag in (Flag.DAMAGED, Flag.TRUNCATED))
+        began = (gaps["id"] == 0) & (gaps["id2"] != 0) & ~lost & ~torn
+        counts = {"bad_row": lost, "truncated": torn, "no_snapshot": began, "sequence": ~(lost | torn | began)}
+        tally.gaps.update({name: int(which.sum()) for name, which in counts.items() if which.any()})
 
 
 def _span(batch: Batch, tally: Tally) -> None:
@@ -135,42 +176,9 @@ class Order:
         return Batch(self.held, 0)
 
 
-@define
-class Trades:
-    """A trade whose id was there before is refused; the first one stands. Looked for among the last `REMEMBERED` of an instrument."""
-
-    recent: dict[int, Ids] = field(factory=dict)
-    highest: dict[int, int] = field(factory=dict)
-
-    def check(self, batch: Batch, source: Source) -> None:
-        events = batch.events
-        places = np.flatnonzero((events["kind"] == Kind.TRADE) & (events["id"] != 0))
-        again = np.zeros(events.size, np.bool_)
-        for instrument in np.unique(events["instrument"][places]).tolist():
-            here = places[events["instrument"][places] == instrument]
-            again[here] = self._again(instrument, events["id"][here])
-        refuse(batch, again, source, "id", lambda place: str(events["id"][place]), Why.DUPLICATE)
-
-    def _again(self, instrument: int, ids: Ids) -> npt.NDArray[np.bool_]:
-        before = self.recent.get(instrument, np.empty(0, np.uint64))
-        known = np.concatenate((before, ids))
-        again = np.zeros(ids.size, np.bool_)
-        rising = bool((ids[1:] > ids[:-1]).all()) and int(ids[0]) > self.highest.get(instrument, -1)
-        if not rising:
-            order = np.argsort(known, kind="stable")
-            sorted_ = known[order]
-            repeated = np.zeros(known.size, np.bool_)
-            repeated[order[1:][sorted_[1:] == sorted_[:-1]]] = True
-            again = repeated[before.size :]
-            known = known[~repeated]
-        self.recent[instrument] = known[-REMEMBERED:].copy()
-        self.highest[instrument] = max(self.highest.get(instrument, -1), int(ids.max()))
-        return again
-
-
 def tell_gaps(batch: Batch, source: Source) -> None:
     """Where a row of a book is lost, the book isn't known any more: a gap stands in the row's place."""
-    lost = [bad.row for bad in batch.bad if bad.why not in (Why.DUPLICATE, Why.TRUNCATED)]
+    lost = [bad.row for bad in batch.bad if bad.why not in (Why.REPEATED_TRADE, Why.TRUNCATED)]
     if not lost:
         return
     places = np.searchsorted(batch.events["row"], lost)

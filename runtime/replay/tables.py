@@ -137,23 +137,28 @@ def table(columns: dict[str, Column], rows: I64, of: Layout, time: Clock, source
     events = empty(rows.size)
     wrong: dict[int, tuple[str, Why]] = {}
 
+    def mark(field: str, which: npt.NDArray[np.bool_], why: Why) -> None:
+        if which.any():
+            for row in np.flatnonzero(which).tolist():
+                wrong.setdefault(row, (field, why))
+
     def take(field: str, values: I64, faults: dict[int, Why], signed: bool = False) -> I64:
         for row, why in faults.items():
             wrong.setdefault(row, (field, why))
-        if not signed and (values < 0).any():
-            for row in np.flatnonzero(values < 0).tolist():
-                wrong.setdefault(row, (field, Why.NEGATIVE))
+        if not signed:
+            mark(field, values < 0, Why.NEGATIVE)
         return values
 
     events["ts"] = take("ts", *time.instants(columns["ts"], source, of.called("ts")), signed=True)
     if of.kind is Kind.QUOTE:
         for field, at, step in (("bid", "price", listing.tick), ("ask", "price2", listing.tick)):
-            events[at] = take(field, *settled(columns[field], step), signed=True)
+            events[at] = take(field, *settled(columns[field], step), signed=source.signed)
         for field, at in (("bid_qty", "qty"), ("ask_qty", "qty2")):
             events[at] = take(field, *settled(columns[field], listing.lot))
     else:
-        events["price"] = take("price", *settled(columns["price"], listing.tick), signed=True)
-        events["qty"] = take("qty", *settled(columns["qty"], listing.lot))
+        events["price"] = take("price", *settled(columns["price"], listing.tick), signed=source.signed)
+        events["qty"] = qty = take("qty", *settled(columns["qty"], listing.lot))
+        mark("qty", qty == 0, Why.ZERO)
         if "id" in columns:
             events["id"] = take("id", *whole(columns["id"])).astype(np.uint64)
         if "side" in columns:
@@ -165,6 +170,8 @@ def table(columns: dict[str, Column], rows: I64, of: Layout, time: Clock, source
     if of.kind is Kind.QUOTE:
         flag_crossed(events)
     batch = Batch(events, rows.size, time=of.called("ts"), book=of.kind is Kind.QUOTE, instrument=instrument)
+    if "id" in columns:
+        batch.id = of.called("id")
     if wrong:
         for place in sorted(wrong):
             field, why = wrong[place]

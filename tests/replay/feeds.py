@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from runtime.replay.bad_rows import BadRow
+from runtime.replay.bad_rows import BadData, BadRow
 from runtime.replay.batches import Source
 from runtime.replay.events import EVENT, Events
 from runtime.replay.feed import Feed
@@ -19,13 +20,23 @@ FINE = Listing("BTCUSDT", "0.01", "0.00000001")
 def read(
     path: Path, *listings: Listing, bound: str | None = None, rules: Rules | None = None, **mapped: str
 ) -> tuple[Events, Tally, list[BadRow]]:
-    """All events of a file, its tally and its bad rows. `bound`: the symbol in front of its path. Rows in are always rows used, bad and left out."""
+    """All events of a file, its tally and its bad rows. `bound`: the symbol in front of its path. Rows in are always rows used, bad and left
+    out, and each bad one is counted under what is wrong with it."""
     feed = Feed([Source(path, 0, listings or (BTC,), bound, mapped)], rules or Rules())
     blocks = list(feed.events())
     events = np.concatenate([np.empty(0, EVENT), *blocks])
     bad = feed.found_bad()
     tally = feed.tallies[0]
-    assert tally.bad == len(bad)
+    assert tally.bad == len(bad) == tally.reasons.total()
     assert tally.rows == tally.used + tally.bad + tally.left_out
     assert (np.diff(events["ts"]) >= 0).all()
     return events, tally, bad
+
+
+def stopped(*sources: Source, rules: Rules | None = None) -> tuple[Events, BadData, Feed]:
+    """What is replayed before the data stops the run, and why it does."""
+    feed, blocks = Feed(sources, rules or Rules()), []
+    with pytest.raises(BadData) as raised:
+        for block in feed.events():
+            blocks.append(block)
+    return np.concatenate([np.empty(0, EVENT), *blocks]), raised.value, feed

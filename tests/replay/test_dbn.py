@@ -7,9 +7,10 @@ from pathlib import Path
 import databento_dbn
 import numpy as np
 import pytest
-from feeds import DATA, read
+from feeds import DATA, read, stopped
 
 from runtime.replay.bad_rows import BadData, BadSource, Why
+from runtime.replay.batches import Source
 from runtime.replay.events import EVENT, Flag, Kind, Side
 from runtime.replay.grids import Listing
 from runtime.replay.rules import Rules
@@ -213,10 +214,14 @@ def test_bad_records(tmp_path: Path, record: bytes, column: str, why: Why) -> No
 
 def test_files_that_break_off(tmp_path: Path) -> None:
     head = metadata(4, {"ONE": 9})
-    events, tally, bad = read(made(tmp_path, head, trade(0), trade(1)[:30]), ONE)
+    torn = made(tmp_path, head, trade(0), trade(1)[:30])
+    before, stop, _ = stopped(Source(torn, 0, (ONE,)))
+    assert before["kind"].tolist() == [Kind.TRADE]
+    assert str(stop) == f"{torn}: byte {len(head) + 48}: the file breaks off (of the last message only 30 bytes are there)"
+    events, tally, bad = read(torn, ONE, rules=SKIP)
     assert [(one.row, one.why) for one in bad] == [(len(head) + 48, Why.TRUNCATED)]
     assert events["kind"].tolist() == [Kind.TRADE, Kind.GAP] and tally.used == 1
-    events, tally, bad = read(made(tmp_path, head, trade(0), bytes(48), trade(1)), ONE)
+    events, tally, bad = read(made(tmp_path, head, trade(0), bytes(48), trade(1)), ONE, rules=SKIP)
     assert [one.why for one in bad] == [Why.TRUNCATED] and tally.used == 1
     with pytest.raises(BadSource, match="no DBN file"):
         read(made(tmp_path, head[:50]), ONE)

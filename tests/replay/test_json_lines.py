@@ -253,7 +253,7 @@ def test_hyperliquid() -> None:
                 price, qty = int(Decimal(one["px"])), int(Decimal(one["sz"]) * 10**5)
                 trades.append((ts, row, {"B": 1, "A": 2}[one["side"]], price, qty, one["tid"]))
     assert events[events["kind"] == Kind.TRADE][["ts", "row", "side", "price", "qty", "id"]].tolist() == trades
-    assert {one.why for one in bad} <= {Why.DUPLICATE}
+    assert {one.why for one in bad} <= {Why.REPEATED_TRADE}
     assert tally.rows == len(everything)
 
 

@@ -1,6 +1,8 @@
 """Streams into one, against sorting everything; and memory that doesn't grow with files."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from feeds import BTC, DATA
@@ -29,11 +31,11 @@ def test_time_then_place_on_the_command_line(streams: list[tuple[list[int], list
     assert got == sorted((ts, place, row) for place, (times, _) in enumerate(streams) for row, ts in enumerate(sorted(times)))
 
 
-def test_two_real_files() -> None:
-    sources = [
-        Source(DATA / "btcusdt_spot_20240808_trades.csv", 0, (BTC,)),
-        Source(DATA / "btcusdt_spot_20240808_trades.csv", 1, (BTC,)),
-    ]
+def test_two_files(tmp_path: Path) -> None:
+    lines = (DATA / "btcusdt_spot_20240808_trades.csv").read_text().splitlines()
+    other = tmp_path / "other.csv"
+    other.write_text("\n".join([lines[0], *(re.sub(",3", ",7", line, count=1) for line in lines[1:])]))
+    sources = [Source(DATA / "btcusdt_spot_20240808_trades.csv", 0, (BTC,)), Source(other, 1, (BTC,))]
     events = np.concatenate(list(Feed(sources).events()))
     assert events["stream"].tolist() == [0, 1] * 9757
     assert events["row"][0::2].tolist() == list(range(2, 9759))

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from feeds import BTC, DATA, FINE, read
+from feeds import BTC, DATA, FINE, read, stopped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.data_faults import told
 from compiler.diagnostics import ZyntaxError, render
 from compiler.source import Sources
-from runtime.replay import rules as rules_module
+from runtime.replay import trade_ids
 from runtime.replay.bad_rows import BadData, Why
 from runtime.replay.batches import Batch, Source
 from runtime.replay.content import Content
@@ -94,22 +94,31 @@ def test_a_row_with_too_many_fields(tmp_path: Path) -> None:
 def test_the_first_bad_row_stops(tmp_path: Path) -> None:
     lines = LINES.copy()
     lines[300] = lines[300].replace(",", ";")
-    lines[200] = lines[100]  # earlier, and a trade that was there before: refused, but no reason to stop
+    lines[200] = lines[100]  # earlier, and a trade that was there before
     lines[250] = re.sub(r"^\d+,\d+", "1723161254000000000,1", lines[250])
     path = tmp_path / "t.csv"
     path.write_text("".join(lines))
-    with pytest.raises(BadData, match="row 251, column `ts_ns`: `1723161254000000000` is earlier than the row before"):
-        read(path, BTC)
+    events, stop, feed = stopped(Source(path, 0, (BTC,)))
+    assert str(stop) == f"{path}: row 201, column `trade_id`: `{lines[100].split(',')[1]}` was there before"
+    assert events["row"].tolist() == list(range(2, 201))
+    assert feed.found_bad() == [stop.row] and feed.tallies[0].reasons == {Why.REPEATED_TRADE: 1}
+    lines[200] = LINES[200]
+    path.write_text("".join(lines))
+    events, stop, _ = stopped(Source(path, 0, (BTC,)))
+    assert str(stop) == f"{path}: row 251, column `ts_ns`: `1723161254000000000` is earlier than the row before"
+    assert events["row"].tolist() == list(range(2, 251))
+    lines[200] = lines[100]
+    path.write_text("".join(lines))
     _, tally, bad = read(path, BTC, rules=SKIP)
-    assert [(one.row, one.why) for one in bad] == [(201, Why.DUPLICATE), (251, Why.EARLIER), (301, Why.FIELDS)]
+    assert [(one.row, one.why) for one in bad] == [(201, Why.REPEATED_TRADE), (251, Why.EARLIER), (301, Why.FIELDS)]
     assert (tally.rows, tally.used) == (999, 996)
 
 
 def test_duplicate_trades_are_refused_and_the_first_stands(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("".join(LINES[:501] + LINES[401:]))
-    events, tally, bad = read(path, BTC)
-    assert {one.why for one in bad} == {Why.DUPLICATE} and len(bad) == 100
+    events, tally, bad = read(path, BTC, rules=SKIP)
+    assert {one.why for one in bad} == {Why.REPEATED_TRADE} and len(bad) == 100
     assert [one.text for one in bad] == [line.split(",")[1] for line in LINES[401:501]]
     assert tally.used == 999 and len(set(events["id"].tolist())) == 999
 
@@ -163,14 +172,16 @@ def test_duplicates_against_a_set(ids: list[list[int]]) -> None:
         if one and one in seen:
             again.append(row)
         seen.add(one)
-    _, refused, _ = apply([stream([5] * len(part), part) for part in ids], Rules())
+    _, refused, _ = apply([stream([5] * len(part), part) for part in ids], SKIP)
     assert refused == again
 
 
 def test_what_is_remembered_of_trades_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules_module, "REMEMBERED", 3)
-    assert apply([stream([1], [n]) for n in (9, 5, 6, 7, 5)], Rules())[1] == [5]
-    assert apply([stream([1], [n]) for n in (9, 5, 6, 7, 8, 5)], Rules())[1] == []
+    monkeypatch.setattr(trade_ids, "REMEMBERED", 3)
+    assert apply([stream([1], [n]) for n in (9, 5, 16, 27, 5)], SKIP)[1] == [5]
+    assert apply([stream([1], [n]) for n in (9, 5, 16, 27, 38, 5)], SKIP)[1] == []
+    # consecutive ids count once, however many
+    assert apply([stream([1] * 9, list(range(9 * n, 9 * n + 9))) for n in range(3)] + [stream([1], [1])], SKIP)[1] == [28]
 
 
 @settings(max_examples=100, deadline=None)
@@ -197,7 +208,10 @@ def test_plain_files_that_break_off(tmp_path: Path, cut: int) -> None:
     head = len(LINES[0])
     path = tmp_path / "t.csv"
     path.write_bytes(raw[: head + cut])
-    events, tally, bad = read(path, BTC)
+    before, stop, _ = stopped(Source(path, 0, (BTC,)))
+    events, tally, bad = read(path, BTC, rules=SKIP)
+    assert bad == [stop.row] and stop.row.message.endswith(f"breaks off (the file ends at byte {head + cut})")
+    assert np.array_equal(before, events[:-1])
     whole = raw[head : head + cut].count(b"\n")
     assert [one.why for one in bad] == [Why.TRUNCATED]
     assert (tally.rows, tally.used) == (whole + 1, whole)
@@ -213,9 +227,11 @@ def test_packed_files_that_break_off(tmp_path: Path, name: str, part: float) -> 
     path = tmp_path / name
     path.write_bytes(raw[: int(len(raw) * part)])
     names = [Listing(one, "0.0001", "1") for one in ("ALC", "BOB", "CHAR")] if "itch" in name else [FINE]
-    events, _, bad = read(path, *names)
+    before, stop, _ = stopped(Source(path, 0, tuple(names)))
+    events, tally, bad = read(path, *names, rules=SKIP)
     whole, _, _ = read(DATA / name, *names)
-    assert [one.why for one in bad] in ([Why.TRUNCATED], [])
+    assert bad == [stop.row] and tally.reasons == {Why.TRUNCATED: 1} and tally.gaps["truncated"] == 1
+    assert np.array_equal(before, events[:-1])
     assert (events["kind"][-1], int(events["flags"][-1]) & Flag.TRUNCATED) == (Kind.GAP, Flag.TRUNCATED)
     assert 0.2 * part < (events.size - 1) / whole.size < 1
     assert events[:-1].tobytes() == whole[: events.size - 1].tobytes()

@@ -53,7 +53,7 @@ def parquet(folder: Path, **columns: object) -> Path:
 )
 def test_columns_of_all_types(tmp_path: Path, price: pa.Array, ts: pa.Array) -> None:
     path = parquet(tmp_path, timestamp=ts, price=price, size=QTYS, side=["B", "sell", "", None], trade_id=[1, 2, 3, 4])
-    events, tally, _ = read(path, X)
+    events, tally, _ = read(path, X, prices="signed")
     assert events["ts"].tolist() == TS
     assert events["price"].tolist() == [125, -1, 0, 12_345_678_901]
     assert events["qty"].tolist() == [1, 1000, 2500, 1_000_000_125]

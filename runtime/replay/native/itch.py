@@ -68,10 +68,10 @@ GRID = 4
 """Numbers of a grid: units of a message are multiplied by the first and divided by the second for ticks, third and fourth for lots."""
 
 COLUMNS = ("", "side", "qty", "price")
-"""What can be wrong with a message; the first is the message itself."""
+"""What can be wrong with a message; the first is the message itself. A quantity of 0 is none, in whatever message."""
 
 _LOCATE, _TIME = 1, 5
-_FIELDS = ("kind", "flags", "side", "level", "printed", "price", "qty", "id", "id2")
+_FIELDS = ("kind", "flags", "side", "level", "printed", "price", "qty", "id", "id2", "sized")
 
 
 @frozen
@@ -209,6 +209,7 @@ class _Decoder:
             self.fields["flags"].set(int(message.flags))
             for word, (offset, size) in message.fields.items():
                 self.fields[word].set(self._number(offset, size))
+            self.fields["sized"].set(int("qty" in message.fields))
             b.branch(after)
         b.position_at_end(silent)
         b.branch(after)
@@ -239,6 +240,7 @@ class _Decoder:
         silent = code.compare(field["printed"].value, "==", ord("N"))
         flags = b.or_(field["flags"].value, chosen(silent, Flag.NOT_PRINTED, 0))
         instrument = code.wide(self.instrument.value)
+        self._expect(code.compare(field["qty"].value, ">=", field["sized"].value), "qty")
         price, qty = self._steps("price", instrument, 0), self._steps("qty", instrument, 2)
         with code.when(self.good.value, likely=True):
             packed = b.or_(kind, b.shl(side, ir.Constant(I64, 8)))

@@ -7,7 +7,7 @@ from attrs import frozen
 
 from runtime.replay.batches import Source
 from runtime.replay.events import Events, Flag, Kind, Side, empty
-from runtime.replay.grids import I64, WHOLE, Step
+from runtime.replay.grids import I64, LEAST, WHOLE, Step
 from runtime.replay.native import text as native
 from runtime.replay.native.flat_json import Flat, scan
 from runtime.replay.readers.binance import Binance
@@ -139,7 +139,8 @@ def _fill(events: Events, here: I64, kind: Kind, id: str, numbers: dict[str, str
             part = np.flatnonzero(instruments == instrument)
             listing = source.listings[instrument]
             values, fits = fields.decimals(key, here[part], listing.lot if "qty" in name else listing.tick)
-            good[part] &= fits & ((values >= 0) | ("qty" not in name))
+            least = 1 if name == "qty" and kind is Kind.TRADE else LEAST if source.signed and "price" in name else 0
+            good[part] &= fits & (values >= least)
             events[name][here[part]] = values
     if kind is Kind.TRADE:
         maker = fields.words("m")[here]

@@ -42,6 +42,8 @@ _NO_PRICE, _NO_TIME = 2**63 - 1, 2**64 - 1
 _LAST, _SNAPSHOT, _MAYBE_BAD = 0x80, 0x20, 0x04
 _ORDERS = {"A": Kind.ADD, "C": Kind.CANCEL, "M": Kind.REPLACE, "R": Kind.BOOK_CLEAR, "T": Kind.TRADE}
 """What becomes of an order's record. A fill (`F`) leaves the book to the cancel that follows it."""
+_LETTERS = {"action": np.frombuffer(b"ACMRTFN", np.uint8), "side": np.frombuffer(b"ABN", np.uint8)}
+"""All that stand in such fields."""
 
 
 def read(content: Content, source: Source) -> Iterator[Batch]:
@@ -111,16 +113,30 @@ class _Records:
         fits = ours[letters[ours].astype(np.int64) * 4 >= layout.itemsize]
         records = _gathered(letters, fits, layout)
         rows = fits + offset
-        known = records[self.time] != _NO_TIME
+        known = records[self.time] < _NO_TIME
         ts = np.where(known, records[self.time], records["ts_event"]).astype(np.int64)
         instruments = self.metadata.instruments(records["instrument_id"], ts)
         wanted = instruments >= 0
         book = self.type != _TYPES["trades"]
-        batch = Batch(empty(0), starts.size, left_out=int(starts.size - wanted.sum()), binary=True, time=self.time, book=book)
-        records, rows, ts, instruments, known = (some[wanted] for some in (records, rows, ts, instruments, known))
+        short = np.setdiff1d(ours, fits, assume_unique=True)
+        left_out = int(starts.size - short.size - wanted.sum())
+        batch = Batch(empty(0), starts.size, left_out=left_out, binary=True, time=self.time, book=book)
+        for at in short.tolist():
+            detail = f"a record of {letters[at] * 4} bytes, where this type has {layout.itemsize}"
+            batch.bad.append(self.source.bad(at + offset, "", "", Why.DAMAGED, detail, binary=True))
+        records, rows, ts, instruments, known = records[wanted], rows[wanted], ts[wanted], instruments[wanted], known[wanted]
         form = self._orders if self.type == 0xA0 else self._prices
         for row in rows[~known].tolist():
             batch.bad.append(self.source.bad(row, self.time, "", Why.EMPTY, binary=True))
+        beyond = known & (records[self.time] >= 2**63)
+        for row, stamp in zip(rows[beyond].tolist(), records[self.time][beyond].tolist(), strict=True):
+            batch.bad.append(self.source.bad(row, self.time, str(stamp), Why.OUT_OF_RANGE, binary=True))
+        known &= ~beyond
+        for column, legal in _LETTERS.items():
+            wrong = known & ~np.isin(records[column], legal)
+            for row, letter in zip(rows[wrong].tolist(), records[column][wrong].tolist(), strict=True):
+                batch.bad.append(self.source.bad(row, column, chr(letter), Why.UNREADABLE, binary=True))
+            known &= ~wrong
         form(batch, records[known], rows[known], ts[known], instruments[known])
         return batch
 
@@ -165,10 +181,11 @@ class _Records:
         some = np.isin(rows, batch.events["row"])
         events, records, trades = batch.events, records[some], trades[some]
         levels = records["levels"]
-        sides, fine = [], np.ones(events.size, np.bool_)
+        sides, fine, below = [], np.ones(events.size, np.bool_), np.zeros(events.size, np.bool_)
         for side in ("bid", "ask"):
             prices, sizes = levels[f"{side}_px"], levels[f"{side}_sz"].astype(np.int64)
             there = (prices != _NO_PRICE) & (sizes > 0)
+            below |= (there & (prices < 0)).any(axis=1) & (not self.source.signed)
             ticks, lots = np.zeros(prices.shape, np.int64), np.zeros(prices.shape, np.int64)
             for instrument in np.unique(events["instrument"]).tolist():
                 here = events["instrument"] == instrument
@@ -177,9 +194,14 @@ class _Records:
                 lots[here], good_size = listing.lot.of_integers(np.where(there[here], sizes[here], 0), 0)
                 fine[here] &= (good_price & good_size).all(axis=1)
             sides.append((ticks, lots))
-        text = [" ".join(map(str, levels[["bid_px", "ask_px"]][place].tolist())) for place in np.flatnonzero(~fine)]
-        texts = dict(zip(np.flatnonzero(~fine).tolist(), text, strict=True))
-        refuse(batch, ~fine, self.source, "levels", texts.__getitem__, Why.OFF_GRID, "tick")
+
+        def text(place: int) -> str:
+            return " ".join(map(str, levels[["bid_px", "ask_px"]][place].tolist()))
+
+        refuse(batch, below, self.source, "levels", text, Why.NEGATIVE)
+        kept = np.flatnonzero(~below)
+        refuse(batch, ~fine[kept], self.source, "levels", lambda place: text(int(kept[place])), Why.OFF_GRID, "tick")
+        fine &= ~below
         (bids, bid_lots), (asks, ask_lots) = ((ticks[fine], lots[fine]) for ticks, lots in sides)
         events, trades = events[fine], trades[fine]
         if levels.shape[1] == 1:
@@ -198,12 +220,26 @@ class _Records:
             events[field][here] = steps
             off[here] = ~good
         none = which & (values == _NO_PRICE) if field == "price" else np.zeros_like(off)
-        shown = values.tolist() if off.any() or none.any() else []
+        if field == "qty":
+            wrong = which & (values == 0) & (events["kind"] == Kind.TRADE)
+        else:
+            wrong = which & (values < 0) if not self.source.signed else np.zeros_like(off)
         grid = "lot" if field == "qty" else "tick"
-        refuse(batch, off & ~none, self.source, column, lambda place: _decimal(shown[place], power), Why.OFF_GRID, grid)
-        if none.any():
-            kept = ~(off & ~none)
-            refuse(batch, none[kept], self.source, column, lambda place: "", Why.EMPTY)
+        faults = (
+            (none, Why.EMPTY, ""),
+            (wrong & ~none, Why.ZERO if field == "qty" else Why.NEGATIVE, ""),
+            (off & ~none & ~wrong, Why.OFF_GRID, grid),
+        )
+        places = np.arange(events.size)
+        for marks, why, of_grid in faults:
+            if marks.any():
+                left = places
+
+                def text(place: int, left: I64 = left, why: Why = why) -> str:
+                    return "" if why is Why.EMPTY else _decimal(int(values[left[place]]), power)
+
+                refuse(batch, marks[left], self.source, column, text, why, of_grid)
+                places = left[~marks[left]]
 
 
 def _gathered(letters: npt.NDArray[np.uint8], starts: I64, layout: np.dtype[np.void]) -> Events:

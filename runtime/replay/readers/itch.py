@@ -66,6 +66,8 @@ def _bad(source: Source, offset: int, column: int, number: int, instrument: int)
         return source.bad(offset, "", "", Why.DAMAGED, f"no message has this type and {number} bytes", binary=True)
     if name == "side":
         return source.bad(offset, name, chr(number), Why.UNREADABLE, binary=True)
+    if name == "qty" and not number:
+        return source.bad(offset, name, "0", Why.ZERO, binary=True)
     text = f"{number / 10**native.PRICE_PLACES:.4f}" if name == "price" else str(number)
     detail = source.grid(instrument, "tick" if name == "price" else "lot")
     return source.bad(offset, name, text, Why.OFF_GRID, detail, binary=True)

@@ -56,6 +56,10 @@ def _batch(lines: Lines, source: Source, instrument: int, midnight: int) -> Batc
     mark("size", np.flatnonzero(found["size"] < 0).tolist(), Why.NEGATIVE)
     ticks, on_tick = listing.tick.of_integers(np.where(halts, 0, found["price"]), _PLACES)
     lots, on_lot = listing.lot.of_integers(np.where(halts, 0, found["size"]), 0)
+    idle = (kinds == _CROSS) & (found["size"] == 0)
+    mark("size", np.flatnonzero((found["size"] == 0) & ((kinds == _EXECUTE) | (kinds == _HIDDEN))).tolist(), Why.ZERO)
+    if not source.signed:
+        mark("price", np.flatnonzero(~halts & (found["price"] < 0)).tolist(), Why.NEGATIVE)
     mark("price", np.flatnonzero(~on_tick).tolist(), Why.OFF_GRID)
     mark("size", np.flatnonzero(~on_lot).tolist(), Why.OFF_GRID)
 
@@ -80,6 +84,10 @@ def _batch(lines: Lines, source: Source, instrument: int, midnight: int) -> Batc
         name, why = wrong[place]
         detail = source.grid(instrument, "tick" if name == "price" else "lot") if why is Why.OFF_GRID else ""
         batch.bad.append(source.bad(int(rows[place]), name, columns[name].text(place), why, detail))
-    batch.events = np.delete(events, sorted(wrong))
+    idle[list(wrong)] = False
+    # an auction without a match trades nothing
+    batch.left_out = int(idle.sum())
+    idle[list(wrong)] = True
+    batch.events = events[~idle]
     batch.bad += cut.misshapen
     return batch

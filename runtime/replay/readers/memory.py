@@ -7,9 +7,10 @@ import numpy as np
 
 from runtime.extras import required
 from runtime.replay.bad_rows import BadSource
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import NOBODY, Batch, Source
 from runtime.replay.content import Content
-from runtime.replay.events import EVENT
+from runtime.replay.events import EVENT, OF_BOOK
+from runtime.replay.readers.event_checks import check_events
 from runtime.replay.readers.parquet import arrow_batch
 from runtime.replay.tables import clock, layout
 
@@ -32,13 +33,17 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
 
 
 def _events(table: Any, source: Source) -> Iterator[Batch]:
-    """Events as they are, numbered from 1."""
-    if table.size and int(table["instrument"].max()) >= len(source.listings):
-        raise BadSource(f"{source.name}: events of instrument {int(table['instrument'].max())}, of {len(source.listings)}")
+    """Events as they are, numbered from 1; each is checked as a row of a file is."""
+    instruments = table["instrument"][table["instrument"] != NOBODY]
+    if instruments.size and int(instruments.max()) >= len(source.listings):
+        raise BadSource(f"{source.name}: events of instrument {int(instruments.max())}, of {len(source.listings)}")
+    book = bool(OF_BOOK[table["kind"]].any())
     for first in range(0, table.size, _ROWS):
         part = table[first : first + _ROWS].copy()
         part["stream"], part["row"] = source.stream, np.arange(first + 1, first + 1 + part.size)
-        yield Batch(part, part.size, book=True)
+        batch = Batch(part, part.size, book=book)
+        check_events(batch, source)
+        yield batch
 
 
 def _as_arrow(table: Any, source: Source) -> Any:

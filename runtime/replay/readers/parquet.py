@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from runtime.extras import required
-from runtime.replay.bad_rows import BadSource
+from runtime.replay.bad_rows import BadSource, Why
 from runtime.replay.batches import Batch, Source
 from runtime.replay.columns import ArrowColumn, Column
 from runtime.replay.content import Content
+from runtime.replay.events import empty
 from runtime.replay.tables import Clock, Layout, clock, layout, table
 
 _ROWS = 1 << 15
@@ -20,15 +21,29 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
     pyarrow, parquet = required("pyarrow"), required("pyarrow.parquet")
     instrument = source.only
     try:
-        with parquet.ParquetFile(content.path) as file:
-            of = layout(file.schema_arrow.names, source)
-            time, first = clock(of, source), 1
-            wanted = {field: of.called(field) for field in of.fields}
-            for part in file.iter_batches(_ROWS, columns=list(wanted.values()), use_threads=False):
-                yield arrow_batch(part, wanted, first, of, time, source, instrument)
-                first += part.num_rows
+        file = parquet.ParquetFile(content.path, page_checksum_verification=True)
+        names = file.schema_arrow.names
     except (pyarrow.ArrowException, OSError) as error:
-        raise BadSource(f"{source.path}: the file can't be read: {str(error).splitlines()[0]}") from None
+        raise BadSource(f"{source.path}: the file can't be read: {_said(error)}") from None
+    with file:
+        of = layout(names, source)
+        time, first = clock(of, source), 1
+        wanted = {field: of.called(field) for field in of.fields}
+        parts = file.iter_batches(_ROWS, columns=list(wanted.values()), use_threads=False)
+        while True:
+            try:
+                part = next(parts, None)
+            except (pyarrow.ArrowException, OSError) as error:
+                yield Batch(empty(0), 1, [source.bad(first, "", "", Why.TRUNCATED, _said(error))])
+                return
+            if part is None:
+                return
+            yield arrow_batch(part, wanted, first, of, time, source, instrument)
+            first += part.num_rows
+
+
+def _said(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def arrow_batch(part: Any, wanted: dict[str, str], first: int, of: Layout, time: Clock, source: Source, instrument: int) -> Batch:
