@@ -5,6 +5,7 @@ order the last `REMEMBERED` are known. Venues count anew each day, so an id coun
 a quarter meets those of the same and of the neighbouring ones."""
 
 from collections import deque
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -44,16 +45,25 @@ class Runs:
         return cls(quarters[starts], ids[starts], ids[np.append(ends, ids.size - 1)])
 
     @classmethod
-    def joined(cls, some: "deque[Runs]") -> "Runs":
-        return cls(*(np.concatenate([getattr(runs, name) for runs in some]) for name in ("quarters", "low", "high")))
+    def joined(cls, some: "Iterable[Runs]") -> "Runs":
+        held = list(some)
+        return cls(*(np.concatenate([getattr(runs, name) for runs in held]) for name in ("quarters", "low", "high")))
 
     @property
     def size(self) -> int:
         return self.low.size
 
+    def near(self, ids: Ids, quarters: I64) -> "Runs":
+        """Those that may hold one of the ids."""
+        there = (self.high >= ids.min()) & (self.low <= ids.max())
+        there &= (self.quarters >= quarters.min() - 1) & (self.quarters <= quarters.max() + 1)
+        return Runs(self.quarters[there], self.low[there], self.high[there])
+
     def hold(self, ids: Ids, quarters: I64) -> Marks:
         """Which ids lie in a run of their quarter: sorted together, each id stands behind the run that may hold it."""
         count = self.size
+        if not count:
+            return np.zeros(ids.size, np.bool_)
         is_id = np.repeat([False, True], [count, ids.size])
         order = np.lexsort((is_id, np.concatenate((self.low, ids)), np.concatenate((self.quarters, quarters))))
         last = np.maximum.accumulate(np.where(order < count, np.arange(order.size), -1))
@@ -82,7 +92,7 @@ class Known:
 
     def hold(self, ids: Ids, quarters: I64) -> tuple[Marks, Marks]:
         """Which of the ids were there in their quarter, and which in that or one beside it."""
-        runs = Runs.joined(self.chunks)
+        runs = Runs.joined(chunk.near(ids, quarters) for chunk in self.chunks)
         same, before, after = (runs.hold(ids, quarters + shift) for shift in (0, -1, 1))
         return same, same | before | after
 
@@ -93,8 +103,9 @@ class Known:
 
     def add(self, ids: Ids, quarters: I64) -> None:
         runs = Runs.of(ids, quarters)
-        self.chunks.append(runs)
         self.size += runs.size
+        small = bool(self.chunks) and self.chunks[-1].size < REMEMBERED // 64
+        self.chunks.append(Runs.joined((self.chunks.pop(), runs)) if small else runs)
         while self.size - self.chunks[0].size >= REMEMBERED:
             self.size -= self.chunks.popleft().size
         low, high = int(runs.low.min()), int(runs.high.max())
@@ -104,9 +115,7 @@ class Known:
 
     def look_back(self) -> None:
         """Venues that count anew: what was highest long ago says nothing of ids that come now."""
-        runs = Runs.joined(self.chunks)
-        recent = runs.high[runs.quarters >= self.last - 1]
-        self.newest = int(recent.max(initial=0))
+        self.newest = max(int(runs.high[runs.quarters >= self.last - 1].max(initial=0)) for runs in self.chunks)
 
 
 @define
@@ -136,12 +145,12 @@ class Trades:
     def _again(self, instrument: int, ids: Ids, quarters: I64, places: I64, where: dict[int, str]) -> Marks:
         known, again = self.known.setdefault(instrument, Known()), np.zeros(ids.size, np.bool_)
         held = np.zeros(ids.size, np.bool_)
-        rising = bool((ids[1:] > ids[:-1]).all())
-        if not rising:
+        if not bool((ids[1:] > ids[:-1]).all()):
             order = np.argsort(ids, kind="stable")
             close = np.abs(quarters[order[1:]] - quarters[order[:-1]]) <= 1
             again[order[1:][(ids[order[1:]] == ids[order[:-1]]) & close]] = True
-        if known.size and not (rising and int(ids[0]) > known.newest):
+        anew = int(ids.min()) <= known.newest
+        if anew:
             held, near = known.hold(ids, quarters)
             again |= near
         for other in self.others:
@@ -152,7 +161,7 @@ class Trades:
                 again |= of_theirs
         if not held.all():
             known.add(ids[~held], quarters[~held])
-            if not rising:
+            if anew:
                 known.look_back()
         return again
 
