@@ -9,6 +9,9 @@ def summary_text(summary: dict[str, Any], out: str | None) -> str:
         ("rows", _rows(summary)),
         ("orders", ", ".join(f"{summary[name]:,} {name}" for name in ("submitted", "filled", "cancelled", "rejected", "open"))),
     ]
+    lost = {name.replace("_", " "): summary[name] for name in ("gaps", "adds_refused", "unknown_orders") if summary[name]}
+    if lost:
+        rows.append(("lost", ", ".join(f"{sum(counts.values()):,} {name}{_counts(counts)}" for name, counts in lost.items())))
     if summary["rejects_by_rule"]:
         rows.append(("rejects", ", ".join(f"{name} {count:,}" for name, count in summary["rejects_by_rule"].items())))
     for name, one in summary["positions"].items():
@@ -67,7 +70,12 @@ def _lines(rows: list[tuple[str, str]]) -> str:
 
 def _rows(summary: dict[str, Any]) -> str:
     left = f", {summary['rows_left_out']:,} left out" if summary.get("rows_left_out") else ""
-    return f"{summary['rows_in']:,} in, {summary['rows_used']:,} used, {summary['rows_bad']:,} bad{left}"
+    bad = f"{summary['rows_bad']:,} bad{_counts(summary['rows_bad_by_reason'])}"
+    return f"{summary['rows_in']:,} in, {summary['rows_used']:,} used, {bad}{left}"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return f" ({', '.join(f'{name} {count:,}' for name, count in counts.items())})" if counts else ""
 
 
 def _mark(mark: Decimal | None) -> str:

@@ -1,5 +1,5 @@
 """A book of displayed quantities, from quotes, levels or single orders. A message after which bids meet asks is taken back whole, or
-trimmed.
+trimmed; orders that it brought are hidden from then on: their trades are told, and no level shows them.
 
 All zero is an empty book. It is suspect after such a message, a gap or an unknown order, until the next good one; and once something
 didn't fit, until both sides are cleared."""
@@ -28,7 +28,17 @@ from quantdsl.engine.book_ladder import (
     reprice,
     walk,
 )
-from quantdsl.engine.book_orders import define_orders, note_order, slot_at, slot_of, slots
+from quantdsl.engine.book_orders import (
+    NO_ROOM,
+    REPEATED,
+    count_one,
+    define_orders,
+    is_shown,
+    note_order,
+    slot_at,
+    slot_of,
+    slots,
+)
 from quantdsl.engine.layout import BOOK, BUY, EVENT, SELL
 from runtime.replay.events import Flag, Kind
 
@@ -105,8 +115,10 @@ def _define_order_events(program: Program) -> None:
         with b.when(b.lt(slot, 0)):
             b.put(book, "incomplete", True)
             b.put(book, "left_out", b.wrapping("add", b.get(book, "left_out"), 1))
+            count_one(b, book, "adds_refused", NO_ROOM)
             b.give(False)
         with b.when(b.negate(new)):
+            count_one(b, book, "adds_refused", REPEATED)
             b.give(False)
         b.call("book.note", book, 1, side, price, 0, 0, NUMBER_OF_NONE, id)
         order = slot_at(b, book, slot)
@@ -118,6 +130,7 @@ def _define_order_events(program: Program) -> None:
         book, slot, qty = b.parameters
         order = slot_at(b, book, slot)
         side, price, resting = (b.get(order, name) for name in ("side", "price", "qty"))
+        shown = is_shown(b, book, slot)
         note_order(b, book, slot)
         lost = b.select(b.lt(qty, 0), resting, b.smaller(qty, resting))
         with b.choice(b.lt(lost, resting)) as c:
@@ -125,7 +138,8 @@ def _define_order_events(program: Program) -> None:
                 b.put(order, "qty", b.wrapping("sub", resting, lost))
             with c.otherwise():
                 b.call("book.vacate", book, slot)
-        b.call("book.shift", book, side, price, b.wrapping("sub", 0, lost))
+        with b.when(shown):
+            b.call("book.shift", book, side, price, b.wrapping("sub", 0, lost))
 
 
 def _define_quote(program: Program) -> None:
@@ -248,6 +262,7 @@ def _define_take(program: Program) -> None:
                 with c.then():
                     b.set(unknown, True)
                     b.put(book, "known", False)
+                    count_one(b, book, "unknown", b.cast(b.wrapping("sub", kind, int(Kind.EXECUTE)), "i64"))
                 with c.otherwise():
                     own = b.get(slot_at(b, book, slot), "side")
                     some_of_it = b.either(b.eq(kind, int(Kind.EXECUTE)), b.eq(kind, int(Kind.CANCEL)))

@@ -6,7 +6,7 @@ from compiler.native.build import Body, Program
 from compiler.native.types import I64, U8, U64
 from compiler.native.values import match
 from quantdsl.engine.book_ladder import change, ladder_of
-from quantdsl.engine.book_orders import COLD, slot_at, slot_of
+from quantdsl.engine.book_orders import COLD, REFUSED, count_one, slot_at, slot_of
 from quantdsl.engine.layout import BOOK, JOURNAL
 
 CHANGE_PARAMETERS: dict[str, HirType] = {
@@ -33,7 +33,8 @@ def define_note(program: Program) -> None:
 
 
 def define_take_back(program: Program) -> None:
-    """`book.take_back`: the book as it was before the message. One too long for that empties the book, which is incomplete then."""
+    """`book.take_back`: the book as it was before the message, whose orders stay in the table, hidden. One too long for that empties the
+    book, which is incomplete then."""
     with program.function("book.take_back", {"book": Pointer(BOOK)}, internal=True, attributes=COLD) as b:
         (book,) = b.parameters
         count = b.get(book, "changes")
@@ -62,11 +63,12 @@ def _undo(b: Body, book: Value, i: Value) -> None:
             with c.then():
                 slot = slot_of(b, book, id)
                 with b.when(b.ge(slot, 0)):
-                    b.call("book.vacate", book, slot)
+                    b.put(slot_at(b, book, slot), "hidden", 1)
+                    count_one(b, book, "adds_refused", REFUSED)
             with c.otherwise():
                 slot, _ = b.call("book.seat", book, id)
                 with b.when(b.ge(slot, 0)):
-                    for name, value in (("price", price), ("qty", qty), ("side", side)):
+                    for name, value in (("price", price), ("qty", qty), ("side", side), ("hidden", 0)):
                         b.put(slot_at(b, book, slot), name, value)
 
     def lost() -> None:

@@ -15,6 +15,14 @@ FIRST_BITS = 12
 MOST_GROWTH = (2 * BOOK_ORDERS).bit_length() - 1 - FIRST_BITS
 FREE, TAKEN, UNMOVED = range(3)
 COLD = ("noalias", "cold", "noinline")
+REFUSED, REPEATED, NO_ROOM = range(3)
+"""Why an order isn't shown or isn't known, as `BOOK` counts them."""
+
+
+def count_one(b: Body, book: Value, counts: str, which: Value | int) -> None:
+    place = which if isinstance(which, Value) else b.const(which, "i64")
+    counted = b.get(book, counts, place)
+    b.put(book, counts, place, b.wrapping("add", counted, 1))
 
 
 def slot_at(b: Body, book: Value, slot: Value) -> Value:
@@ -27,11 +35,16 @@ def slot_of(b: Body, book: Value, id: Value) -> Value:
     return slot
 
 
+def is_shown(b: Body, book: Value, slot: Value) -> Value:
+    return b.eq(b.get(slot_at(b, book, slot), "hidden"), 0)
+
+
 def note_order(b: Body, book: Value, slot: Value) -> None:
-    """The journal keeps what the order is now."""
+    """The journal keeps what the order is now; of a hidden one nothing is ever taken back."""
     order = slot_at(b, book, slot)
     price, qty, side, id = (b.get(order, name) for name in ("price", "qty", "side", "id"))
-    b.call("book.note", book, 1, side, price, qty, 0, 0, id)
+    with b.when(is_shown(b, book, slot)):
+        b.call("book.note", book, 1, side, price, qty, 0, 0, id)
 
 
 def define_orders(program: Program) -> None:
@@ -84,6 +97,7 @@ def _seat(b: Body, book: Value, id: Value) -> None:
         b.give(-1, False)
     b.put(book, "order_count", b.wrapping("add", count, 1))
     b.put(order, "used", TAKEN)
+    b.put(order, "hidden", 0)
     b.put(order, "id", id)
     b.give(slot, True)
 

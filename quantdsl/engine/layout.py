@@ -126,8 +126,9 @@ LADDER = struct(
 them by rank, `begins` the best worth that each but the first may hold, and `last` is the rank that was found last. A block's `keys` are the
 worths of its prices, `places` where the rest of each is among `levels`, `after` is the next block. `free`: places that no level has.
 `lost`: a level was dropped, the best of those dropped stood at `lost_from`."""
-BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=U8)
-"""`used` is 1; 2 while the table grows, of those that haven't found their new slot."""
+BOOK_ORDER = struct("book_order", id=U64, price=I64, qty=I64, side=U8, used=U8, hidden=U8)
+"""`used` is 1; 2 while the table grows, of those that haven't found their new slot. `hidden` is 1 where the message that brought the order
+was refused: no level shows it, and what becomes of it is followed all the same, so that its trades are told."""
 CHANGE = struct("change", what=U8, side=U8, price=I64, qty=I64, taken=I64, number=I64, id=U64)
 """How to take back one change: `what` is 0 for a level, 1 for an order (`number` -1: there was none), 2 for
 `lost` and `lost_from` (in `qty` and `price`), 3 for `incomplete` (in `qty`)."""
@@ -141,6 +142,8 @@ BOOK = struct(
     within=I1,
     unseen=I1,
     crossed=I64,
+    adds_refused=Array(I64, 3),
+    unknown=Array(I64, 4),
     incomplete=I1,
     left_out=I64,
     number=I64,
@@ -154,8 +157,10 @@ BOOK = struct(
 so far spoke of an unknown order. `deep`: levels or orders came since both sides were cleared, so a quote isn't all there
 is. `within`: a message has begun and not ended. `changes`: of the last message, its length in the journal,
 more than `JOURNAL` where it was too long to be taken back; 0 once own orders have looked at it. `unseen`: something changed that the
-journal doesn't tell and own orders haven't looked at. `crossed`: messages refused or trimmed. `incomplete`: something didn't fit, and the
-book is suspect until both sides are cleared; `left_out` counts how often. `grown`: how often the table of orders has doubled."""
+journal doesn't tell and own orders haven't looked at. `crossed`: messages refused or trimmed. `adds_refused`: orders of
+refused messages, those whose number was taken, those without room; `unknown`: events of orders that aren't there, by kind from `EXECUTE`
+on. `incomplete`: something didn't fit, and the book is suspect until both sides are cleared; `left_out` counts how often. `grown`: how
+often the table of orders has doubled."""
 
 # ---- orders ---------------------------------------------------------------------------------------------------------------------
 
@@ -292,8 +297,18 @@ OUT_LATENCY = struct("out_latency", ts=I64, row=U64, ns=F64, handler=U32, calls=
 """`ns` holds cycles of the processor until it is collected."""
 OUT_LOG = struct("out_log", ts=I64, row=U64, site=U32, count=U32, words=Array(I64, 12))
 """`log_ring(x)`: the numbers of x one after the other; `site` says where and of what type."""
-COLLECTED = {"orders": OUT_ORDER, "fills": OUT_FILL, "rejects": OUT_REJECT, "pnl": OUT_PNL, "latency": OUT_LATENCY, "log": OUT_LOG}
-"""The layouts of `runtime.replay.outputs.records`, and the log."""
+OUT_CROSSED = struct("out_crossed", row=U64, stream=U32, unused=U32)
+"""The row that ends a refused message."""
+COLLECTED = {
+    "orders": OUT_ORDER,
+    "fills": OUT_FILL,
+    "rejects": OUT_REJECT,
+    "pnl": OUT_PNL,
+    "latency": OUT_LATENCY,
+    "log": OUT_LOG,
+    "crossed": OUT_CROSSED,
+}
+"""The layouts of `runtime.replay.outputs.records`, the log, and rows that were refused."""
 
 
 def collected(element: Struct) -> Struct:

@@ -17,7 +17,7 @@ from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.interface import OF_RUNNER
 from quantdsl.engine.layout import EVENT
 from quantdsl.engine.market import good_mark
-from quantdsl.engine.outputs import begin_event
+from quantdsl.engine.outputs import begin_event, collect
 from runtime.replay.batches import NOBODY
 from runtime.replay.events import Flag, Kind
 
@@ -224,6 +224,8 @@ def _book(b: Body) -> None:
             b.set(pending, told)
     good, unknown = b.call("book.take", book, event, b.get(desk, "settings", "trim"))
     is_gap = b.eq(kind, int(Kind.GAP))
+    with b.when(b.negate(good)):
+        collect(b, desk, "crossed", row=b.get(desk, "row"), stream=b.get(desk, "stream"))
 
     def tell(bits: int) -> None:
         b.set(pending, b.wrapping("or", b.now(pending), bits))

@@ -54,10 +54,11 @@ class Desk:
         for number, (kind, size) in enumerate(facts.bars):
             self._desk["bars"][number]["kind"], self._desk["bars"][number]["size"] = kind, size
 
-    def collect(self) -> Iterator[tuple[str, Records]]:
-        """Takes the records out that are there, by table; they are to be used, or copied, before the next call of native code."""
+    def collect(self, *tables: str) -> Iterator[tuple[str, Records]]:
+        """Takes the records out that are there, by table, of all tables or of these; they are to be used, or copied, before the next call
+        of native code."""
         out = self._desk["out"]
-        for name in COLLECTED:
+        for name in tables or COLLECTED:
             table = out[name]
             count = int(table["count"])
             if count:
@@ -68,7 +69,8 @@ class Desk:
                     table["lost"] = 0
                     found[-ENOUGH:] = np.roll(found[-ENOUGH:], -(dropped % ENOUGH))
                 yield name, found.view(LAYOUTS[name]) if name in LAYOUTS else found
-        out["full"] = False
+        if not tables:
+            out["full"] = False
 
     def lost(self) -> dict[str, int]:
         """Records by table that there was no room for."""

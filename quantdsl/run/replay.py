@@ -14,6 +14,7 @@ from compiler.data_faults import told
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.packages import package_missing, pictures_left_out
 from quantdsl.run.audit import Audit
+from quantdsl.run.crossed import Crossed
 from quantdsl.run.desk import Desk
 from quantdsl.run.failure import halted, of_engine
 from quantdsl.run.foreign import foreign_notes, require_rows
@@ -90,6 +91,7 @@ class Replay:
     fills: str = field(init=False, default="next")
     not_pinned: str | None = field(init=False, default=None)
     """Why the thread isn't on the core that the program asks for."""
+    crossed: Crossed = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.desk = Desk(self.strategy.facts)
@@ -98,6 +100,7 @@ class Replay:
         sources = [Source(one.path, stream, (listing,), one.symbol, dict(one.mapped), one.table) for stream, one in enumerate(options.data)]
         window = {name: value for name, value in (("begin", options.begin), ("end", options.end)) if value is not None}
         self.feed = Feed(sources, Rules(reorder=options.reorder, skip=options.skip, **window))
+        self.crossed = Crossed(sources)
 
     def run(self, make: Callable[[Run], Sink]) -> Ending:
         """Replays everything into what `make` gives. Raises ZyntaxError: for bad data, outputs that can't be written; whatever stops a
@@ -131,6 +134,8 @@ class Replay:
         shown = kept = started
         while first is not None:
             self.take(first, sink)
+            # here, and not when it is time to collect: which bad row comes first must not hang on the clock
+            self._collect_rows(sink)
             now = perf_counter()
             if now - shown >= TOLD:
                 shown = now
@@ -195,7 +200,9 @@ class Replay:
         for name, records in self.desk.collect():
             if name == "latency":
                 records["ns"] = _clock().nanoseconds(records["ns"])
-            if name == "log":
+            if name == "crossed":
+                sink.add_bad_rows(self.crossed.rows(records))
+            elif name == "log":
                 sink.add_log(log_rows(records, self.strategy.facts))
             else:
                 sink.add(name, records)
@@ -204,6 +211,12 @@ class Replay:
             hint = "send fewer orders in one handler"
             message = f"one event made more records than are kept for it: {counts} are lost"
             raise ZyntaxError(Diagnostic("0812", message, hint=hint))
+        self._collect_rows(sink)
+
+    def _collect_rows(self, sink: Sink) -> None:
+        """Rows that the engine refused, then those that were refused as they were read."""
+        for _, records in self.desk.collect("crossed"):
+            sink.add_bad_rows(self.crossed.rows(records))
         sink.add_bad_rows(self.feed.found_bad())
 
 

@@ -1,6 +1,7 @@
 """What a run says about itself beside its records: what it was of, and what the runner and the engine counted."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from quantdsl.engine.layout import KILLED, REDUCING
 from quantdsl.run.machine import machine
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import Strategy
+from runtime.replay.bad_rows import Why
 from runtime.replay.grids import Step
 from runtime.replay.outputs.decimals import exact
 from runtime.replay.outputs.records import Rule, Run, Traded, rule_name
@@ -19,6 +21,9 @@ from runtime.replay.outputs.summary import Totals, iso
 if TYPE_CHECKING:
     from quantdsl.run.replay import Replay
 
+ADDS = ("crossed", "repeated_number", "no_room")
+EVENTS_OF_ORDERS = ("execute", "cancel", "delete", "replace")
+"""As the engine's book counts them."""
 LOSS, FAILURE = -1, -2
 """Of `killed_by`."""
 
@@ -46,14 +51,20 @@ def run_of(strategy: Strategy, options: RunOptions) -> Run:
 def totals_of(replay: "Replay", seconds: float) -> Totals:
     """At the end of a run. Raises ZyntaxError where its money doesn't add up, which is a fault of the engine."""
     desk, tallies, facts = replay.desk, replay.feed.tallies, replay.strategy.facts
-    used, bad = sum(tally.used for tally in tallies), sum(tally.bad for tally in tallies)
+    crossed, book = replay.crossed.count, desk["book"]
+    used, bad = sum(tally.used for tally in tallies) - crossed, sum(tally.bad for tally in tallies) + crossed
+    reasons = sum((tally.reasons for tally in tallies), Counter({Why.CROSSED: crossed}))
     more = {
+        "rows_bad_by_reason": {why.reason: reasons[why] for why in Why if reasons[why]},
         "rows_left_out": sum(tally.left_out for tally in tallies),
         "events": replay.events,
         "identity": _identity(replay),
         "trading": "killed" if desk["trading"] == KILLED else "reducing" if desk["trading"] == REDUCING else "active",
-        "books_refused": int(desk["book"]["crossed"]),
-        "books_left_out": int(desk["book"]["left_out"]),
+        "books_refused": int(book["crossed"]),
+        "books_left_out": int(book["left_out"]),
+        "gaps": dict(sorted(sum((tally.gaps for tally in tallies), Counter[str]()).items())),
+        "adds_refused": _by_name(ADDS, book["adds_refused"]),
+        "unknown_orders": _by_name(EVENTS_OF_ORDERS, book["unknown"]),
         "illegal_transitions": int(desk["illegal"]),
         "counted": _counted(desk["reject_counts"]),
         "log_dropped": desk.dropped,
@@ -83,6 +94,10 @@ def _identity(replay: "Replay") -> dict[str, Decimal]:
             Diagnostic("0901", f"the money of the run doesn't add up: {realized} + {unrealized} is not {cash} + {value} units")
         )
     return {"cash_flows": exact(cash, market.scale), "value": exact(value, market.scale)}
+
+
+def _by_name(names: Sequence[str], counts: Any) -> dict[str, int]:
+    return {name: int(count) for name, count in zip(names, counts, strict=True) if count}
 
 
 def _halted(replay: "Replay") -> str | None:

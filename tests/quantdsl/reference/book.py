@@ -29,6 +29,8 @@ class Book:
         self.on_cross = on_cross
         self.sides: dict[Side, dict[int, Shown]] = {Side.BUY: {}, Side.SELL: {}}
         self.orders: dict[int, tuple[Side, int, int]] = {}
+        self.hidden: set[int] = set()
+        """Orders of refused updates: no level shows them."""
         self.updated: int | None = None
         self.suspect = False
         self.crossed = 0
@@ -132,16 +134,30 @@ class Book:
             return None
         side, price, resting = self.orders[id]
         lost = resting if qty is None else min(qty, resting)
+        hidden = id in self.hidden
         self._order(id, (side, price, resting - lost) if resting > lost else None)
-        self._set(side, price, max(0, self.shown(side, price) - lost))
+        if not hidden:
+            self._set(side, price, max(0, self.shown(side, price) - lost))
         return side
 
     def _order(self, id: int, now: tuple[Side, int, int] | None) -> None:
-        self._note(self.orders, id)
+        """What becomes of an order that isn't shown is never taken back; one that a refused update brought isn't shown."""
+        before = self.orders.get(id)
+        if id not in self.hidden:
+            self._undo.append(lambda: self._hide(id) if before is None else self._show(id, before))
         if now is None:
-            self.orders.pop(id, None)
+            del self.orders[id]
+            self.hidden.discard(id)
         else:
             self.orders[id] = now
+
+    def _hide(self, id: int) -> None:
+        if id in self.orders:
+            self.hidden.add(id)
+
+    def _show(self, id: int, order: tuple[Side, int, int]) -> None:
+        self.orders[id] = order
+        self.hidden.discard(id)
 
     def _set(self, side: Side, price: int, qty: int) -> None:
         """A level whose quantity stays as it was shows nothing new, so what we took of it stays taken."""
