@@ -1,21 +1,31 @@
-"""The wheel, installed into an empty environment, runs a program from another folder."""
+"""The wheel carries all that it needs; installed into an empty environment, as a core without extras, it runs programs from another folder."""
 
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from runtime.cache.contents import WRITTEN, hash_of, source_files
+from zyntax_lang import PACKAGES
 
 ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh virtual environment with the wheel in it; gives its `bin`."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)], check=True)
-    (wheel,) = folder.glob("zyntax_lang-*.whl")
+    (found,) = folder.glob("zyntax_lang-*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path) -> Path:
+    """A fresh virtual environment with the wheel in it; gives its `bin`."""
+    folder = wheel.parent
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     programs = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
     subprocess.run([str(programs / "pip"), "install", "--quiet", str(wheel)], check=True)
@@ -34,6 +44,40 @@ def test_a_program_runs_from_another_folder(environment: Path, tmp_path: Path) -
     done = run(environment, tmp_path, "run", "p.zynml")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "tensor([0.0, 2.0, 4.0, 6.0], shape=[4], dtype=f32)\n"
+
+
+def test_the_wheel_carries_every_file_of_the_packages(wheel: Path) -> None:
+    tracked = subprocess.run(["git", "ls-files", "--", *PACKAGES, "zyntax_lang.py"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = {name for name in tracked.stdout.splitlines() if not name.endswith(".gitignore")}
+    made = {f"runtime/cache/{WRITTEN}", "grammars/tables/quantdsl.json", "grammars/tables/zynml.json"}
+    with zipfile.ZipFile(wheel) as opened:
+        names = {name for name in opened.namelist() if ".dist-info/" not in name}
+        assert names == files | made
+        assert opened.read(f"runtime/cache/{WRITTEN}").decode() == hash_of(source_files(ROOT))
+
+
+def test_the_installed_compiler_is_named_by_the_hash_of_the_wheel(environment: Path, tmp_path: Path) -> None:
+    script = (
+        "import pathlib; from runtime.cache import identity as i\n"
+        "def refuse(*_): raise SystemExit('files were read')\n"
+        "i.hash_of = refuse; i.compiler_identity(); print(i.compiler_contents())"
+    )
+    done = subprocess.run([str(environment / "python"), "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == hash_of(source_files(ROOT)), "the same as of the checkout that it was built from"
+
+
+def test_a_core_names_the_extra_that_it_lacks(environment: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.zynml").write_text('let t = zeros(4)\nprintln(t.shape())\nrender t { file: "c.png" }\n', encoding="utf-8")
+    done = run(environment, tmp_path, "run", "p.zynml")
+    assert (done.returncode, done.stdout) == (2, "[4]\n")
+    assert done.stderr.splitlines()[0] == (
+        "error[ZYN0506]: `out/c.png`: the package `matplotlib` can't be imported (No module named 'matplotlib')"
+    )
+    assert done.stderr.splitlines()[-1] == "hint: pip install 'zyntax-lang[pictures]'"
+
+
+def test_the_command_says_its_version(environment: Path, tmp_path: Path) -> None:
+    assert run(environment, tmp_path, "--version").stdout == "zyntax, version 0.1.0\n"
 
 
 def test_the_wheel_carries_the_parser_tables(environment: Path, tmp_path: Path) -> None:
@@ -63,4 +107,4 @@ def test_modules_are_installed_under_the_known_names_only(environment: Path, tmp
         text=True,
         check=True,
     )
-    assert done.stdout == "['compiler', 'grammars', 'quantdsl', 'runtime', 'zynml', 'zyntax']\n"
+    assert done.stdout == "['compiler', 'grammars', 'quantdsl', 'runtime', 'zynml', 'zyntax', 'zyntax_lang.py']\n"
