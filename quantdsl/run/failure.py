@@ -20,7 +20,8 @@ def words(fault: HostFault, linked: Linked) -> Diagnostic:
     """The failure as a message."""
     site = linked.site(fault)
     if site is None:
-        return Diagnostic(fault.code, "functions call each other too deep", running=True)
+        message = "interrupted" if fault.code == "0809" else "functions call each other too deep"
+        return Diagnostic(fault.code, message, running=True)
     message, label = site.message.format(*fault.values), site.label.format(*fault.values)
     return Diagnostic(site.code, message, site.span, label, site.others, hint=site.hint, running=True)
 

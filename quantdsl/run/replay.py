@@ -10,6 +10,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from compiler.backends.native.link import Outcome
+from compiler.backends.native.stopping import stoppable
 from compiler.data_faults import told
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.packages import package_missing, pictures_left_out
@@ -110,7 +111,7 @@ class Replay:
         with _written():
             sink = make(about)
             try:
-                with told(), pinned(self.strategy.facts.affinity) as self.not_pinned:
+                with told(), stoppable(), pinned(self.strategy.facts.affinity) as self.not_pinned:
                     self._all(sink, about, started)
                 require_rows(self.feed, self.options, self.strategy.facts.market.name)
                 summary = sink.finish(totals_of(self, perf_counter() - started))

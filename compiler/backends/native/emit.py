@@ -14,8 +14,9 @@ from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, c
 from compiler.backends.native import faults, integers, pointers, wide
 from compiler.backends.native.frame import Frame, Module, body_name, plain
 from compiler.backends.native.inlining import recursive, taken_in
+from compiler.backends.native.polls import polled
 from compiler.backends.native.record import FaultPoint, mark_of
-from compiler.hir.control import Attempt, Call, For, Return
+from compiler.hir.control import Attempt, Call, For, Return, While
 from compiler.hir.core import Cast, dtype_of
 from compiler.hir.host import Checked, Clear, Copy, Cycles, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write
 from compiler.hir.instruction import Effect, Instruction
@@ -32,15 +33,18 @@ def emit_module(module: HirModule, attributes: tuple[str, ...], inline: bool = T
     """The LLVM module, and its points of failure by the numbers that records use. `inline`: calls are replaced by what they call."""
     writer = ModuleWriter(module.name, attributes, backend="native")
     circular = recursive(module)
+    looking = polled(module)
     weights = writer.metadata('!{!"branch_weights", i32 1, i32 1048575}')
     made = Module(
         module,
         writer,
         emit,
-        may_fail(module) | _callers(module, circular),
+        faults.check_stop,
+        may_fail(module) | _callers(module, {*circular, *looking}),
         circular,
         taken_in(module) if inline else frozenset(),
         mark_of(module.name),
+        looking,
         unlikely=f", !prof {weights}",
     )
     for function in module.functions.values():
@@ -107,6 +111,12 @@ def _function(module: Module, function: HirFunction) -> None:
             frame.values[parameter.name] = scalar_bundle(dtype_of(parameter), value)
     for number, type in enumerate(types):
         w.parameter_notes[last + number] = f"noalias noundef nonnull align {type.bytes} dereferenceable({type.bytes})"
+    frame.turned = frozenset(
+        id(op.body)
+        for top in function.body.body
+        for op in top.walk()
+        if isinstance(op, For | While) and id(op) in module.polled.get(function.name, ())
+    )
     if function.name in module.recursive:
         faults.check_stack(frame)
     frame.region(function.body)

@@ -43,9 +43,19 @@ def mark_stack(w: FunctionWriter, record: Value) -> None:
 def check_stack(frame: Frame) -> None:
     """Stop, with code 0808 and no site, when the calls are too deep."""
     w = frame.w
+    stop_if(frame, w.compare("ult", _frame_address(w), _lowest(frame)), -1, [], "0808")
+
+
+def check_stop(frame: Frame) -> None:
+    """Stop, with code 0809 and no site, when the run is to stop."""
+    stop_if(frame, frame.w.compare("eq", _lowest(frame), constant(I64, -1)), -1, [], "0809")
+
+
+def _lowest(frame: Frame) -> Value:
+    """The lowest address that the stack may reach. It is read each time: another thread stops the run by filling it with ones."""
     assert frame.record is not None
-    lowest = w.load(I64, w.offset(frame.record, constant(I64, 8), I8), 8)
-    stop_if(frame, w.compare("ult", _frame_address(w), lowest), -1, [], "0808")
+    at = frame.w.offset(frame.record, constant(I64, 8), I8)
+    return frame.w.value(I64, f"load volatile i64, {at}, align 8")
 
 
 def _frame_address(w: FunctionWriter) -> Value:

@@ -3,7 +3,7 @@
 A function writes its results to cells of its caller, which vanish where it is taken in, and returns whether it failed, if it may; what went
 wrong is in the record then (`faults.py`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from attrs import Factory, define
@@ -12,7 +12,7 @@ from compiler.backends.llvm.bundle import unsupported
 from compiler.backends.llvm.frame import Frame as BaseFrame
 from compiler.backends.llvm.writer import ModuleWriter, Value
 from compiler.diagnostics import ZyntaxError
-from compiler.hir.instruction import Instruction
+from compiler.hir.instruction import Instruction, Region
 from compiler.hir.module import HirFunction, HirModule
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class Module:
     hir: HirModule
     writer: ModuleWriter
     emit: "Callable[[Frame, Instruction], None]"
+    look: "Callable[[Frame], None]"
+    """Writes the look whether the run is to stop."""
     may_fail: frozenset[str]
     """Names of the functions that may fail, or catch failures: they know the record."""
     recursive: frozenset[str]
@@ -34,6 +36,8 @@ class Module:
     """Names of the functions to inline at every call."""
     mark: int
     """What tells the module's points of failure from those of others, in records."""
+    polled: Mapping[str, frozenset[int]] = Factory(dict)
+    """By the names of functions the loops, by identity, that look whether the run is to stop."""
     points: "list[FaultPoint]" = Factory(list)
     """Where it may fail, by the numbers that records use."""
     unlikely: str = ""
@@ -52,8 +56,16 @@ class Frame(BaseFrame):
     """Label of the way out after a failure."""
     pointers: dict[str, Value] = Factory(dict)
 
+    turned: frozenset[int] = frozenset()
+    """The regions, by identity, that begin by looking whether the run is to stop."""
+
     def emit(self, op: Instruction) -> None:
         self.module.emit(self, op)
+
+    def region(self, region: Region) -> None:
+        if id(region) in self.turned:
+            self.module.look(self)
+        super().region(region)
 
     def refused(self, op: Instruction) -> ZyntaxError:
         return unsupported(f"the instruction `{op.name}`", "host functions are nests of scalars, structs and arrays", "native")

@@ -6,6 +6,7 @@ the compiler proper."""
 
 import ctypes
 import struct
+import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from attrs import frozen
 
 from compiler.backends.native.facts import Entry, Facts
 from compiler.backends.native.record import RECORD_BYTES, HostFault, mark_of, read_record
+from compiler.backends.native.stopping import under_way
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.sites import FaultSite
 from runtime.cpu import load
@@ -116,12 +118,26 @@ class HostFunction:
         record = np.zeros(RECORD_BYTES, np.uint8)
         results = np.zeros(max(1, self.entry.size), np.uint8)
         passed = [_passed(p.dtype, p.size, p.align, p.name, a) for p, a in zip(self.entry.parameters, arguments, strict=True)]
-        failed = self._call(record.ctypes.data, *passed, results.ctypes.data)
+        thread = threading.get_ident()
+        before = under_way.get(thread)
+        under_way[thread] = record
+        try:
+            failed = self._call(record.ctypes.data, *passed, results.ctypes.data)
+        finally:
+            _under_way_again(thread, before)
         fault = self.linked.fault(record.tobytes())
         if failed:
             return Outcome((), fault)
         held = results.tobytes()
         return Outcome(tuple(_read(held, dtype, offset) for dtype, offset in self.entry.results), None, fault)
+
+
+def _under_way_again(thread: int, before: Any) -> None:
+    """After a run: the one that it was part of goes on, if there is one."""
+    if before is None:
+        del under_way[thread]
+    else:
+        under_way[thread] = before
 
 
 _C_TYPES: dict[str, Any] = {"ptr": ctypes.c_void_p, "f64": ctypes.c_double} | dict.fromkeys(

@@ -1,0 +1,54 @@
+"""Ctrl-C while compiled functions run: `with stoppable(): linked["engine.run"].run(...)`.
+
+Python can't raise KeyboardInterrupt before the native code gives control back. A thread that hears of the signal fills a word of the
+record of each run under way, at which loops without an end and functions that call themselves look (`polls.py`). The run then fails, and
+Python raises what it had to."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+STOP = 2**64 - 1
+"""What the word is filled with; no address of a stack."""
+AGAIN = 0.001
+"""Seconds until the word is filled once more: every entry into a module with functions that call themselves writes its own there."""
+
+under_way: dict[int, npt.NDArray[Any]] = {}
+"""The record of the run in each thread."""
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """While inside, a Ctrl-C stops compiled functions that the main thread runs. On other threads, and where the program that we are part
+    of takes signals itself, nothing is different."""
+    main = threading.main_thread()
+    if threading.current_thread() is not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    done = threading.Event()
+
+    def listen() -> None:
+        while numbers := os.read(reader, 16):
+            while signal.SIGINT in numbers and not done.is_set():
+                record = under_way.get(main.ident or 0)
+                if record is not None:
+                    record[8:16].view(np.uint64)[0] = STOP
+                done.wait(AGAIN)
+        os.close(reader)
+
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+        signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+        os.close(writer)
