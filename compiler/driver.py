@@ -18,6 +18,7 @@ from compiler.module_order import module_order
 from compiler.options import DriverOptions as DriverOptions
 from compiler.options import origin
 from compiler.source import Source, Sources, Span
+from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check
 from compiler.typed_ast.context import ComputeOutcome
@@ -96,7 +97,11 @@ class Session:
     def checked(self) -> CheckedProgram:
         """The typed tree with all that was found; errors aren't raised yet."""
         self._now("checking")
-        return check(self.program, self.language.library, self._compute_rule, lambda path: self._module_file(path) is not None)
+        checked = check(self.program, self.language.library, self._compute_rule, lambda path: self._module_file(path) is not None)
+        source = self.sources.get(self.program.path)
+        if source is not None:
+            checked.diagnostics.extend(comment_warnings(source))
+        return checked
 
     def check(self) -> nodes.Program:
         """The typed tree. Raises all errors, those of imported modules behind the program's own; shows warnings, or raises them under

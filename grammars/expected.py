@@ -1,6 +1,8 @@
-"""Syntax errors in words: what could stand where the parser stopped, and hints for the slips that people make."""
+"""Syntax errors in words: what could stand where the parser stopped, and what the tables of slips know better."""
 
-from grammars.faults import Fault, Token
+from grammars.faults import Fault
+from grammars.slip_tables import GENERAL, QUANTDSL_SLIPS, SLIPS, ZYNML_SLIPS
+from grammars.slips import Meant, Stop, meant_by
 from grammars.words import HARD, Words, kinds
 
 _EXPRESSION = kinds(
@@ -71,8 +73,12 @@ _END = frozenset(["NL", "SEMICOLON", "DEDENT", "$END"])
 _OPERAND_ENDS = frozenset(["NAME", "NUMBER", "INT", "STRING", "FSTRING", "RPAR", "RSQB", "RBRACE", "TRUE", "FALSE", "QPOST", "GEN_GT"])
 
 
-def describe_error(found: Token, previous: Token, acceptable: frozenset[str], text: str, headers: list[str], language: Words) -> Fault:
-    """The fault for a token that can't stand where it does. `acceptable` are the kinds that could."""
+def describe_error(stop: Stop, language: Words) -> Fault:
+    """The fault for a token that can't stand where it does."""
+    found, previous, acceptable, text = stop.found, stop.previous, stop.acceptable, stop.text
+    meant = _meant(stop, language)
+    if meant is not None and meant.message:
+        return Fault("0101", meant.message, meant.start, max(meant.end, meant.start + 1), "", (), meant.hint, meant.hides)
     start, end, label = found.start, found.end, ""
     match found.kind:
         case "NL" | "DEDENT" | "EMPTY":
@@ -93,7 +99,7 @@ def describe_error(found: Token, previous: Token, acceptable: frozenset[str], te
         after = f" after `{text[previous.start : previous.end]}`"
     words = _words(acceptable)
     message = f"expected {_join(words)}{after}" if words else f"`{found.text}` can't stand here"
-    return Fault("0101", message, start, max(end, start + 1), label, (), _hint(found, previous, acceptable, headers, language))
+    return Fault("0101", message, start, max(end, start + 1), label, (), meant.hint if meant else None, meant.hides if meant else 0)
 
 
 def _words(acceptable: frozenset[str]) -> list[str]:
@@ -155,34 +161,14 @@ def _join(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _hint(found: Token, previous: Token, acceptable: frozenset[str], headers: list[str], language: Words) -> str | None:
+def _meant(stop: Stop, language: Words) -> Meant | None:
+    meant = meant_by(stop, SLIPS)
+    if meant is not None:
+        return meant
+    found, previous = stop.found, stop.previous
     for token in (previous, found):
         if token.text in language.foreign and token.kind in ("NAME", token.text.upper()):
-            return f"write `{language.foreign[token.text]}` instead of `{token.text}`"
+            return Meant(f"write `{language.foreign[token.text]}` instead of `{token.text}`")
     if language.money and previous.kind == "NUMBER" and found.kind == "NAME" and found.text not in language.soft:
-        return "a unit stands right behind its number, as in `5ms`, and a currency in capitals, as in `5 USD`"
-    if found.kind == "RSQB" and "SEMICOLON" in acceptable and "NL" not in acceptable:
-        return "write how many: `[T; 8]`"
-    if found.kind == "COMMA" and previous.kind == "NAME" and {"EQUAL", "COLON"} <= acceptable:
-        return "unpack a tuple with parentheses: `let (a, b) = ...`"
-    if previous.kind == "RBRACE" and "SEMICOLON" in acceptable and found.kind not in ("RPAR", "RSQB"):
-        return "write `;` between the two, or begin a new line"
-    if found.kind == "EQUAL" and headers and headers[-1] in ("IF", "ELIF", "WHILE"):
-        return "write `==` to compare"
-    if headers and headers[-1] == "typed def" and "LBRACE" in acceptable:
-        return "`def f(a): T` on one line reads `T` as the result type: put the body in `{ }`, or on lines of its own"
-    if found.kind == "ARROW" and "FATARROW" in acceptable:
-        return "write `=>` instead of `->`"
-    if found.kind == previous.kind == "EQUAL" or (found.kind == "EQUAL" and previous.kind in ("EQ", "NE")):
-        return "write `==` to compare"
-    if found.kind == previous.kind and found.kind in ("PLUS", "MINUS"):
-        return f"write `{found.text}= 1`"
-    if previous.kind == found.kind == "PLUS":
-        return "write `+= 1`"
-    if found.kind in ("NL", "INDENT") and "COLON" in acceptable and "LBRACE" in acceptable:
-        return "end the line with `:`, or open a block with `{`"
-    if found.kind in _OPERAND_ENDS and previous.kind in _OPERAND_ENDS and {"COMMA", "RPAR"} <= acceptable:
-        return "separate the two with `,`"
-    if found.kind in _OPERAND_ENDS and previous.kind in _OPERAND_ENDS and {"NL", "PLUS"} <= acceptable:
-        return "put the second on a line of its own, or an operator between them"
-    return None
+        return Meant("a unit stands right behind its number, as in `5ms`, and a currency in capitals, as in `5 USD`")
+    return meant_by(stop, (*(QUANTDSL_SLIPS if language.money else ZYNML_SLIPS), *GENERAL))

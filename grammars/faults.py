@@ -5,7 +5,8 @@ from attrs import frozen
 
 @frozen
 class Fault:
-    """A syntax error: its code, the message, characters `start` to `end`, and what else the message shows."""
+    """A syntax error: its code, the message, characters `start` to `end`, and what else the message shows. Those that begin before
+    `hides` only follow from it."""
 
     code: str
     message: str
@@ -14,6 +15,7 @@ class Fault:
     label: str = ""
     others: tuple[tuple[int, int, str], ...] = ()
     hint: str | None = None
+    hides: int = 0
 
 
 @frozen(eq=False)

@@ -8,10 +8,13 @@ from typing import Any
 
 from attrs import field, frozen
 
+from grammars.comments import explained
 from grammars.expected import describe_error
 from grammars.faults import Fault, Token
 from grammars.layout import Layout
 from grammars.scan import mask
+from grammars.signs import fault_of_sign
+from grammars.slips import LINE_ENDS, Stop
 from grammars.words import Words, kinds
 
 MAX_FAULTS = 100
@@ -112,7 +115,7 @@ class Machine:
             self.faults = _without_consequences(self.faults, layout.faults)
             return None
         self._take(layout.finish())
-        self.faults = _without_consequences(self.faults, layout.faults)
+        self.faults = [explained(fault, self.text, text) for fault in _without_consequences(self.faults, layout.faults)]
         if self.skipping is not None:
             self._restore(0)
         return self._finish()
@@ -264,8 +267,13 @@ class Machine:
             self.faults.append(self._described(found, acceptable))
 
     def _described(self, found: Token, acceptable: frozenset[str]) -> Fault:
-        headers = self.layout.frames[-1].headers
-        return describe_error(found, self.previous, acceptable, self.text, headers, self.layout.words)
+        begin = self.masked.rfind("\n", 0, min(self.previous.end, found.start)) + 1
+        if found.kind not in LINE_ENDS:
+            begin = self.masked.rfind("\n", 0, found.start) + 1
+        end = self.masked.find("\n", begin)
+        line = self.masked[begin : len(self.masked) if end < 0 else end]
+        headers = tuple(self.layout.frames[-1].headers)
+        return describe_error(Stop(found, self.previous, acceptable, headers, self.text, line, begin), self.layout.words)
 
     def _accepts(self, kind: str) -> bool:
         """Whether a token of this kind could stand here, tried on the states alone."""
@@ -286,13 +294,25 @@ class Machine:
 
     def _unknown_character(self, position: int) -> None:
         if self.skipping is None:
-            character = self.text[position]
-            shown = f"`{character}`" if character.isprintable() else f"the character U+{ord(character):04X}"
-            self.faults.append(Fault("0101", f"{shown} has no meaning in a program", position, position + 1, hint="remove it"))
+            self.faults.append(fault_of_sign(self.text, position))
             self._restore(self.depth)
 
 
-def _without_consequences(found: list[Fault], of_layout: list[Fault]) -> list[Fault]:
-    """All faults, but those that only follow from a bracket that is never closed."""
+def _without_consequences(faults: list[Fault], of_layout: list[Fault]) -> list[Fault]:
+    """All faults, but those that only follow from a bracket that is never closed, or from a fault that says so."""
+    strings = [fault for fault in faults if fault.code == "0105"]
+    brackets = [fault for fault in of_layout if not any(_takes(string, fault) for string in strings)]
     spans = [(fault.start, fault.others[0][0]) for fault in of_layout if fault.code == "0102" and fault.others and fault.message[1] in "(["]
-    return [*of_layout, *(fault for fault in found if not any(start < fault.start <= end for start, end in spans))]
+    kept: list[Fault] = []
+    for fault in sorted(faults, key=lambda fault: fault.start):
+        follows = any(earlier.start <= fault.start <= earlier.hides for earlier in kept)
+        if not follows and (fault.hides or not any(start < fault.start <= end for start, end in spans)):
+            kept.append(fault)
+    return [*brackets, *kept]
+
+
+def _takes(string: Fault, bracket: Fault) -> bool:
+    """Whether a string that is never closed took the bracket, or the one that closes it."""
+    if bracket.code != "0102" or not bracket.others or bracket.start > string.start:
+        return string.start < bracket.start <= string.hides
+    return bracket.others[0][1] >= string.start

@@ -65,9 +65,20 @@ def _string(text: str, start: int, formatted: bool, faults: list[Fault], depth: 
     line_end = text.find("\n", start)
     end = len(text) if line_end < 0 or len(quotes) == 3 else line_end
     name = "f-string" if formatted else "string"
-    faults.append(Fault("0105", f"this {name} is never closed", start, start + len(quotes), hint=f"close it with `{quotes}`"))
+    hint = f"close it with `{quotes}`" if formatted else _closed(text[start:end], quotes)
+    faults.append(Fault("0105", f"this {name} is never closed", start, start + len(quotes), hint=hint, hides=end))
     length = end - start
     return end, text[start] + "_" * (length - 2) + text[start] if length > 1 else "_"
+
+
+def _closed(written: str, quotes: str) -> str:
+    """The hint for a string without its end: the string as it was likely meant, where that is short."""
+    if len(quotes) == 3 or len(written) > 60 or "`" in written:
+        return f"close it with `{quotes}`"
+    inside = written.rstrip()
+    tail = re.search(r"[)\]};,:\s]*$", inside)
+    assert tail is not None
+    return f"close it: `{inside[: max(tail.start(), 1)]}{quotes}{inside[max(tail.start(), 1) :]}`"
 
 
 def string_end(text: str, start: int, formatted: bool, depth: int = 0) -> int:

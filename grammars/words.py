@@ -112,7 +112,7 @@ _QUANTDSL_SOFT: dict[str, Soft | tuple[Soft, ...]] = {
     "effects": Soft("EFFECTS", "operand", r"[ \t]*\("),
 }
 
-# Words of other languages, with what is written instead.
+# Words of other languages, with what is written instead; slip_tables.py has what needs more than another word.
 _FOREIGN = {
     "func": "def",
     "function": "def",
@@ -123,20 +123,16 @@ _FOREIGN = {
     "auto": "let",
     "elseif": "elif",
     "elsif": "elif",
-    "switch": "match",
-    "class": "struct",
-    "interface": "trait",
     "unless": "if not",
     "foreach": "for",
     "loop": "while true",
-    "repeat": "while",
-    "del": "remove",
+    "repeat": "while true",
     "use": "import",
     "include": "import",
     "using": "import",
-    "raise": "throw",
 }
-_FOREIGN_TO_QUANTDSL = {word: ours for word, ours in _FOREIGN.items() if ours not in ("import", "trait", "throw") and word != "const"}
+_FOREIGN_TO_QUANTDSL = {word: ours for word, ours in _FOREIGN.items() if ours != "import" and word != "const"}
+_FOREIGN_TO_QUANTDSL |= {"class": "struct", "switch": "match"}
 _FOREIGN_TO_QUANTDSL |= {"import": "use", "from": "use", "include": "use", "using": "use", "trait": "struct", "impl": "fn"}
 
 _HEADERS = kinds("IF ELIF WHILE FOR MATCH CASE CATCH COMPUTE")

@@ -66,6 +66,7 @@ def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
     if language_of(path) != "quantdsl":
         open_session(path, options, reporter).check()
         return
+    from compiler.syntax.comments import comment_warnings
     from compiler.syntax.read import read_source
     from quantdsl.check import check_program
     from quantdsl.critical.whole import examine_all
@@ -82,6 +83,7 @@ def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
         return
     options.doing("checking")
     checked = check_program(program)
+    checked.diagnostics.extend(comment_warnings(source))
     checked.diagnostics.raise_errors(options.strict)
     reporter.show(checked.diagnostics.warnings)
     found = examine_all(checked, source, reporter.sources)

@@ -48,4 +48,12 @@ CODES = (
         """A function of a program has a name that every compiled program has from Python, such as `run` or `warnings`: as an attribute it
         can't be reached there. `program.functions["run"]` gives it.""",
     ),
+    code(
+        "0609",
+        "a comment that looks like a division",
+        """`//` begins a comment, so `7 // 2` is 7. Ints are divided by `/`, which rounds toward zero. Only a number right behind `//`,
+        alone or in an expression, gives this warning; words in the comment, or two spaces before it, keep it away.""",
+        "let n = 9\nlet half = n // 2\nprintln(half)\n",
+        "let n = 9\nlet half = n / 2 // rounded\nprintln(half)\n",
+    ),
 )

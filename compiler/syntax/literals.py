@@ -198,7 +198,10 @@ class LiteralActions(Actions):
         value, faults = parse_text(inner, actions, "expression_only")
         for fault in faults:
             others = tuple((first + start, last + start, text) for first, last, text in fault.others)
-            self.faults.append(Fault(fault.code, fault.message, fault.start + start, fault.end + start, fault.label, others, fault.hint))
+            hides = fault.hides + start if fault.hides else 0
+            self.faults.append(
+                Fault(fault.code, fault.message, fault.start + start, fault.end + start, fault.label, others, fault.hint, hides)
+            )
         return value if isinstance(value, nodes.Expression) else None
 
 

@@ -72,6 +72,7 @@ def open_source(source: Source, wishes: Wishes, sources: Sources, warn: Warn, do
 
 def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "CheckedProgram":
     """The program with the values of its parameters, without errors. Raises ZyntaxError."""
+    from compiler.syntax.comments import comment_warnings
     from quantdsl.check import check_program
     from quantdsl.host.tree import is_run
     from quantdsl.parse import parse_source
@@ -82,6 +83,7 @@ def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "Checke
         message = f"`{source.path}` is run by its `main`, and has no strategy"
         raise ZyntaxError(Diagnostic("0505", message, hint=f"`zyntax run {source.path}`, without `--data`"))
     found = check_program(with_settings(program, wishes.settings, sources))
+    found.diagnostics.extend(comment_warnings(source))
     found.diagnostics.raise_errors(wishes.strict)
     return found
 

@@ -6,6 +6,7 @@ import io
 from compiler.diagnostics import ZyntaxError, render
 from compiler.driver import DriverOptions
 from compiler.source import Source, Sources
+from compiler.syntax.comments import comment_warnings
 from quantdsl.check import check_program
 from quantdsl.critical.whole import examine_all
 from quantdsl.parse import parse_source
@@ -36,6 +37,7 @@ def _of_quantdsl(text: str) -> str:
     source = Source("program.qdsl", text)
     try:
         checked = check_program(parse_source(source))
+        checked.diagnostics.extend(comment_warnings(source))
         if not checked.diagnostics.errors:
             checked.diagnostics.extend(examine_all(checked, source, Sources(source)).sorted)
         found = checked.diagnostics.sorted
