@@ -6,6 +6,7 @@ from attrs import frozen
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
+from compiler.typed_ast.elsewhere import parameter_hint
 from compiler.typed_ast.nodes import Argument, Call
 from compiler.typed_ast.suggest import did_you_mean
 
@@ -43,7 +44,7 @@ def match_arguments(slots: Sequence[Slot], call: Call, callee: Callee) -> dict[s
         if argument.name is not None:
             slot = names.get(argument.name)
             if slot is None:
-                hint = did_you_mean(argument.name, names)
+                hint = parameter_hint(callee.name, argument.name, names) or did_you_mean(argument.name, names)
                 return _fault(f"`{callee.name}` has no parameter `{argument.name}`", place(argument), callee, "", hint)
         elif position < len(positional):
             slot = positional[position]

@@ -8,7 +8,7 @@ from compiler.typed_ast.conversions import is_silent, list_leaf
 from compiler.typed_ast.infer_functions import call_user_function
 from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.infer_statements import require_mutable
-from compiler.typed_ast.infer_values import undefined, unknown_path
+from compiler.typed_ast.infer_values import member_of_unknown_module, undefined, unknown_path
 from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, TypeFault
 from compiler.typed_ast.nodes import Argument, Call, Field, Name, Path
 from compiler.typed_ast.scope import Scope, UserFunction, Variable
@@ -218,6 +218,10 @@ def _call_method(checker: Checker, node: Call, target: Field, scope: Scope) -> T
     module = _module_function(checker, target, scope)
     if module is not None:
         return call_library(checker, node, module, scope)
+    fault = member_of_unknown_module(checker, target, scope)
+    if fault is not None:
+        infer_arguments(checker, node, scope)
+        return fault
     receiver = checker.infer(target.value, scope)
     kind = kind_of(receiver)
     if kind is None:

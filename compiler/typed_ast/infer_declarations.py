@@ -5,6 +5,7 @@ from compiler.source import NOWHERE, Span
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.context import Checker, checks
 from compiler.typed_ast.conversions import Fit, fit, strong
+from compiler.typed_ast.elsewhere import MODULES
 from compiler.typed_ast.nodes import (
     Config,
     FieldValue,
@@ -129,6 +130,8 @@ def import_statement(checker: Checker, node: Import, scope: Scope) -> Type:
     found: Type = UNKNOWN
     if checker.find_module is not None and not here and not known:
         hint = did_you_mean(module, checker.library.modules) or "a module is a program file beside this one"
+        if node.module[0] in MODULES:
+            hint = "leave the line out: the library's functions are always there"
         found = checker.report(Diagnostic("0202", f"there is no module `{module}`", node.span, "not found", hint=hint))
     if node.form is ImportForm.EVERYTHING:
         checker.open_names = checker.open_names or not known

@@ -220,6 +220,8 @@ def field_access(checker: Checker, node: Field, scope: Scope, expected: Type | N
     hint = did_you_mean(node.name, names)
     if node.name == "T" and "transpose" in names:
         hint = "`.transpose()` swaps the axes"
+    elif node.name in ("length", "count") and "len" in names:
+        hint = "call it: `.len()`"
     return checker.report(Diagnostic("0202", f"{value} has no field `{node.name}`", node.span, f"the value is {value}", hint=hint))
 
 

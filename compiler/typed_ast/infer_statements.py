@@ -249,8 +249,11 @@ def _writable(checker: Checker, target: Name, scope: Scope) -> Variable | None:
         return None
     if target.name in checker.library.functions or target.name in checker.library.constants or scope.find_ended(target.name) is None:
         known = [n for n, e in scope.visible() if isinstance(e, Variable)]
-        hint = did_you_mean(target.name, known) or f"declare it first: `var {target.name} = ...`"
+        near = did_you_mean(target.name, known)
+        hint = near or f"declare it first: `var {target.name} = ...`"
         checker.report(Diagnostic("0201", f"`{target.name}` is not defined", target.span, "not found", hint=hint))
+        if near is None:  # Said once; the lines below mean this one.
+            scope.entries[target.name] = Variable(target.name, ERROR, target.span, VariableKind.MUTABLE, frame=checker.frame)
         return None
     undefined(checker, target.name, target.span, scope)
     return None

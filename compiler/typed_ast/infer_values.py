@@ -4,6 +4,7 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast.context import AWAIT_HINT, Checker, Frame, infers
 from compiler.typed_ast.conversions import clash, is_silent, join, literal_type, strong
+from compiler.typed_ast.elsewhere import MODULES, NAMES, without_module
 from compiler.typed_ast.kernel_words import is_kernel_word
 from compiler.typed_ast.loops import bind_loop_names
 from compiler.typed_ast.nodes import (
@@ -15,6 +16,7 @@ from compiler.typed_ast.nodes import (
     EllipsisIndex,
     Expression,
     FloatLiteral,
+    Field,
     FString,
     If,
     IntLiteral,
@@ -211,7 +213,21 @@ def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
         others = (Label(further_down, "declared here, further down"),)
         return checker.report(Diagnostic("0201", f"`{word}` is not defined yet", span, "not found", others, hint="declare it first"))
     known = [n for n, _ in scope.visible()] + [n for n in checker.library.functions if n.isidentifier()] + list(checker.library.constants)
-    return checker.report(Diagnostic("0201", f"`{word}` is not defined", span, "not found", hint=did_you_mean(word, known)))
+    hint = NAMES.get(word) or did_you_mean(word, known)
+    if hint is None and word in MODULES:
+        hint = f"leave `{word}.` out: the library's functions are always there"
+    return checker.report(Diagnostic("0201", f"`{word}` is not defined", span, "not found", hint=hint))
+
+
+def member_of_unknown_module(checker: Checker, node: Field, scope: Scope) -> Type | None:
+    """The fault of `np.zeros` where `np` is only known elsewhere, else None."""
+    module = node.value
+    if not isinstance(module, Name) or module.name not in MODULES or checker.open_names:
+        return None
+    if scope.find(module.name) is not None or module.name in checker.library.constants or module.name in checker.top_names:
+        return None
+    hint = without_module(module.name, node.name, checker.library.functions)
+    return checker.report(Diagnostic("0201", f"`{module.name}` is not defined", module.span, "not found", hint=hint))
 
 
 def _kernel_word(checker: Checker, word: str, span: Span) -> Type:
@@ -253,7 +269,7 @@ def unknown_path(checker: Checker, node: Path, scope: Scope) -> Type:
         hint = did_you_mean(tail, members) or f"it has {_listing(members)}"
         return checker.report(Diagnostic("0202", f"`{head}` has no function `{tail}`", node.span, "not found", hint=hint))
     heads = {n.split("::", 1)[0] for n in checker.library.functions if "::" in n}
-    near = did_you_mean(head, heads)
+    near = NAMES.get(head) or did_you_mean(head, heads)
     return checker.report(Diagnostic("0201", f"`{head}` is not defined", node.span, "not found", hint=near))
 
 

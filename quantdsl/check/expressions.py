@@ -1,6 +1,7 @@
 """Names, fields, elements, conditions, blocks: what every expression but operators, literals and calls is."""
 
 from compiler.typed_ast import nodes
+from compiler.typed_ast.elsewhere import NAMES
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
     BOOL,
@@ -31,6 +32,12 @@ from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope
 
 _F64_FIELD = {"f64": F64}
+
+NAMES_ELSEWHERE = {word: NAMES[word] for word in ("True", "TRUE", "False", "FALSE")} | dict.fromkeys(
+    ("None", "null", "NULL", "nil", "nullptr"), "write `none`"
+)
+"""What is written instead of a name of other languages."""
+
 
 
 def _fields(checker: Checker, subject: Type) -> dict[str, Type]:
@@ -73,9 +80,8 @@ def name(checker: Checker, node: nodes.Name, scope: Scope, expected: Type | None
         return _bare_case(checker, node, expected)
     if node.name in checker.world.functions or node.name in library.names():
         return checker.report("0203", f"`{node.name}` is a function, not a value", node.span, hint=f"call it: `{node.name}(...)`")
-    return checker.report(
-        "0201", f"undefined name `{node.name}`", node.span, hint=did_you_mean(node.name, {*scope.names(), *checker.world.cases})
-    )
+    hint = NAMES_ELSEWHERE.get(node.name) or did_you_mean(node.name, {*scope.names(), *checker.world.cases})
+    return checker.report("0201", f"undefined name `{node.name}`", node.span, hint=hint)
 
 
 def _bare_case(checker: Checker, node: nodes.Name, expected: Type | None) -> Type:
