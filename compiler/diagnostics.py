@@ -127,14 +127,16 @@ def render(diagnostic: Diagnostic, sources: Sources) -> str:
 
 
 def to_json(diagnostic: Diagnostic, sources: Sources) -> dict[str, Any]:
-    """The message as plain data: places as path, line, column (from 1) and offsets."""
+    """The message as plain data: places as path, offsets, and lines and columns from 1, in characters. `end_column` is behind the last
+    character, on the line of that character; of a span that takes in a line's end it is behind the line."""
 
     def place(span: Span) -> dict[str, Any]:
         found: dict[str, Any] = {"path": span.path, "start": span.start, "end": span.end}
         source = sources.get(span.path)
         if source is not None:
             found["line"], found["column"] = source.line_and_column(span.start)
-            found["end_line"], found["end_column"] = source.line_and_column(span.end)
+            last_line, last_column = source.line_and_column(max(span.start, span.end - 1))
+            found["end_line"], found["end_column"] = last_line, last_column + (span.end > span.start)
         return found
 
     return {
