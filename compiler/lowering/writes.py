@@ -15,6 +15,7 @@ from compiler.lowering.expressions import (
 )
 from compiler.lowering.indices import guard, index_forms, load, note
 from compiler.lowering.numbers import Number, Tensor, meet, value_of
+from compiler.lowering.scattered import what_serves
 from compiler.lowering.words import words
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -75,7 +76,7 @@ def store(body: Body, target: nodes.Index, node: nodes.Assign) -> None:
         value = number(body, node.value)
     finally:
         body.widen = before
-    forms, spans = _target_forms(body, memory, target)
+    forms, spans = _target_forms(body, memory, target, node)
     kept, flags = value, ACCUMULATE if accumulates and node.operator != "-" else None
     old = load(body, memory, forms, target, spans)
     body.accesses[-1] = _as_accumulating(body)
@@ -92,11 +93,13 @@ def _as_accumulating(body: Body) -> Access:
 
 def store_number(body: Body, target: nodes.Index, value: Number, node: nodes.Assign | None = None) -> None:
     memory = target_memory(body, target)
-    forms, spans = _target_forms(body, memory, target)
+    forms, spans = _target_forms(body, memory, target, node)
     _write(body, memory, forms, value, value, target, spans, node)
 
 
-def _target_forms(body: Body, memory: Memory, target: nodes.Index) -> tuple[tuple[Affine, ...], tuple[Span, ...]]:
+def _target_forms(
+    body: Body, memory: Memory, target: nodes.Index, node: nodes.Assign | None
+) -> tuple[tuple[Affine, ...], tuple[Span, ...]]:
     indices = [(number(body, index), index) for index in target.indices]
     if memory.role == "result" and not memory.dims and not body.final and body.extra.get("rank_open", {}).get(memory.name):
         body.extra["open_rank"](body, memory, len(indices))
@@ -108,7 +111,7 @@ def _target_forms(body: Body, memory: Memory, target: nodes.Index) -> tuple[tupl
                     "0406",
                     f"`{words(target)}` writes at an index that isn't affine in the loop variables",
                     target.span,
-                    hint="read through the index instead, or use `@kernel(custom)` with `atomic_add`",
+                    hint=what_serves(body, target, index, node),
                     others=(Label(index.span, f"`{words(index)}` is known only as it runs"),),
                 )
     return forms, tuple(index.span for index in target.indices)

@@ -174,3 +174,15 @@ def argument_words(argument: Argument) -> str:
     if isinstance(argument.value, Name):
         return f"`{argument.value.name}`"
     return f"`{argument.name}`" if argument.name else "the argument"
+
+
+def ragged_rows(node: Expression) -> tuple[ListLiteral, ListLiteral] | None:
+    """Of nested lists written out, the first row that differs in length from the first one of its depth, with that one; else None."""
+    rows = [node]
+    while all(isinstance(row, ListLiteral) for row in rows) and rows:
+        lists = [row for row in rows if isinstance(row, ListLiteral)]
+        for row in lists:
+            if len(row.elements) != len(lists[0].elements):
+                return row, lists[0]
+        rows = [element for row in lists for element in row.elements]
+    return None

@@ -1,8 +1,9 @@
 """Types of calls: to library functions, to methods, to values that are functions. The program's own functions are in
 infer_functions.py."""
 
-from compiler.diagnostics import Diagnostic
+from compiler.diagnostics import Diagnostic, Label
 from compiler.typed_ast.arguments import Callee, Slot, match_arguments, place
+from compiler.typed_ast.bind_sizes import ragged_rows
 from compiler.typed_ast.context import AWAIT_HINT, Checker, infers
 from compiler.typed_ast.conversions import is_silent, list_leaf
 from compiler.typed_ast.infer_functions import call_user_function
@@ -10,7 +11,7 @@ from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.infer_statements import require_mutable
 from compiler.typed_ast.infer_values import member_of_unknown_module, undefined, unknown_path
 from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFunction, TypeFault
-from compiler.typed_ast.nodes import Argument, Call, Field, Name, Path
+from compiler.typed_ast.nodes import Argument, Call, Field, ListLiteral, Name, Path
 from compiler.typed_ast.scope import Scope, UserFunction, Variable
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import (
@@ -97,6 +98,18 @@ def _call_value(checker: Checker, node: Call, function: Type, scope: Scope) -> T
     return function.result
 
 
+_OF_NESTED_LISTS = frozenset(["tensor", "Tensor::from_array"])
+
+
+def _report_ragged(checker: Checker, short: ListLiteral, first: ListLiteral) -> Type:
+    """A row that has another length than the first one of its list."""
+    wanted, given = len(first.elements), len(short.elements)
+    message = f"rows differ in length: this one has {given} element{'' if given == 1 else 's'}, and the first has {wanted}"
+    others = (Label(first.span, "the first row"),)
+    lacks = f"{'add' if given < wanted else 'remove'} {abs(wanted - given)} element{'' if abs(wanted - given) == 1 else 's'} here"
+    return checker.report(Diagnostic("0301", message, short.span, "", others, hint=lacks))
+
+
 # ---- the library -----------------------------------------------------------------------------------------------------
 
 
@@ -108,6 +121,8 @@ def call_library(checker: Checker, node: Call, function: LibraryFunction, scope:
     found = {id(a): checker.infer(a.value, scope) for a in node.arguments}
     if isinstance(matched, Diagnostic):
         return checker.report(matched)
+    if function.name in _OF_NESTED_LISTS and node.arguments and (rows := ragged_rows(node.arguments[0].value)) is not None:
+        return _report_ragged(checker, *rows)
     if ERROR in found.values() or not _are_there(checker, function, receiver, node, found):
         return ERROR
     types: dict[str, object] = {} if receiver is None else {"self": receiver}

@@ -333,6 +333,17 @@ def tensor(values: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return placed(Tensor(made), device)
 
 
+def _ragged(shape: list[int], depth: int, number: int, length: int) -> LibraryFault:
+    """The fault for a row of another length than those before it, by its index among lists of this shape."""
+    index: list[int] = []
+    for extent in reversed(shape[:depth]):
+        number, position = divmod(number, extent)
+        index.insert(0, position)
+    row, first = ("".join(f"[{i}]" for i in position) for position in (index, [0] * depth))
+    message = f"rows differ in length: `{row}` has {length} element{'' if length == 1 else 's'}, and `{first}` has {shape[depth]}"
+    return LibraryFault("0301", message, f"give `{row}` as many elements as `{first}`")
+
+
 def array_of_list(values: Any, dtype: DType | None = None) -> Array:
     """Nested lists (or tuples) of numbers or tensors as an array; faults 0301 and 0203 where rows differ."""
     shape: list[int] = []
@@ -347,11 +358,11 @@ def array_of_list(values: Any, dtype: DType | None = None) -> Array:
     found: list[Any] = [values]
     for depth, extent in enumerate(shape):
         below: list[Any] = []
-        for row in found:
+        for number, row in enumerate(found):
             if not isinstance(row, list | tuple):
                 raise LibraryFault("0301", f"rows differ: {type_name(row)} stands where a list of {extent} does at depth {depth}")
             if len(row) != extent:
-                raise LibraryFault("0301", f"rows differ in length: {extent} and {len(row)} at depth {depth}")
+                raise _ragged(shape, depth, number, len(row))
             below += row
         found = below
     if found and isinstance(found[0], Tensor):

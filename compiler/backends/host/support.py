@@ -244,9 +244,9 @@ SizeForm = tuple[tuple[tuple[str, int], ...], int]
 def bind_sizes(tensors: tuple[tuple[str, Any, tuple[SizeForm | None, ...]], ...], names: tuple[str, ...]) -> tuple[int, ...]:
     """The sizes that a signature names, from the shapes of the arguments; each equation must hold."""
     equations = [
-        (parameter, form, extent)
+        (f"axis {axis} of `{parameter}`", form, extent)
         for parameter, tensor, dims in tensors
-        for form, extent in zip(dims, tensor.shape, strict=True)
+        for axis, (form, extent) in enumerate(zip(dims, tensor.shape, strict=True))
         if form is not None
     ]
     known: dict[str, tuple[int, str]] = {}
@@ -255,16 +255,16 @@ def bind_sizes(tensors: tuple[tuple[str, Any, tuple[SizeForm | None, ...]], ...]
     progress = True
     while progress:
         progress = False
-        for parameter, (terms, constant), extent in waiting:
+        for axis, (terms, constant), extent in waiting:
             unknown = [(name, factor) for name, factor in terms if name not in known]
             if len(unknown) == 1:
                 name, factor = unknown[0]
                 rest = extent - constant - sum(known[n][0] * f for n, f in terms if n in known)
                 if rest % factor == 0 and rest // factor >= 0:
-                    known[name] = (rest // factor, parameter)
+                    known[name] = (rest // factor, axis)
                     progress = True
-    for parameter, (terms, constant), extent in waiting:
-        _check_size(known, parameter, terms, constant, extent)
+    for axis, (terms, constant), extent in waiting:
+        _check_size(known, axis, terms, constant, extent)
     for name in names:
         if name not in known:
             raise LibraryFault("0303", f"the arguments do not tell the size `{name}`")
@@ -276,7 +276,7 @@ def _is_plain(form: SizeForm) -> bool:
     return constant == 0 and len(terms) == 1 and terms[0][1] == 1
 
 
-def _check_size(known: dict[str, tuple[int, str]], parameter: str, terms: tuple[tuple[str, int], ...], constant: int, extent: int) -> None:
+def _check_size(known: dict[str, tuple[int, str]], axis: str, terms: tuple[tuple[str, int], ...], constant: int, extent: int) -> None:
     """Whether an equation holds with the sizes found."""
     text = " + ".join([n if f == 1 else f"{f}*{n}" for n, f in terms] + ([str(constant)] if constant else [])).replace("+ -", "- ")
     if all(name in known for name, _ in terms):
@@ -284,7 +284,7 @@ def _check_size(known: dict[str, tuple[int, str]], parameter: str, terms: tuple[
         if found == extent:
             return
         if _is_plain((terms, constant)):
-            raise LibraryFault("0802", f"size `{terms[0][0]}` is {found} by `{known[terms[0][0]][1]}` and {extent} by `{parameter}`")
-        raise LibraryFault("0802", f"`{text}` is {found}, but `{parameter}` has the extent {extent} there")
+            raise LibraryFault("0802", f"size `{terms[0][0]}` is {found} by {known[terms[0][0]][1]} and {extent} by {axis}")
+        raise LibraryFault("0802", f"`{text}` is {found}, but {axis} has the extent {extent}")
     if len(terms) == 1:
-        raise LibraryFault("0802", f"no size makes `{text}` the extent {extent} of `{parameter}`")
+        raise LibraryFault("0802", f"no size makes `{text}` the extent {extent} of {axis}")

@@ -52,7 +52,7 @@ f(zeros(4, 7), zeros(3))
 
 def test_sizes_that_disagree_stop_the_call() -> None:
     program = "def f(a: tensor[N], b: tensor[N]) { println(N) }\nf(zeros(4), zeros(5))"
-    assert message(program, typed=False).splitlines()[0] == "error[ZYN0802]: size `N` is 4 by `a` and 5 by `b`"
+    assert message(program, typed=False).splitlines()[0] == "error[ZYN0802]: size `N` is 4 by axis 0 of `a` and 5 by axis 0 of `b`"
 
 
 def test_closures_see_later_changes_of_a_variable() -> None:
@@ -194,7 +194,7 @@ def test_affine_sizes_are_solved_and_checked() -> None:
     head = "def f(a: tensor[2 * M + 1, N - M, f32], b: tensor[N]) { println(M, N) }\n"
     assert lines(head + "f(zeros(5, 4), zeros(6))") == ["2 6"]
     found = message(head + "f(zeros(4, 4), zeros(6))", typed=False).splitlines()[0]
-    assert found == "error[ZYN0802]: `2*M + 1` is 5, but `a` has the extent 4 there"
+    assert found == "error[ZYN0802]: `2*M + 1` is 5, but axis 0 of `a` has the extent 4"
 
 
 def test_a_part_of_a_tuple_may_be_called() -> None:

@@ -67,7 +67,7 @@ def test_lists_make_tensors_of_their_kind(call: Any) -> None:
 
 
 def test_wrong_lists_are_refused(call: Any) -> None:
-    assert call.fault("tensor", [[1, 2], [3]]) == ("0301", "rows differ in length: 2 and 1 at depth 1")
+    assert call.fault("tensor", [[1, 2], [3]]) == ("0301", "rows differ in length: `[1]` has 1 element, and `[0]` has 2")
     assert call.fault("tensor", [[1], 2]) == ("0301", "rows differ: i64 stands where a list of 1 does at depth 1")
     assert call.fault("tensor", ["a"]) == ("0203", "a tensor is made of numbers, not of String")
     assert call.fault("tensor", [1, [2]]) == ("0203", "a tensor is made of numbers, not of List<i64>")
