@@ -77,6 +77,15 @@ def test_a_neighbour_that_is_also_written_makes_a_distance() -> None:
     assert facts_of(nest(text, FLAT))["i"].reason == "an iteration reads an element of `out` that another one writes, 1 apart"
 
 
+@pytest.mark.parametrize(("apart", "kind"), [(1, S), (2, S), (3, P), (4, P)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_distance_counts_up_to_the_last_iteration(apart: int, kind: LoopKind, turned: bool) -> None:
+    """Of three iterations the last is two from the first: what is further apart never meets."""
+    read, written = (f"i+{apart}", "i") if turned else ("i", f"i+{apart}")
+    text = f"for i in 0..3 {{ %x = load %out[{read}] : f32  store %out[{written}], %x }}"
+    assert kinds(nest(text, "out: mem<9xf32>")) == {"i": kind}
+
+
 def test_break_makes_a_loop_serial_and_not_the_one_around_it() -> None:
     text = """for i in 0..N { for j in 0..M { %x = load %X[i, j] : f32  %z = const 0.0 : f32  %p = lt %x, %z : i1  if %p { break }
         store %out[i], %x } }"""
@@ -90,6 +99,30 @@ def test_a_scratch_row_belongs_to_each_iteration() -> None:
     facts = facts_of(nest(text, ROW))
     assert (facts["i"].kind, [w.name for w in facts["i"].workspaces]) == (P, ["t"])
     assert (facts["j"].kind, facts["k"].kind) == (P, R)
+
+
+def test_a_scratch_row_that_is_read_before_it_is_written_hands_on() -> None:
+    text = """%t = alloc : mem<Mxf32, local>
+        for i in 0..N { for k in 0..M { %y = load %t[k] : f32  %o = load %out[i] : f32  %s = add %o, %y reassoc  store %out[i], %s }
+        for j in 0..M { %x = load %X[i, j] : f32  store %t[j], %x } }"""
+    facts = facts_of(nest(text, ROW))["i"]
+    assert (facts.kind, facts.workspaces) == (S, ())
+
+
+def test_a_variable_that_is_summed_up_and_multiplied_keeps_its_order() -> None:
+    text = """%z = const 0.0 : f32  %s = slot %z : slot<f32>
+        for i in 0..N { %x = load %X[i] : f32  %o = get %s : f32  %a = add %o, %x reassoc  set %s, %a
+        %g = get %s : f32  %m = mul %g, %x reassoc  set %s, %m }
+        %r = get %s : f32  store %out[0], %r"""
+    facts = facts_of(nest(text, FLAT))["i"]
+    assert (facts.kind, facts.reason) == (S, "`s` is updated by add and mul")
+
+
+def test_a_variable_that_only_some_iterations_set_is_handed_on() -> None:
+    text = """%z = const 0.0 : f32  %s = slot %z : slot<f32>
+        for i in 0..N { %x = load %X[i] : f32  %p = gt %x, %z : i1  if %p { set %s, %x }  %o = get %s : f32  store %out[i], %o }"""
+    facts = facts_of(nest(text, FLAT))["i"]
+    assert (facts.kind, facts.private) == (S, ())
 
 
 def test_blocks_of_digits_do_not_meet() -> None:

@@ -67,7 +67,7 @@ class Copy:
         before = path.read_bytes()
         try:
             self._write(path, planted(fault, before.decode()).encode())
-            shutil.rmtree(self._cache / "kept", ignore_errors=True)
+            self._forget(tables=fault.file.startswith("grammars/"))
             runs = {test: self.run([test], first_only=True) for test in fault.tests}
         finally:
             self._write(path, before)
@@ -82,9 +82,7 @@ class Copy:
         """What pytest says of tests, or of the first that fails."""
         command = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}"]
         command += ["-x"] if first_only else []
-        kept = self._cache / "kept"
-        kept.mkdir(parents=True, exist_ok=True)
-        environment = {**os.environ, "PYTHONPATH": str(self.root), "ZYNTAX_CACHE_DIR": str(kept), "COLUMNS": "400"}
+        environment = {**os.environ, "PYTHONPATH": str(self.root), "ZYNTAX_CACHE_DIR": str(self._cache), "COLUMNS": "400"}
         process = subprocess.Popen(
             [*command, *tests], cwd=self.root, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
@@ -101,6 +99,14 @@ class Copy:
     @property
     def _cache(self) -> Path:
         return self.root.parent / "cache"
+
+    def _forget(self, tables: bool) -> None:
+        """Empties the cache; parser tables, which take long, go only where a fault is about them."""
+        for entry in self._cache.glob("*"):
+            if entry.is_file():
+                entry.unlink()
+            elif tables or entry.name != "grammars":
+                shutil.rmtree(entry)
 
     def _write(self, path: Path, content: bytes) -> None:
         """A new modification time each, so that no byte code of another text of the same size is taken for this text's."""

@@ -32,6 +32,9 @@ def lines(made: HirFunction) -> list[str]:
         ("%r = and %i, %i : i32", "%i"),
         ("%w = cast %i to=i64 : i64 %r = cast %w to=i32 : i32", "%i"),
         ("%p = lt %zero, %one : i1 %r = select %p, %i, %one : i32", "%i"),
+        ("%w = cast %i to=f32 : f32 %r = cast %w to=i32 : i32", "%r"),
+        ("%w = cast %i to=f64 : f64 %r = cast %w to=i32 : i32", "%i"),
+        ("%n = neg %i : i32 %r = abs %n : i32", "%r"),
     ],
 )
 def test_exact_algebra_of_ints(expression: str, expected: str) -> None:
@@ -63,6 +66,14 @@ def test_constants_fold_as_the_interpreter_rounds() -> None:
 def test_a_branch_whose_condition_is_known_is_its_taken_side() -> None:
     text = "%a = const 1 : i32 %b = const 2 : i32 %p = lt %b, %a : i1 if %p { store %ints[0], %a } else { store %ints[0], %b }"
     assert [line for line in lines(canonicalize(function(text))) if "store" in line] == ["store %ints[0], %b"]
+
+
+@pytest.mark.parametrize(("operator", "holds"), [("eq", 0), ("ne", 1), ("lt", 0), ("le", 0), ("gt", 0), ("ge", 0)])
+def test_no_comparison_with_nan_holds_but_unequal(operator: str, holds: int) -> None:
+    for left, right in (("%n", "%x"), ("%x", "%n"), ("%n", "%n")):
+        text = f"""%n = const nan : f32 %x = const 1.0 : f32 %a = const 0 : i32 %b = const 1 : i32 %p = {operator} {left}, {right} : i1
+            if %p {{ store %ints[0], %b }} else {{ store %ints[0], %a }}"""
+        assert [line for line in lines(canonicalize(function(text))) if "store" in line] == [f"store %ints[0], %{'ab'[holds]}"]
 
 
 def test_a_check_that_holds_is_dropped_and_one_that_may_fail_kept() -> None:

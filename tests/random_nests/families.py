@@ -69,6 +69,104 @@ class Families(Writer):
             self.open_if(self.condition(loops))
         self.store(index, self.expression(loops), combine="+")
 
+    def make_sides(self) -> None:
+        """A variable, or an element, that gathers on either side of a branch or on both."""
+        if self.dtype in ("f16", "bf16"):
+            self.dtype = "f32"
+        in_memory = self.chance.random() < 0.4
+        if in_memory:
+            loops = self.nest(self.chance.choice((2, 3)))
+            target = self.target(self.chance.sample(loops, self.chance.choice((1, len(loops) - 1))))
+            outer, inner = loops, loops[:0]
+        else:
+            outer = self.nest(self.chance.choice((1, 1, 2)))
+            start = self.number(self.chance.choice((0, 0, 2)))
+            self.both(f"var s = {start.ours}", f"s = {start.python}")
+            inner = self.nest(self.chance.choice((1, 1, 2)), outer)
+            loops = [*outer, *inner]
+        word = self.chance.choice(("+", "+", "max", "min"))
+
+        def gather() -> None:
+            value = self.expression(loops, 1)
+            if in_memory:
+                self.store(target, value, combine="+")
+            elif word == "+":
+                self.both(f"s += {value.ours}", f"s += {value.python}")
+                self.spent()
+            else:
+                self.both(f"s = {word}(s, {value.ours})", f"s = {word}(s, {value.python})")
+                self.spent()
+
+        self.sides(self.condition(loops), *self.chance.choice(((None, gather), (None, gather), (gather, None), (gather, gather))))
+        if in_memory:
+            return
+        self.close(len(inner), loops=False)
+        del self.around[len(self.around) - len(inner) :]
+        self.store(self.target(outer), Both("s", "s"))
+
+    def make_best(self) -> None:
+        """The extreme of a row by comparison, and perhaps where it is: the first of equals, or the last. Comparisons with NaN don't hold."""
+        if self.dtype in ("f16", "bf16"):
+            self.dtype = "f32"
+        outer, located = self.nest(1, style="plain"), self.chance.random() < 0.6
+        least = self.chance.random() < 0.5
+        start = self.number(self.chance.choice((60, 60, 2)) if least else 0 if self.dtype.startswith("u") else self.chance.choice((-60, -60, 1)))
+        self.both(f"var best = {start.ours} as {self.dtype}", f"best = {start.python}")
+        if located:
+            self.both("var at = 7", "at = 7")
+        inner = self.open_loop(self.chance.choice(("plain", "plain", "plain", "down", "step")), outer)
+        element = self.read([*outer, inner])
+        if self.is_float and self.chance.random() < 0.5:
+            array = self.arrays[element.ours.partition("[")[0]]
+            array[np.random.default_rng(self.chance.randrange(1 << 30)).random(array.shape) < 0.2] = np.nan
+        self.both(f"let e = {element.ours}", f"e = {element.python}")
+        sign, turned = self.chance.choice(("<", "<=") if least else (">", ">=")), {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+        test = f"e {sign} best" if self.chance.random() < 0.5 else f"best {turned[sign]} e"
+
+        def take() -> None:
+            self.both("best = e")
+            if located:
+                self.both(f"at = {inner.name}")
+
+        if self.chance.random() < 0.7:
+            self.sides(Both(test, test), take, None)
+        else:
+            self.sides(Both(f"not ({test})", f"not ({test})"), None, take)
+        self.spent()
+        self.close()
+        row, extent = outer[0].name, extent_of(outer[0])
+        self.header = f"@kernel(fused) -> (y: tensor[{extent}, {self.dtype}], z: tensor[{extent}, i64])" if located else ""
+        self.results = ("y", "z") if located else ("out",)
+        self.store(row, Both("best", "best"), "y" if located else "out")
+        if located:
+            self.store(row, Both("at", "at"), "z")
+
+    def make_narrow(self) -> None:
+        """Sums of narrow ints whose products their own type doesn't hold: a variable of theirs is an i32."""
+        self.dtype = self.chance.choice(("i8", "i16"))
+        self.exact_sums = True
+        low, high = {"i8": (-128, 128), "i16": (-200, 201)}[self.dtype]
+        outer = self.nest(self.chance.choice((1, 1, 2)), style="plain")
+        self.both("var s = 0", "s = 0")
+        inner = self.nest(self.chance.choice((1, 2)), outer, style="plain")
+        value = self.product([*outer, *inner], low, high)
+        sign = self.chance.choice("++-")
+        self.both(f"s {sign}= {value.ours}", f"s {sign}= {value.python}")
+        self.spent()
+        self.close(len(inner), loops=False)
+        del self.around[len(self.around) - len(inner) :]
+        self.store(self.target(outer), Both("s", "s"))
+
+    def product(self, loops: list[Loop], low: int, high: int) -> Both:
+        """An element of narrow ints, or a product of two."""
+        factors = []
+        for _ in range(self.chance.choice((1, 2, 2))):
+            places = [self.place(self.chance.sample(loops, min(len(loops), self.chance.choice((1, 1, 2)))))]
+            name = self.input([extent for _, extent in places], low=low, high=high)
+            index = ", ".join(words for words, _ in places)
+            factors.append(Both(f"{name}[{index}]", f"{name}[{index}].item()"))
+        return Both(" * ".join(one.ours for one in factors), " * ".join(one.python for one in factors))
+
     def make_contraction(self) -> None:
         extents = {"i": "N", "j": "M", "k": "K"}
         batch = self.chance.random() < 0.25

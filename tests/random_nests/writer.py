@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,8 @@ class RandomProgram:
     exact: bool
     results: tuple[str, ...]
     may_refuse: bool = False
+    exact_sums: bool = False
+    """Whether sums of narrow ints go in a type that holds them, so that Python's own ints agree."""
 
     def values(self) -> list[Any]:
         return [self.arrays[name] if name in self.arrays else self.sizes[name] for name in self.arguments]
@@ -78,6 +81,9 @@ class Writer:
     header: str = ""
     results: tuple[str, ...] = ("out",)
     may_refuse: bool = False
+    exact_sums: bool = False
+    shared: list[str] = Factory(list)
+    """Inputs whose memory later ones may view, too."""
     inexact_allowed: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -163,6 +169,19 @@ class Writer:
         self.both(f"if {condition.ours}:", f"if {condition.python}:")
         self.depth += 1
 
+    def sides(self, condition: Both, then: Callable[[], None] | None, otherwise: Callable[[], None] | None) -> None:
+        """`if c { ... } else { ... }`, where either side may be empty."""
+        for number, side in enumerate((then, otherwise)):
+            head = f"if {condition.ours} {{" if number == 0 else "} else {"
+            self.both(head, f"if {condition.python}:" if number == 0 else "else:")
+            self.depth += 1
+            if side is None:
+                self.python.append("    " * self.depth + "pass")
+            else:
+                side()
+            self.depth -= 1
+        self.lines.append("    " * self.depth + "}")
+
     def close(self, number: int = 1, loops: bool = True) -> None:
         self.depth -= number
         if loops:
@@ -190,12 +209,27 @@ class Writer:
 
     def input(self, extents: list[int], dtype: str | None = None, low: int = -2, high: int = 3) -> str:
         name = self.name("x")
+        ordinary = dtype is None and (low, high) == (-2, 3)
         dtype = dtype or self.dtype
         shape = [extent + self.chance.choice((0, 0, 1)) for extent in extents]
+        if ordinary:
+            self.shared.append(name)
+            if self.chance.random() < 0.2 and (view := self.overlapping(shape)) is not None:
+                self.arrays[name] = view
+                return name
         chance = np.random.default_rng(self.chance.randrange(1 << 30))
         low = max(low, 0) if dtype.startswith("u") else low
         self.arrays[name] = checks.laid_out(chance.integers(low, high, shape).astype(checks.DTYPES[dtype]), self.chance.choice(checks.LAYOUTS))
         return name
+
+    def overlapping(self, shape: list[int]) -> checks.Array | None:
+        """A view of this shape into an earlier input's memory, in some direction; None where none is large enough."""
+        for array in (self.arrays[name] for name in self.shared if name in self.arrays):
+            for turned in (array, array.T, array[::-1]):
+                if turned.ndim == len(shape) and all(have >= want for have, want in zip(turned.shape, shape, strict=True)):
+                    starts = [self.chance.randint(0, have - want) for have, want in zip(turned.shape, shape, strict=True)]
+                    return turned[tuple(slice(start, start + want) for start, want in zip(starts, shape, strict=True))]
+        return None
 
     def read(self, loops: list[Loop]) -> Both:
         places = [self.place(self.chance.sample(loops, min(len(loops), self.chance.choice((0, 1, 1, 1, 2))))) for _ in range(self.chance.choice((1, 1, 2)))]
@@ -308,5 +342,5 @@ class Writer:
         body = "\n".join("        " + line for line in self.lines)
         text = f"def f({', '.join(parameters)}) {{\n    compute({', '.join(inputs)}) {self.header} {{\n{body}\n    }}\n}}\n"
         return RandomProgram(
-            seed, self.family, self.dtype, text, "\n".join(self.python), self.arrays, self.sizes, (*self.arrays, *words), self.exact, self.results, self.may_refuse
+            seed, self.family, self.dtype, text, "\n".join(self.python), self.arrays, self.sizes, (*self.arrays, *words), self.exact, self.results, self.may_refuse, self.exact_sums
         )
