@@ -1,5 +1,6 @@
 """Runs the tests of a fault in a copy of the tree, which has a cache of its own: kernels that were kept before don't hide a fault."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -117,8 +118,6 @@ class Copy:
 
 def _end(process: subprocess.Popen[str]) -> None:
     """Ends a run and what its tests left running."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()

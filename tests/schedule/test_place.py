@@ -1,13 +1,17 @@
 """Fields placed by their own tables compute what they say: form B in the interpreter, and as native code with one and two threads."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from compiler.backends.cpu.compile import compile_function
+from compiler.hir.affine import Affine
+from compiler.hir.build import FunctionBuilder
 from compiler.hir.interpret import interpret
-from compiler.hir.module import HirFunction
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.schedule.field import table_for
 from compiler.schedule.machine import CpuMachine
@@ -91,3 +95,75 @@ def test_scores_of_attention_are_kept_not_computed_again() -> None:
     field = materialise(EXAMPLES[-1].make())
     names = [op.name for op in field.body.body]
     assert names.count("alloc") == 2 and names.count("contract") == 2
+
+
+def _field(name: str, axes: dict[str, Any], memories: dict[str, list[str]]) -> tuple[FunctionBuilder, list[Any]]:
+    f = FunctionBuilder(name, Form.FIELD, axes)
+    values = [f.parameter(one, Mem("f32", tuple(dims))) for one, dims in memories.items()]
+    f.parameter("N", INDEX)
+    f.parameter("M", INDEX)
+    return f, values
+
+
+def _run(function: HirFunction, *arguments: Any) -> None:
+    """In the interpreter, and natively on one thread and on two, to the same elements of the last array."""
+    *given, result, n, m = arguments
+    found = []
+    for threads in (0, 1, 2):
+        own = np.full_like(result, 7)
+        if threads:
+            pointers = [array.__array_interface__["data"][0] for array in (*given, own)]
+            assert compile_function(function).run([*pointers, n, m], threads) is None
+        else:
+            interpret(function, [*given, own, n, m])
+        found.append(own)
+    assert all(np.array_equal(one, found[0]) for one in found)
+    result[...] = found[0]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("m", [1, 5, 16, 33])
+def test_operands_that_are_computed_count_nothing_behind_the_end(machine: CpuMachine, m: int) -> None:
+    """(x + 1) * (y + 1) isn't 0 where nothing is loaded."""
+    f, (a, b, c) = _field("computed", {"i": "N", "j": "N", "k": "M"}, {"A": ["N", "M"], "B": ["N", "M"], "C": ["N", "N"]})
+    e = f.body
+    left, right = (e.add(e.load(one, [axis, "k"]), e.const(1.0, "f32")) for one, axis in ((a, "i"), (b, "j")))
+    e.store(c, e.contract(left, right, over=["k"], to="f32"), ["i", "j"])
+    field = f.finish()
+    chance = np.random.default_rng(m)
+    x, y = (chance.integers(-3, 4, (9, m)).astype(np.float32) for _ in range(2))
+    result = np.zeros((9, 9), np.float32)
+    _run(place(field, table_for(field, machine)), x, y, result, 9, m)
+    np.testing.assert_array_equal(result, (x + 1) @ (y + 1).T)
+
+
+@pytest.mark.parametrize("m", [1, 5, 16, 33, 70])
+def test_a_count_of_what_holds_counts_nothing_behind_the_end(m: int) -> None:
+    f, (x, y) = _field("count", {"i": "N", "j": "M"}, {"X": ["N", "M"], "Y": ["N"]})
+    e = f.body
+    holds = e.op("ge", e.load(x, ["i", "j"]), e.const(0.0, "f32"))
+    e.store(y, e.reduce("add", e.select(holds, e.const(1.0, "f32"), e.const(0.0, "f32")), over=["j"], flags=("reassoc",))[0], ["i"])
+    field = f.finish()
+    values = np.random.default_rng(m).integers(-3, 4, (5, m)).astype(np.float32)
+    for machine in MACHINES:
+        result = np.zeros(5, np.float32)
+        _run(place(field, table_for(field, machine)), values, result, 5, m)
+        np.testing.assert_array_equal(result, (values >= 0).sum(axis=1))
+
+
+def test_two_extents_below_zero_are_no_work() -> None:
+    """The inner elements of a matrix without rows and columns: -2 times -2 iterations are none."""
+    f, (x, y) = _field("inner", {"i": Affine.of("N") - 2, "j": Affine.of("M") - 2}, {"X": ["N", "M"], "Y": ["N", "M"]})
+    f.body.store(y, f.body.load(x, [Affine.of("i") + 1, Affine.of("j") + 1]), [Affine.of("i") + 1, Affine.of("j") + 1])
+    field = f.finish()
+    for machine in MACHINES:
+        kernel = compile_function(place(field, table_for(field, machine)))
+        for n, m in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (5, 4)]:
+            around = np.full(4096, 7, np.float32)
+            values = np.arange(4096, dtype=np.float32)
+            pointers = [array[2048:].__array_interface__["data"][0] for array in (values, around)]
+            assert kernel.run([*pointers, n, m], 2) is None
+            expected = np.full(4096, 7, np.float32)
+            for i in range(1, n - 1):
+                expected[2048 + i * m + 1 : 2048 + i * m + m - 1] = values[2048 + i * m + 1 : 2048 + i * m + m - 1]
+            np.testing.assert_array_equal(around, expected)

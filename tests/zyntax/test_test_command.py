@@ -51,3 +51,19 @@ def test_dots_stand_for_any_lines() -> None:
     assert mismatch(lines, "first\nlast\n") is None
     assert mismatch(lines, "first\n1\n") == "line 3 is missing: /la.t/"
     assert mismatch((Line(text="first"),), "first\nmore\n") == "line 2 is not expected: `more`"
+
+
+def test_a_line_matches_a_pattern_as_a_whole() -> None:
+    lines = (Line(pattern="loss 0\\.\\d"),)
+    assert mismatch(lines, "loss 0.9\n") is None
+    assert mismatch(lines, "loss 0.95\n") == "line 1 is `loss 0.95`, expected `/loss 0\\.\\d/`"
+    assert mismatch(lines, "a loss 0.9\n") == "line 1 is `a loss 0.9`, expected `/loss 0\\.\\d/`"
+
+
+def test_what_is_printed_before_a_stated_failure_counts(zyntax: Zyntax, folder: Path) -> None:
+    (folder / "fails.zynml").write_text("// prints: ends\n// fails: ZYN0806\nprintln('begins')\nlet x = 1 / 0\n", encoding="utf-8")
+    done = zyntax("test", "fails.zynml")
+    assert (done.returncode, done.stdout) == (
+        1,
+        "FAIL  fails.zynml\n      line 1 is `begins`, expected `ends`\n0 passed, 1 failed\n",
+    )
