@@ -239,3 +239,19 @@ def test_a_fault_of_the_compiler_is_not_hidden(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(zynml.ZynMLError) as raised:
         program.f(np.ones(3, np.float32))
     assert raised.value.codes == ("ZYN0901",)
+
+
+@pytest.mark.parametrize("device", HERE)
+def test_two_numbers_of_one_name_stay_two(device: str | None) -> None:
+    program = zynml.compile(
+        """def f(x: tensor[N]): tensor {
+    let k = 2
+    let y = compute(x, k) { for i in 0..N: out[i] = x[i] + k as f32 }
+    let k = 3
+    compute(y, k) { for i in 0..N: out[i] = y[i] * k as f32 }
+}
+""",
+        device=device,
+    )
+    assert joined(program) == [[2]]
+    assert np.array_equal(program.f(np.arange(40, dtype=np.float32)), (np.arange(40) + 2) * 3)

@@ -214,7 +214,7 @@ def test_a_mutable_input_may_be_read_by_its_neighbours_in_order() -> None:
 
 def test_a_fault_leaves_a_mutable_input_as_it_was() -> None:
     text = "def f(d, q) {\n    compute(mut d, q) { for i in 0..N: d[i] = d[i] / q[i] }\n}\n"
-    d, q = np.arange(100), np.ones(100, np.int64)
+    d, q = np.arange(100), np.full(100, 2)
     q[70] = 0
     with pytest.raises(ZynMLError):
         launched(text, d, q)

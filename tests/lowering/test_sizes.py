@@ -103,6 +103,26 @@ def test_indices_are_proved_in_bounds_by_ranges_and_guards(body: str, checks: in
     assert len(lowered.function.sites) == checks
 
 
+@pytest.mark.parametrize(
+    ("body", "checks"),
+    (
+        ("for i in 0..N { out[i] = x[i]\n if i + 1 < N { out[i] = x[i + 1] } }", 0),
+        ("for i in 0..N { out[i] = x[i]\n if i + 1 <= N { out[i] = x[i + 1] } }", 1),
+        ("for i in 0..N { out[i] = x[i]\n if i + 2 <= N { out[i] = x[i + 1] } }", 0),
+        ("for i in 0..N { out[i] = x[i]\n if i + 1 > N { } else { out[i] = x[i + 1] } }", 1),
+        ("for i in 0..N { out[i] = x[i]\n if i + 2 > N { } else { out[i] = x[i + 1] } }", 0),
+        ("for i in 0..N { if i < 1 { out[i] = 0.0 } else { out[i] = x[i - 1] + x[i] } }", 0),
+        ("for i in 0..N { if i < 1 { out[i] = 0.0 } else { out[i] = x[i - 2] + x[i] } }", 1),
+        ("for i in 0..N { if i <= 1 { out[i] = 0.0 } else { out[i] = x[i - 2] + x[i] } }", 0),
+        ("for i in 0..N { if i >= 1 { out[i] = x[i - 1] + x[i] } else { out[i] = x[i] } }", 0),
+        ("for i in 0..N { if i >= 1 { out[i] = x[i - 2] + x[i] } else { out[i] = x[i] } }", 1),
+    ),
+)
+def test_what_a_comparison_says_on_either_side_is_exact(body: str, checks: int) -> None:
+    lowered = lower_block(f"let y = compute(x) {{ {body} }}", {"x": ("N",)}, x=zeros(9))
+    assert len(lowered.function.sites) == checks
+
+
 def test_a_number_among_declared_dims_is_asked_at_launch() -> None:
     text = "let y = compute(x) { for i in 0..N { for c in 0..3 { if i > c { out[i] += x[i, c] } } } }"
     assert not lower_block(text, {"x": ("N", 3)}, x=zeros(4, 3)).function.sites

@@ -259,3 +259,11 @@ def test_a_nested_function_keeps_out_of_the_tree_what_one_call_makes_of_it() -> 
     (statement,) = inner.body.statements
     assert isinstance(statement, nodes.ExpressionStatement)
     assert str(statement.value.type) == "?"
+
+
+def test_a_size_is_bound_by_a_dim_that_falls_as_it_grows() -> None:
+    text = """def f(x: tensor[4 - N, f32], y: tensor[N, f32]): tensor[N, f32] { y }
+let r = f(zeros(1), zeros(3))
+"""
+    assert str(types_of(text)["r"]) == "tensor[3, f32]"
+    assert codes(text.replace("zeros(3)", "zeros(2)")) == ["0302"]

@@ -192,3 +192,12 @@ def test_times_and_ratios(f: Functions) -> None:
 
 def test_literals_are_exact(f: Functions) -> None:
     assert f.literals() == (18_001, -123, 123_456_789_000, -1, -3, 1_500_000)
+
+
+def test_durations_count_nanoseconds() -> None:
+    units = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+    lines = [f"fn d_{unit}() -> int {{ 3{unit} / 1ns }}\nfn half_{unit}() -> int {{ 1.5{unit} / 1ns }}" for unit in units if unit != "ns"]
+    functions = Functions("\n".join(lines) + "\nfn d_ns() -> int { 3ns / 1ns }\n")
+    for unit, length in units.items():
+        assert getattr(functions, f"d_{unit}")() == 3 * length
+        assert unit == "ns" or getattr(functions, f"half_{unit}")() == length * 3 // 2
