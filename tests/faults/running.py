@@ -93,9 +93,11 @@ class Copy:
             return Run((), False, f"more than {self.seconds} s")
         finally:
             _end(process)
-        # 1: tests failed, 0: all passed. Anything else, such as a file that can't be imported, says nothing about a test.
+        # 0: all passed, 1: tests failed; a test may end the process, too. Anything else, such as a file that can't be imported, says
+        # nothing about a test.
         ended = process.returncode
-        return Run(tuple(_FAILED.findall(output)) if ended == 1 else (), ended == 0, output[-3000:])
+        failed = _FAILED.findall(output) if ended == 1 else [f"signal {-ended}"] if ended < 0 else []
+        return Run(tuple(failed), ended == 0, output[-3000:])
 
     @property
     def _cache(self) -> Path:

@@ -103,3 +103,13 @@ def test_vectors_are_as_wide_as_their_addresses_are_aligned(align: int, offset: 
     for number in range(offset, offset + 128):
         assert warp.memory[4096 + align + 4 * number] == number
     assert (".v4." in module.text) == (align == 16 and offset % 4 == 0)
+
+
+@pytest.mark.parametrize(("at", "inside"), [(0, True), (7, True), (8, False), (-1, False)])
+def test_a_padded_load_reads_inside_its_tensor_only(at: int, inside: bool) -> None:
+    f = FunctionBuilder("f", Form.THREAD)
+    x, out = f.parameter("x", Mem("i32", (8,))), f.parameter("out", Mem("i32", (1,)))
+    f.body.store(out, f.body.load(x, [at], pad=5), [0])
+    memory = {64 + 4 * number: 100 + number for number in range(-1, 9)}
+    warp = Warp(compiled(f.finish()), {0: 64, 1: 4096, 2: 0}, memory).run()
+    assert warp.memory[4096] == (100 + at if inside else 5)

@@ -14,9 +14,10 @@ from compiler.hir.types import Array
 from compiler.native.build import Body, Program
 from compiler.native.types import F64, I64, struct
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, ORDER_PARAMETERS
+from quantdsl.engine import layout
 from quantdsl.engine.layout import COLLECTED, GTC, RECORDS
 from quantdsl.engine.orders import program_functions
-from quantdsl.engine.risk import RiskRules, risk_memory
+from quantdsl.engine.risk import Loss, RiskRules, risk_memory
 from runtime.replay.batches import NOBODY
 from runtime.replay.events import EVENT, Flag, Kind
 from tests.quantdsl.engine.desk_stand import Options, engine, new_desk
@@ -424,3 +425,29 @@ def test_more_requests_than_are_kept_fail_the_handler() -> None:
     assert outcome.fault is None and desk.words(outcome) == ("0812", "more than 6144 requests are on their way at once")
     assert (bool(desk.at["halted"]), int(desk.at["killed_by"]), int(desk.at["submitted"])) == (True, -2, 0)
     assert (int(desk.at["open_count"]), int(desk.at["requests"]["next"])) == (0, 0)
+
+
+@pytest.mark.parametrize("side", [BUY, SELL])
+@pytest.mark.parametrize("prices", [(101, 102), (100, 101), (100, 101, 101), (100, 100, 101), (7, 8, 10, 11), (100, 103, 103, 103)])
+def test_the_average_price_is_the_nearest_tick_and_the_even_one_of_two(prices: tuple[int, ...], side: int) -> None:
+    desk = Desk(trade=lambda b, desk, state, _: order(b, desk, state, side, 1))
+    desk.run(trades((1, 90, 1), *((number, price, 1) for number, price in enumerate(prices, 2))))
+    p = desk.at["position"]
+    assert (int(p["qty"]), int(p["avg_price"]["value"])) == (
+        len(prices) * (1 if side == BUY else -1),
+        round(Fraction(sum(prices), len(prices))),
+    )
+
+
+@pytest.mark.parametrize(("session", "killed"), [(False, True), (True, False)])
+def test_a_drawdown_counts_from_the_peak_of_the_run_or_of_the_day(session: bool, killed: bool) -> None:
+    """One lot from 100, at 150 on the first day and at 85 on the second: 65 below the peak of the run, 20 below that of the day."""
+
+    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+        with at_time(b, desk, 1):
+            order(b, desk, state, BUY, 1)
+
+    day = 86_400_000_000_000
+    desk = Desk(RiskRules(max_drawdown=Loss(60, session=session)), trade=on_trade)
+    desk.run(trades((1, 100, 1), (2, 100, 1), (3, 150, 1), (4, 105, 1), (day + 1, 105, 1), (day + 2, 85, 1), (day + 3, 85, 1)))
+    assert (int(desk.at["trading"]) == layout.KILLED) == killed
