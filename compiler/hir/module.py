@@ -87,6 +87,8 @@ class HirKernelInfo:
     """Whether products of matrices must go to the tensor cores, or must not; None: where they give what the nest gives."""
     products: str | None = None
     """How f32 factors are multiplied: "f32", each product as one FMA; "tf32", rounded to tf32; None: no less exactly than by FMAs."""
+    strict: bool = False
+    """Whether floats are computed as written, to the bit: no operation has a liberty, and none may get it later."""
 
 
 @frozen
@@ -134,6 +136,11 @@ class HirFunction:
     sites: tuple[FaultSite, ...] = ()
     span: Span | None = None
     """Where it comes from: what has no place of its own lies there."""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether its floats are computed as written."""
+        return self.kernel_info is not None and self.kernel_info.strict
 
     def stands_for(self, other: "HirFunction") -> None:
         """Say of itself what another form of it said: how it is launched, its fault sites, its place in the program."""

@@ -280,6 +280,8 @@ class ModuleReader(Reader):
                     fields["tensor_cores"] = self.truth()
                 case "products":
                     fields["products"] = self.one_of({word: word for word in PRODUCTS}, "way to multiply")
+                case "floats":
+                    fields["strict"] = self.one_of({"strict": True}, "rule of floats")
                 case other:
                     self.fail(f"kernel information has no `{other}`", token)
 

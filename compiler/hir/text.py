@@ -152,6 +152,8 @@ def _kernel(info: HirKernelInfo) -> str:
         parts.append(f"tensor_cores={number(info.tensor_cores)}")
     if info.products is not None:
         parts.append(f"products={info.products}")
+    if info.strict:
+        parts.append("floats=strict")
     return f"[{', '.join(parts)}]"
 
 

@@ -5,6 +5,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.module import FaultSite
 from compiler.lowering.body import Body, fault
+from compiler.lowering.dtypes import hir_name, widened
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, affine, index_value, integer, literal, meet, typed, value_of
 from compiler.lowering.ranges import Range, extreme, reached
@@ -15,7 +16,20 @@ from compiler.typed_ast.types import DType
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem"}
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _CONTRACT = ("contract",)
-ACCUMULATE = ("reassoc", "contract")
+_ACCUMULATE = ("reassoc", "contract")
+
+
+def accumulating(body: Body, operator: str, dtype: DType) -> tuple[str, ...]:
+    """The liberties of an operation that accumulates, by the operator's name in the HIR."""
+    return _ACCUMULATE if dtype.is_float and operator in ("add", "mul") and not body.kernel.strict else ()
+
+
+def in_sum(body: Body, number: Number) -> Number:
+    """The number in the type of the sum that it goes into; itself where it goes into none, or none that is wider."""
+    if body.widen is None or number.weak or number.value is None:
+        return number
+    wide = widened(number.dtype, body.widen)
+    return number if wide is number.dtype else typed(body.build.cast(number.value, hir_name(wide)), wide, number.origin)
 
 
 def negate(body: Body, number: Number) -> Number:
@@ -27,8 +41,8 @@ def negate(body: Body, number: Number) -> Number:
     return typed(body.build.op("neg", value_of(body.build, number, dtype)), dtype, number.origin, number.weak)
 
 
-def binary(body: Body, operator: str, left: Number, right: Number, node: nodes.Node, flags: tuple[str, ...] | None = None) -> Number:
-    """`left operator right` for + - * / % **."""
+def binary(body: Body, operator: str, left: Number, right: Number, node: nodes.Node, accumulates: bool = False) -> Number:
+    """`left operator right` for + - * / % **; `accumulates`: one of a reduction's steps."""
     if operator == "**":
         return power(body, left, right, node)
     dtype, weak, origin = meet(left, right)
@@ -45,9 +59,9 @@ def binary(body: Body, operator: str, left: Number, right: Number, node: nodes.N
     a, b = value_of(body.build, left, dtype), value_of(body.build, right, dtype)
     if operator in ("/", "%") and not dtype.is_float:
         guard_divisor(body, right, b, node)
-    if flags is None:
-        flags = _CONTRACT
-    made = body.build.op(_OPERATORS[operator], a, b, flags=flags if dtype.is_float and operator != "%" else ())
+    name = _OPERATORS[operator]
+    flags = accumulating(body, name, dtype) if accumulates else () if body.kernel.strict or not dtype.is_float else _CONTRACT
+    made = body.build.op(name, a, b, flags=flags if operator != "%" else ())
     return typed(made, dtype, origin, weak)
 
 

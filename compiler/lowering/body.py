@@ -182,6 +182,15 @@ class Body:
         finally:
             self.extent = before
 
+    @contextmanager
+    def widening(self, dtype: DType | None) -> Iterator[None]:
+        """While what is evaluated goes into a sum of this type (None: into none)."""
+        before, self.widen = self.widen, dtype
+        try:
+            yield
+        finally:
+            self.widen = before
+
     # ---- places ----
 
     @contextmanager

@@ -8,9 +8,9 @@ from attrs import Factory, define
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.library import Sort
-from compiler.lowering.arithmetic import ACCUMULATE
+from compiler.lowering.arithmetic import accumulating
 from compiler.lowering.body import Body, fault
-from compiler.lowering.dtypes import hir_name
+from compiler.lowering.dtypes import hir_name, totalled
 from compiler.lowering.expressions import as_truth, evaluate
 from compiler.lowering.numbers import Number, Tuple, literal, meet, value_of
 from compiler.lowering.ranges import Range, loop_range, mentions
@@ -73,9 +73,8 @@ def collection_of(body: Body, span: Span) -> Collection:
 
 def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
     """A `yield` in a walk that only finds out types and loops."""
-    before, body.widen = body.widen, collection.kept if collection.dtypes and collection.operator in ("add", "mul") else None
-    parts = _parts(body, collection, node)
-    body.widen = before
+    with body.widening(collection.kept if collection.dtypes and collection.operator in ("add", "mul") else None):
+        parts = _parts(body, collection, node)
     loops = tuple(one for _, one in body.loops)
     if not loops:
         raise fault("0408", f"a {collection.kind.value} needs a `yield` inside a loop", node.span, hint="write `for i in 0..N: yield x[i]`")
@@ -112,7 +111,7 @@ def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
         narrow = collection.dtypes[0]
         if collection.operator in ("and", "or") and narrow.is_float:
             raise fault("0208", f"`scan({collection.operator})` needs bools or ints: this is {narrow.value}", node.value.span)
-        collection.kept = kept_in(body, narrow) if collection.operator in ("add", "mul") else narrow
+        collection.kept = kept_in(body, narrow, totalled) if collection.operator in ("add", "mul") else narrow
         collection.dtypes = [narrow if narrow.is_float else collection.kept]
 
 
@@ -212,9 +211,8 @@ def _identity(collection: Collection) -> Number:
 
 def collect(body: Body, collection: Collection, node: nodes.Yield) -> None:
     """A `yield`: one element of the result."""
-    before, body.widen = body.widen, collection.kept if collection.operator in ("add", "mul") else None
-    parts = _parts(body, collection, node)
-    body.widen = before
+    with body.widening(collection.kept if collection.operator in ("add", "mul") else None):
+        parts = _parts(body, collection, node)
     build = body.build
     position = [_offset(collection.entered[axis], collection.loops[axis]) for axis in range(len(collection.loops))]
     if collection.kind is KernelType.SORT:
@@ -227,8 +225,7 @@ def collect(body: Body, collection: Collection, node: nodes.Yield) -> None:
     else:
         new = value_of(build, parts[0], collection.kept)
     old = build.get(collection.slot)
-    flags = ACCUMULATE if collection.kept.is_float and collection.operator in ("add", "mul") else ()
-    total = build.op(collection.operator, old, new, flags=flags)
+    total = build.op(collection.operator, old, new, flags=accumulating(body, collection.operator, collection.kept))
     build.set(collection.slot, total)
     shown = old if collection.exclusive else total
     build.store(collection.results[0], build.cast(shown, hir_name(collection.dtypes[0])), position)

@@ -348,6 +348,7 @@ class Lowering(ResultPlanning):
             warps=hints.warps,
             tensor_cores=hints.use_tensor_cores,
             products=hints.products,
+            strict=self.kernel.strict,
         )
         equations = [*self.sizes.equations, *(self._at_launch(equation) for equation in body.equations)]
         used = body.accesses

@@ -11,7 +11,7 @@ from compiler.hir.types import Mem, Space
 from compiler.lowering.arithmetic import form_of
 from compiler.lowering.body import Body, Memory, fault
 from compiler.lowering.dtypes import hir_name, scalar_named
-from compiler.lowering.expressions import number, truth
+from compiler.lowering.expressions import indices_of, number, truth
 from compiler.lowering.indices import guard, index_forms, note
 from compiler.lowering.numbers import Number, Operand, Tensor, Tuple, affine, index_value, literal, typed, value_of
 from compiler.lowering.ranges import loop_range
@@ -230,10 +230,10 @@ def _atomic(body: Body, node: nodes.Call) -> Operand:
         raise fault("0203", f"`{_name(node)}` needs an element, such as `out[i]`", target.span)
     memory = target_memory(body, target)
     _judge_dtype(operation, memory, node)
-    indices = [(number(body, index), index) for index in target.indices]
-    forms = index_forms(body, memory, indices, target)
+    forms = index_forms(body, memory, indices_of(body, target), target)
     spans = tuple(index.span for index in target.indices)
-    values = [number(body, value) for value in positional[1:]]
+    with body.widening(memory.dtype if operation in ("add", "sub") else None):
+        values = [number(body, value) for value in positional[1:]]
     note(body, memory, forms, target, spans, is_write=True, accumulates=True, number=values[-1])
     if body.final:
         guard(body, memory, forms, target, spans)

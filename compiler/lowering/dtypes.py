@@ -59,6 +59,25 @@ def accumulator(dtype: DType) -> DType:
     return DType.I64 if dtype is DType.BOOL else dtype
 
 
+def totalled(dtype: DType) -> DType:
+    """The type in which the numbers that a reduction or a scan takes by `yield` are summed and multiplied: that of `x.sum()`."""
+    if dtype.is_float:
+        return accumulator(dtype)
+    return DType.U64 if dtype.is_int and not dtype.is_signed else DType.I64
+
+
+def widened(dtype: DType, sum_of: DType) -> DType:
+    """The type in which a number of `dtype` is computed with where the result goes into a sum of `sum_of`. Ints that go into a sum of
+    floats stay ints, wide enough for a product of two."""
+    if sum_of.is_float and dtype.is_int:
+        return accumulator(dtype) if dtype.bits < 32 else totalled(dtype)
+    if dtype.is_float != sum_of.is_float or dtype.bits >= sum_of.bits:
+        return dtype
+    if dtype.is_signed and sum_of.is_int and not sum_of.is_signed:
+        return DType(f"i{sum_of.bits}")
+    return sum_of
+
+
 def keeps_value(source: DType, target: DType) -> bool:
     """Whether every number of `source` may be taken as a `target` without a cast in the program."""
     if source is target or source is DType.BOOL:

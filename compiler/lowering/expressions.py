@@ -12,7 +12,7 @@ from compiler.hir.instruction import Effect, Region, Value
 from compiler.hir.memory import GetSlot, Load
 from compiler.hir.types import Tile
 from compiler.lowering import library
-from compiler.lowering.arithmetic import COMPARISONS, binary, bits, compare, comparison_facts, negate
+from compiler.lowering.arithmetic import COMPARISONS, binary, bits, compare, comparison_facts, in_sum, negate
 from compiler.lowering.body import Body, Memory, Variable, fault, silent
 from compiler.lowering.dtypes import ALIASES, hir_name, scalar_named
 from compiler.lowering.functions import call_function
@@ -188,8 +188,8 @@ def name_value(body: Body, name: str, node: nodes.Expression) -> Operand:
     if binding is not None:
         if binding.how == "poison":
             raise silent()
-        value = binding.value
-        return read(body, value) if isinstance(value, Variable) else value
+        value = read(body, binding.value) if isinstance(binding.value, Variable) else binding.value
+        return in_sum(body, value) if isinstance(value, Number) and value.dtype is not DType.BOOL else value
     size = body.size(name, node.span)
     if size is not None:
         return size
@@ -266,11 +266,17 @@ def _index(body: Body, node: nodes.Index) -> Operand:
     memory = body.memories[owner.name]
     if body.extra.get("rank_open", {}).get(memory.name):
         body.extra["open_rank"](body, memory, len(node.indices))
-    indices = [(number(body, index), index) for index in node.indices]
+    indices = indices_of(body, node)
     if memory.name in body.extra.get("broadcast", {}):
         indices = _broadcast(body, memory, body.extra["broadcast"][memory.name], indices, node)
     forms = index_forms(body, memory, indices, node)
     return load(body, memory, forms, node, tuple(index.span for _, index in indices))
+
+
+def indices_of(body: Body, node: nodes.Index) -> list[tuple[Number, nodes.Expression]]:
+    """Where an element stands, which goes into no sum."""
+    with body.widening(None):
+        return [(number(body, index), index) for index in node.indices]
 
 
 def _broadcast(

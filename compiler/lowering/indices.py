@@ -5,9 +5,9 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.module import FaultSite
-from compiler.lowering.arithmetic import form_of
+from compiler.lowering.arithmetic import form_of, in_sum
 from compiler.lowering.body import Access, Body, Memory, fault
-from compiler.lowering.dtypes import accumulator, hir_name
+from compiler.lowering.dtypes import hir_name
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, typed
 from compiler.lowering.ranges import Facts, extreme, reached
@@ -61,7 +61,7 @@ def _plural(word: str, count: int) -> str:
 
 
 def load(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Expression, index_spans: tuple[Span, ...]) -> Number:
-    """The element as a number; f16 and other narrow types widen at once where they flow into a wider sum."""
+    """The element as a number; narrow types widen at once where they flow into a wider sum."""
     note(body, memory, index, node, index_spans)
     where: Value | None = None
     if body.final:
@@ -71,14 +71,7 @@ def load(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Expr
     if memory.role == "result" and not body.final:
         dtype, weak, origin = body.flows.get(("result", memory.name), (memory.dtype, True, None))
         return typed(body.build.cast(value, hir_name(dtype)), dtype, origin, weak)
-    wide = body.widen
-    if wide is not None and wide.is_float and memory.dtype.is_int:
-        wide = accumulator(memory.dtype)
-    if wide is not None and wide is not memory.dtype and wide.is_float == memory.dtype.is_float and wide.bits > memory.dtype.bits:
-        if memory.dtype.is_int and not (wide.is_signed or not memory.dtype.is_signed):
-            return number
-        return typed(body.build.cast(value, hir_name(wide)), wide, memory.dtype)
-    return number
+    return in_sum(body, number)
 
 
 def note(

@@ -12,9 +12,9 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Combine
 from compiler.hir.instruction import Value
-from compiler.lowering.arithmetic import ACCUMULATE, form_of
+from compiler.lowering.arithmetic import accumulating, form_of
 from compiler.lowering.body import Body, fault
-from compiler.lowering.dtypes import highest, hir_name, lowest
+from compiler.lowering.dtypes import highest, hir_name, lowest, totalled
 from compiler.lowering.expressions import as_truth, evaluate
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, Operand, Tuple, literal, meet, value_of
@@ -122,9 +122,7 @@ def reduction_of(body: Body, span: Span) -> Reduction:
 
 def survey(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
     """A `yield` in a walk that only finds out types and loops."""
-    before, body.widen = body.widen, _widened(reduction)
-    value = evaluate(body, node.value)
-    body.widen = before
+    value = _yielded(body, reduction, node.value)
     parts = _parts(reduction, value, node)
     loops = tuple(one for _, one in body.loops)
     if reduction.seen is not None and len(loops) != len(reduction.loops):
@@ -143,10 +141,17 @@ def survey(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
         _survey_index(body, reduction, parts, node)
 
 
-def _widened(reduction: Reduction) -> DType | None:
-    if len(reduction.components) != 1 or reduction.operator not in ("add", "mul", "mean"):
-        return None
-    return reduction.components[0].kept
+def _yielded(body: Body, reduction: Reduction, node: nodes.Expression) -> Operand:
+    """What is yielded, each number of a tuple in the type of its own sum."""
+    if isinstance(node, nodes.TupleLiteral) and not reduction.is_arg:
+        return Tuple(tuple(_term(body, reduction, number, element) for number, element in enumerate(node.elements)))
+    return _term(body, reduction, 0, node)
+
+
+def _term(body: Body, reduction: Reduction, number: int, node: nodes.Expression) -> Operand:
+    summed = number < len(reduction.components) and reduction.of(number) in ("add", "mul", "mean")
+    with body.widening(reduction.components[number].kept if summed else None):
+        return evaluate(body, node)
 
 
 def _parts(reduction: Reduction, value: Operand, node: nodes.Yield) -> list[Number]:
@@ -183,7 +188,7 @@ def _component(body: Body, reduction: Reduction, number: int, part: Number, node
     if operator == "mean":
         return Component(kept_in(body, narrow), narrow) if narrow.is_float else Component(DType.F64, DType.F64)
     if operator in ("add", "mul"):
-        kept = kept_in(body, narrow)
+        kept = kept_in(body, narrow, totalled)
         return Component(kept, narrow if narrow.is_float else kept)
     return Component(narrow, narrow)
 
@@ -290,9 +295,7 @@ def _over_result(body: Body, reduction: Reduction, inside: "Callable[[Builder, l
 
 def combine(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
     """A `yield`: read what is kept, combine, write it back."""
-    before, body.widen = body.widen, _widened(reduction)
-    value = evaluate(body, node.value)
-    body.widen = before
+    value = _yielded(body, reduction, node.value)
     parts = _parts(reduction, value, node)
     build = body.build
     new = [_entry(body, reduction, n, parts[n], node) for n in range(len(reduction.components))]
@@ -307,7 +310,7 @@ def combine(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
         made = list(build.emit(Combine(monoid=reduction.operator, operands_=(*old, *new))).results)
     else:
         made = [
-            _combined(build, reduction.of(n), a, b, c.kept) for n, (a, b, c) in enumerate(zip(old, new, reduction.components, strict=True))
+            _combined(body, reduction.of(n), a, b, c.kept) for n, (a, b, c) in enumerate(zip(old, new, reduction.components, strict=True))
         ]
     for n, result in enumerate(made):
         if reduction.slots:
@@ -323,9 +326,9 @@ def _entry(body: Body, reduction: Reduction, number: int, part: Number, node: no
     return value_of(body.build, part, component.kept)
 
 
-def _combined(build: Builder, operator: str, old: Value, new: Value, dtype: DType) -> Value:
+def _combined(body: Body, operator: str, old: Value, new: Value, dtype: DType) -> Value:
     name = {"any": "or", "all": "and", "mean": "add"}.get(operator, operator)
-    return build.op(name, old, new, flags=ACCUMULATE if dtype.is_float and name in ("add", "mul") else ())
+    return body.build.op(name, old, new, flags=accumulating(body, name, dtype))
 
 
 def _linear(body: Body, reduction: Reduction, index: list[Number]) -> Value:

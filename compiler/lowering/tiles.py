@@ -449,7 +449,7 @@ class _Writing:
             return term(self.number(0))
         total, variable = self.fresh("top" if largest else "sum"), self.fresh("at")
         infinity = nodes.Unary(operator="-", operand=self.name("inf"), span=self.span)
-        start = infinity if largest else nodes.FloatLiteral(value=0.0, span=self.span)
+        start = infinity if largest else self.number(0)
         pattern = nodes.BindingPattern(name=total, span=self.span)
         self.statements.append(nodes.Let(pattern=pattern, value=start, mutable=True, span=self.span))
         outer, self.statements = self.statements, []

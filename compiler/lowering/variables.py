@@ -1,8 +1,10 @@
 """Variables of kernel bodies: `let`, `var`, and assignment to them. A `var` that starts from an unsuffixed literal takes the type
 that flows in; what flows is noted here and used by the next walk."""
 
+from collections.abc import Callable
+
 from compiler.diagnostics import Label
-from compiler.lowering.arithmetic import ACCUMULATE, binary, negate
+from compiler.lowering.arithmetic import binary, negate
 from compiler.lowering.body import Body, Variable, fault, silent
 from compiler.lowering.dtypes import accumulator, keeps_value, scalar_named
 from compiler.lowering.expressions import (
@@ -105,10 +107,10 @@ def _declare(body: Body, name: str, value: Number, node: nodes.Let) -> None:
     body.bind(name, variable, node.pattern.span, "a `var`")
 
 
-def kept_in(body: Body, dtype: DType) -> DType:
-    """The type of a sum: as `@precision(acc=)` says for floats, else the usual one."""
+def kept_in(body: Body, dtype: DType, usual: Callable[[DType], DType] = accumulator) -> DType:
+    """The type of a sum: what `@precision(acc=)` says for floats or for ints, else the usual one."""
     given = body.kernel.hints.accumulator
-    return DType(given) if given is not None and dtype.is_float else accumulator(dtype)
+    return DType(given) if given is not None and DType(given).is_float == dtype.is_float else usual(dtype)
 
 
 def _flow(body: Body, key: tuple[object, ...], value: Number) -> None:
@@ -119,7 +121,7 @@ def _flow(body: Body, key: tuple[object, ...], value: Number) -> None:
     if not weak:
         dtype = kept_in(body, dtype)
         if origin is not None and not origin.is_float:
-            origin = accumulator(origin)
+            origin = kept_in(body, origin)
     body.new_flows[key] = (dtype, weak, origin)
 
 
@@ -154,37 +156,34 @@ def _assign_name(body: Body, target: nodes.Expression, node: nodes.Assign) -> No
             hint=f"write `{target.name}[i] = ...`, or use `@kernel(fused)`",
         )
     variable = _variable(body, target)
-    before, body.widen = body.widen, variable.dtype if not variable.weak else None
-    try:
-        operator, value, flags = _accumulation(body, variable, node)
-    finally:
-        body.widen = before
+    with body.widening(None if variable.weak else variable.dtype):
+        operator, value, accumulates = _accumulation(body, variable, node)
     if not variable.fixed:
         _flow(body, variable.key, value)
     if operator is not None:
-        value = binary(body, operator, read(body, variable), value, node, flags)
+        value = binary(body, operator, read(body, variable), value, node, accumulates)
     _set(body, variable, value, node)
 
 
-def _accumulation(body: Body, variable: Variable, node: nodes.Assign) -> tuple[str | None, Number, tuple[str, ...] | None]:
-    """`s += e` and `s = s + e` (either side, e free of s): operator, e, and the liberties of the addition."""
+def _accumulation(body: Body, variable: Variable, node: nodes.Assign) -> tuple[str | None, Number, bool]:
+    """`s += e` and `s = s + e` (either side, e free of s): operator, e, and whether a reduction's step is written so."""
     inside = body.extra.get("loop_depth", 0) > variable.depth
     if node.operator is not None:
         value = number(body, node.value)
         if node.operator == "-" and variable.dtype.is_float and not value.dtype.is_int:
-            return "+", negate(body, value), ACCUMULATE if inside else None
-        return node.operator, value, ACCUMULATE if inside and node.operator in "+*" else None
+            return "+", negate(body, value), inside
+        return node.operator, value, inside and node.operator in "+*"
     match node.value:
         case nodes.Binary(operator="+" | "*" as operator, left=nodes.Name(name=name), right=other) if name == variable.name and not _reads(
             other, name
         ):
-            return operator, number(body, other), ACCUMULATE if inside else None
+            return operator, number(body, other), inside
         case nodes.Binary(operator="+" | "*" as operator, left=other, right=nodes.Name(name=name)) if name == variable.name and not _reads(
             other, name
         ):
-            return operator, number(body, other), ACCUMULATE if inside else None
+            return operator, number(body, other), inside
         case _:
-            return None, number(body, node.value), None
+            return None, number(body, node.value), False
 
 
 def _reads(node: nodes.Node, name: str) -> bool:

@@ -7,14 +7,15 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.hir.affine import Affine
 from compiler.hir.types import Mem
 from compiler.lowering import reductions
-from compiler.lowering.arithmetic import ACCUMULATE, binary
+from compiler.lowering.arithmetic import accumulating, binary
 from compiler.lowering.body import Body, Fault, Memory, fault
-from compiler.lowering.dtypes import accumulator, hir_name
+from compiler.lowering.dtypes import hir_name, totalled
 from compiler.lowering.expressions import number
 from compiler.lowering.indices import guard, load, note
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, Operand, Tensor, meet, typed, value_of
 from compiler.lowering.ranges import loop_range
+from compiler.lowering.variables import kept_in
 from compiler.lowering.words import words
 from compiler.lowering.writes import result_flow
 from compiler.source import Span
@@ -73,7 +74,8 @@ def _assign(body: Body, target: nodes.Name, node: nodes.Assign) -> bool:
 
 
 def _store(body: Body, memory: Memory, index: tuple[Affine, ...], target: nodes.Name, node: nodes.Assign) -> None:
-    value = _at(body, index, node.value)
+    with body.widening(memory.dtype if node.operator is not None else body.widen):
+        value = _at(body, index, node.value)
     flowing = value
     if node.operator is not None:
         value = binary(body, node.operator, load(body, memory, index, target, ()), value, node)
@@ -309,7 +311,7 @@ def _reduce(body: Body, node: nodes.Call) -> Operand:
     dims = kept if keepdims else tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
     key = ("reduced", node.span.start)
     narrow = body.flows.get(key, (DType.F32, True, None))[0]
-    dtype = _kept_dtype(operator, narrow)
+    dtype = _kept_dtype(body, operator, narrow)
     if operator in ("min", "max") and body.final:
         asked = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
         for axis in axes:
@@ -329,16 +331,15 @@ def _reduce(body: Body, node: nodes.Call) -> Operand:
     _nest(body, dims, lambda index: body.build.store(memory.value, start, index))
 
     def step(index: tuple[Affine, ...]) -> None:
-        before, body.widen = body.widen, dtype if operator in ("add", "mul", "mean") else None
-        value = _at(body, index, source)
-        body.widen = before
+        with body.widening(dtype if operator in ("add", "mul", "mean") else None):
+            value = _at(body, index, source)
         known = body.new_flows.get(key)
         have = [] if known is None else [Number(known[0], weak=known[1], origin=known[2])]
         body.new_flows[key] = meet(*have, Number(value.origin or value.dtype, weak=value.weak and value.origin is None))
         place = _left(index, axes, keepdims)
         old = body.build.load(memory.value, place)
         name = {"any": "or", "all": "and", "mean": "add"}.get(operator, operator)
-        flags = ACCUMULATE if dtype.is_float and name in ("add", "mul") else ()
+        flags = accumulating(body, name, dtype)
         body.build.store(memory.value, body.build.op(name, old, value_of(body.build, value, dtype), flags=flags), place)
 
     _nest(body, shape, step)
@@ -349,12 +350,12 @@ def _reduce(body: Body, node: nodes.Call) -> Operand:
     return typed(body.build.load(memory.value, ()), dtype, narrow if narrow.is_float else dtype)
 
 
-def _kept_dtype(operator: str, narrow: DType) -> DType:
+def _kept_dtype(body: Body, operator: str, narrow: DType) -> DType:
     if operator in ("any", "all"):
         return DType.BOOL
     if operator == "mean":
-        return accumulator(narrow) if narrow.is_float else DType.F64
-    return accumulator(narrow) if operator in ("add", "mul") else narrow
+        return kept_in(body, narrow) if narrow.is_float else DType.F64
+    return kept_in(body, narrow, totalled) if operator in ("add", "mul") else narrow
 
 
 def _left(index: tuple[Affine, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[Affine, ...]:

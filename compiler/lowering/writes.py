@@ -4,21 +4,23 @@ from attrs import evolve
 
 from compiler.diagnostics import Label
 from compiler.hir.affine import Affine
-from compiler.lowering.arithmetic import ACCUMULATE, binary, negate
+from compiler.lowering.arithmetic import binary, negate
 from compiler.lowering.body import Access, Body, Memory, fault, silent
 from compiler.lowering.expressions import (
     dotted,
     evaluate,
     forbidden,
+    indices_of,
     number,
     undefined,
 )
 from compiler.lowering.indices import guard, index_forms, load, note
-from compiler.lowering.numbers import Number, Tensor, meet, value_of
+from compiler.lowering.numbers import Number, Tensor, meet, typed, value_of
 from compiler.lowering.scattered import what_serves
 from compiler.lowering.words import words
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.annotations import same
 from compiler.typed_ast.kernel import KernelType
 
 
@@ -64,27 +66,32 @@ def target_memory(body: Body, target: nodes.Index) -> Memory:
 
 def store(body: Body, target: nodes.Index, node: nodes.Assign) -> None:
     if node.operator is None:
-        value = evaluate(body, node.value)
+        with body.widening(target_memory(body, target).dtype if _updates(target, node.value) else body.widen):
+            value = evaluate(body, node.value)
         if not isinstance(value, Number):
             raise fault("0203", f"`{words(target)}` needs a number", node.value.span)
         store_number(body, target, value, node)
         return
     memory = target_memory(body, target)
-    accumulates = node.operator in ("+", "-", "*") and memory.dtype.is_float and bool(body.extra.get("loop_depth", 0))
-    before, body.widen = body.widen, memory.dtype if accumulates and (body.final or memory.role != "result") else body.widen
-    try:
+    with body.widening(memory.dtype):
         value = number(body, node.value)
-    finally:
-        body.widen = before
     forms, spans = _target_forms(body, memory, target, node)
-    kept, flags = value, ACCUMULATE if accumulates and node.operator != "-" else None
+    kept, inside = value, bool(body.extra.get("loop_depth", 0))
+    if node.operator in ("+", "-", "*") and value.dtype.is_int and memory.dtype.is_int and not value.weak:
+        # ints wrap, so that it makes no difference whether the operand or the result is cut
+        value = typed(value_of(body.build, value, memory.dtype), memory.dtype, value.origin)
     old = load(body, memory, forms, target, spans)
     body.accesses[-1] = _as_accumulating(body)
     if node.operator == "-" and value.dtype.is_float:
-        made = binary(body, "+", old, negate(body, value), node, ACCUMULATE if body.extra.get("loop_depth", 0) else None)
+        made = binary(body, "+", old, negate(body, value), node, inside)
     else:
-        made = binary(body, node.operator, old, value, node, flags)
+        made = binary(body, node.operator, old, value, node, inside and node.operator in ("+", "*"))
     _write(body, memory, forms, made, kept, target, spans, node)
+
+
+def _updates(target: nodes.Index, value: nodes.Expression) -> bool:
+    """Whether the value is the target's element with an operator and another operand, `out[i] + e`: `out[i] += e` written out."""
+    return isinstance(value, nodes.Binary) and (same(target, value.left) or same(target, value.right))
 
 
 def _as_accumulating(body: Body) -> Access:
@@ -100,7 +107,7 @@ def store_number(body: Body, target: nodes.Index, value: Number, node: nodes.Ass
 def _target_forms(
     body: Body, memory: Memory, target: nodes.Index, node: nodes.Assign | None
 ) -> tuple[tuple[Affine, ...], tuple[Span, ...]]:
-    indices = [(number(body, index), index) for index in target.indices]
+    indices = indices_of(body, target)
     if memory.role == "result" and not memory.dims and not body.final and body.extra.get("rank_open", {}).get(memory.name):
         body.extra["open_rank"](body, memory, len(indices))
     forms = index_forms(body, memory, indices, target)

@@ -32,6 +32,11 @@ PRODUCTS = ("f32", "tf32")
 """How factors of f32 are multiplied where a program says it: each product as one FMA, or rounded to tf32."""
 
 
+FLOATS = ("contract", "strict")
+"""What a compiler may do with floats: round a product and the sum that takes it once, and sum in any order; or nothing at all, so that bits
+are those of the loops as written."""
+
+
 @frozen
 class KernelHints:
     """`coalesced_access` and `async_copy` have no syntax: analysis fills them."""
@@ -48,6 +53,7 @@ class KernelHints:
     deterministic: bool = False
     accumulator: str | None = None
     products: str | None = None
+    floats: str | None = None
 
 
 @frozen
@@ -71,6 +77,11 @@ class KernelMetadata:
     name: str | None = None
     is_async: bool = False
     trace: bool = False
+
+    @property
+    def strict(self) -> bool:
+        """Whether floats are computed as written, to the bit."""
+        return self.hints.floats == "strict"
 
     def option(self, name: str, default: object = None) -> object:
         return dict(self.options).get(name, default)
