@@ -74,7 +74,7 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
         raise ZyntaxError(Diagnostic(reason.code, f"{reason}", compute.span, hint=reason.hint)) from None
     info = built.nest.kernel_info
     if info is not None and info.tensor_cores and not custom and not any(map(_multiplies_matrices, made.functions)):
-        why, hint = refusal(field, facts)
+        why, hint = refusal(field, facts, info.strict)
         raise ZyntaxError(Diagnostic("0504", f"`@tensor_cores(on)` can't be done: {why}", compute.span, hint=hint))
     for function in made.functions:
         function.span = compute.span

@@ -22,6 +22,8 @@ from compiler.syntax.comments import comment_warnings
 from compiler.typed_ast import nodes
 from compiler.typed_ast.check import CheckedProgram, check
 from compiler.typed_ast.context import ComputeOutcome
+from compiler.typed_ast.infer_declarations import configured_floats
+from compiler.typed_ast.kernel import FLOATS
 from compiler.typed_ast.types import UNKNOWN, Type
 from compiler.typed_ast.walk import walk
 from runtime.futures import Unawaited
@@ -168,6 +170,7 @@ class Session:
             level=self.options.level,
             threads=self.options.threads or detect.cores(),
             machine=CpuMachine(bits, 32 if bits == 512 or detect.simd_name() == "NEON" else 16),
+            floats=self.options.floats or configured_floats(self.program) or FLOATS[0],
             compiling=self._compiling,
             tuning=self._tuning,
         )

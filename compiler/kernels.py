@@ -38,6 +38,7 @@ from compiler.signatures import layout_of, signature_of
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values
+from compiler.typed_ast.kernel import FLOATS, KernelMetadata
 from compiler.typed_ast.types import Type
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class KernelOptions:
     level: OptimizationLevel = OptimizationLevel.O3
     threads: int = 0
     machine: CpuMachine = CpuMachine()
+    floats: str = FLOATS[0]
+    """What may be done with floats in blocks that don't say it themselves."""
     times: PassTimes = Factory(PassTimes)
     compiling: Callable[[Span | None], AbstractContextManager[None]] = field(default=lambda span: nullcontext(), eq=False)
     """Entered around the work on the block at a place, for those who show what is going on."""
@@ -175,7 +178,7 @@ def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) 
 
 def _build(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> BuiltKernel:
     started = perf_counter()
-    lowered = lower_compute(compute, signature)
+    lowered = lower_compute(_with_rule_of_floats(compute, options.floats), signature)
     options.times.add("lower", perf_counter() - started)
     nest = lowered.function
     if nest.form is Form.THREAD:
@@ -198,6 +201,14 @@ def _build(compute: nodes.Compute, signature: Signature, options: KernelOptions)
     scheduled = schedule_for_cpu(nest, facts, field, reason, options.machine)
     options.times.add("schedule", perf_counter() - started)
     return BuiltKernel(lowered, nest, scheduled, options, compute.span)
+
+
+def _with_rule_of_floats(compute: nodes.Compute, usual: str) -> nodes.Compute:
+    """The block with what may be done with its floats, `usual` where it doesn't say it itself."""
+    kernel = compute.kernel or KernelMetadata()
+    if kernel.hints.floats is not None:
+        return compute
+    return evolve(compute, kernel=evolve(kernel, hints=evolve(kernel.hints, floats=usual)))
 
 
 def lifted(nest: HirFunction, lowered: LoweredKernel) -> tuple[HirFunction | None, str]:

@@ -22,6 +22,8 @@ class DriverOptions:
     render_folder: str = "out"
     explain: Callable[[str], None] | None = field(default=None, eq=False)
     """Told where each compute block runs, and why, once for each of its sizes."""
+    floats: str | None = None
+    """What may be done with floats in blocks that don't say it themselves, over what the program's `config` says."""
     sanitize: bool = False
     """Compute blocks run on the emulator, which looks for all that their threads do wrong."""
     tune: bool = True
@@ -34,7 +36,7 @@ class DriverOptions:
     @property
     def told(self) -> str:
         """All that decides what programs come to."""
-        return repr((self.device, self.strict, self.threads, self.level.value, sorted(self.parameters.items()), self.sanitize))
+        return repr((self.device, self.strict, self.threads, self.level.value, sorted(self.parameters.items()), self.sanitize, self.floats))
 
 
 def origin(source: Source, options: DriverOptions) -> tuple[str, ...]:

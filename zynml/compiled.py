@@ -22,7 +22,7 @@ from compiler.kept_programs import found
 from compiler.options import DriverOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
-from compiler.typed_ast.kernel import OptimizationLevel
+from compiler.typed_ast.kernel import FLOATS, OptimizationLevel
 from compiler.typed_ast.suggest import nearest
 from compiler.uncollected import uncollected
 from zynml.crossing import Crossing
@@ -157,17 +157,22 @@ def compile(
     strict: bool = False,
     sanitize: bool = False,
     tune: bool = True,
+    floats: str | None = None,
     **parameters: Any,
 ) -> CompiledProgram:
     """Compile a program: a `Path`, a text that names a `.zynml` file, or the program's text itself. Further keywords are values of its
     `param`s. With `sanitize` its blocks run on the emulator, and a call raises all that their threads do wrong. Without `tune`
-    estimates alone decide on schedules for a GPU. Raises ZynMLError with every fault of the program."""
+    estimates alone decide on schedules for a GPU. `floats`, "strict" or "contract", is for blocks that don't say it. Raises ZynMLError
+    with every fault of the program."""
     levels = [level.value for level in OptimizationLevel]
     if str(opt) not in levels:
         raise ValueError(f"opt={opt!r}: levels are {', '.join(levels)}")
     if threads < 0:
         raise ValueError(f"threads={threads}: a number of threads, or 0 for all cores")
+    if floats not in (None, *FLOATS):
+        raise ValueError(f"floats={floats!r}: there is {' and '.join(FLOATS)}")
     options = DriverOptions(
+        floats=floats,
         device=device,
         strict=strict,
         sanitize=sanitize,
@@ -207,7 +212,7 @@ def _require_parameters(session: "Session", given: Iterable[str]) -> None:
     known = [one.name for one in session.program.statements if isinstance(one, nodes.ProgramParameter)]
     for name in given:
         if name not in known:
-            keywords = ["opt", "threads", "device", "strict", "sanitize", "tune"]
+            keywords = ["opt", "threads", "device", "strict", "sanitize", "tune", "floats"]
             near = nearest(name, [*known, *keywords])
             hint = f" (did you mean `{near[0]}`?)" if near else ""
             own = f"has the `param`s {', '.join(known)}" if known else "has no `param`"

@@ -10,7 +10,7 @@ from compiler.options import DriverOptions
 from compiler.source import Source
 from compiler.typed_ast.kernel import OptimizationLevel
 
-CARRIED = ("device", "strict", "threads", "level", "parameters", "render_folder", "sanitize", "tune")
+CARRIED = ("device", "strict", "threads", "level", "parameters", "render_folder", "sanitize", "tune", "floats")
 """The options that decide what a program is; the others are functions of the process."""
 
 
@@ -21,7 +21,7 @@ def version() -> str:
     from importlib.metadata import version as installed
 
     try:
-        return installed("zyntax")
+        return installed("zyntax-lang")
     except PackageNotFoundError:
         return "unknown"
 

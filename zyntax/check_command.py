@@ -1,17 +1,20 @@
 """`zyntax check`."""
 
+from typing import Any
+
 import click
 
-from zyntax.options import driver_options, error_format, strict
+from zyntax.options import driver_options, error_format, floats, strict
 from zyntax.progress import showing
 from zyntax.report import exit_code, reporter
 
 
 @click.command("check")
 @click.argument("paths", type=click.Path(), nargs=-1, required=True, metavar="PROGRAM...")
+@floats
 @strict
 @error_format
-def command(paths: tuple[str, ...], strict: bool, error_format: str) -> int:
+def command(paths: tuple[str, ...], error_format: str, **given: Any) -> int:
     """Report all errors and warnings of every PROGRAM, without running it.
 
     Prints nothing and exits with 0 when there are none; exits with 2 when one doesn't compile."""
@@ -23,7 +26,7 @@ def command(paths: tuple[str, ...], strict: bool, error_format: str) -> int:
     with showing() as doing:
         for path in paths:
             try:
-                check(path, driver_options(strict=strict, doing=doing), here)
+                check(path, driver_options(**given, doing=doing), here)
             except ZyntaxError as error:
                 here.show(error.diagnostics)
                 worst = max(worst, exit_code(error.diagnostics))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zyntax.options import driver_options, error_format, level, strict
+from zyntax.options import driver_options, error_format, floats, level, strict
 from zyntax.progress import showing
 from zyntax.report import Reporter, reporter
 
@@ -46,6 +46,7 @@ FILES = {"obj": ".o", "cubin": ".cubin"}
     "--verbose", is_flag=True, help="With cubin or sass: print to standard error what each kernel takes: registers, memory, spills."
 )
 @click.option("--time-passes", is_flag=True, help="Print to standard error how long each pass took.")
+@floats
 @level
 @strict
 @error_format

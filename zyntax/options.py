@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from compiler.driver import DriverOptions
 
 LEVELS = ["0", "1", "2", "3", "s", "latency"]
+FLOATS = ["contract", "strict"]
 
 error_format = click.option(
     "--error-format",
@@ -58,6 +59,12 @@ no_tune = click.option(
     is_flag=True,
     help="Try no schedules out on a GPU, and use none that an earlier run found: estimates alone decide.",
 )
+floats = click.option(
+    "--floats",
+    type=click.Choice(FLOATS),
+    help="What may be done with floats in blocks that don't say it: round a product and its sum once and sum in any order, or nothing.  "
+    "[default: what `config` says, else contract]",
+)
 threads = click.option("--threads", type=click.IntRange(1, 1024), help="Threads of compute blocks. Default: one a core.")
 render_folder = click.option(
     "--render-dir", default="out", show_default=True, metavar="FOLDER", type=click.Path(file_okay=False), help="Where pictures are written."
@@ -66,7 +73,7 @@ render_folder = click.option(
 
 settings = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Value of a `param`; may be given often.")
 
-OF_PROGRAMS = (device, explain_placement, sanitize, no_tune, threads, render_folder)
+OF_PROGRAMS = (device, explain_placement, sanitize, no_tune, floats, threads, render_folder)
 """Options that say where and how compute blocks run, and where pictures go."""
 
 
@@ -78,6 +85,7 @@ def execution(command: Callable[..., Any]) -> Callable[..., Any]:
             explain_placement,
             sanitize,
             no_tune,
+            floats,
             settings,
             threads,
             render_folder,
@@ -104,6 +112,7 @@ def driver_options(**given: Any) -> "DriverOptions":
         level=OptimizationLevel(given.get("level") or "3"),
         parameters=settings_of(given),
         render_folder=given.get("render_dir") or "out",
+        floats=given.get("floats"),
         tune=not given.get("no_tune"),
         tuned=_tell,
         explain=_tell if given.get("explain_placement") else None,

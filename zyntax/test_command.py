@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from zyntax.options import device, driver_options, error_format, level, render_folder, sanitize, strict, threads
+from zyntax.options import device, driver_options, error_format, floats, level, render_folder, sanitize, strict, threads
 from zyntax.progress import showing
 from zyntax.report import reporter
 
@@ -16,6 +16,7 @@ from zyntax.report import reporter
 @click.argument("paths", type=click.Path(), nargs=-1, required=True, metavar="PROGRAM|FOLDER...")
 @device
 @sanitize
+@floats
 @threads
 @render_folder
 @level

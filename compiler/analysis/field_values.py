@@ -2,6 +2,7 @@
 `lift` decides what to make; here is only how."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import copysign
 
 from attrs import define, field
 
@@ -39,6 +40,8 @@ class FieldValues:
     """Values by name, for those that affine forms name."""
     assumed: list[Affine] = field(factory=list)
     """Forms of sizes that are taken to be at least 0."""
+    strict: bool = False
+    """Whether floats are to be what the loops give, to the bit."""
     _loads: dict[tuple[object, ...], Value] = field(factory=dict)
 
     @staticmethod
@@ -138,10 +141,12 @@ class FieldValues:
         return self.emit(Scan(monoid=monoid, value=value, over=(over,), exclusive=exclusive, flags=tuple(flags)))[0]
 
     def is_identity(self, monoid: str, values: Sequence[Value]) -> bool:
-        """Whether the values are the constant identity of the monoid."""
+        """Whether the values are the constant identity of the monoid, of its sign: a sum that starts from -0.0 may stay there."""
         expected = identity_of(monoid, [dtype_of(v) for v in values])
         for value, number in zip(values, expected, strict=True):
             if not isinstance(value.source, Const) or value.source.value != number:
+                return False
+            if is_float(dtype_of(value)) and copysign(1.0, value.source.value) != copysign(1.0, number):
                 return False
         return True
 

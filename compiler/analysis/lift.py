@@ -56,6 +56,7 @@ class _Lift:
     def run(self) -> HirFunction:
         source = self.source
         self.made = FieldValues.begin(source.name, sizes_of(source))
+        self.made.strict = source.is_strict
         if self.assumed is not None:
             self.made.assumed = self.assumed
         for parameter in source.parameters:

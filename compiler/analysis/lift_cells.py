@@ -105,11 +105,11 @@ def match_update(made: FieldValues, memory: Memory, value: Value, old: Value) ->
 
 
 def _extreme(made: FieldValues, memory: Memory, value: Value, old: Value) -> Update | None:
-    """`x > old ? x : old` is max for all but NaN, which it passes over."""
+    """`x > old ? x : old` is max for all but NaN, which it passes over, and zeros, of which it keeps the first."""
     op = value.source
     assert isinstance(op, Select)
     side = compared(op.condition, old)
-    if side is None or op.otherwise is not old:
+    if side is None or op.otherwise is not old or (made.strict and is_float(dtype_of(old))):
         return None
     monoid, x, _ = side
     if op.then is not x or old in memory.placeholders_in(x):
@@ -204,7 +204,7 @@ class _Closing:
 
     def rescaled(self, cell: Cell, final: Value, pending: list[Cell]) -> bool:
         """Whether the cell is a sum that follows a running maximum of this loop; then it is settled."""
-        for growing in self.growing():
+        for growing in () if self.made.strict else self.growing():
             total = rescaled_sum(self.made, self.memory, growing, final, cell.placeholder, cell.initial)
             if total is not None:
                 reason = f"`{cell.name}`, rescaled as its maximum grows, is read inside the loop over `{self.frame.variable}`"
@@ -359,7 +359,7 @@ class _Closing:
         known = dict(self.at_iteration)
         if known:
             self.memory.replace_since(self.mark, known)
-        for growing in self.growing():
+        for growing in () if self.made.strict else self.growing():
             self.memory.rescaled_since(self.mark, partial(rescaled_event, self.made, self.memory, growing))
 
     def run_along(self, placeholder: Value) -> None:

@@ -3,12 +3,14 @@ they are one axis. Where the last tile hangs over an edge, and nothing behind th
 conditions that say so are gone."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from attrs import define, field, frozen
 
 from compiler.analysis.accesses import constraints_of
 from compiler.analysis.field_values import FieldValues
+from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Compare, Const, Contract, InBounds, Reduce, Scan, Select, dtype_of, union_axes
@@ -53,6 +55,7 @@ def _pairs(function: HirFunction) -> Iterator[_Digits]:
 def _together(function: HirFunction, tile: str, within: str, size: int) -> bool:
     """Whether the two occur, and only as one number."""
     both, seen = {tile, within}, False
+    ordered = in_written_order(function)
     for op in function.body.body:
         for form in _forms(op):
             named = both.intersection(form.names)
@@ -64,6 +67,8 @@ def _together(function: HirFunction, tile: str, within: str, size: int) -> bool:
             seen = True
         over = both.intersection(getattr(op, "over", ()))
         if over and (over != both or isinstance(op, Scan)):
+            return False
+        if over and op in ordered and (tile, within) not in pairwise(op.over):
             return False
         if any(len(both.intersection(name for name, _ in union_axes(value))) == 1 for value in op.results if isinstance(value.type, Tile)):
             return False

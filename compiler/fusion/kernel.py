@@ -30,7 +30,7 @@ def require_joinable(kernel: BuiltKernel) -> None:
         raise NotMergeable("an index is checked as it runs")
     given = kernel.lowered.metadata
     launch = ("workgroup_size", "grid_size", "shared_memory_bytes", "max_registers", "trace")
-    hints = evolve(given.hints, use_tensor_cores=None, accumulator=None)
+    hints = evolve(given.hints, use_tensor_cores=None, accumulator=None, floats=None)
     if any(getattr(given, name) != getattr(PLAIN, name) for name in launch) or hints != PLAIN.hints:
         raise NotMergeable("it says how it is launched")
 

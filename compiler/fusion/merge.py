@@ -27,7 +27,7 @@ from compiler.lowering.kernel import (
     TensorArgument,
     WorkspaceArgument,
 )
-from compiler.typed_ast.kernel import KernelMetadata, KernelType
+from compiler.typed_ast.kernel import KernelHints, KernelMetadata, KernelType
 from compiler.typed_ast.types import DType
 
 NUMBERS = (DType.F32, DType.F16, DType.BF16)
@@ -85,6 +85,9 @@ class _Merging:
 
     def run(self) -> LoweredKernel:
         stages, last = self.stages, self.stages[-1]
+        strict = {stage.lowered.metadata.strict for stage in stages}
+        if len(strict) > 1:
+            raise NotMergeable("only one of them computes floats as written")
         self.out = FunctionBuilder(last.nest.name, Form.NEST)
         for stage in stages:
             self._solve(stage)
@@ -93,7 +96,9 @@ class _Merging:
         function = self.out.finish()
         pairs = [*self.memories, *self.indices.values(), *((value, argument) for argument, value in self.scalars.items())]
         function.parameters.extend(value for value, _ in pairs)
-        function.kernel_info = HirKernelInfo(kernel_type=KernelType.FUSED, tensor_cores=_tensor_cores(stages))
+        function.kernel_info = HirKernelInfo(
+            kernel_type=KernelType.FUSED, tensor_cores=_tensor_cores(stages), strict=last.lowered.metadata.strict
+        )
         results = tuple(
             evolve(r, dims=self._over_facts(r.dims, number), unless=self._over_facts(r.unless, number))
             for number, stage in enumerate(stages)
@@ -102,7 +107,8 @@ class _Merging:
         )
         work = [[self.over_facts(d, n) for d in nest] for n, stage in enumerate(stages) for nest in stage.lowered.plan.work]
         plan = LaunchPlan((), tuple(dict.fromkeys(self.equations)), [argument for _, argument in pairs], results, map(tuple, work))
-        metadata = KernelMetadata(kernel_type=KernelType.FUSED, name=last.lowered.metadata.name)
+        hints = KernelHints(floats=last.lowered.metadata.hints.floats)
+        metadata = KernelMetadata(kernel_type=KernelType.FUSED, name=last.lowered.metadata.name, hints=hints)
         return LoweredKernel(function, plan, KernelType.FUSED, metadata)
 
     # ---- sizes ----

@@ -6,11 +6,12 @@ from itertools import takewhile
 from attrs import frozen
 
 from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import FLOATS, Mem, Tile, is_float
+from compiler.hir.types import FLOATS, Mem, Tile
 from compiler.schedule.machine import CpuMachine
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
@@ -43,7 +44,7 @@ class _Facts:
     """Axes that every store's index names and no reduction runs along, in order of appearance."""
     reduced: frozenset[str]
     scanned: frozenset[str]
-    ordered: frozenset[str]
+    ordered: tuple[str, ...]
     """Axes that a reduction runs along in exact order: no permission to reassociate."""
     widest: str
 
@@ -74,7 +75,7 @@ def _threaded(field: HirFunction, facts: _Facts, order: list[str]) -> list[str]:
     """Axes that are shared out to threads, as one loop over all their iterations: the leading ones that every result varies along, so
     that a batch of one doesn't leave the other cores idle. A map keeps its last axis for itself: its iterations are too
     short for the arithmetic that finds their place."""
-    leading = list(takewhile(lambda axis: axis in facts.common, order))
+    leading = list(takewhile(lambda axis: axis in facts.common and axis not in facts.ordered, order))
     if leading:
         return leading[:MOST_SHARED] if facts.reduced else leading[: max(1, len(leading) - 1)]
     return order[:1] if order and order[0] not in facts.ordered else []
@@ -83,20 +84,15 @@ def _threaded(field: HirFunction, facts: _Facts, order: list[str]) -> list[str]:
 def _look(field: HirFunction) -> _Facts:
     common = common_axes(field)
     reduced: set[str] = set()
-    ordered: set[str] = set()
     scanned: set[str] = set()
     for op in field.body.body:
         if isinstance(op, Reduce | Contract):
             reduced.update(op.over)
-        if isinstance(op, Reduce) and is_float(dtype_of(op.values[0])) and op.monoid in ("add", "mul") and "reassoc" not in op.flags:
-            ordered.update(op.over)
         if isinstance(op, Scan):
             scanned.update(op.over)
-            if is_float(dtype_of(op.value)) and op.monoid in ("add", "mul") and "reassoc" not in op.flags:
-                ordered.update(op.over)
     # A loop over an axis that is reduced can't stand around the reduction: such an axis is walked again for each pass.
     common = tuple(axis for axis in common if axis not in reduced)
-    return _Facts(common, frozenset(reduced), frozenset(scanned), frozenset(ordered), _computed_dtype(field))
+    return _Facts(common, frozenset(reduced), frozenset(scanned), axes_in_written_order(field), _computed_dtype(field))
 
 
 def _computed_dtype(field: HirFunction) -> str:
@@ -164,6 +160,8 @@ def _order(field: HirFunction, facts: _Facts, tiles: dict[str, tuple[int, int]])
     if len(common) > 1 and not any(isinstance(op, Contract) for op in field.body.body):
         # A map or reduction walks memory in its own order: the vector axis innermost.
         common.sort(key=lambda a: tiles.get(a, (1, 1))[1] > 1)
+    if facts.ordered:
+        reduced.sort(key=lambda a: facts.ordered.index(a) if a in facts.ordered else -1)
     # A running value is carried by the innermost loop.
     return sorted(common + kept + reduced, key=lambda axis: axis in facts.scanned)
 

@@ -26,6 +26,7 @@ from compiler.hir.memory import Alloc, Load, Store
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule import running
+from compiler.schedule.kept_order import breach
 from compiler.schedule.table import AxisPlan, Table
 
 Target = Store | Reduce | Contract
@@ -81,6 +82,8 @@ class Placing:
     """The place that top-level loops are shared out to."""
 
     def __init__(self, field: HirFunction, table: Table) -> None:
+        if broken := breach(field, table):
+            raise NotPlaceable(broken)
         self.field = field
         self.table = table
         self.scope = field.scope()

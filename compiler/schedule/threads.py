@@ -1,6 +1,7 @@
 """A kernel as a sequence of launches with one thread for each iteration: the GPU's schedule of first resort, which any field or
 nest has. A loop that is shared out to threads becomes a launch; what stands between such loops becomes a launch of one thread."""
 
+from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, Scan
@@ -25,9 +26,11 @@ def thread_table(field: HirFunction) -> Table:
     reduced = {axis for op in field.body.body if isinstance(op, Reduce | Contract | Scan) for axis in op.over}
     common = [axis for axis in common_axes(field) if axis not in reduced]
     common.sort(key=lambda axis: axis in axes_contiguous(field))
-    rest = [axis for axis in field.axes if axis not in common]
+    written = axes_in_written_order(field)
+    rest = [*(axis for axis in field.axes if axis not in common and axis not in written), *written]
     plans = [AxisPlan(axis, "thread") for axis in common]
-    plans += [AxisPlan(axis, "thread" if not common and number == 0 else "time") for number, axis in enumerate(rest)]
+    shared = not common and rest[:1] != list(written[:1])
+    plans += [AxisPlan(axis, "thread" if shared and number == 0 else "time") for number, axis in enumerate(rest)]
     return Table(plans, ["one thread an element, neighbours along contiguous memory"])
 
 

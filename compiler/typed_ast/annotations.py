@@ -9,7 +9,7 @@ from attrs import Factory, define
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.constants import constant
-from compiler.typed_ast.kernel import KERNEL_ALIASES, PRODUCTS, KernelMetadata, KernelType
+from compiler.typed_ast.kernel import FLOATS, KERNEL_ALIASES, PRODUCTS, KernelMetadata, KernelType
 from compiler.typed_ast.kernel_options import read_options
 from compiler.typed_ast.nodes import (
     Annotation,
@@ -49,7 +49,7 @@ BLOCK_ANNOTATIONS = {
     "warps": "@warps(n)",
     "registers": "@registers(n)",
     "cluster": "@cluster(n)",
-    "precision": "@precision(acc=, products=)",
+    "precision": "@precision(acc=, products=, floats=)",
     "deterministic": "@deterministic",
     "name": '@name("text")',
     "trace": "@trace",
@@ -392,7 +392,7 @@ class _Reader:
         given: dict[str, Expression] = {}
         for argument in annotation.arguments:
             name = argument.name or "acc"
-            if name not in ("acc", "products"):
+            if name not in ("acc", "products", "floats"):
                 self.count(annotation, f"has no parameter `{name}`", _place(argument))
                 return
             if name in given:
@@ -400,15 +400,17 @@ class _Reader:
                 return
             given[name] = argument.value
         if not given:
-            self.count(annotation, "takes `acc`, `products` or both")
+            self.count(annotation, "takes `acc`, `products` or `floats`")
             return
-        types = [d.value for d in DType if d is not DType.BOOL]
-        for name, value in given.items():
-            known = isinstance(value, Name) and value.name in (types if name == "acc" else PRODUCTS)
-            if not known:
-                wanted = "a number type, such as f32" if name == "acc" else "`f32` or `tf32`"
+        words = {"acc": tuple(d.value for d in DType if d is not DType.BOOL), "products": PRODUCTS, "floats": FLOATS}
+        for name, value in sorted(given.items(), key=lambda one: one[0], reverse=True):
+            if not isinstance(value, Name) or value.name not in words[name]:
+                wanted = "a number type, such as f32" if name == "acc" else " or ".join(f"`{word}`" for word in words[name])
                 self.wrong(value, f"`{name}` of `@precision`", wanted)
-            elif isinstance(value, Name):
+            elif name == "floats" and value.name == "strict" and self.metadata.hints.products == "tf32":
+                message = "`products=tf32` rounds factors, and `floats=strict` allows nothing that isn't written"
+                self.fault("0402", message, annotation.span, "leave one of them out")
+            else:
                 self.hint(**{"accumulator" if name == "acc" else name: value.name})
 
     # ---- loops ----

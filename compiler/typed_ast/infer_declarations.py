@@ -6,6 +6,7 @@ from compiler.typed_ast.constants import constant
 from compiler.typed_ast.context import Checker, checks
 from compiler.typed_ast.conversions import Fit, fit, strong
 from compiler.typed_ast.elsewhere import MODULES
+from compiler.typed_ast.kernel import FLOATS
 from compiler.typed_ast.nodes import (
     Config,
     FieldValue,
@@ -14,6 +15,7 @@ from compiler.typed_ast.nodes import (
     ImportForm,
     IntLiteral,
     Node,
+    Program,
     ProgramParameter,
     Range,
     Render,
@@ -24,7 +26,7 @@ from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, I64, STRING, UNIT, UNKNOWN, Type
 
-CONFIG_KEYS = ("device", "compute_device", "precision", "seed")
+CONFIG_KEYS = ("device", "compute_device", "floats", "precision", "seed")
 
 
 @checks(Function, TypeAlias)
@@ -71,6 +73,10 @@ def _config_value(checker: Checker, entry: FieldValue) -> None:
     if entry.name == "seed":
         if fit(found, I64) is Fit.NO or isinstance(value, float):
             checker.report(Diagnostic("0203", f"`seed` is an int, not {found}", entry.value.span, f"this is {found}"))
+    elif entry.name == "floats":
+        if value not in FLOATS:
+            said = " or ".join(f'"{word}"' for word in FLOATS)
+            checker.report(Diagnostic("0203", f"`floats` is {said}, written out", entry.value.span))
     elif entry.name in CONFIG_KEYS:
         if fit(found, STRING) is Fit.NO:
             checker.report(Diagnostic("0203", f"`{entry.name}` is a String, not {found}", entry.value.span, f"this is {found}"))
@@ -78,6 +84,13 @@ def _config_value(checker: Checker, entry: FieldValue) -> None:
             checker.resolver.device(value, entry.value.span)
         elif isinstance(value, str) and value != "f32":
             checker.later(f"precision `{value}`", entry.value.span, 'write `precision: "f32"`, and the types of tensors where they differ')
+
+
+def configured_floats(program: Program) -> str | None:
+    """What the program's `config` lets a compiler do with floats."""
+    entries = [entry for node in program.statements if isinstance(node, Config) for entry in node.entries if entry.name == "floats"]
+    value = constant(entries[0].value) if entries else None
+    return value if isinstance(value, str) and value in FLOATS else None
 
 
 @checks(ProgramParameter)

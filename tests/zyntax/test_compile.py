@@ -97,3 +97,22 @@ def test_what_only_the_run_knows_is_assumed_from_how_the_block_uses_it(zyntax: Z
     heads = [line for line in done.stdout.splitlines() if line.startswith("  func ")]
     expected = ["%w: mem<w_0xf32, readonly>", "%m: mem<m_0xm_1xi64, readonly>", "%k: mem<k_0xi64, readonly>", "%k: mem<Nxf32, readonly>"]
     assert [word in head for word, head in zip(expected, heads, strict=True)] == [True] * 4, heads
+
+
+def test_floats_says_what_may_be_done_with_them(zyntax: Zyntax, folder: Path) -> None:
+    (folder / "fused.zynml").write_text("let x = ones(3)\nprintln(compute(x) { for i in 0..N: out[i] = x[i] * 2.0 + 1.0 })\n", encoding="utf-8")
+    shown = {rule: zyntax("compile", "fused.zynml", "--floats", rule, "--emit", "llvm") for rule in ("contract", "strict")}
+    assert all((done.returncode, done.stderr) == (0, "") for done in shown.values())
+    assert "fadd contract" in shown["contract"].stdout
+    assert "contract" not in shown["strict"].stdout and "reassoc" not in shown["strict"].stdout
+    done = zyntax("compile", "fused.zynml", "--floats", "strict")
+    assert "floats=strict" in done.stdout
+    assert print_module(parse_module(done.stdout)) == done.stdout
+    for command, told in (("run", "tensor([3.0, 3.0, 3.0], shape=[3], dtype=f32)\n"), ("check", "")):
+        done = zyntax(command, "fused.zynml", "--floats", "strict")
+        assert (done.returncode, done.stdout, done.stderr) == (0, told, "")
+    done = zyntax("test", "fused.zynml", "--floats", "strict")
+    assert (done.returncode, done.stdout) == (0, "ok    fused.zynml\n1 passed, 0 failed\n")
+    done = zyntax("run", "fused.zynml", "--floats", "fast")
+    assert done.returncode == 2
+    assert "'fast' is not one of 'contract', 'strict'" in done.stderr

@@ -7,7 +7,7 @@ from compiler.typed_ast.suggest import did_you_mean
 from runtime.device import NoDevice, require_present
 from zynml.stdlib.settings import StdlibSettings
 
-KEYS = ("device", "compute_device", "precision", "seed")
+KEYS = ("device", "compute_device", "floats", "precision", "seed")
 
 
 def configure(settings: StdlibSettings, entries: dict[str, Any]) -> None:
@@ -25,6 +25,8 @@ def configure(settings: StdlibSettings, entries: dict[str, Any]) -> None:
             case "precision":
                 if value != "f32":
                     raise LibraryFault("0109", f"precision `{value}` is valid, but not supported yet", 'precision: "f32" works')
+            case "floats":
+                pass  # read when the program is compiled
             case _:
                 raise LibraryFault("0201", f"`config` has no `{key}`", did_you_mean(key, KEYS) or f"it knows {', '.join(KEYS)}")
 

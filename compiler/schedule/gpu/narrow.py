@@ -15,7 +15,9 @@ FUNCTIONS = ("exp", "exp2", "tanh", "sqrt", "rsqrt", "div")
 
 
 def loosen(field: HirFunction) -> None:
-    """Grants approximation (`afn`) to the functions of a field whose values reach nothing but narrow floats."""
+    """Grants approximation (`afn`) to the functions of a field whose values reach nothing but narrow floats. A strict one grants none."""
+    if field.is_strict:
+        return
     seen: set[Value] = set()
     """What is read by something that sees all of its bits."""
     for op in reversed(field.body.body):

@@ -13,6 +13,7 @@ from math import prod
 
 from attrs import evolve, frozen
 
+from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Scan, dtype_of
@@ -21,7 +22,7 @@ from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
-from compiler.hir.types import Mem, bytes_of, is_float
+from compiler.hir.types import Mem, bytes_of
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.block_scan import WARP, Joining
 from compiler.schedule.gpu.distribute import Distributing, launches_of_blocks
@@ -98,7 +99,7 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
         return None
     (axis,) = scans[0].over
     others = [one for one in common_axes(field) if one != axis]
-    if {axis, *others} != set(field.axes) or any(_is_ordered(scan) for scan in scans):
+    if {axis, *others} != set(field.axes) or in_written_order(field):
         return None
     contiguous = set(axes_contiguous(field))
     length = facts.about(field.axes[axis])
@@ -158,11 +159,6 @@ def _down(axis: str, others: Sequence[str], columns: str, length: int, bytes_acr
     plans.append(AxisPlan(axis, "time", rows, warps=warps))
     reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it; {warps} warps walk along {axis}"]
     return ScanPlan(axis, Table(plans, reasons, (WARP, warps)), look_back=False)
-
-
-def _is_ordered(scan: Scan) -> bool:
-    """Whether floats must be joined one after the other."""
-    return is_float(dtype_of(scan.value)) and scan.monoid in ("add", "mul") and "reassoc" not in scan.flags
 
 
 def _shape(field: HirFunction, scans: Sequence[Scan], length: int, late: bool) -> tuple[int, int]:

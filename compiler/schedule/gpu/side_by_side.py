@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -80,6 +81,8 @@ def _stand_together(field: HirFunction, outer: str, inner: str) -> bool:
     """Whether every access has both axes, next to each other in memory and nowhere else, or neither, and all else reads them only as
     axes of values."""
     both = {outer, inner}
+    if any(both.intersection(op.over) and (outer, inner) not in pairwise(op.over) for op in in_written_order(field)):
+        return False
     places: dict[Value, int | None] = {}
     for op in field.body.body:
         if isinstance(op, Load | Store):

@@ -13,10 +13,10 @@ from math import prod
 from attrs import evolve, frozen
 
 from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
-from compiler.hir.types import is_float
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.lanes import contiguous_where_most_is, lanes_along, power_of_two
@@ -103,18 +103,13 @@ def _is_whole(field: HirFunction, facts: _Facts) -> bool:
 def _look(field: HirFunction) -> _Facts:
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
     reduced = {axis for op in reductions for axis in op.over}
-    ordered = {
-        axis
-        for op in reductions
-        if isinstance(op, Reduce) and op.monoid in ("add", "mul") and is_float(dtype_of(op.values[0])) and "reassoc" not in op.flags
-        for axis in op.over
-    }
     products = [found for op in reductions if isinstance(op, Contract) and (found := product_sum(op)) is not None and found.m and found.n]
     common = tuple(axis for axis in common_axes(field) if axis not in reduced)
     scope = field.scope()
     indices = [{axis for axis, _ in scope.axes_of(*op.index)} for op in field.body.body if isinstance(op, Store)]
     written = frozenset(set.intersection(*indices) - reduced) if indices else frozenset()
-    return _Facts(common, written, frozenset(reduced), frozenset(ordered), frozenset(axes_contiguous(field)), tuple(products))
+    ordered = frozenset(axes_in_written_order(field))
+    return _Facts(common, written, frozenset(reduced), ordered, frozenset(axes_contiguous(field)), tuple(products))
 
 
 def _whole_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | None:
@@ -145,6 +140,9 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     """Every result varies along the common axes; the rest is reduced, or walked again after a reduction. A row gets a warp where there
     are enough rows for all warps of a large GPU, or rows are short; else a block."""
     inside = [axis for axis in field.axes if axis not in facts.common]
+    if facts.ordered:
+        written = axes_in_written_order(field)
+        inside.sort(key=lambda axis: written.index(axis) if axis in written else -1)
     free = [axis for axis in inside if axis not in facts.ordered]
     most = contiguous_where_most_is(field)
     candidates = [axis for axis in free if axis in facts.contiguous and (axis in most or most.isdisjoint(facts.common))]

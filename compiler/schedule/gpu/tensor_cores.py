@@ -48,10 +48,15 @@ def chosen(field: HirFunction, products: Sequence[ProductSum], generation: int) 
     return bool(ours) and all(SINCE[dtype_of(op.a)] <= generation for op in ours)
 
 
-def refusal(field: HirFunction | None, facts: Facts) -> tuple[str, str]:
-    """Why a block isn't multiplied on the tensor cores, and what would be."""
+def refusal(field: HirFunction | None, facts: Facts, strict: bool = False) -> tuple[str, str]:
+    """Why a block isn't multiplied on the tensor cores, and what would be. `strict`: its floats are to be what the loops give."""
     contracts = [] if field is None else [op for op in field.body.body if isinstance(op, Contract)]
     sums = [op for op in contracts if (found := product_sum(op)) is not None and found.m and found.n]
+    if not sums and strict:
+        return (
+            "its floats are computed as written (`floats=strict`), and tensor cores sum in an order of their own",
+            "write `@precision(floats=contract)`; ints are multiplied there either way",
+        )
     if not sums:
         return "the block has no sum of products with rows and columns", "tensor cores multiply matrices: `sum += A[i, k] * B[k, j]`"
     doubles = WARP_KINDS["f64"]

@@ -1,0 +1,24 @@
+"""Sums and products of floats that nothing permits to reassociate: their axes run in time, one element after the other, in the order in
+which the reduction names them."""
+
+from compiler.analysis.accesses import reorders
+from compiler.hir.core import Reduce, Scan, dtype_of
+from compiler.hir.module import HirFunction
+
+
+def in_written_order(field: HirFunction) -> list[Reduce | Scan]:
+    """The reductions and running values of a field whose order is fixed."""
+    found: list[Reduce | Scan] = []
+    for op in field.body.body:
+        match op:
+            case Reduce(monoid=monoid, values=(value, *_), flags=flags) | Scan(monoid=monoid, value=value, flags=flags):
+                if not reorders(monoid, dtype_of(value), flags):
+                    found.append(op)
+            case _:
+                pass
+    return found
+
+
+def axes_in_written_order(field: HirFunction) -> tuple[str, ...]:
+    """Their axes, those of each in its order."""
+    return tuple(dict.fromkeys(axis for op in in_written_order(field) for axis in op.over))
