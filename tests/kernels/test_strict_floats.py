@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import zynml
-from tests.kernels.checks import DTYPES, Array, compiled, generator
+from tests.kernels.checks import DEVICE, DTYPES, Array, compiled, generator
 
-DEVICES = (None, "emulator")
+DEVICES = (DEVICE, "emulator")
 FLOATS = ("f32", "f64")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.checks import DTYPES, INTS, Array, compiled, exactly, generator, launched, numbers
+from tests.kernels.checks import DEVICE, DTYPES, INTS, Array, compiled, exactly, generator, launched, numbers
 
 SMALLER = tuple((narrow, wide) for narrow in INTS for wide in INTS if int(narrow[1:]) < int(wide[1:]))
 """Operands and elements that are wider than they are, of either sign."""
@@ -120,7 +120,7 @@ def result_of_sums(narrow: str) -> str:
     return f"{narrow[0]}64"
 
 
-@pytest.mark.parametrize("device", (None, "emulator"))
+@pytest.mark.parametrize("device", (DEVICE, "emulator"))
 @pytest.mark.parametrize("narrow", ("i8", "i16", "i32", "u8", "u16", "u32"))
 def test_what_is_yielded_sums_in_64_bits(narrow: str, device: str | None) -> None:
     x = extremes(narrow, (3, 37), "yield")
@@ -157,7 +157,7 @@ def test_tiles_of_ints_sum_as_their_loops_do() -> None:
 def test_atomics_add_in_the_elements_type() -> None:
     x = np.full(64, 100, np.int8)
     text = "def f(x) { compute(x) -> tensor[1, i32] @kernel(custom) @workgroup(64) { atomic_add(out[0], x[thread_idx().x] * x[thread_idx().x]) } }"
-    for device in (None, "emulator"):
+    for device in (DEVICE, "emulator"):
         exactly(compiled(text, device=device).f(x), np.array([640000], np.int32))
 
 
@@ -177,7 +177,7 @@ def test_floats_go_into_wider_elements_as_wide(narrow: str, wide: str) -> None:
         exactly(launched(element_program(form, wide), a, a.T.copy()), want)
 
 
-@pytest.mark.parametrize("device", (None, "emulator"))
+@pytest.mark.parametrize("device", (DEVICE, "emulator"))
 @pytest.mark.parametrize("dtype", ("i8", "i32", "f16", "f32", "f64"))
 @pytest.mark.parametrize(("operator", "first"), ((">", True), (">=", False), ("<", True), ("<=", False)))
 def test_ties_of_a_best_by_hand(operator: str, first: bool, dtype: str, device: str | None) -> None:

@@ -84,6 +84,13 @@ def test_sizes_and_hints() -> None:
     assert (hints.pipeline_stages, hints.accumulator, hints.products, hints.deterministic) == (3, "f32", "tf32", True)
 
 
+@pytest.mark.parametrize("rule", ("contract", "strict"))
+def test_what_may_be_done_with_floats(rule: str) -> None:
+    found = metadata(f"@precision(acc=f64, floats={rule})")
+    assert (found.hints.floats, found.hints.accumulator, found.strict) == (rule, "f64", rule == "strict")
+    assert metadata("").hints.floats is None
+
+
 def test_annotations_first_in_the_body_count() -> None:
     found = metadata("", "@kernel reduce(max)\n @workgroup(64)\n for i in 0..N: yield x[i]")
     assert (found.kernel_type, found.option("op"), found.workgroup_size) == (KernelType.REDUCE, "max", (64, 1, 1))
