@@ -3,7 +3,7 @@
 from compiler.hir import instruction as hir
 from compiler.hir.core import Bitcast, dtype_of
 from compiler.hir.types import Pointer
-from compiler.native.build import Body
+from compiler.native.build import Body, Number
 from compiler.native.types import I64, U32
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNIT, OptionType
@@ -153,7 +153,8 @@ def _logger(c: Context, count: int) -> str:
             place = place_of_log(b, desk)
             for at, word in enumerate(words):
                 b.put(place, "words", at, word, proved=True)
-            for field, value in {"ts": b.get(desk, "now"), "row": b.get(desk, "row"), "site": site, "count": count}.items():
+            fields: dict[str, Number] = {"ts": b.get(desk, "now"), "row": b.get(desk, "row"), "site": site, "count": count}
+            for field, value in fields.items():
                 b.put(place, field, value)
     return name
 

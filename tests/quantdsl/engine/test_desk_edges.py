@@ -13,8 +13,8 @@ from compiler.hir.layout import new_memory
 from compiler.hir.types import Array
 from compiler.native.build import Body, Program
 from compiler.native.types import F64, I64, struct
-from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, ORDER_PARAMETERS
 from quantdsl.engine import layout
+from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, ORDER_PARAMETERS
 from quantdsl.engine.layout import COLLECTED, GTC, RECORDS
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import Loss, RiskRules, risk_memory
