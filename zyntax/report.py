@@ -1,11 +1,9 @@
 """Shows diagnostics, in colour on a terminal, as JSON on request, and gives the exit code that goes with them."""
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -38,6 +36,8 @@ class Reporter:
 
         found = list(diagnostics)
         if self.form == "json":
+            import json
+
             for diagnostic in found:
                 _write(sys.stderr, json.dumps(to_json(diagnostic, self.sources), ensure_ascii=False) + "\n")
             return
@@ -85,7 +85,7 @@ def _open_closed_streams() -> None:
     """A command started with its output closed (`>&-`) has no stream there: what it says goes nowhere, but it must not fail of it."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (open as long as the process)
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 (open as long as the process)
 
 
 def exit_code(diagnostics: "Iterable[Diagnostic]") -> int:
@@ -146,7 +146,7 @@ def internal_fault(error: Exception) -> "Diagnostic":
     from compiler.diagnostics import Diagnostic
 
     frames = traceback.extract_tb(error.__traceback__)
-    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown place"
+    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else "unknown place"  # noqa: PTH119 - `--help` needs no pathlib
     return Diagnostic(
         "0901",
         f"internal fault: {type(error).__name__}: {error} ({place})",
