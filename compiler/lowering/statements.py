@@ -8,6 +8,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.control import If as HirIf
 from compiler.hir.control import While as HirWhile
 from compiler.hir.instruction import Region
+from compiler.hir.module import FaultSite
 from compiler.lowering.arithmetic import form_of
 from compiler.lowering.body import Body, Fault, fault
 from compiler.lowering.expressions import (
@@ -288,8 +289,26 @@ def _expression(body: Body, node: nodes.Expression) -> None:
             run_statements(body, node)
         case nodes.Call(function=nodes.Name(name="barrier")) if body.kind in (KernelType.FUSED, KernelType.CUSTOM):
             body.extra["barrier"](body, node)
+        case nodes.Call(function=nodes.Name(name="assert")) if "assert" not in body.signature.functions:
+            _assert(body, node)
         case _:
             evaluate(body, node)
+
+
+def _assert(body: Body, node: nodes.Call) -> None:
+    """`assert(condition, "text")`: a check of each turn, as those of indices are."""
+    match [argument.value for argument in node.arguments]:
+        case [condition]:
+            text = ""
+        case [condition, nodes.StringLiteral(value=written)]:
+            text = ": " + written.replace("{", "{{").replace("}", "}}")
+        case _:
+            hint = 'write `assert(condition, "text")`'
+            raise fault("0204", "`assert` in a kernel takes a condition and a text", node.span, hint=hint)
+    found = truth(body, condition)
+    site = body.site(FaultSite("0808", node.span, "assertion failed" + text))
+    with body.spanned(node.span):
+        body.build.check(found.value, code="0808", site=site)
 
 
 def _if(body: Body, condition: nodes.Expression, then: nodes.Block, otherwise: nodes.Block | None) -> None:
@@ -326,11 +345,15 @@ def _tail(body: Body, statements: tuple[nodes.Statement, ...], function: nodes.F
             case nodes.ExpressionStatement(value=nodes.If() as branch) if not rest or _returns(branch):
                 otherwise = branch.otherwise.statements if branch.otherwise is not None else ()
                 return _choose_tail(body, branch, branch.then.statements, otherwise, rest, function)
-            case nodes.ExpressionStatement(value=value) if not rest:
+            case nodes.ExpressionStatement(value=value) if not rest and not _is_assert(value):
                 return evaluate(body, value)
             case _:
                 run(body, statement)
     return Nothing()
+
+
+def _is_assert(value: nodes.Expression) -> bool:
+    return isinstance(value, nodes.Call) and isinstance(value.function, nodes.Name) and value.function.name == "assert"
 
 
 def _choose_tail(
