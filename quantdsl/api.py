@@ -1,16 +1,19 @@
 """QuantDSL from Python: `quantdsl.compile("cross.qdsl", fast=20).run("trades.csv")`."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, evolve, field
+from attrs import asdict, define, evolve, frozen
 
 from compiler.diagnostics import Diagnostic, ZyntaxError, render
 from compiler.packages import package_missing
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
+from compiler.typed_ast.kernel import OptimizationLevel
 from quantdsl.run import options as of
 from quantdsl.run.open import Wishes, open_source
 from quantdsl.run.options import RunOptions
@@ -20,6 +23,10 @@ from runtime.extras import PackageMissing
 from runtime.replay.outputs.kept import Kept
 from runtime.replay.outputs.records import Records, Run
 from runtime.replay.outputs.summary import Totals
+from zynml.pickled import require_version, version
+from zynml.words import in_pythons_words
+
+FLAG = re.compile(r"^( *--> )--set ", re.MULTILINE)
 
 if TYPE_CHECKING:
     from runtime.replay.outputs.folder import Outputs
@@ -30,8 +37,12 @@ class QuantError(Exception):
     the data."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...], sources: Sources) -> None:
-        super().__init__("\n\n".join(render(found, sources) for found in diagnostics))
-        self.diagnostics = diagnostics
+        self.diagnostics = tuple(map(in_pythons_words, diagnostics))
+        # the text of a parameter's value is a source named by its flag
+        super().__init__(FLAG.sub(r"\1", "\n\n".join(render(found, sources) for found in self.diagnostics)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _same_error, (str(self), self.diagnostics), self.__dict__
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -42,7 +53,14 @@ class QuantError(Exception):
         return bool(self.diagnostics) and all(found.data for found in self.diagnostics)
 
 
-@define
+def _same_error(message: str, diagnostics: tuple[Diagnostic, ...]) -> QuantError:
+    """An error that was pickled."""
+    error = QuantError.__new__(QuantError, message)
+    error.diagnostics = diagnostics
+    return error
+
+
+@define(repr=False)
 class Result:
     """What a run left. `summary` is `summary.json` as a dict, its decimals exact; `failure` is the message of the checked failure that
     halted the strategy, None where there was none."""
@@ -52,6 +70,10 @@ class Result:
     _kept: Kept
     left_out: tuple[str, ...] = ()
     """Outputs that a package is missing for, and what installs it."""
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(records)} {name}" for name, records in self._kept.records.items())
+        return f"<quantdsl.Result: {counts}{', failed' if self.failure is not None else ''}>"
 
     def records(self, name: str) -> Records:
         """One of `orders`, `fills`, `rejects`, `pnl`, `latency` as a structured array in the engine's units: ticks, lots, money at its
@@ -65,13 +87,36 @@ class Result:
             return self._kept.table(name)
 
 
-@define
+@frozen
+class MadeOf:
+    """What a program was compiled from; `settings` are texts of its `param`s."""
+
+    path: str
+    text: str
+    strategy: str | None
+    level: str
+    settings: Mapping[str, str]
+
+
+@define(repr=False)
 class Program:
     """A compiled strategy; it may run any number of times."""
 
     strategy: Strategy
     warnings: tuple[str, ...]
-    _sources: Sources = field(repr=False)
+    _sources: Sources
+    _made_of: MadeOf
+
+    def __repr__(self) -> str:
+        facts = self.facts
+        given = "".join(f", {name}={value}" for name, value in facts.parameters.items())
+        return f"<quantdsl.Program {self._made_of.path}: strategy {facts.strategy} on {facts.market.name}{given}>"
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return opened_again, (version(), asdict(self._made_of))
 
     @property
     def facts(self) -> Any:
@@ -116,16 +161,35 @@ class Program:
         return Result(ending.summary, failure, kept, left_out)
 
 
-def compile(source: str | Path, *, strategy: str | None = None, level: str = "latency", **settings: Any) -> Program:
+def compile(source: str | Path, *, strategy: str | None = None, level: str | int = "latency", **settings: Any) -> Program:
     """Compile the strategy of a program: a path, or the text of a program (anything with a line break). Keywords are values of its
     `param`s. Raises QuantError with all errors."""
-    sources, warnings = Sources(), list[str]()
+    levels = [one.value for one in OptimizationLevel]
+    if str(level) not in levels:
+        raise ValueError(f"level={level!r}: levels are {', '.join(levels)}")
+    sources = Sources()
     texts = {name: _text(value) for name, value in settings.items()}
     with _told(sources):
         is_text = isinstance(source, str) and "\n" in source
-        held = sources.add(Source("<program>", str(source)) if is_text else read_source(source))
-        made = open_source(held, Wishes(texts, strategy, level), sources, _noting(warnings, sources), lambda activity: None)
-    return Program(made, tuple(warnings), sources)
+        held = Source("<program>", str(source)) if is_text else read_source(source)
+        return _compiled(MadeOf(held.path, held.text, strategy, str(level), texts), sources)
+
+
+def opened_again(pickled: str, made_of: dict[str, Any]) -> Program:
+    """A program that was pickled. Raises UnpicklingError for one of another version, QuantError where it doesn't compile here."""
+    require_version(pickled, f"the program {made_of['path']}")
+    sources = Sources()
+    with _told(sources):
+        return _compiled(MadeOf(**made_of), sources)
+
+
+def _compiled(made_of: MadeOf, sources: Sources) -> Program:
+    """The program of a text. Raises ZyntaxError."""
+    warnings: list[str] = []
+    held = sources.add(Source(made_of.path, made_of.text))
+    wishes = Wishes(made_of.settings, made_of.strategy, made_of.level)
+    made = open_source(held, wishes, sources, _noting(warnings, sources), lambda activity: None)
+    return Program(made, tuple(warnings), sources, made_of)
 
 
 def _noting(warnings: list[str], sources: Sources) -> Callable[[Diagnostic], None]:

@@ -23,7 +23,6 @@ from compiler.options import DriverOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import FLOATS, OptimizationLevel
-from compiler.typed_ast.suggest import nearest
 from compiler.uncollected import uncollected
 from zynml.crossing import Crossing
 from zynml.functions import Raised, raise_again
@@ -208,6 +207,7 @@ def _compiled(held: Source, options: DriverOptions, sources: Sources) -> Compile
 def _require_parameters(session: "Session", given: Iterable[str]) -> None:
     """Each keyword is a `param` of the program. Raises TypeError, as Python does for a function's."""
     from compiler.typed_ast import nodes
+    from compiler.typed_ast.suggest import nearest
 
     known = [one.name for one in session.program.statements if isinstance(one, nodes.ProgramParameter)]
     for name in given:

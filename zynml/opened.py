@@ -2,7 +2,7 @@
 a program that another process compiled, on a GPU and for arrays laid out as they were there, never do."""
 
 import threading
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from attrs import Factory, define
@@ -17,7 +17,6 @@ from runtime.futures import Unawaited
 if TYPE_CHECKING:
     from compiler.driver import Session
     from compiler.function_heads import FunctionHead
-    from compiler.typed_ast import nodes
 
 
 @define(eq=False)
@@ -40,13 +39,13 @@ class Opened:
     def of(cls, session: "Session", keeps: bool) -> "Opened":
         """The program of a session. Raises ZyntaxError."""
         from compiler.cuda_functions import returning
-        from compiler.function_heads import head_of
+        from compiler.read_heads import head_of
         from compiler.typed_ast import nodes
 
         host = session.host
         own = {node.name: node for node in session.check().statements if isinstance(node, nodes.Function)}
         functions = {name: returning(own[name], own, host.names) if name in own else None for name in host.functions}
-        heads = {name: head_of(own[name], session.source, _sizes(own[name], host.names)) for name in functions if name in own}
+        heads = {name: head_of(own[name], session.source, host.names) for name in functions if name in own}
         return cls(session.sources, functions, session.origin, lambda: session, heads, session.unawaited, keeps, session)
 
     @property
@@ -70,13 +69,3 @@ class Opened:
             keep(self.session, self.functions, self.heads)
         kept = None if self.origin is None or function.several else KeptCalls((*self.origin, name))
         return Repeats(function, self.unawaited, kept)
-
-
-def _sizes(function: "nodes.Function", known: Container[str]) -> tuple[str, ...]:
-    """The names that a function's parameters give to extents, in the order of the text."""
-    from compiler.typed_ast import nodes
-    from compiler.typed_ast.walk import walk
-
-    annotated = [node for one in function.parameters if one.annotation is not None for node in walk(one.annotation)]
-    own = {one.name for one in function.parameters}
-    return tuple(dict.fromkeys(n.name for n in annotated if isinstance(n, nodes.Name) and n.name not in known and n.name not in own))

@@ -7,7 +7,6 @@ from typing import Any
 from attrs import evolve
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.updates import SharedMemory
 from runtime.tensor import Tensor
 
 FLAGS = (
@@ -36,6 +35,9 @@ def _said(text: str) -> str:
 def copied_in_python(error: ZyntaxError, given: Mapping[str, Any], passed: Mapping[str, Any]) -> ZyntaxError:
     """The error of a call; where two of its arguments share memory, with a hint that copies one of them. `passed` are Python's values,
     `given` the program's for them."""
+    # whoever raised the error has loaded it; calls of kept programs never do
+    from compiler.updates import SharedMemory
+
     shared: BaseException | None = error
     while shared is not None and not isinstance(shared, SharedMemory):
         shared = shared.__cause__

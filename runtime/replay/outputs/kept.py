@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, fields
 
 from runtime.replay.bad_rows import BadRow
 from runtime.replay.outputs.digest import Digest
@@ -33,6 +33,14 @@ class Kept:
     def __attrs_post_init__(self) -> None:
         self.gathered = Gathered(self.run)
         self._chunks = {name: [] for name in LAYOUTS}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the running hash, whose result stands in the summary."""
+        return {one.name: getattr(self, one.name) for one in fields(Kept) if one.name != "_digest"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in {**state, "_digest": Digest()}.items():
+            setattr(self, name, value)
 
     def add(self, table: str, records: Records) -> None:
         own = records.copy()

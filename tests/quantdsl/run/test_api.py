@@ -1,5 +1,7 @@
 """QuantDSL from Python."""
 
+import pickle
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import quantdsl
+import quantdsl.api
 from quantdsl.engine.delivery import AT_ONE_MOMENT
 from quantdsl.run.measure import repeated
 from tests.quantdsl.golden.programs import DATA, PROGRAMS
@@ -52,6 +55,37 @@ def test_outputs_can_be_written_too(cross: quantdsl.Program, tmp_path: Path) -> 
 def test_a_text_is_a_program_too() -> None:
     text = CROSS.read_text()
     assert quantdsl.compile(text).run(TRADES).summary["fills"] == 57
+
+
+def test_a_program_and_its_result_show_what_they_are(cross: quantdsl.Program) -> None:
+    assert repr(cross).startswith("<quantdsl.Program ") and " strategy Cross on BTCUSDT, fast=12, slow=26, " in repr(cross)
+    assert cross._repr_html_().startswith("<code>&lt;quantdsl.Program ")
+    assert re.fullmatch(r"<quantdsl.Result: \d+ orders, 57 fills, \d+ rejects, \d+ pnl, \d+ latency>", repr(cross.run(TRADES)))
+
+
+def test_programs_results_and_errors_are_pickled(cross: quantdsl.Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = pickle.loads(pickle.dumps(quantdsl.compile(CROSS, fast=5, level=2)))
+    result = other.run(TRADES)
+    again = pickle.loads(pickle.dumps(result))
+    assert other.facts.parameters["fast"] == 5 and again.summary == result.summary and again.table("fills") == result.table("fills")
+    with pytest.raises(quantdsl.QuantError) as raised:
+        cross.run("nowhere.csv")
+    error = pickle.loads(pickle.dumps(raised.value))
+    assert (str(error), error.codes, error.bad_data) == (str(raised.value), raised.value.codes, True)
+    monkeypatch.setattr(quantdsl.api, "version", lambda: "0.0.7")
+    with pytest.raises(pickle.UnpicklingError, match=r"was pickled by zyntax 0\.0\.7, and this is zyntax "):
+        pickle.loads(pickle.dumps(cross))
+
+
+def test_messages_name_keywords_and_not_flags() -> None:
+    with pytest.raises(quantdsl.QuantError) as raised:
+        quantdsl.compile(CROSS, fastt=3)
+    assert str(raised.value) == "error[ZYN0201]: fastt: the program has no `param fastt`\nhint: did you mean `fast`?"
+    with pytest.raises(quantdsl.QuantError) as raised:
+        quantdsl.compile(CROSS, fast="x")
+    assert str(raised.value) == "error[ZYN0201]: undefined name `x`\n --> fast:1:1\n  |\n1 | x\n  | ^"
+    with pytest.raises(ValueError, match=r"^level=9: levels are 0, 1, 2, 3, s, latency$"):
+        quantdsl.compile(CROSS, level=9)
 
 
 def test_what_is_wrong_is_one_kind_of_error(cross: quantdsl.Program, tmp_path: Path) -> None:
