@@ -1,6 +1,7 @@
 """Compiled programs as objects of Python: what they show, what they are called, how they are pickled."""
 
 import inspect
+import json
 import multiprocessing
 import pickle
 import pydoc
@@ -224,3 +225,13 @@ def test_what_a_program_makes_overlap_is_copied_there():
     program = zynml.compile("def f(mut x: tensor[N]) { mut y = x[1:]\n compute(mut y, z = x[:-1]) { for i in 0..M: y[i] = z[i] } }")
     with pytest.raises(zynml.ZynMLError, match=re.escape("hint: `.clone()` behind the value of `z` makes a copy")):
         program.f(np.ones(50, np.float32))
+
+
+def test_heads_come_back_from_the_cache_as_they_were(program):
+    from attrs import asdict, evolve
+
+    from compiler import kept_programs
+
+    for head in program._opened.heads.values():
+        plain = json.loads(json.dumps(asdict(evolve(head, span=None))))
+        assert kept_programs._head(plain) == head

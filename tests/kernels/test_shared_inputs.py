@@ -216,3 +216,19 @@ MATRIX_ASSIGNMENTS = {
 def test_assignments_of_matrices_compute_their_right_side_first(text):
     program = zynml.compile(f"def changed(given: tensor[N, N]): tensor {{ mut m = given.clone()\n {text}\n m }}")
     np.testing.assert_array_equal(program.changed(numbers(9, 9)), MATRIX_ASSIGNMENTS[text](numbers(9, 9).astype(np.float64)))
+
+
+def test_tensors_that_lie_on_the_emulator_are_asked_too():
+    program = zynml.compile("""
+def updated(given: tensor[N], share: bool): tensor {
+    mut x = given.to_device("emulator")
+    let y = x if share else x.clone()
+    compute(mut x, y) { for i in 0..N: x[i] = x[i] + y[N - 1 - i] }
+    x
+}
+""")
+    x = numbers()
+    np.testing.assert_array_equal(np.asarray(program.updated(x, False)), x + x[::-1])
+    with pytest.raises(zynml.ZynMLError) as failure:
+        program.updated(x, True)
+    assert failure.value.codes == ("ZYN0813",)

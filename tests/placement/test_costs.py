@@ -6,7 +6,7 @@ import pytest
 from compiler.analysis.work import DIVISION, FUNCTION, UNKNOWN_TURNS, Work, work_of
 from compiler.costs import MEASURED_RUNS, History, Rates
 from compiler.hir.parse import parse_function
-from tests.placement.machines import QUICK_GPU, SLOW_CPU
+from tests.placement.machines import INFINITE, QUICK_GPU, SLOW_CPU
 
 X = "%a = load %x[i] : f32"
 SQUARE = "%b = mul %a, %a : f32\nstore %out[i], %b"
@@ -216,3 +216,19 @@ def test_a_fault_of_the_program_is_that_of_the_cpu(machine) -> None:
     text += "println(f(zeros(100_000), full(100_000, 100_000, dtype=i64)))\n"
     machine.rates["cpu"] = Rates(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
     assert machine.fails(text) == machine.fails(text, "cpu")
+
+
+def test_runs_that_are_measured_ask_whether_inputs_overlap(machine) -> None:
+    """What is only read is brought to the device before such a run: a copy there would hide that it shares memory."""
+    text = """
+mut x = zeros(100_000)
+let apart = x.clone()
+for turn in 0..4:
+    compute(mut x, y = apart) { for i in 0..N: x[i] = x[i] + y[N - 1 - i] }
+let z = x
+compute(mut x, z) { for i in 0..N: x[i] = x[i] + z[N - 1 - i] }
+"""
+    machine.rates["cpu"] = Rates(call=1.0, copy=0.0, copy_to=INFINITE, copy_from=INFINITE, memory=1e3, arithmetic=1e3)
+    assert "error[ZYN0813]: `x`, which this block updates, shares memory with `z`" in machine.fails(text)
+    looped = text.replace("    compute(mut x, y = apart)", "    let y = apart if turn < 2 else x\n    compute(mut x, y)").split("let z")[0]
+    assert "error[ZYN0813]: `x`, which this block updates, shares memory with `y`" in machine.fails(looped)
