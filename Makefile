@@ -17,13 +17,14 @@ layers:
 test:
 	$(PYTHON) -m pytest -n auto
 
-# The long runs: thousands of random nests and mutated programs, every kernel in every layout and size, every program for every GPU.
+# The long runs: thousands of random nests, mutated programs and spoilt files of market data, every kernel in every layout and size, every program for every GPU.
 slow:
 	$(PYTHON) -m tests.random_nests 2000
 	$(PYTHON) -m tests.random_nests 1000 --device emulator
 	ZYNTAX_EXHAUSTIVE=1 $(PYTHON) -m pytest tests/kernels tests/backends/nvptx/test_program_matrix.py
 	$(PYTHON) -m tests.random_cases 300 --seed 1000 --device emulator
 	$(PYTHON) -m tests.mutations 10000
+	$(PYTHON) -m tests.data_mutations 2000
 
 # What the compiler makes of a fixed list of programs: against the digests in the tree, or with BASE=COMMIT all stages against that commit.
 frozen:

@@ -7,7 +7,10 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from runtime.replay.bad_rows import BadData, BadRow, BadSource, Why
 
 _SKIP = "`--on-bad skip` goes on without such rows and lists them in bad_rows.parquet"
+_WHOLE = "`--on-bad skip` uses what is whole, each file once, and counts the rest in summary.json"
 _HINTS = {
+    Why.TRUNCATED: _WHOLE,
+    Why.REPEATED_FILE: _WHOLE,
     Why.EARLIER: f"`--reorder 5ms` sorts rows inside of such a window; {_SKIP}",
     Why.OFF_GRID: f"`tick` and `lot` of the instrument say what its grid is; {_SKIP}",
 }

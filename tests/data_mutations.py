@@ -27,7 +27,7 @@ DATA = ROOT / "programs" / "data"
 LONGEST = 40_000
 """Unpacked bytes of a file that is spoilt."""
 PROGRAM = """
-currency USD {{ scale 8 }}
+currency USD {{ scale 10 }}
 instrument {name} : USD {{ tick {tick} lot {lot} }}
 risk Desk for {name} {{ max_position 1_000_000_000lots }}
 strategy Watch on {name} {{

@@ -14,9 +14,11 @@ BLOCK = 1 << 20
 """Unpacked bytes that a reader looks at together."""
 
 _BITE = 1 << 12
-_PACKED = 1 << 17
+_UNPACKED = 1 << 14
 _LONGEST = 1 << 26
 """Bytes of a line; what is longer is no text."""
+
+EMPTY = "it is empty"
 
 _GZIP, _ZSTD, _SKIPPED = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x2a\x4d\x18"
 """How packed files begin; zstd also with a frame that holds something else, whose first byte says which."""
@@ -40,7 +42,7 @@ class Content:
             self.unpacked += len(block)
             yield block
         if not self.unpacked:
-            self.broken = self.broken or "it is empty"
+            self.broken = self.broken or EMPTY
 
     def _blocks(self, size: int) -> Iterator[bytes]:
         try:
@@ -92,17 +94,24 @@ class Content:
 
     def _zstd(self, file: BinaryIO, size: int) -> Iterator[bytes]:
         pyarrow = required("pyarrow")
-        unpacked = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd")
+        unpacked, found, count = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd"), list[bytes](), 0
         while True:
             try:
-                block = unpacked.read(min(size, _PACKED))
+                bite = unpacked.read(_UNPACKED)
             except OSError as error:
                 self.broken = "the zstd data ends too early" if "runcated" in str(error) else "the zstd data is damaged"
-                return
-            if not block:
-                return
-            self.read = file.tell()
-            yield block
+                break
+            if not bite:
+                break
+            found.append(bite)
+            count += len(bite)
+            if count >= size:
+                self.read = file.tell()
+                yield b"".join(found)
+                found, count = [], 0
+        self.read = file.tell()
+        if count:
+            yield b"".join(found)
 
 
 @frozen

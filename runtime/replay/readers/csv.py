@@ -8,7 +8,7 @@ import numpy as np
 from runtime.replay.bad_rows import BadSource
 from runtime.replay.batches import Batch, Source
 from runtime.replay.columns import Column
-from runtime.replay.content import Content, Lines, line_blocks
+from runtime.replay.content import EMPTY, Content, Lines, line_blocks
 from runtime.replay.readers.fields import fields, without_first_line
 from runtime.replay.tables import Clock, Layout, clock, layout, table
 
@@ -20,6 +20,8 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
     instrument, form = source.only, None
     for lines in line_blocks(content):
         if form is None:
+            if content.broken not in (None, EMPTY) and b"\n" not in lines.text:
+                return  # the header itself breaks off
             head, lines = without_first_line(lines)
             form = _Form.of(head, source)
         yield form.batch(lines, source, instrument)

@@ -1,10 +1,17 @@
 """Each row of QuantDSL's table of bad input, with a real file made bad, through the command: what stops, what is skipped, what is told."""
 
+import gzip
 import json
+import random
+import struct
+import zlib
+from collections import Counter
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
@@ -107,11 +114,120 @@ def test_rows_in_another_order_are_sorted_only_when_asked(zyntax: Zyntax, tmp_pa
     assert (sorted_run.code, summary(tmp_path)["rows_used"]) == (0, 2000)
 
 
-def test_a_trade_that_comes_again_is_refused_and_the_first_one_stands(zyntax: Zyntax, tmp_path: Path) -> None:
-    data = changed(tmp_path, 50, "trade_id", TRADES[40].split(",")[1])
-    done = zyntax("run", program(tmp_path), "--data", data, "--out", "out")
-    assert (done.code, summary(tmp_path)["rows_bad"]) == (0, 1)
+def stops_or_counts(zyntax: Zyntax, folder: Path, message: str, reason: str, *data: Path, on_trade: str = "") -> dict[str, Any]:
+    """The data stops the run, whose outputs so far are partial, and is counted once where that is skipped: the summary then."""
+    watch = program(folder, on_trade)
+    done = zyntax("run", watch, "--data", *data, "--out", "out")
+    hint = "hint: `--on-bad skip` goes on without such rows and lists them in bad_rows.parquet\n"
+    if reason in ("truncated", "repeated_file"):
+        hint = "hint: `--on-bad skip` uses what is whole, each file once, and counts the rest in summary.json\n"
+    assert (done.code, done.out, done.err) == (3, "", f"error[ZYN0807]: {message}\n{hint}")
+    partial = summary(folder)
+    assert (partial["complete"], partial["partial"], partial["rows"]["bad_rows"]) == (False, message, 1)
+    before = rows(folder, "fills")
+    (stop,) = rows(folder, "bad_rows")
+    assert parquet.read_table(folder / "out" / "fills.parquet").schema.metadata[b"partial"] == b"true"
+    done = zyntax("run", watch, "--data", *data, "--out", "out", "--on-bad", "skip")
+    assert (done.code, done.err) == (0, "")
+    found = summary(folder)
+    assert found["complete"] is True and found["rows_bad_by_reason"] == {reason: found["rows_bad"]}
+    assert found["rows_in"] == found["rows_used"] + found["rows_bad"] and rows(folder, "bad_rows")[0] == stop
+    assert rows(folder, "fills")[: len(before)] == before
+    return found
+
+
+BUY_ONCE = "if seen == 3 { _ = buy(1lots) }"
+
+
+def test_a_trade_that_comes_again_stops_and_the_first_one_stands(zyntax: Zyntax, tmp_path: Path) -> None:
+    again = TRADES[40].split(",")[1]
+    data = changed(tmp_path, 50, "trade_id", again)
+    message = f"{data}: row 50, column `trade_id`: `{again}` was there before"
+    assert stops_or_counts(zyntax, tmp_path, message, "repeated_trade", data, on_trade=BUY_ONCE)["rows_used"] == 1999
     assert [(row["row"], row["why"]) for row in rows(tmp_path, "bad_rows")] == [(50, "was there before")]
+    assert len(rows(tmp_path, "fills")) == 1, "what came before the stop is replayed"
+
+
+def test_a_file_that_is_given_twice_counts_once(zyntax: Zyntax, tmp_path: Path) -> None:
+    data, other = small(tmp_path), tmp_path / "other.csv"
+    message = f"{data}: the file was given before"
+    assert stops_or_counts(zyntax, tmp_path, message, "repeated_file", data, data)["rows_used"] == 2000
+    other.write_bytes(data.read_bytes())
+    message = f"{other}: the file was given before (as {data})"
+    assert stops_or_counts(zyntax, tmp_path, message, "repeated_file", data, other)["rows_used"] == 2000
+
+
+def test_trades_that_two_files_have_count_once(zyntax: Zyntax, tmp_path: Path) -> None:
+    data, other = small(tmp_path), tmp_path / "other.csv"
+    other.write_text("\n".join([TRADES[0], *TRADES[1500:]]) + "\n")
+    message = f"{other}: row 2, column `trade_id`: `{TRADES[1500].split(',')[1]}` was there before (in {data})"
+    found = stops_or_counts(zyntax, tmp_path, message, "repeated_trade", data, other)
+    assert (found["rows_used"], found["rows_bad"]) == (2000, 501)
+
+
+def zstd(content: bytes) -> bytes:
+    return bytes(pa.compress(content, codec="zstd", asbytes=True))
+
+
+TORN = {
+    "text": ("torn.csv", lambda text: text[:-9], None),
+    "gzip": ("torn.csv.gz", lambda text: gzip.compress(text, mtime=0)[:-40], "the gzip data ends too early"),
+    "zstd": ("torn.csv.zst", lambda text: zstd(text)[:-40], "the zstd data ends too early"),
+}
+
+
+@pytest.mark.parametrize("name", TORN)
+def test_a_file_that_breaks_off_stops_behind_what_is_whole(name: str, zyntax: Zyntax, tmp_path: Path) -> None:
+    text = (DATA / "btcusdt_spot_20240808_trades.csv").read_bytes()
+    file, torn, why = TORN[name]
+    data = tmp_path / file
+    data.write_bytes(torn(text))
+    whole, _, left = unpacked(data).rpartition(b"\n")
+    where = f"the file ends at byte {len(whole) + 1 + len(left)}"
+    if left:
+        message = f"{data}: row {whole.count(10) + 2}: `{left.decode()}` breaks off ({where})"
+    else:
+        message = f"{data}: byte {len(whole) + 1}: the file breaks off ({why})"
+    found = stops_or_counts(zyntax, tmp_path, message, "truncated", data, on_trade=BUY_ONCE)
+    assert (found["rows_used"], found["rows_bad"], found["gaps"]) == (whole.count(10), 1, {"truncated": 1})
+    assert len(rows(tmp_path, "fills")) == 1, "what came before the stop is replayed"
+
+
+def unpacked(path: Path) -> bytes:
+    """What a plain reader gets out of a file that breaks off."""
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        return zlib.decompressobj(wbits=31).decompress(data)
+    if path.suffix != ".zst":
+        return data
+    found, stream = b"", pa.CompressedInputStream(pa.BufferReader(data), "zstd")
+    with suppress(OSError):
+        while block := stream.read(1):
+            found += block
+    return found
+
+
+@pytest.mark.parametrize("name", ["noise.itch50", "noise.csv.gz", "noise.csv.zst", "noise.csv", "noise.jsonl", "noise.dbn", "noise.parquet"])
+def test_noise_stops(name: str, zyntax: Zyntax, tmp_path: Path) -> None:
+    data = tmp_path / f"20240808_{name}"
+    for seed in range(5):
+        data.write_bytes(random.Random(seed).randbytes(5000))
+        done = zyntax("run", program(tmp_path), "--data", data)
+        assert done.code == 3 and done.out == "" and done.err.startswith(f"error[ZYN0807]: {data}: ")
+
+
+def test_an_empty_file_breaks_off(zyntax: Zyntax, tmp_path: Path) -> None:
+    data = tmp_path / "empty.jsonl"
+    data.write_bytes(b"")
+    found = stops_or_counts(zyntax, tmp_path, f"{data}: byte 0: the file breaks off (it is empty)", "truncated", data)
+    assert (found["rows_in"], found["rows_used"]) == (1, 0)
+
+
+def test_packed_data_that_is_none(zyntax: Zyntax, tmp_path: Path) -> None:
+    data = tmp_path / "trades.csv.gz"
+    data.write_text("\n".join(TRADES))
+    done = zyntax("run", program(tmp_path), "--data", data)
+    assert (done.code, done.err) == (3, f"error[ZYN0807]: {data}: this is no gzip data\n")
 
 
 def test_an_order_whose_id_came_before_is_rejected(zyntax: Zyntax, tmp_path: Path) -> None:
@@ -137,8 +253,12 @@ def test_a_book_that_crosses_is_refused_and_counted(zyntax: Zyntax, tmp_path: Pa
     done = zyntax("run", buys, "--data", data, "--out", "out")
     found = summary(tmp_path)
     assert (done.code, found["books_refused"], found["submitted"]) == (0, 1, 2)
+    assert (found["rows_in"], found["rows_used"], found["rows_bad_by_reason"]) == (3, 2, {"crossed": 1})
+    (bad,) = rows(tmp_path, "bad_rows")
+    assert (bad["file"], bad["row"], bad["why"]) == (str(data), 3, "makes bids meet asks")
     done = zyntax("run", buys, "--data", data, "--out", "out", "--on-cross", "trim")
     found = summary(tmp_path)
+    assert (found["rows_bad_by_reason"], rows(tmp_path, "bad_rows")) == ({}, [])
     assert (done.code, found["books_refused"], found["submitted"]) == (0, 1, 2)
     assert [row["limit"] for row in rows(tmp_path, "orders")] == [Decimal("100.00"), Decimal("100.01")]
 
@@ -156,8 +276,6 @@ def test_a_file_that_breaks_off_is_used_as_far_as_it_is_whole(zyntax: Zyntax, tm
 
 
 def test_a_gap_in_a_sequence_makes_the_book_suspect(zyntax: Zyntax, tmp_path: Path) -> None:
-    import gzip
-
     lines = gzip.decompress((DATA / "btcusdt_spot_20240808.jsonl.gz").read_bytes()).decode().splitlines()[:3000]
     updates = [number for number, line in enumerate(lines) if '"depthUpdate"' in line]
     whole, torn = tmp_path / "whole.jsonl", tmp_path / "torn.jsonl"
@@ -180,6 +298,60 @@ def test_unknown_orders_of_a_book_are_gaps(zyntax: Zyntax, tmp_path: Path) -> No
     done = zyntax("run", path, "--data", DATA / "sim_20101224.itch50.gz", "--out", "out")
     assert done.code == 0
     assert int(rows(tmp_path, "log")[-1]["text"]) > 0
+
+
+def plain_counts(symbol: bytes) -> tuple[int, dict[str, int]]:
+    """Printed executions of known orders and other trades, and events of unknown orders by kind, by a reader of its own."""
+    data, at = gzip.decompress((DATA / "sim_20101224.itch50.gz").read_bytes()), 0
+    locate, orders, trades, unknown = -1, dict[int, int](), 0, Counter[str]()
+    kinds = {"E": "execute", "X": "cancel", "D": "delete", "U": "replace"}
+    while at < len(data):
+        (length,) = struct.unpack_from(">H", data, at)
+        message = data[at + 2 : at + 2 + length]
+        at += 2 + length
+        letter, (of,) = chr(message[0]), struct.unpack_from(">H", message, 1)
+        if letter == "R" and message[11:19].strip() == symbol:
+            locate = of
+        if of != locate:
+            continue
+        if letter in "AF":
+            orders[struct.unpack_from(">Q", message, 11)[0]] = struct.unpack_from(">I", message, 20)[0]
+        elif letter in kinds:
+            id = struct.unpack_from(">Q", message, 11)[0]
+            if id not in orders:
+                unknown[kinds[letter]] += 1
+                continue
+            trades += letter == "E"
+            lost = struct.unpack_from(">I", message, 19)[0] if letter in "EX" else orders[id]
+            orders[id] -= lost
+            if letter == "U":
+                new, qty = struct.unpack_from(">QI", message, 19)
+                orders[new] = qty
+            if orders[id] <= 0:
+                del orders[id]
+        elif letter == "P":
+            trades += 1
+    return trades, dict(unknown)
+
+
+@pytest.mark.parametrize("symbol", ["ALC", "BOB", "CHAR"])
+def test_trades_of_orders_that_were_refused_are_told(symbol: str, zyntax: Zyntax, tmp_path: Path) -> None:
+    """The simulated day crosses its book again and again."""
+    path = tmp_path / "s.qdsl"
+    path.write_text(
+        f"currency USD {{ scale 4 }}\ninstrument {symbol} : USD {{ tick 0.0001 lot 1 }}\nstrategy S on {symbol} {{ state seen = 0\n"
+        "on trade(t) { seen += 1 }\non stop { log_ring(seen) } }\n"
+    )
+    done = zyntax("run", path, "--data", DATA / "sim_20101224.itch50.gz", "--out", "out")
+    assert done.code == 0
+    trades, unknown = plain_counts(symbol.encode())
+    assert int(rows(tmp_path, "log")[-1]["text"]) == trades
+    found = summary(tmp_path)
+    assert found["unknown_orders"] == unknown and found["adds_refused"] == {"crossed": found["books_refused"]}
+    assert found["rows_bad_by_reason"] == {"crossed": found["books_refused"]} and found["books_refused"] > 400
+    listed = rows(tmp_path, "bad_rows")
+    assert len(listed) == found["rows_bad"] and {(row["row"], row["why"]) for row in listed} == {(None, "makes bids meet asks")}
+    assert "lost " in done.out and f"{sum(unknown.values())} unknown orders" in done.out
 
 
 def test_overflow_in_a_handler_halts_the_strategy_and_says_where(zyntax: Zyntax, tmp_path: Path) -> None:
