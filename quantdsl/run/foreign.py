@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.run.options import RunOptions
+from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Source
 from runtime.replay.feed import Feed
 from runtime.replay.outputs.summary import iso
@@ -25,7 +26,7 @@ def require_rows(feed: Feed, options: RunOptions, instrument: str) -> None:
     if any(tally.used and not tally.is_foreign for _, tally in files):
         return
     strangers = [(source, tally) for source, tally in files if tally.is_foreign]
-    if strangers and all(tally.is_foreign or not tally.rows for _, tally in files):
+    if strangers and all(tally.is_foreign or tally.rows == tally.reasons[Why.REPEATED_FILE] for _, tally in files):
         raise ZyntaxError(*(_foreign(source, tally, instrument) for source, tally in strangers))
     if inside and any(edge is not None for edge in (options.begin, options.end)):
         raise ZyntaxError(_outside(inside, options))

@@ -1,5 +1,6 @@
 """Data that has nothing for the program's instrument, or nothing in the window."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,11 @@ def test_a_file_about_others_says_which(zyntax: Zyntax, tmp_path: Path, name: st
 
 def test_each_file_about_others_is_told_of(zyntax: Zyntax, tmp_path: Path) -> None:
     path = program(tmp_path, "BTC")
-    both = zyntax("run", path, "--data", BINANCE, "--data", BINANCE, "--on-bad", "skip")
-    assert both.code == 3 and both.err.count("no row is about `BTC`") == 2
+    part = tmp_path / "part.jsonl"
+    part.write_bytes(b"".join(gzip.decompress(BINANCE.read_bytes()).splitlines(keepends=True)[1000:2000]))
+    for second, messages in ((part, 2), (BINANCE, 1)):
+        both = zyntax("run", path, "--data", BINANCE, "--data", second, "--on-bad", "skip")
+        assert both.code == 3 and both.err.count("no row is about `BTC`") == messages
     one = zyntax("run", path, "--data", BINANCE, "--data", TRADES, "--on-bad", "skip")
     assert one.code == 0
     way = f"`--data BTC={BINANCE}` takes it for that"
