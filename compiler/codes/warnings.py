@@ -49,6 +49,15 @@ CODES = (
         can't be reached there. `program.functions["run"]` gives it.""",
     ),
     code(
+        "0608",
+        "a name of the library is shadowed",
+        """The program declares a name that the library has. From there on the name means the program's own, in host code and in compute
+        blocks alike. Variables with the name of a function are warned of only where something calls them. In QuantDSL states, constants,
+        parameters and functions are warned of, and a variable of one body where it hides a value.""",
+        "def max(a: float, b: float): float { a + b }\nprintln(max(1.0, 2.0))\n",
+        "def total(a: float, b: float): float { a + b }\nprintln(total(1.0, 2.0))\n",
+    ),
+    code(
         "0609",
         "a comment that looks like a division",
         """`//` begins a comment, so `7 // 2` is 7. Ints are divided by `/`, which rounds toward zero. Only a number right behind `//`,

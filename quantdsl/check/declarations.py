@@ -16,6 +16,7 @@ from quantdsl.check.parameters import check_parameter
 from quantdsl.check.resolve import resolve
 from quantdsl.check.rules import check_risk, check_strategy_rules
 from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.shadowing import warn_of_declaration, warn_of_variable
 from quantdsl.check.statements import declare_state
 
 RECORDS = {name: name.capitalize() for name in ("trade", "quote", "bar", "ack", "fill", "cancelled", "reject", "gap", "halt")}
@@ -25,6 +26,13 @@ _SETTINGS = (qt.DURATION, qt.TicksType(), qt.QtyType())
 
 def check_declarations(checker: Checker, program: nodes.Program) -> None:
     top = checker.top
+    for statement in program.statements:
+        match statement:
+            case nodes.Function() | quant.Signal():
+                warn_of_declaration(checker, "function", statement.name, statement.name_span, program)
+            case nodes.Constant() | nodes.ProgramParameter():
+                what = "constant" if isinstance(statement, nodes.Constant) else "parameter"
+                warn_of_declaration(checker, what, statement.name, statement.span, program)
     with checker.within(market=_only_market(checker)):
         for statement in program.statements:
             if isinstance(statement, nodes.Constant):
@@ -165,6 +173,7 @@ def _with_parameters(checker: Checker, parameters: tuple[nodes.Parameter, ...], 
         if parameter.name in inner.variables:
             checker.report("0210", f"the parameter `{parameter.name}` is declared twice", parameter.span, hint="rename one of them")
         inner.add(Variable(parameter.name, found, kind, parameter.span))
+        warn_of_variable(checker, parameter.name, parameter.span)
     return inner
 
 
@@ -229,8 +238,15 @@ def _strategy(checker: Checker, node: quant.Strategy, top: Scope) -> None:
             match statement:
                 case quant.State():
                     declare_state(checker, statement, own)
+                    warn_of_declaration(checker, "state", statement.name, statement.name_span, node.body)
                 case nodes.Constant() | nodes.Let():
                     checker.statement(statement, own)
+                    if isinstance(statement, nodes.Let) and isinstance(statement.pattern, nodes.BindingPattern):
+                        warn_of_declaration(checker, "`let`", statement.pattern.name, statement.pattern.span, node.body)
+                    elif isinstance(statement, nodes.Constant):
+                        warn_of_declaration(checker, "constant", statement.name, statement.span, node.body)
+                case nodes.Function():
+                    warn_of_declaration(checker, "function", statement.name, statement.name_span, node.body)
                 case nodes.Struct() | nodes.EnumDeclaration() | nodes.TypeAlias():
                     checker.report("0109", "a type inside a strategy is valid, but not supported yet", statement.span, hint="move it out")
         for statement in node.body.statements:
@@ -258,5 +274,6 @@ def _handler(checker: Checker, node: quant.Handler, scope: Scope) -> None:
     if node.record is not None:
         record: Type = qt.Container("book", (), qt.Size()) if node.event == "book" else qt.StructType(RECORDS[node.event])
         inner.add(Variable(node.record, record, "let", node.record_span))
+        warn_of_variable(checker, node.record, node.record_span)
     with checker.within(what="handler", result=UNIT):
         checker.infer(node.body, inner, used=False)

@@ -46,6 +46,11 @@ def holds(span: Span) -> bool:
     return span.path.startswith("<std.")
 
 
+def module_of(name: str) -> str | None:
+    """The module that declares a name; None for names that none does."""
+    return _places()[name][0] if name in _places() else None
+
+
 def names() -> frozenset[str]:
     """All that the modules declare."""
     return frozenset(_places())

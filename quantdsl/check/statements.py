@@ -17,6 +17,7 @@ from quantdsl.check.literals import settled
 from quantdsl.check.patterns import bind
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.shadowing import warn_of_variable
 
 _KINDS = {"parameter": "a parameter", "const parameter": "a parameter", "loop variable": "a loop variable", "let": "a `let` variable"}
 
@@ -47,6 +48,8 @@ def let(checker: Checker, node: nodes.Let, scope: Scope) -> Type:
         )
     elif found == UNIT:
         found = checker.report("0203", "this gives no value", node.value.span)
+    for bound in (one for one in walk(node.pattern) if isinstance(one, nodes.BindingPattern)):
+        warn_of_variable(checker, bound.name, bound.span)
     constant, before = constant_int(node.value, scope), scope.as_now()
     bind(checker, node.pattern, place if place is not None else settled(found), scope, "var" if node.mutable else "let")
     if isinstance(node.pattern, nodes.BindingPattern) and not node.mutable and (variable := scope.variables.get(node.pattern.name)):
@@ -157,6 +160,7 @@ def for_(checker: Checker, node: nodes.For, scope: Scope) -> Type:
         for number, name in enumerate(clause.names):
             span = clause.name_spans[number]
             inner.add(Variable(name, parts[number] if number < len(parts) else ERROR, "loop variable", span))
+            warn_of_variable(checker, name, span)
         match clause:
             case nodes.ForClause(names=(name,), source=nodes.Range() as source) if loops is not None and name in inner.variables:
                 loops.append(turns.Loop(inner.variables[name], source, seen))
