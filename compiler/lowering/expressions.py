@@ -13,7 +13,7 @@ from compiler.hir.memory import GetSlot, Load
 from compiler.hir.types import Tile
 from compiler.lowering import library
 from compiler.lowering.arithmetic import COMPARISONS, binary, bits, compare, comparison_facts, in_sum, negate
-from compiler.lowering.body import Body, Memory, Variable, fault, silent
+from compiler.lowering.body import Binding, Body, Memory, Variable, fault, silent
 from compiler.lowering.dtypes import ALIASES, hir_name, scalar_named
 from compiler.lowering.functions import call_function
 from compiler.lowering.indices import index_forms, load
@@ -335,8 +335,11 @@ def _call(body: Body, node: nodes.Call) -> Operand:
     if name in body.signature.functions and body.lookup(name) is None:
         arguments = [(argument.name, evaluate(body, argument.value)) for argument in node.arguments]
         return call_function(body, body.signature.functions[name], arguments, node)
+    own = body.lookup(name)
+    if own is not None:
+        raise _not_callable(own, function)
     special = body.extra.get("intrinsics", {}).get(name)
-    if special is not None and body.lookup(name) is None:
+    if special is not None:
         return special(body, node)  # type: ignore[no-any-return]
     if name == "where" and len(node.arguments) == 3:
         condition, then, otherwise = (argument.value for argument in node.arguments)
@@ -350,6 +353,19 @@ def _call(body: Body, node: nodes.Call) -> Operand:
             raise forbidden(body, f"`{name}` of a tensor", node)
         return library.call(body, name, values, node)
     raise library.unknown(body, name, node)
+
+
+def _not_callable(own: Binding, function: nodes.Name) -> Exception:
+    value = own.value
+    kind = "a tensor" if isinstance(value, Tensor) else "a tuple" if isinstance(value, Tuple) else "a number"
+    return fault(
+        "0203",
+        f"only a function can be called, and `{function.name}` is {kind} here",
+        function.span,
+        f"this is {kind}",
+        "give it another name, if the library's function is meant",
+        () if own.how == "a variable" else (Label(own.span, f"{own.how} here"),),
+    )
 
 
 def _length(body: Body, node: nodes.Call) -> Operand:

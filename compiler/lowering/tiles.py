@@ -4,7 +4,7 @@ what their elements are, where those are needed. A tile that hangs over an edge 
 
 A variable that holds a tile is read at its own row and column. Reading it elsewhere (transposed, reduced, multiplied) is not supported."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -80,6 +80,37 @@ def is_tiled(node: nodes.Node) -> bool:
 def written_out(compute: nodes.Compute, signature: Signature) -> nodes.Compute:
     """The block with its tiles as loops; itself where it has none. Raises `Fault` (0109, 0203, 0301) for what isn't supported or makes no
     sense."""
+    own = _own_names(compute, signature).intersection(FUNCTIONS)
+    if own:
+        # a name of another spelling is no tile function here; the program's own name comes back when the tiles are written out
+        apart = {name: f"{name} " for name in own}
+        hidden = _written_out(evolve(compute, body=_calls_renamed(compute.body, apart)), signature)
+        return evolve(hidden, body=_calls_renamed(hidden.body, {new: old for old, new in apart.items()}))
+    return _written_out(compute, signature)
+
+
+def _own_names(compute: nodes.Compute, signature: Signature) -> set[str]:
+    """What the program calls so itself."""
+    names = {*signature.functions, *(one.name for one in signature.tensors), *(one.name for one in signature.scalars)}
+    return names | {node.name for node in walk(compute.body) if isinstance(node, nodes.BindingPattern)}
+
+
+def _calls_renamed(node: "Some", names: Mapping[str, str]) -> "Some":
+    """The node with calls of functions under other names."""
+
+    def new(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(new, value))
+        return _calls_renamed(value, names) if isinstance(value, nodes.Node) else value
+
+    changes = {one.name: new(getattr(node, one.name)) for one in attrs.fields(type(node)) if one.name != "type"}
+    if isinstance(node, nodes.Call) and isinstance(node.function, nodes.Name) and node.function.name in names:
+        changes["function"] = evolve(node.function, name=names[node.function.name])
+    return evolve(node, **changes)
+
+
+def _written_out(compute: nodes.Compute, signature: Signature) -> nodes.Compute:
+    """The same for a block whose tile functions all mean the library's."""
     targets = [node for node in walk(compute.body) if isinstance(node, nodes.Assign) and is_tiled(node.target)]
     reads = [node for node in walk(compute.body) if (isinstance(node, nodes.Index) and is_tiled(node)) or _is_function(node)]
     if not targets and not reads:

@@ -38,6 +38,7 @@ from compiler.typed_ast.nodes import (
 )
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.scope import Scope, Variable, VariableKind
+from compiler.typed_ast.shadowed import shadowed
 from compiler.typed_ast.types import UNKNOWN
 from compiler.typed_ast.unawaited import unawaited
 
@@ -78,6 +79,9 @@ def check(
     typed = rebuild(program, checker.findings.types, checker.findings.kernels)
     for warning in unawaited(typed):
         checker.report(warning)
+    if library.warns_of_shadowing:
+        for warning in shadowed(program, library):
+            checker.report(warning)
     return CheckedProgram(typed, checker.diagnostics)
 
 

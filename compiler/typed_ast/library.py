@@ -92,3 +92,5 @@ class Library:
     constants: dict[str, tuple[Type, Any]] = Factory(dict)
     modules: set[str] = Factory(set)
     """Names that `import` accepts without a file: their functions are in `functions` already."""
+    warns_of_shadowing: bool = False
+    """Whether a program that takes one of these names for its own is warned of it."""

@@ -52,4 +52,5 @@ def library(settings: StdlibSettings | None = None) -> Library:
         found.constants[dtype.value] = (STRING, dtype.value)
     for alias, name in ALIASES.items():
         found.constants[alias] = (STRING, name)
+    found.warns_of_shadowing = True
     return found
