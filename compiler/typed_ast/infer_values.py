@@ -213,10 +213,9 @@ def undefined(checker: Checker, word: str, span: Span, scope: Scope) -> Type:
         others = (Label(further_down, "declared here, further down"),)
         return checker.report(Diagnostic("0201", f"`{word}` is not defined yet", span, "not found", others, hint="declare it first"))
     known = [n for n, _ in scope.visible()] + [n for n in checker.library.functions if n.isidentifier()] + list(checker.library.constants)
-    similar = NAMES.get(word) or did_you_mean(word, known)
-    if similar is None and word in MODULES:
-        similar = f"leave `{word}.` out: the library's functions are always there"
-    return checker.report(Diagnostic("0201", f"`{word}` is not defined", span, "not found", hint=similar))
+    of_module = f"leave `{word}.` out: the library's functions are always there" if word in MODULES else None
+    meant = NAMES.get(word) or of_module or did_you_mean(word, known)
+    return checker.report(Diagnostic("0201", f"`{word}` is not defined", span, "not found", hint=meant))
 
 
 def member_of_unknown_module(checker: Checker, node: Field, scope: Scope) -> Type | None:
