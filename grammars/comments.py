@@ -10,20 +10,21 @@ import re
 from attrs import evolve, frozen
 
 from grammars.faults import Fault
+from grammars.slips import LONGEST_LINE
 
 _NAME = r"[A-Za-z_]\w*"
 _INDEXED = rf"{_NAME}(?:\.{_NAME})*(?:\[[^\[\]\n]*\])?"
 _GROUP = r"(?<![\w)\]])\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)"
 _SIZE = rf"\blen\([^()\n]*\)|{_INDEXED}\.(?:len|numel|size|ndim)\(\)|{_INDEXED}\.shape(?:\(\d*\))?(?:\[\d+\])?"
 _ASSIGNED = rf"(?:(?:let|mut|var)\b[^=\n]*|{_INDEXED}\s*[-+*/%^]?)=(?!=)|\b(?:return|yield)\b"
-_SUSPECT = re.compile(
+_SUSPECT = (
     rf"^(?:(?:.*[{{:;])?\s*)(?:(?:{_ASSIGNED})\s*(?P<alone>\d+|{_INDEXED})|(?:{_ASSIGNED}).*?(?P<part>{_GROUP}|{_SIZE}))(?P<space> ?)$"
 )
-_ASSIGNING = re.compile(rf"^(?:.*[{{:;])?\s*(?P<alone>{_INDEXED}) ?$")
-_DIVISOR = re.compile(r" ?(?P<divisor>\d*[2-9]\d*|1\d+)(?:\s*[-+*/%]\s*(?:[\w.\[\]]+|\([^()]*\)))*\s*[-+*/%]?\s*$")
-_ASSIGNED_DIVISOR = re.compile(rf"=\s*(?P<divisor>\d+|{_INDEXED})\s*;?\s*$")
-_OPERAND = re.compile(rf"(?:{_GROUP}|{_INDEXED}\([^()\n]*\)|{_INDEXED}|\d[\w.]*)\s*$")
-_COMMENTED_OPERAND = re.compile(rf"\s*(?P<divisor>{_NAME}(?:\.{_NAME})*(?:\([^()\n]*\)|\[[^\[\]\n]*\])?|\d[\w.]*)")
+_ASSIGNING = rf"^(?:.*[{{:;])?\s*(?P<alone>{_INDEXED}) ?$"
+_DIVISOR = r" ?(?P<divisor>\d*[2-9]\d*|1\d+)(?:\s*[-+*/%]\s*(?:[\w.\[\]]+|\([^()]*\)))*\s*[-+*/%]?\s*$"
+_ASSIGNED_DIVISOR = rf"=\s*(?P<divisor>\d+|{_INDEXED})\s*;?\s*$"
+_OPERAND = rf"(?:{_GROUP}|{_INDEXED}\([^()\n]*\)|{_INDEXED}|\d[\w.]*)\s*$"
+_COMMENTED_OPERAND = rf"\s*(?P<divisor>{_NAME}(?:\.{_NAME})*(?:\([^()\n]*\)|\[[^\[\]\n]*\])?|\d[\w.]*)"
 _CLOSERS = {"(": ")", "[": "]"}
 
 
@@ -65,9 +66,11 @@ def suspected(text: str, masked: str | None = None) -> list[Division]:
         if masked[start:end].strip():
             continue
         code, comment = masked[begin:start], text[start + 2 : end]
-        assigns = _ASSIGNED_DIVISOR.match(comment)
-        left = (_ASSIGNING if assigns else _SUSPECT).match(code)
-        divisor = assigns or _DIVISOR.match(comment)
+        if len(code) + len(comment) > LONGEST_LINE:
+            continue
+        assigns = re.match(_ASSIGNED_DIVISOR, comment)
+        left = re.match(_ASSIGNING if assigns else _SUSPECT, code)
+        divisor = assigns or re.match(_DIVISOR, comment)
         if left is None or divisor is None:
             continue
         groups = left.groupdict()
@@ -81,12 +84,12 @@ def explained(fault: Fault, text: str, masked: str) -> Fault:
         return fault
     end = text.find("\n", fault.start)
     end = len(text) if end < 0 else end
-    start = text.find("//", fault.end, end)
+    start = text.find("//", fault.end, end) if end - fault.end <= LONGEST_LINE else -1
     while start >= 0 and masked[start] != " ":
         start = text.find("//", start + 1, end)
     if start < 0 or _CLOSERS[text[fault.start]] not in text[start:end]:
         return fault
-    left, divisor = _OPERAND.search(masked[fault.end : start]), _COMMENTED_OPERAND.match(text, start + 2, end)
+    left, divisor = re.search(_OPERAND, masked[fault.end : start]), re.match(_COMMENTED_OPERAND, text[start + 2 : end])
     if left is None or divisor is None:
         return fault
     hint = f"write `{left.group().strip()} / {divisor['divisor']}`: `/` divides ints, and rounds toward zero"

@@ -12,14 +12,14 @@ class Sign:
     """A spelling that begins with such a character. `hint` and `message` are filled with the groups of `pattern`; with `rest` nothing else
     on the line is reported."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     hint: str
     message: str = ""
     rest: bool = False
 
 
 def _sign(pattern: str, hint: str, message: str = "", rest: bool = False) -> Sign:
-    return Sign(re.compile(pattern), hint, message, rest)
+    return Sign(pattern, hint, message, rest)
 
 
 _QUOTES = "a string stands in straight quotes"
@@ -70,7 +70,7 @@ def fault_of_sign(text: str, position: int) -> Fault:
     shown = f"`{character}`" if character.isprintable() and not character.isspace() else f"the character U+{ord(character):04X}"
     plain = f"{shown} has no meaning in a program"
     for sign in SIGNS:
-        match = sign.pattern.match(text, position, line_end)
+        match = re.compile(sign.pattern).match(text, position, line_end)
         if match is not None:
             words = match.groupdict()
             message = sign.message.format_map(words) or plain

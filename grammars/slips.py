@@ -10,6 +10,8 @@ from attrs import frozen
 from grammars.faults import Token
 from grammars.words import kinds
 
+# What is generated is no slip, and patterns may take long on it.
+LONGEST_LINE = 500
 LINE_ENDS = kinds("NL DEDENT INDENT EMPTY $END")
 
 
@@ -93,6 +95,8 @@ def _fit(slip: Slip, stop: Stop) -> tuple[Groups, int, int] | None:
     words["after"] = _statement(stop.text[stop.found.start : stop.begin + len(stop.line.rstrip())])
     start, end = stop.found.start, stop.found.end
     if slip.line:
+        if len(stop.line) > LONGEST_LINE:
+            return None
         around = next((m for m in re.finditer(slip.line, stop.line) if _is_around(m, stop)), None)
         if around is None:
             return None

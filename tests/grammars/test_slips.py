@@ -69,6 +69,13 @@ def test_the_hint_typed_in_gives_a_program_without_a_fault(wrong: str, right: st
     assert diagnose(right) == ""
 
 
+@pytest.mark.parametrize(
+    "line", ["println((" + "a | " * 3000 + "b // 2))", "let x = " + "(" * 100 + "a, " * 3000 + "b // 2", "for (" * 3000]
+)
+def test_long_lines_are_answered_without_a_pattern(line: str) -> None:
+    assert "ZYN0" in diagnose(line)
+
+
 COMMENTS = [
     "let half = 8 // two thirds of the rows",
     "let half = n // rows",
