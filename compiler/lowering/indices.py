@@ -140,6 +140,9 @@ def _refuse_outside(body: Body, memory: Memory, axis: int, form: Affine, extent:
     if not (always or certain):
         return
     shown = f"is {form}" if low == high else f"runs from {low} to {high}"
+    hint = "change the loop's range, or guard the access with `if`"
+    if form.value is not None and extent.value is not None and -extent.value <= form.value < 0:
+        hint = f"indices of kernels don't count from the end: write `{extent.value + form.value}`"
     raise fault(
         "0305",
         f"{_which(memory, axis)} {shown}, but the axis has {extent} elements"
@@ -147,7 +150,7 @@ def _refuse_outside(body: Body, memory: Memory, axis: int, form: Affine, extent:
         else f"{_which(memory, axis)} {shown}, but the axis has 1 element",
         span,
         f"valid: 0 to {extent - 1}",
-        "change the loop's range, or guard the access with `if`",
+        hint,
     )
 
 

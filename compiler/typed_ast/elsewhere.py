@@ -76,6 +76,19 @@ _MEMBERS = {
     "uint8": "u8",
 }
 
+METHODS = {
+    "astype": "write `x as f64`",
+    "copy": "write `.clone()`",
+    "tolist": "write `.to_list()`",
+    "dim": "write `.ndim()`",
+    "view": "write `.reshape(...)`",
+    "ravel": "write `.flatten()`",
+    "cuda": 'write `.to_device("cuda:0")`',
+    "cpu": 'write `.to_device("cpu")`',
+    "numpy": "write `.to_list()`",
+}
+"""What is written instead of a method of arrays elsewhere."""
+
 PARAMETERS = {
     ("print", "end"): "leave it out: `print` ends no line, and `println` does",
     ("println", "end"): "write `print`, which ends no line",

@@ -6,6 +6,7 @@ from compiler.typed_ast.arguments import Callee, Slot, match_arguments, place
 from compiler.typed_ast.bind_sizes import ragged_rows
 from compiler.typed_ast.context import AWAIT_HINT, Checker, infers
 from compiler.typed_ast.conversions import is_silent, list_leaf
+from compiler.typed_ast.elsewhere import METHODS
 from compiler.typed_ast.infer_functions import call_user_function
 from compiler.typed_ast.infer_index import kind_of
 from compiler.typed_ast.infer_statements import require_mutable
@@ -278,7 +279,8 @@ def _no_method(checker: Checker, target: Field, receiver: Type, kind: str, scope
     if isinstance(receiver, TupleType) and name.isdigit() and int(name) < len(receiver.elements):
         return UNKNOWN
     methods = [method for owner, method in checker.library.methods if owner == kind]
-    hint = did_you_mean(name, methods)
+    hint = METHODS.get(name) if kind == "tensor" else None
+    hint = hint or did_you_mean(name, methods)
     if hint is None and (name in checker.library.functions or isinstance(scope.find(name), UserFunction)):
         hint = f"`{name}` is a function: write `{name}(...)` or `... |> {name}`"
     if hint is None and methods:
