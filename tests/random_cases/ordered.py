@@ -31,7 +31,7 @@ def f(X: tensor[{", ".join(f"S{number}" for number in range(rank))}, {types}]) {
         return np.flip(made, axis) if reverse else made
 
     def wanted() -> Array:
-        return along(x if x.dtype.kind in "iu" else wide(x))
+        return along((x.astype(np.int64) if op == "+" else x) if x.dtype.kind in "iu" else wide(x))
 
     def magnitude() -> Array:
         values = abs(wide(x))
