@@ -1,7 +1,7 @@
 # What a developer runs before a commit, in an environment with `pip install --editable '.[dev]'`; `.ci/run` does the same in a fresh one.
 PYTHON ?= python3
 
-.PHONY: check lint types layers test slow frozen bench tables pages
+.PHONY: check lint types layers test slow faults frozen bench tables pages
 
 check: lint types layers test
 
@@ -29,6 +29,10 @@ slow:
 # What the compiler makes of a fixed list of programs: against the digests in the tree, or with BASE=COMMIT all stages against that commit.
 frozen:
 	$(PYTHON) -m tests.frozen $(if $(BASE),--base $(BASE))
+
+# Plants each fault of tests/faults/rooms in a copy of the tree: the tests that it names must fail. `ROOM=engine` plants those of one room.
+faults:
+	$(PYTHON) -m tests.faults $(if $(ROOM),--room $(ROOM)) --jobs $(or $(JOBS),1)
 
 bench:
 	$(PYTHON) -m bench.cpu
