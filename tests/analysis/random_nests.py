@@ -14,7 +14,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem, Tile
 
-FAMILIES = ("map", "reduction", "memory", "contraction", "window", "chain", "scan", "arg", "mixed")
+FAMILIES = ("map", "reduction", "memory", "contraction", "window", "chain", "scan", "arg", "mixed", "sides")
 """Families that always have a field. `wild` is one more: anything goes, so that most of it has none."""
 
 REASSOCIATES = ("reassoc", "contract")
@@ -68,6 +68,7 @@ def random_nest(seed: int, family: str | None = None) -> RandomNest:
         "scan": maker.scan,
         "arg": maker.arg,
         "mixed": maker.mixed,
+        "sides": maker.sides,
         "wild": maker.wild,
     }
     builders[family]()
@@ -381,6 +382,28 @@ class _Maker:
                 here = [Variable(n, Affine.of(s)) for n, s in names.items()]
                 old = builder.load(out, [i, j])
                 builder.store(out, builder.add(old, self.expression(builder, here), REASSOCIATES), [i, j])
+
+    def sides(self) -> None:
+        """A slot, or an element, that a branch folds into on its other side, or on both."""
+        with ExitStack() as stack:
+            builder, outer = self.loops(stack, self.owner.body, 1)
+            in_memory = self.chance.random() < 0.4
+            monoid = self.monoid()
+            index, dims = self.target(outer)
+            out = self.result(dims)
+            slot = builder.slot(self.start(builder, monoid), "acc")
+            with ExitStack() as inside:
+                inner, variables = self.loops(inside, builder, self.chance.choice((1, 2)), within=outer)
+                here = [*outer, *variables]
+                with inner.branch(self.condition(inner, here)) as (then, otherwise, _):
+                    for side in self.chance.choice(((otherwise,), (then, otherwise))):
+                        value = self.expression(side, here, 1)
+                        if in_memory:
+                            side.store(out, self.combine(side, monoid, side.load(out, index), value), index)
+                        else:
+                            side.set(slot, self.combine(side, monoid, side.get(slot), value))
+            if not in_memory:
+                builder.store(out, builder.get(slot), index)
 
     def wild(self) -> None:
         """Stores and loads of a few memories, slots, branches and loops at random: mostly not parallel, often not liftable."""
