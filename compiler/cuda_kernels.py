@@ -138,7 +138,9 @@ class CudaBlock:
 
 
 def load(kernel: ThreadKernel, gpu: Gpu, sources: Sources, compute: nodes.Compute) -> LoadedKernel:
-    """Compiles and loads all launches of a block as one module."""
+    """Compiles and loads all launches of a block as one module; loops that surely never run have none."""
+    if not kernel.functions:
+        return LoadedKernel(kernel, [], gpu)
     source = sources.get(compute.span.path)
     where = f"{source.path}:{source.line_and_column(compute.span.start)[0]}" if source is not None else ""
     code = gpu_code(kernel.functions, gpu.device, source)

@@ -184,7 +184,9 @@ def emulate(
             interpret(built.nest, arguments)  # no schedule counts on such sizes: the loops as written
         else:
             arguments, known = kernel.launches.counted(arguments, known)
-            arguments = [_as_given(one, argument, known) for one, argument in zip(kernel.functions[0].parameters, arguments, strict=False)]
+            # Loops that surely never run leave no launch.
+            taken = kernel.functions[0].parameters if kernel.functions else ()
+            arguments = [_as_given(one, argument, known) for one, argument in zip(taken, arguments, strict=False)]
             shared = [_workspace(mem, known) for mem in kernel.launches.workspaces]
             blank = [*workspaces, *(array for place, array in enumerate(shared) if place not in kernel.launches.zeros)]
             for number, extra in kernel.launches.steps(known):

@@ -12,6 +12,19 @@ def test_kernels_of_every_kind_give_what_numpy_gives(name: str) -> None:
     check(KERNELS[name], "emulator", m=5)
 
 
+@pytest.mark.parametrize(
+    ("loops", "shape"),
+    [("i in 0..0", (0,)), ("i in 0..0 step 2", (0,)), ("i in 3..1 step 2", (0,)), ("i in -1..-1 step -1", (0,))],
+)
+def test_loops_that_surely_never_run_leave_nothing_to_launch(loops: str, shape: tuple[int, ...]) -> None:
+    x = np.arange(5, dtype=np.float32)
+    for device in ("emulator", None):
+        made = zynml.compile(f"def f(x: tensor[?]) {{ compute(x) {{ for {loops}: out[i] = x[i] + 1.0 }} }}", device=device)
+        assert np.asarray(made.f(x)).shape == shape
+        kept = zynml.compile(f"def f(x: tensor[?]) {{ compute(x) {{ for {loops}: x[i] = x[i] + 1.0 }} }}", device=device)
+        np.testing.assert_array_equal(kept.f(x), x)
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 31, 100])
 @pytest.mark.parametrize("descending", ["true", "false"])
 def test_sorting_is_stable_and_moves_the_payload(n: int, descending: str) -> None:
