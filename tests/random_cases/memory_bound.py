@@ -11,6 +11,8 @@ MAPS = {
     "{x} * 2.0 + {y}": (lambda x, y: x * 2 + y, lambda x, y: abs(x) * 2 + abs(y)),
     "max({x}, {y}) - 0.5": (lambda x, y: np.maximum(x, y) - 0.5, lambda x, y: abs(x) + abs(y) + 0.5),
     "if {x} > {y} {{ {x} * {x} }} else {{ {y} }}": (lambda x, y: np.where(x > y, x * x, y), lambda x, y: x * x + abs(y)),
+    "if {x} <= {y} {{ {y} }} else {{ {x} - {y} }}": (lambda x, y: np.where(x <= y, y, x - y), lambda x, y: abs(x) + 2 * abs(y)),
+    "{x} >= {y} ? {x} : {y} * 0.5": (lambda x, y: np.where(x >= y, x, y * 0.5), lambda x, y: abs(x) + abs(y)),
     "{x} * sigmoid({y})": (lambda x, y: x / (1 + np.exp(-y)), lambda x, y: abs(x) * (1 + abs(y))),
     "tanh({x}) + exp({y} * 0.5)": (lambda x, y: np.tanh(x) + np.exp(y * 0.5), lambda x, y: 1 + (1 + abs(y)) * np.exp(y * 0.5)),
     "abs({x} - {y})": (lambda x, y: abs(x - y), lambda x, y: abs(x) + abs(y)),
@@ -81,7 +83,7 @@ def f(X: tensor[{", ".join(f"S{axis}" for axis in range(rank))}, {types}]) {{
 
 def reduction(draw: Draw) -> Case:
     op = str(draw.one(("+", "+", "+", "min", "max", "mean", "argmax", "argmin", "*")))
-    types = str(draw.one(("f32", "f32", "bf16", "f64", "f16") if op in ("+", "mean", "*") else ("f32", "i32", "bf16", "f64", "i64")))
+    types = str(draw.one(("f32", "f32", "bf16", "f64", "f16", *(("i8", "i16") if op == "+" else ())) if op in ("+", "mean", "*") else ("f32", "i32", "bf16", "f64", "i64")))
     rank = int(draw.one((1, 2, 2, 2, 3)))
     extents = draw.extents(rank, 1 << 22, zeros=op in "+*")
     axis = int(draw.chance.integers(rank))
@@ -113,7 +115,8 @@ def f(X: tensor[{", ".join(f"S{number}" for number in range(rank))}, {types}]) {
         terms = values * values if square else values
         match op:
             case "+":
-                return np.asarray(terms.sum(over))
+                total = np.asarray(terms.sum(over))
+                return total.astype(np.int32) if total.dtype.kind == "i" else total  # narrow ones are summed as i32
             case "*":
                 return np.asarray(terms.prod(over))
             case "mean":
@@ -131,8 +134,42 @@ def f(X: tensor[{", ".join(f"S{number}" for number in range(rank))}, {types}]) {
 
     terms = max(1, x.size if everything else x.shape[axis])
     words = f"{op} of {types}, {'x'.join(map(str, extents))}, {'all' if everything else f'axis {axis}'}{', squares' if square else ''}"
-    summed = op in ("+", "mean")
-    return Case("reduction", source, [x], wanted, magnitude if summed else None, terms, layouts=[draw.layout(x)], words=words)
+    summed = op in ("+", "mean") and x.dtype.kind not in "iu"
+    exact = op == "+" and x.dtype.kind in "iu"
+    return Case("reduction", source, [x], wanted, magnitude if summed else None, terms, exact, [draw.layout(x)], words)
+
+
+def sides(draw: Draw) -> Case:
+    """A sum that only the other side of a branch adds to, or either side adds something else to; of one memory or of two."""
+    types = str(draw.one(("f32", "f64", "i8", "i16", "i32")))
+    m, n = draw.extents(2, 1 << 20, zeros=False)
+    i, j = draw.name(), draw.name()
+    sign = str(draw.one((">", ">=", "<", "<=")))
+    x, y = (draw.array(types, (m, n), whole=True) for _ in range(2))
+    if draw.often(0.4):
+        y = x
+    both = draw.often(0.5)
+    element, other = f"X[{i}, {j}]", f"Y[{i}, {j}]"
+    zero = "0.0" if types[0] == "f" else "0"
+    source = f"""
+def f(X: tensor[M, N, {types}], Y: tensor[M, N, {types}]) {{
+    compute(X, Y) {{
+        for {i} in 0..M:
+            var s = {zero}
+            for {j} in 0..N:
+                if {element} {sign} {other} {{ {f"s -= {other}" if both else ""} }} else {{ s += {element} }}
+            out[{i}] = s
+    }}
+}}"""
+
+    def wanted() -> Array:
+        left, right = (wide(v) for v in (x, y))
+        holds = {">": left > right, ">=": left >= right, "<": left < right, "<=": left <= right}[sign]
+        total = np.asarray(np.where(holds, -right if both else 0, left).sum(1))
+        return total.astype({"i8": np.int32, "i16": np.int32}.get(types, x.dtype))
+
+    layouts = [draw.layout(x)] * 2
+    return Case("sides", source, [x, y], wanted, exact=True, layouts=layouts, words=f"{types}, {m}x{n}, {sign}, {'both' if both else 'else'}")
 
 
 ROWS = {

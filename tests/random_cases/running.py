@@ -14,10 +14,11 @@ from tests.random_cases import attention, memory_bound, ordered, products, windo
 from tests.random_cases.case import TARGETS, Case, Draw, emulating, run
 
 KINDS: tuple[tuple[int, Callable[[Draw], Case]], ...] = (
-    (26, products.product),
+    (21, products.product),
     (16, windows.window),
     (14, attention.attention),
     (10, memory_bound.reduction),
+    (5, memory_bound.sides),
     (8, memory_bound.map_),
     (6, memory_bound.permutation),
     (8, memory_bound.rows),
