@@ -257,3 +257,13 @@ def test_the_static_type_of_the_value() -> None:
         assert str(outcome_type(lowered)) == want
     scalar = lower_block("let s = compute(A) @kernel(reduce, argmax) { for i in 0..N, j in 0..M: yield (A[i, j], (i, j)) }", A=zeros(2, 3))
     assert str(outcome_type(scalar)) == "(f32, (i64, i64))"
+
+
+@pytest.mark.parametrize("other", [(2, 3, 5), (3, 3, 4), (3, 2, 4), (2, 4, 3), (2, 2, 6)])
+def test_every_axis_of_tensors_that_run_flat_is_compared(other: tuple[int, ...]) -> None:
+    """Also where they have as many elements."""
+    text = "let y = compute(a, b) { for i in 0..N: out[i] = a[i] + b[i] }"
+    assert run_block(text, a=zeros(2, 3, 4), b=zeros(2, 3, 4)).shape == (2, 3, 4)
+    with pytest.raises(ZyntaxError) as caught:
+        run_block(text, a=zeros(2, 3, 4), b=zeros(*other))
+    assert {d.code for d in caught.value.diagnostics} == {"0802"}
