@@ -157,6 +157,16 @@ class Families(Writer):
         del self.around[len(self.around) - len(inner) :]
         self.store(self.target(outer), Both("s", "s"))
 
+    def make_wide(self) -> None:
+        """`out[...] += a * b` into elements that are wider than both: multiplied as wide as they are."""
+        self.dtype = self.chance.choice(("i8", "i16"))
+        self.exact_sums = True
+        low, high = {"i8": (-128, 128), "i16": (-200, 201)}[self.dtype]
+        loops = self.nest(self.chance.choice((2, 3)), style="plain")
+        kept = self.chance.sample(loops, self.chance.choice((1, len(loops) - 1)))
+        self.header = f"-> tensor[{', '.join(extent_of(loop) for loop in kept)}, {self.chance.choice(('i32', 'i64'))}]"
+        self.store(", ".join(loop.name for loop in kept), self.product(loops, low, high), combine="+")
+
     def product(self, loops: list[Loop], low: int, high: int) -> Both:
         """An element of narrow ints, or a product of two."""
         factors = []
