@@ -2,6 +2,7 @@
 that fills it; programs allocate the same few sizes again and again."""
 
 import ctypes
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,13 @@ class _Pool:
     def __init__(self) -> None:
         self._lock = forks.lock()
         self._idle: dict[int, list[npt.NDArray[np.uint8]]] = {}
+        self._returned: deque[npt.NDArray[np.uint8]] = deque()
+        """Blocks that came back and aren't sorted by size yet."""
         self.idle_bytes = 0
 
     def take(self, size: int) -> npt.NDArray[np.uint8]:
         with self._lock:
+            self._sort()
             blocks = self._idle.get(size)
             if blocks:
                 self.idle_bytes -= size
@@ -51,14 +55,26 @@ class _Pool:
             return np.empty(size + ALIGNMENT, np.uint8)
 
     def give(self, block: npt.NDArray[np.uint8]) -> None:
-        size = block.nbytes - ALIGNMENT
-        with self._lock:
+        """Called by the garbage collector at any time, also in a thread that holds the lock: so it never waits for the lock."""
+        self._returned.append(block)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sort()
+            finally:
+                self._lock.release()
+
+    def _sort(self) -> None:
+        """Keeps the blocks that came back, up to the limit. Wants the lock."""
+        while self._returned:
+            block = self._returned.popleft()
+            size = block.nbytes - ALIGNMENT
             if self.idle_bytes + size <= MOST_KEPT:
                 self._idle.setdefault(size, []).append(block)
                 self.idle_bytes += size
 
     def trim(self) -> None:
         with self._lock:
+            self._returned.clear()
             self._idle.clear()
             self.idle_bytes = 0
 

@@ -112,11 +112,12 @@ def f(X: tensor[{", ".join(f"S{number}" for number in range(rank))}, {types}]) {
 
     def wanted() -> Any:
         values = wide(x) if x.dtype.kind not in "iub" else x
+        if op == "+" and values.dtype.kind == "i":
+            values = values.astype(np.int64)  # what ints sum in, and so what they are squared in
         terms = values * values if square else values
         match op:
             case "+":
-                total = np.asarray(terms.sum(over))
-                return total.astype(np.int32) if total.dtype.kind == "i" else total  # narrow ones are summed as i32
+                return np.asarray(terms.sum(over))
             case "*":
                 return np.asarray(terms.prod(over))
             case "mean":

@@ -52,3 +52,15 @@ def test_the_address_of_any_array_is_that_of_its_first_element() -> None:
     frozen.flags.writeable = False
     for array in (whole, whole[1:], whole[:, 1:], whole[::-1], whole[:0], frozen):
         assert buffers.address(array) == array.__array_interface__["data"][0]
+
+
+def test_a_block_comes_back_while_its_pool_is_locked() -> None:
+    """The garbage collector may end an array inside of the pool's own work."""
+    buffers.trim()
+    array = buffers.empty((1 << 20,), F32)
+    size = array.nbytes
+    with buffers._POOL._lock:
+        del array
+    assert buffers.idle_bytes() == 0
+    buffers.empty((1 << 19,), F32)
+    assert buffers.idle_bytes() == size + (size // 2)
