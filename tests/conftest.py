@@ -2,6 +2,7 @@
 is made once; and first those files whose tests take longest."""
 
 import gc
+import signal
 from typing import Any
 
 import pytest
@@ -14,6 +15,12 @@ LONGEST = ("quantdsl/engine", "schedule", "quantdsl", "kernels", "interop", "bac
 def _heap_of_files_before() -> None:
     """What files before left behind isn't looked through again whenever a test collects garbage, which took most of the time."""
     gc.freeze()
+
+
+def pytest_configure() -> None:
+    """Processes that tests start and interrupt would ignore Ctrl-C where these tests run as a job in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -66,7 +66,10 @@ def interrupted(folder: Path, *command: str) -> "tuple[int, str, str]":
             if begun is not None and used - begun > 0.3:
                 process.send_signal(signal.SIGINT)
                 break
-        out, errors = process.communicate(timeout=60)
+        try:
+            out, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     return process.returncode, out, errors
 
 
