@@ -324,4 +324,4 @@ def scan_along(axis: int) -> str:
 def transformer() -> str:
     """The functions of `programs/zynml/transformer_block.zynml`, without what it prints."""
     program = Path(__file__).parents[2] / "programs" / "zynml" / "transformer_block.zynml"
-    return program.read_text(encoding="utf-8").partition("\ndef ones(")[0].replace("def transformer_block(", "def f(")
+    return program.read_text(encoding="utf-8").partition("\ndef filled(")[0].replace("def transformer_block(", "def f(")

@@ -73,7 +73,7 @@ def test_what_is_added_to_a_product_of_warpgroups(shape: tuple[int, int, int]) -
 @pytest.mark.parametrize("shape", [(1, 3, 128, 128), (2, 200, 256, 520), (4, 1024, 512, 2048)], ids=str)
 def test_transformer_block(shape: tuple[int, int, int, int]) -> None:
     text = Path("programs/zynml/transformer_block.zynml").read_text()
-    program = zynml.compile(text[: text.index("def ones")], device="cuda:0")
+    program = zynml.compile(text[: text.index("def filled")], device="cuda:0")
     given = transformer.inputs(*shape)
     found, want = program.transformer_block(*given).astype(np.float64), transformer.expected(given)
     assert np.linalg.norm(found - want) <= 0.01 * np.linalg.norm(want)
