@@ -16,7 +16,7 @@ NARROW = TEXT.replace("128 + ", "8 + ").replace("0..128:", "0..8:").replace("C /
 @pytest.mark.parametrize("device", [None, "emulator"])
 @pytest.mark.parametrize("shape", [(1, 1, 8, 8), (2, 5, 16, 24)], ids=str)
 def test_against_float64(device: str | None, shape: tuple[int, int, int, int]) -> None:
-    program = zynml.compile(NARROW[: NARROW.index("def ones")], device=device)
+    program = zynml.compile(NARROW[: NARROW.index("def filled")], device=device)
     given = transformer.inputs(*shape)
     found = program.transformer_block(*given).astype(np.float64)
     want = transformer.expected(given, depth=8)

@@ -182,7 +182,7 @@ def keep3(x: tensor[N, M, K, bf16]): tensor { compute(x) { for i in 0..N, j in 0
 
 
 def test_a_block_of_a_transformer_is_one_graph(gpu, fake):
-    program = zynml.compile(NARROW[: NARROW.index("def ones")] + KEEP, device="cuda")
+    program = zynml.compile(NARROW[: NARROW.index("def filled")] + KEEP, device="cuda")
     given = transformer.inputs(1, 3, 16, 8)
     arrays = [getattr(program, f"keep{one.ndim}")(ByDlpack(gpu, one)) for one in given]
     want, seen = transformer.expected(given, depth=8), []
