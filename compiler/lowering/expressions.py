@@ -434,8 +434,8 @@ def _bool(body: Body, node: nodes.Expression) -> Number:
 
 
 def truth(body: Body, node: nodes.Expression) -> Truth:
-    """A condition: a bool, or an int mask, which holds where it isn't 0."""
-    with body.spanned(node.span):
+    """A condition: a bool, or an int mask, which holds where it isn't 0. What it compares goes into no sum."""
+    with body.spanned(node.span), body.widening(None):
         match node:
             case nodes.Binary(operator=operator, left=left, right=right) if operator in COMPARISONS:
                 a, b = number(body, left), number(body, right)

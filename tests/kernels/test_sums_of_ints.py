@@ -167,6 +167,14 @@ def test_indices_and_conditions_stay_as_they_are() -> None:
     exactly(launched(text, x, at), np.array([int(x[49]) ** 2 + int(x[7]) ** 2]))
 
 
+def test_what_a_condition_compares_is_as_narrow_as_it_is_written() -> None:
+    """120 + 120 is -16 in 8 bits, also where the condition chooses what goes into a sum of 64 bits or of floats."""
+    x = np.array([120, 1, 2], np.int8)
+    for kind, total in (("i64", 3), ("f32", 3.0)):
+        text = f"def f(x) {{ compute(x) -> tensor[1, {kind}] {{ for i in 0..1, k in 0..K: out[i] += x[k] if x[k] + x[k] > 0 else 0 }} }}"
+        exactly(launched(text, x), np.array([total], np.int64 if kind == "i64" else np.float32))
+
+
 @pytest.mark.parametrize(("narrow", "wide"), (("f16", "f32"), ("f16", "f64"), ("bf16", "f32"), ("f32", "f64")))
 def test_floats_go_into_wider_elements_as_wide(narrow: str, wide: str) -> None:
     """1 + 2**-n squared is a number that the narrow type doesn't hold, by loads and by names."""
