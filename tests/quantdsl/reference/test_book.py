@@ -109,7 +109,9 @@ def test_a_refused_message_of_orders_is_taken_back_whole() -> None:
     book = fed(
         Add(1, 1, BUY, 99, 5), Add(2, 2, SELL, 101, 1), Swap(3, 1, 7, 100, 4, more=True), Reduce(3, 2, more=True), Add(3, 3, SELL, 100, 1)
     )
-    assert (shown(book), book.orders, book.suspect) == (({99: 5}, {101: 1}), {1: (BUY, 99, 5), 2: (SELL, 101, 1)}, True)
+    seen = {id: order for id, order in book.orders.items() if id not in book.hidden}
+    assert (shown(book), seen, book.suspect) == (({99: 5}, {101: 1}), {1: (BUY, 99, 5), 2: (SELL, 101, 1)}, True)
+    assert {id: book.orders[id] for id in book.hidden} == {7: (BUY, 100, 4), 3: (SELL, 100, 1)}
 
 
 def test_data_that_doubts_itself_makes_the_book_suspect() -> None:
