@@ -221,13 +221,6 @@ def test_a_fault_leaves_a_mutable_input_as_it_was() -> None:
     exactly(d, np.arange(100))
 
 
-def test_an_input_that_overlaps_the_updated_one_is_read_as_it_was() -> None:
-    text = "def f(d, x) {\n    compute(mut d, x) { for i in 0..N: d[i] = x[i] }\n}\n"
-    base = np.arange(10.0)
-    compiled(text).f(base[1:], base[:-1])
-    exactly(base, np.array([0.0, *range(9)]))
-
-
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_several_results(dtype: str) -> None:
     text = f"""def f(x) {{
