@@ -9,15 +9,16 @@ from compiler.tuples import as_tuple
 
 @frozen
 class ParameterHead:
-    """A parameter as it is written; `default` None: it must be given."""
+    """A parameter as it is written; `default` None: it must be given. `mutable`: the function may update the argument."""
 
     name: str
     type: str = ""
     default: str | None = None
+    mutable: bool = False
 
     def __str__(self) -> str:
         type = f": {self.type}" if self.type else ""
-        return f"{self.name}{type}" + (f" = {self.default}" if self.default is not None else "")
+        return f"{'mut ' if self.mutable else ''}{self.name}{type}" + (f" = {self.default}" if self.default is not None else "")
 
 
 @frozen

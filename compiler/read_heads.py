@@ -19,6 +19,7 @@ def head_of(function: nodes.Function, source: Source, known: Container[str]) -> 
             one.name,
             text(one.annotation.span) if one.annotation is not None else "",
             text(one.default.span) if one.default is not None else None,
+            one.mutable,
         )
         for one in function.parameters
     ]

@@ -46,7 +46,7 @@ def test_a_program_shows_its_functions_their_sizes_and_devices(program):
         "  scale(x: tensor[N], by: f32 = 2.0): tensor  (sizes N, on cpu)\n"
         '  paired(a: tensor[M, K], b: tensor[K, N], names = ["<i>"], careful: bool = true)  (sizes M, K, N, on auto)\n'
         "  count(): int  (on auto)\n"
-        "  add(x: tensor[N], y: tensor[N])  (sizes N, on auto)"
+        "  add(mut x: tensor[N], y: tensor[N])  (sizes N, on auto)"
     )
     assert "(sizes N, on emulator)" in repr(zynml.compile(TEXT, device="emulator"))
 
