@@ -175,6 +175,34 @@ def test_the_last_barrier_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "row" in str(caught.value)
 
 
+@pytest.mark.parametrize("written", ["then", "otherwise"])
+def test_threads_meet_after_either_side_of_a_branch(written: str) -> None:
+    """One side of the branch writes what the threads read at other elements behind it, the other side doesn't."""
+    writes, other = "line[j] = line[j] * 2.0 + out[i, j]", "out[i, j] = out[i, j] + 1.0"
+    then, otherwise = (writes, other) if written == "then" else (other, writes)
+    program = emulated(f"""def f(x: tensor[R, C], k: tensor[R, i32]) {{
+    compute(x, k) -> tensor[R, C] @kernel(fused) {{
+        for i in 0..R {{
+            shared var line[64, f32]
+            for j in 0..64: line[j] = x[i, j]
+            for j in 0..64: out[i, j] = line[63 - j]
+            if k[i] > 0 {{
+                for j in 0..64: {then}
+            }} else {{
+                for j in 0..64: {otherwise}
+            }}
+            for j in 0..64: out[i, j] = out[i, j] + line[63 - j]
+        }}
+    }}
+}}
+""")
+    x, k = numbers("f32", (4, 64)), np.array([0, 1, 0, 1], np.int32)
+    line, want = x.astype(np.float64), x[:, ::-1].astype(np.float64)
+    is_writing = (k > 0) == (written == "then")
+    want = np.where(is_writing[:, None], want + (line * 2 + want)[:, ::-1], want + 1 + line[:, ::-1])
+    close(program.f(x, k), want, 4)
+
+
 # ---- blocks or threads ----
 
 ROWS = """def f(x: tensor[M, N]) {
