@@ -363,7 +363,7 @@ ONES = np.ones(3, np.float32)
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("scale", (np.ones(3), 2.0), "error[ZYN0807]: expected a tensor of f32, found one of f64"),
+        ("scale", (np.ones(3), 2.0), "error[ZYN0807]: `x` is an array of float64, and `scale` takes a tensor of f32"),
         ("scale", (np.ones((3, 2), np.float32), 2.0), "error[ZYN0807]: expected tensor[N, f32], found a tensor of shape [3, 2]"),
         ("scale", (np.ones(3, complex), 2.0), "error[ZYN0807]: an array of NumPy type complex128 has no counterpart"),
         ("scale", (np.array([{}]), 2.0), "error[ZYN0807]: an array of NumPy type object has no counterpart"),
@@ -378,7 +378,7 @@ ONES = np.ones(3, np.float32)
         ("add", (ONES, np.ones(4, np.float32)), "error[ZYN0802]: size `N` is 3 by axis 0 of `x` and 4 by axis 0 of `y`"),
         ("three", (np.ones((2, 2), np.int32),), "error[ZYN0807]: expected tensor[3, D, i32], found a tensor of shape [2, 2]"),
         ("next", (1 << 70,), "error[ZYN0807]: 1180591620717411303424 fits into no int of 64 bits"),
-        ("next", (1.5,), "error[ZYN0807]: expected i64, found f64"),
+        ("next", (1.5,), "error[ZYN0807]: `a` is a float, and `next` takes i64"),
         ("gather", (np.ones(0, np.float32), np.zeros(1, np.int64)), "error[ZYN0801]: index 0 is out of range: axis 0 of `x` has 0 elements"),
     ],
 )
