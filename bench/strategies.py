@@ -58,11 +58,14 @@ CASES = (
 )
 
 
+def source_of(case: Case) -> Source:
+    return Source(ROOT / "programs" / "data" / case.data, 0, (BTCUSDT,), "BTCUSDT")
+
+
 def read(case: Case) -> tuple[Events, float]:
     """The sample, and the seconds that reading took."""
     started = time.perf_counter()
-    source = Source(ROOT / "programs" / "data" / case.data, 0, (BTCUSDT,), "BTCUSDT")
-    events = np.concatenate(list(Feed([source], Rules(skip=True)).events()))
+    events = np.concatenate(list(Feed([source_of(case)], Rules(skip=True)).events()))
     seconds = time.perf_counter() - started
     return events[~np.isin(events["kind"], case.without)], seconds
 
@@ -83,6 +86,7 @@ def ours(strategy: Any, case: Case, events: Events) -> dict[str, Any]:
     """One run: seconds with the collecting of records, and how many orders there were."""
     options = RunOptions(data=(), fills=case.fills)
     replay = Replay(strategy, options)
+    replay.crossed.sources = [source_of(case)]  # whose rows the events are
     sink = Kept(run_of(strategy, options))
     for _ in replay.blocks():
         pass

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from attrs import define
 
-from runtime.replay.bad_rows import BadRow, Why
+from runtime.replay.bad_rows import CrossedRows
 from runtime.replay.batches import Source
 
 BINARY = (".itch50", ".itch50.gz", ".dbn", ".dbn.zst")
@@ -21,16 +21,16 @@ class Crossed:
     count: int = 0
     last: tuple[int, int] = (-1, -1)
 
-    def rows(self, records: Any) -> list[BadRow]:
+    def rows(self, records: Any) -> CrossedRows:
         """Records of the engine (`layout.OUT_CROSSED`) as rows."""
         streams, rows = records["stream"].astype(np.int64), records["row"].astype(np.int64)
         before = [np.concatenate(([first], some[:-1])) for first, some in zip(self.last, (streams, rows), strict=True)]
         fresh = (streams != before[0]) | (rows != before[1])
         self.last = int(streams[-1]), int(rows[-1])
         self.count += int(fresh.sum())
-        return [self._row(stream, row) for stream, row in zip(streams[fresh].tolist(), rows[fresh].tolist(), strict=True)]
+        files = [(source.name, source.stream, _is_binary(source)) for source in self.sources]
+        return CrossedRows(files, streams[fresh], rows[fresh])
 
-    def _row(self, stream: int, row: int) -> BadRow:
-        source = self.sources[stream]
-        binary = source.table is None and source.path.name.lower().endswith(BINARY)
-        return source.bad(row, "", "", Why.CROSSED, binary=binary)
+
+def _is_binary(source: Source) -> bool:
+    return source.table is None and source.path.name.lower().endswith(BINARY)

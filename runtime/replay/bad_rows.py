@@ -1,7 +1,10 @@
 """Rows that can't be used: what is wrong with them, where they stand, and the refusal to go on."""
 
+from collections.abc import Iterator, Sequence
 from enum import Enum
+from typing import Any
 
+import numpy as np
 from attrs import frozen
 
 
@@ -63,6 +66,28 @@ class BadRow:
         whole = "the file" if self.why.of_file else "the row"
         shown = f"`{self.text}`" if self.text else "the field" if self.column else whole
         return f"{self.place}: {shown} {self.why.value}" + (f" ({self.detail})" if self.detail else "")
+
+
+@frozen(eq=False)
+class CrossedRows:
+    """Whole rows that make bids meet asks, as columns: a busy feed has many, and few look at each. `files`: by stream the file's name, its
+    number, and whether it is binary; `streams` and `rows` are of one length."""
+
+    files: Sequence[tuple[str, int, bool]]
+    streams: Any
+    rows: Any
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[BadRow]:
+        for stream, row in zip(self.streams.tolist(), self.rows.tolist(), strict=True):
+            name, number, binary = self.files[stream]
+            yield BadRow(name, number, row, "", "", Why.CROSSED, "", binary)
+
+    def content(self) -> bytes:
+        """What the rows are, row by row: the same however they are cut into parts."""
+        return np.column_stack((self.streams, self.rows)).astype("<i8").tobytes()
 
 
 class BadData(Exception):

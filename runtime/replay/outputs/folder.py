@@ -5,7 +5,7 @@ stopped, by a fault or by hand, leaves tables marked partial; one that is killed
 
 Importing this raises PackageMissing where there is no package for tables. Without one for pictures these are left out."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from runtime.extras import PackageMissing
-from runtime.replay.bad_rows import BadRow
+from runtime.replay.bad_rows import BadRow, CrossedRows
 from runtime.replay.outputs.charts import charts
 from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.files import TEMPORARY, OutputFault, whole_file, write_text
@@ -62,10 +62,9 @@ class Outputs:
         self.gathered.add(table, own)
         self._files[table].add(own)
 
-    def add_bad_rows(self, rows: Iterable[BadRow]) -> None:
-        found = list(rows)
-        self._digest.add_bad_rows(found)
-        self._files["bad_rows"].add(found)
+    def add_bad_rows(self, rows: Collection[BadRow] | CrossedRows) -> None:
+        self._digest.add_bad_rows(rows)
+        self._files["bad_rows"].add(rows)
 
     def add_log(self, rows: Iterable[LogRow]) -> None:
         """Of a run that says it has a log."""

@@ -1,12 +1,13 @@
 """The outputs of a run that stay in memory: for Python, and for commands that only print the summary."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from attrs import define, field, fields
 
-from runtime.replay.bad_rows import BadRow
+from runtime.replay.bad_rows import BadRow, CrossedRows
 from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.records import LAYOUTS, LogRow, Records, Run
@@ -20,7 +21,7 @@ class Kept:
     run: Run
     tables: bool = True
     records: dict[str, Records] = field(init=False, factory=dict)
-    bad_rows: list[BadRow] = field(init=False, factory=list)
+    _bad_rows: list[Iterable[BadRow]] = field(init=False, factory=list)
     log: list[LogRow] = field(init=False, factory=list)
     partial: str | None = field(init=False, default=None)
     """Why the run didn't come to its end."""
@@ -49,10 +50,14 @@ class Kept:
         if self.tables:
             self._chunks[table].append(own)
 
-    def add_bad_rows(self, rows: Iterable[BadRow]) -> None:
-        found = list(rows)
-        self._digest.add_bad_rows(found)
-        self.bad_rows += found
+    def add_bad_rows(self, rows: Collection[BadRow] | CrossedRows) -> None:
+        self._digest.add_bad_rows(rows)
+        if len(rows):
+            self._bad_rows.append(rows)
+
+    @property
+    def bad_rows(self) -> list[BadRow]:
+        return list(chain.from_iterable(self._bad_rows))
 
     def add_log(self, rows: Iterable[LogRow]) -> None:
         found = list(rows)
