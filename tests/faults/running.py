@@ -111,14 +111,6 @@ class Copy:
             elif tables or entry.name != "grammars":
                 shutil.rmtree(entry)
 
-    def _forget(self, tables: bool) -> None:
-        """Empties the cache; parser tables, which take long, go only where a fault is about them."""
-        for entry in self._cache.glob("*"):
-            if entry.is_file():
-                entry.unlink()
-            elif tables or entry.name != "grammars":
-                shutil.rmtree(entry)
-
     def _write(self, path: Path, content: bytes) -> None:
         """A new modification time each, so that no byte code of another text of the same size is taken for this text's."""
         later = path.stat().st_mtime + 2
