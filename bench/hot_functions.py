@@ -12,9 +12,6 @@ from compiler.backends.native.link import Linked, link_modules
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.types import Pointer, Struct
-from compiler.native.build import Body, Program
-from compiler.native.types import I64, struct
-from compiler.native.values import some
 from compiler.source import Source, Sources
 from quantdsl.engine.account import mark
 from quantdsl.engine.book_ladder import ladder_of, level_at, worth
@@ -24,6 +21,9 @@ from quantdsl.engine.handlers import call_handler
 from quantdsl.engine.interface import OPAQUE
 from quantdsl.engine.layout import BUY, DESK, IOC, SELL
 from quantdsl.facts import Facts
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import I64, struct
+from quantdsl.native.values import some
 from quantdsl.run.open import Wishes, elaborated
 
 ASKED = struct("asked", **dict.fromkeys(("side", "qty", "limit", "step", "back", "held"), I64))

@@ -3,8 +3,8 @@
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirModule
 from compiler.hir.types import Array, Pointer
-from compiler.native.build import Body, Program
-from compiler.native.types import F64, I64, struct
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import F64, I64, struct
 
 LEVELS, WINDOW, IDS, SLOTS = 10, 64, 1024, 256
 

@@ -23,13 +23,13 @@ from compiler.backends.native.link import link_modules
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirModule
 from compiler.hir.types import Array, Pointer
-from compiler.native.build import Body, Program
-from compiler.native.types import F64, I1, I64, struct
 from compiler.source import Sources
 from quantdsl.engine.book import define_book
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, OF_PROGRAM
 from quantdsl.engine.layout import BOOK, DESK, EVENT
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import F64, I1, I64, struct
 from quantdsl.run.desk import Desk
 from quantdsl.run.open import Wishes, open_strategy
 from quantdsl.run.options import RunOptions

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from compiler.source import Source, Sources, Span
-from compiler.tuples import as_tuple
+from runtime.tuples import as_tuple
 
 
 class Severity(Enum):

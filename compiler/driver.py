@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attrs import Factory, define, evolve
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Severity, ZyntaxError, before_it_runs
-from compiler.library import Library
-from compiler.module_order import module_order
 from compiler.options import DriverOptions as DriverOptions
 from compiler.options import origin
 from compiler.source import Source, Sources, Span
@@ -24,16 +22,18 @@ from compiler.typed_ast.check import CheckedProgram, check
 from compiler.typed_ast.context import ComputeOutcome
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.kernel import FLOATS
+from compiler.typed_ast.library import Library
+from compiler.typed_ast.module_order import module_order
 from compiler.typed_ast.types import UNKNOWN, Type
 from compiler.typed_ast.walk import walk
 from runtime.futures import Unawaited
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
-    from compiler.kernels import BuiltKernel, KernelOptions
+    from compiler.devices.placement import PlacedBlock, Placement
+    from compiler.launch.kernels import BuiltKernel, KernelOptions
     from compiler.lowering.kernel import Signature
-    from compiler.placement import PlacedBlock, Placement
-    from compiler.tuning.settings import Tuning
+    from compiler.options import Tuning
 
 MODULE_ENDINGS = (".zynml", ".ml")
 
@@ -133,9 +133,9 @@ class Session:
 
     def _compute_rule(self, node: nodes.Compute, scope: Mapping[str, Type], functions: Mapping[str, nodes.Function]) -> ComputeOutcome:
         """The checker's window to kernels: lowers and analyses a block whose input types are known, and types its value."""
-        from compiler.kernels import build
+        from compiler.launch.kernels import build
+        from compiler.launch.signature import static_signature
         from compiler.lowering.outcome import outcome_type
-        from compiler.signatures import static_signature
         from compiler.typed_ast.free_names import free_names
 
         names = free_names(node)
@@ -161,7 +161,7 @@ class Session:
 
     @cached_property
     def kernel_options(self) -> "KernelOptions":
-        from compiler.kernels import KernelOptions
+        from compiler.launch.kernels import KernelOptions
         from compiler.schedule.machine import CpuMachine
         from runtime.cpu import detect
 
@@ -176,7 +176,7 @@ class Session:
         )
 
     def _tuning(self) -> "Tuning | None":
-        from compiler.tuning.settings import log, tuning
+        from compiler.options import log, tuning
 
         return tuning(self.options.tune, self.options.tuned or log)
 
@@ -186,7 +186,7 @@ class Session:
 
     def block(self, compute: nodes.Compute) -> "PlacedBlock":
         """A compute expression of the typed tree, for devices to be found."""
-        from compiler.kernels import ComputeBlock
+        from compiler.launch.kernels import ComputeBlock
 
         found = self._blocks.get(compute.span)
         if found is None:
@@ -201,10 +201,10 @@ class Session:
     @cached_property
     def placement(self) -> "Placement":
         """Where blocks run."""
-        from compiler.calibration import known_rates
-        from compiler.explain import Telling
-        from compiler.placement import Placement
-        from compiler.places import Places
+        from compiler.devices.calibration import known_rates
+        from compiler.devices.explain import Telling
+        from compiler.devices.placement import Placement
+        from compiler.devices.places import Places
 
         report = self._report if self.options.sanitize else None
         places = Places(self.sources, lambda place: known_rates(place, self.kernel_options), report)
@@ -226,7 +226,7 @@ class Session:
     def host(self) -> "HostProgram":
         """The program in tier 0, checked, its devices present."""
         from compiler.backends.host.program import compile_program
-        from compiler.host_runtime import SessionRuntime, check_parameters
+        from compiler.fusion.host_runtime import SessionRuntime, check_parameters
 
         typed = self.check()
         for file in self._module_order:
@@ -236,7 +236,7 @@ class Session:
         program = compile_program(typed, self.language.library, runtime, self.source, self.others)
         runtime.sites = program.compute_sites
         if program.compute_sites or self._device is not None:
-            from compiler.placement import require_devices
+            from compiler.devices.placement import require_devices
 
             require_devices(program.compute_sites, self._device)
         return program
@@ -244,7 +244,7 @@ class Session:
     @property
     def devices(self) -> list[str]:
         """The devices that must be here for the program to run."""
-        from compiler.placement import required_devices
+        from compiler.devices.placement import required_devices
 
         sites = self.host.compute_sites
         return required_devices(sites, self._device) if sites or self._device is not None else []

@@ -4,23 +4,24 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.program_kernels import module_name, place_of
+from compiler.fusion.program_kernels import module_name, place_of
 
 if TYPE_CHECKING:
+    from compiler.backends.nvptx.target import GpuTarget
     from compiler.driver import Session
     from compiler.hir.module import HirFunction, HirModule
-    from compiler.kernels import BuiltKernel
+    from compiler.launch.kernels import BuiltKernel
+    from compiler.targets.nvidia import GpuProgram
     from compiler.typed_ast import nodes
 
 
 def emit(session: "Session", stage: str, target: str | None = None) -> str | bytes:
     """The stage `ast`, `typed-ast`, `hir`, `hir-after=PASS`, `fusion`, `schedule`, `llvm`, `asm` or `obj`; for a GPU `target` (`sm_90`)
-    one of `emit_gpu.STAGES`."""
+    one of `nvidia.STAGES`."""
     if target is not None:
         from compiler.backends.nvptx.target import gpu_target
-        from compiler.emit_gpu import GpuProgram
 
-        return GpuProgram(session, gpu_target(target)).stage(stage)
+        return gpu_program(session, gpu_target(target)).stage(stage)
     match stage:
         case "ast":
             from compiler.typed_ast.json import to_json
@@ -46,6 +47,14 @@ def emit(session: "Session", stage: str, target: str | None = None) -> str | byt
             return _object(session)
         case _:
             return _module_text(session, _after(stage.removeprefix("hir-after=")))
+
+
+def gpu_program(session: "Session", target: "GpuTarget") -> "GpuProgram":
+    """The program's kernels for a GPU, to be shown at any stage. Raises ZyntaxError for programs with faults."""
+    from compiler.targets.nvidia import GpuProgram, ShownKernel
+
+    shown = [ShownKernel(compute, built, place_of(session, compute)) for compute, built in _kernels(session)]
+    return GpuProgram(module_name(session), shown, target, session.sources, session.options, session.times)
 
 
 def _kernels(session: "Session") -> "Iterator[tuple[nodes.Compute, BuiltKernel]]":
@@ -76,7 +85,7 @@ def module_of(session: "Session") -> "HirModule":
 
 
 def _after(name: str) -> "Callable[[BuiltKernel], HirFunction]":
-    from compiler.pipelines import NEST, PASSES, run_passes
+    from compiler.passes.pipelines import NEST, PASSES, run_passes
 
     if name not in PASSES:
         raise ZyntaxError(Diagnostic("0401", f"there is no pass `{name}`", hint=f"passes: {', '.join(PASSES)}"))

@@ -1,11 +1,12 @@
 """What the user of the command or API sets."""
 
+import os
 from collections.abc import Callable, Mapping
 
 from attrs import Factory, field, frozen
 
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Source
-from compiler.tuning.settings import is_on
 from compiler.typed_ast.kernel import OptimizationLevel
 
 
@@ -42,3 +43,51 @@ class DriverOptions:
 def origin(source: Source, options: DriverOptions) -> tuple[str, ...]:
     """All that a program is made of besides the compiler and the machine, where it is one file that only declares."""
     return source.path, source.text, options.told, "tuned" if is_on(options.tune) else "as estimated"
+
+
+# ---- tuning runs on a device --------------------------------------------------------------------------------------------
+
+LONGEST = 20.0
+"""Seconds that one run may take at most."""
+
+USUAL = 2.0
+
+SWITCH, BUDGET = "ZYNTAX_TUNE", "ZYNTAX_TUNE_BUDGET"
+"""Variables of the environment: `off` or `0` for no runs, and the seconds of one."""
+
+
+def log(words: str) -> None:
+    """What a run came to, for those who use the library."""
+    import logging
+
+    logging.getLogger("zyntax.tuning").info(words)
+
+
+@frozen
+class Tuning:
+    """`seconds`: of one run at most; `tell` hears what each came to, a line."""
+
+    seconds: float = USUAL
+    tell: Callable[[str], None] = field(default=log, eq=False)
+
+
+def is_on(wanted: bool) -> bool:
+    """Whether there are runs at all."""
+    return wanted and os.environ.get(SWITCH) not in ("off", "0")
+
+
+def tuning(wanted: bool, tell: Callable[[str], None] = log) -> Tuning | None:
+    """The settings as the environment has them; None for no runs. Raises ZyntaxError (0505) for a number of seconds that can't be."""
+    if not is_on(wanted):
+        return None
+    text = os.environ.get(BUDGET)
+    if text is None:
+        return Tuning(tell=tell)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= LONGEST:
+        message = f"{BUDGET}={text} can't be: a tuning run takes more than 0 and at most {LONGEST:g} seconds"
+        raise ZyntaxError(Diagnostic("0505", message, hint=f"`--no-tune`, or {SWITCH}=off, for none"))
+    return Tuning(seconds, tell)

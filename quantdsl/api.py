@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, define, evolve, frozen
 
+from compiler.codes.packages import package_missing
 from compiler.diagnostics import Diagnostic, ZyntaxError, render
-from compiler.packages import package_missing
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import OptimizationLevel

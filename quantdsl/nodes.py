@@ -4,7 +4,6 @@ is done when something happens there."""
 from attrs import field, frozen
 
 from compiler.source import NOWHERE, Span
-from compiler.tuples import as_tuple
 from compiler.typed_ast.nodes import (
     Annotation,
     Argument,
@@ -18,6 +17,7 @@ from compiler.typed_ast.nodes import (
     TypeParameter,
     TypeSyntax,
 )
+from runtime.tuples import as_tuple
 
 _tuple = field(default=(), converter=as_tuple)
 

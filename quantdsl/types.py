@@ -3,8 +3,8 @@ Price, Ticks, Qty and Money are i64 counts of ticks, lots and money units, Times
 
 from attrs import field, frozen
 
-from compiler.tuples import as_tuple
 from compiler.typed_ast.types import Type
+from runtime.tuples import as_tuple
 
 
 @frozen

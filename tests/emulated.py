@@ -8,7 +8,7 @@ import numpy as np
 from attrs import field, frozen
 
 import compiler.hir.instructions  # noqa: F401  (all are declared)
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function
 from compiler.hir.verify import verify

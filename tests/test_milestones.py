@@ -7,7 +7,7 @@ import pytest
 from compiler.backends.nvptx.assemble import assemble, can_assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import PTX_VERSIONS, gpu_target
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 from compiler.hir.module import HirFunction
 from tests import milestone_kernels as milestones
 

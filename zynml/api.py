@@ -6,10 +6,10 @@ from typing import Any
 
 from compiler.diagnostics import Diagnostic
 from compiler.driver import DriverOptions, Session
-from compiler.library import Library
 from compiler.source import Source, Sources, display_path
 from compiler.syntax.read import read_source
 from compiler.typed_ast import nodes
+from compiler.typed_ast.library import Library
 from zynml.parse import parse_source
 from zynml.stdlib import StdlibSettings, library
 

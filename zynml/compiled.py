@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from compiler.cuda_repeats import Repeats
 from compiler.diagnostics import Diagnostic, Severity, ZyntaxError, render
-from compiler.kept_programs import found
+from compiler.launch.cuda.repeats import Repeats
+from compiler.launch.kept_programs import found
+from compiler.launch.uncollected import uncollected
 from compiler.options import DriverOptions, origin
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import FLOATS, OptimizationLevel
-from compiler.uncollected import uncollected
 from zynml.crossing import Crossing
 from zynml.functions import Raised, raise_again
 from zynml.opened import Opened
@@ -123,7 +123,7 @@ class CompiledProgram:
 
     def emit(self, stage: str, target: str | None = None) -> str | bytes:
         """The program at a stage of `zyntax compile --emit`; with a GPU's `target` (`sm_90`), `hir`, `llvm`, `ptx` or `cubin`."""
-        from compiler.pipelines import PASSES
+        from compiler.passes.pipelines import PASSES
 
         if target is None and stage not in STAGES and stage.removeprefix("hir-after=") not in PASSES:
             raise ValueError(f"stage={stage!r}: stages are {', '.join(STAGES)}, where PASS is one of {', '.join(PASSES)}")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from attrs import Factory, define
 
-from compiler.cuda_kept import KeptCalls
-from compiler.cuda_repeats import Repeats, Returning
-from compiler.kept_programs import keep
+from compiler.launch.cuda.kept import KeptCalls
+from compiler.launch.cuda.repeats import Repeats, Returning
+from compiler.launch.kept_programs import keep
 from compiler.source import Sources
 from runtime import forks
 from runtime.futures import Unawaited
 
 if TYPE_CHECKING:
     from compiler.driver import Session
-    from compiler.function_heads import FunctionHead
+    from compiler.typed_ast.function_heads import FunctionHead
 
 
 @define(eq=False)
@@ -38,9 +38,9 @@ class Opened:
     @classmethod
     def of(cls, session: "Session", keeps: bool) -> "Opened":
         """The program of a session. Raises ZyntaxError."""
-        from compiler.cuda_functions import returning
-        from compiler.read_heads import head_of
+        from compiler.launch.cuda.functions import returning
         from compiler.typed_ast import nodes
+        from compiler.typed_ast.read_heads import head_of
 
         host = session.host
         own = {node.name: node for node in session.check().statements if isinstance(node, nodes.Function)}

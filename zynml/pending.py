@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from compiler.library import LibraryFault
+from compiler.typed_ast.library import LibraryFault
 from runtime import futures
 
 Crosses = Callable[[Any], Any]

@@ -7,7 +7,7 @@ from html import escape
 from keyword import iskeyword
 from typing import Any
 
-from compiler.function_heads import FunctionHead
+from compiler.typed_ast.function_heads import FunctionHead
 
 WORDS = {"true": True, "false": False}
 

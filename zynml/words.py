@@ -36,7 +36,7 @@ def copied_in_python(error: ZyntaxError, given: Mapping[str, Any], passed: Mappi
     """The error of a call; where two of its arguments share memory, with a hint that copies one of them. `passed` are Python's values,
     `given` the program's for them."""
     # whoever raised the error has loaded it; calls of kept programs never do
-    from compiler.updates import SharedMemory
+    from compiler.launch.updates import SharedMemory
 
     shared: BaseException | None = error
     while shared is not None and not isinstance(shared, SharedMemory):

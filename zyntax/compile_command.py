@@ -120,9 +120,9 @@ def _made(session: Any, stage: str, architecture: "GpuTarget | None") -> tuple[s
     """The program at the stage, and what its kernels take where they are assembled."""
     if architecture is None:
         return session.emit(stage), ""
-    from compiler.emit_gpu import GpuProgram
+    from compiler.emit import gpu_program
 
-    program = GpuProgram(session, architecture)
+    program = gpu_program(session, architecture)
     return program.stage(stage), program.report() if stage in ASSEMBLED else ""
 
 
@@ -151,7 +151,7 @@ def _require_combination(stage: str | None, backend: str, target: str | None, ou
             given = "-o" if output is not None else "--verbose"
             raise _usage(f"`{given}` goes with `--emit`", f"stages are {', '.join(GPU_STAGES)}")
     elif stage.startswith(AFTER) and backend == "llvm":
-        from compiler.pipelines import PASSES
+        from compiler.passes.pipelines import PASSES
 
         if stage.removeprefix(AFTER) not in PASSES:
             raise _usage(f"`--emit {stage}`: there is no such pass", f"passes are {', '.join(PASSES)}")

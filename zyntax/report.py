@@ -123,7 +123,7 @@ def _failed(error: Exception) -> int:
         here.show(error.diagnostics)
         return exit_code(error.diagnostics)
     if isinstance(error, PackageMissing):
-        from compiler.packages import package_missing
+        from compiler.codes.packages import package_missing
 
         here.show([package_missing(error)])
         return 2

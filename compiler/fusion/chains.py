@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from attrs import Factory, define, field, frozen
 
+from compiler.devices.placement import PlacedBlock
 from compiler.diagnostics import ZyntaxError
 from compiler.fusion.kernel import JoinedBlock
 from compiler.fusion.merge import NUMBERS
 from compiler.fusion.plan import ChainPlan, Joined, Link, plan_chain
-from compiler.kernels import BuiltKernel
-from compiler.placement import PlacedBlock
-from compiler.results import number_of
-from compiler.signatures import as_tensor, layout_of
+from compiler.launch.kernels import BuiltKernel
+from compiler.launch.signature import as_tensor, layout_of
+from compiler.lowering.result_plan import number_of
 from runtime.tensor import Tensor, numpy_dtype
 
 CHAINS_REMEMBERED = 256

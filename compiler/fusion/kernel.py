@@ -10,9 +10,9 @@ from compiler.fusion.judge import require_promising, require_worthwhile
 from compiler.fusion.merge import NotMergeable, Stage, merged
 from compiler.hir.memory import Check
 from compiler.hir.module import Form, HirFunction
-from compiler.kernels import BuiltKernel, ComputeBlock, KernelOptions, lifted
+from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions, lifted
 from compiler.lowering.kernel import Signature
-from compiler.pipelines import NEST, run_passes
+from compiler.passes.pipelines import NEST, run_passes
 from compiler.schedule.cpu import schedule_for_cpu
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelMetadata

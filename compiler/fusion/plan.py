@@ -8,7 +8,7 @@ from attrs import Factory, define, field, frozen
 from compiler.diagnostics import ZyntaxError
 from compiler.fusion.kernel import joined, require_joinable
 from compiler.fusion.merge import NotMergeable, Stage
-from compiler.kernels import BuiltKernel, KernelOptions
+from compiler.launch.kernels import BuiltKernel, KernelOptions
 from compiler.source import Span
 
 

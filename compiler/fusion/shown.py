@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from compiler.fusion.plan import ChainPlan, Link, plan_chain
-from compiler.kernels import BuiltKernel
-from compiler.program_kernels import kernels, place_of
+from compiler.fusion.program_kernels import kernels, place_of
+from compiler.launch.kernels import BuiltKernel
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.free_names import free_names

@@ -9,7 +9,7 @@ from typing import Union
 
 from attrs import field, frozen
 
-from compiler.tuples import as_tuple
+from runtime.tuples import as_tuple
 
 
 @frozen

@@ -23,7 +23,7 @@ from compiler.hir.instruction import (
 )
 from compiler.hir.memory import mem_of
 from compiler.hir.types import I1, I32, Barrier, HirType, Mem, Space, bytes_of
-from compiler.tuples import as_tuple
+from runtime.tuples import as_tuple
 
 
 def _forms(forms: tuple[Affine, ...]) -> tuple[Affine, ...]:

@@ -21,7 +21,7 @@ from attrs import Factory, define, field
 from compiler.hir.affine import Affine
 from compiler.hir.types import HirType
 from compiler.source import Span
-from compiler.tuples import as_tuple
+from runtime.tuples import as_tuple
 
 
 @define(eq=False)

@@ -20,7 +20,7 @@ from compiler.hir.instruction import (
 )
 from compiler.hir.memory import mem_of
 from compiler.hir.types import U32, Fragment, FragmentRole, HirType, Space, Tile, bytes_of
-from compiler.tuples import as_tuple
+from runtime.tuples import as_tuple
 
 LAYOUTS = ("row", "col")
 """Order of a matrix in memory: rows or columns contiguous."""

@@ -6,7 +6,7 @@ from enum import Enum, IntEnum
 from attrs import field, frozen
 
 from compiler.hir.affine import Affine, AffineLike
-from compiler.tuples import as_tuple
+from runtime.tuples import as_tuple
 
 FLOATS = {"f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 SIGNED = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "index": 64}

@@ -1,13 +1,9 @@
 """Contiguous elements as the bytes that they are, in registers of four bytes: what passes through registers on its way to shared memory
 keeps its bits, and may begin anywhere. Form C."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterator
 
 from compiler.hir.affine import Affine
-from compiler.hir.fault import fault
 from compiler.hir.instruction import Effect, Family, Instruction, Scope, Value, attribute, instruction, operand, operands, optional_operand
 from compiler.hir.memory import mem_of
 from compiler.hir.types import INDEX, U32, HirType, Space, bytes_of
@@ -64,29 +60,3 @@ def _fault(mem: Value, index: tuple[Affine, ...], count: int) -> Iterator[str]:
         yield f"{count} words: 1, 2 or 4"
     elif WORD * count % bytes_of(mem_of(mem).dtype):
         yield f"{count} words are no whole number of {mem_of(mem).dtype}"
-
-
-# ---- in the interpreter --------------------------------------------------------------------------------------------------
-
-
-def read_words(memory: np.ndarray[Any, Any], index: tuple[int, ...], count: int, valid: int | None) -> tuple[int, ...]:
-    """The words from an element on."""
-    elements = WORD * count // memory.itemsize
-    wanted = elements if valid is None else max(0, min(elements, valid))
-    held = np.zeros(elements, memory.dtype)
-    if wanted:
-        held[:wanted] = _at(memory, index, wanted)
-    return tuple(map(int, held.view(np.uint32)))
-
-
-def write_words(memory: np.ndarray[Any, Any], index: tuple[int, ...], values: Sequence[int]) -> None:
-    words = np.array([value & 0xFFFFFFFF for value in values], np.uint32).view(memory.dtype)
-    _at(memory, index, len(words))[:] = words
-
-
-def _at(memory: np.ndarray[Any, Any], index: tuple[int, ...], count: int) -> np.ndarray[Any, Any]:
-    inside = all(0 <= place < extent for place, extent in zip(index, memory.shape, strict=True))
-    if not inside or index[-1] + count > memory.shape[-1]:
-        raise fault(f"{count} elements from {index} on leave a memory of shape {memory.shape}")
-    found: np.ndarray[Any, Any] = memory[index[:-1]][index[-1] : index[-1] + count]
-    return found

@@ -15,9 +15,9 @@ from compiler.lowering.kernel import (
 from compiler.lowering.outputs import (
     declared_results,
 )
+from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.sizes import Candidates, Sizes, candidates
 from compiler.lowering.tile_sizes import SliceOfInput
-from compiler.results import ResultPlan
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType

@@ -35,13 +35,13 @@ from compiler.lowering.outputs import (
     declared_dims,
 )
 from compiler.lowering.parameters import index_names, used_parameters
+from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.results import ResultPlanning
 from compiler.lowering.sizes import Sizes, dim_form, unsolved
 from compiler.lowering.statements import block_value, function_value, run_all
 from compiler.lowering.tile_sizes import slices_of_inputs
 from compiler.lowering.tiles import written_out
 from compiler.lowering.work import nests_of
-from compiler.results import ResultPlan
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType

@@ -13,12 +13,12 @@ from attrs import field, frozen
 from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.hir.module import HirFunction
-from compiler.results import ResultPlan
+from compiler.lowering.result_plan import ResultPlan
 from compiler.source import Span
-from compiler.tuples import as_tuple
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.nodes import Function
 from compiler.typed_ast.types import DType
+from runtime.tuples import as_tuple
 
 
 @frozen

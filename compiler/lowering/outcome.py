@@ -3,8 +3,8 @@
 from compiler.lowering.kernel import (
     LoweredKernel,
 )
+from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.sizes import dim_form
-from compiler.results import ResultPlan
 from compiler.typed_ast.types import Scalar, ShapeExpr, StaticShape, SymbolicShape, TensorShape, TensorType, TupleType, Type
 
 

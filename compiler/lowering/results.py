@@ -27,8 +27,8 @@ from compiler.lowering.outputs import (
     uncovered_warning,
 )
 from compiler.lowering.ranges import Facts, Range
+from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.sizes import Sizes
-from compiler.results import ResultPlan
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import DType
 

@@ -8,7 +8,7 @@ from math import prod
 from attrs import evolve, field, frozen
 
 from compiler.hir.affine import Affine, AffineLike
-from compiler.tuples import as_tuple
+from runtime.tuples import as_tuple
 
 SIMD = "simd"
 """Name of the one tile axis that is a vector."""

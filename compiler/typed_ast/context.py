@@ -10,7 +10,6 @@ from attrs import Factory, define, field, frozen
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.source import NOWHERE, Span
-from compiler.tuples import as_tuple
 from compiler.typed_ast.assigned_names import assigned_by_functions
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.conversions import Fit, fit
@@ -33,6 +32,7 @@ from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, name_place
 from compiler.typed_ast.shapes import describe, differ, dims_of
 from compiler.typed_ast.types import BOOL, ERROR, NEVER, UNIT, UNKNOWN, FutureType, ListType, Scalar, StringType, TensorType, Type
+from runtime.tuples import as_tuple
 
 N = TypeVar("N", bound=Node)
 Rule = Callable[["Checker", Any, Scope, Type | None], Type]

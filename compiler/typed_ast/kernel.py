@@ -4,8 +4,8 @@ from enum import Enum
 
 from attrs import field, frozen
 
-from compiler.tuples import as_tuple
 from compiler.typed_ast.types import AUTO, DeviceTarget
+from runtime.tuples import as_tuple
 
 
 class KernelType(Enum):

@@ -6,8 +6,8 @@ from typing import Any
 
 from attrs import Factory, define, field, frozen
 
-from compiler.tuples import as_tuple
 from compiler.typed_ast.types import UNKNOWN, Type
+from runtime.tuples import as_tuple
 
 REQUIRED = object()
 """Default of a parameter that must be given."""

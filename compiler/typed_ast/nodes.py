@@ -6,9 +6,9 @@ from enum import Enum
 from attrs import field, frozen
 
 from compiler.source import NOWHERE, Span
-from compiler.tuples import as_tuple
 from compiler.typed_ast.kernel import CompileTarget, ExecutionConstraints, KernelMetadata, Visibility
 from compiler.typed_ast.types import UNKNOWN, Type
+from runtime.tuples import as_tuple
 
 _tuple = field(default=(), converter=as_tuple)
 

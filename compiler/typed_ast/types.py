@@ -4,7 +4,7 @@ from enum import Enum, IntEnum
 
 from attrs import field, frozen
 
-from compiler.tuples import as_tuple
+from runtime.tuples import as_tuple
 
 
 @frozen

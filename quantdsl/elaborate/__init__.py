@@ -6,8 +6,6 @@ from attrs import frozen
 
 from compiler.hir.module import FaultSite, HirModule
 from compiler.hir.types import Pointer, Struct
-from compiler.native import types as native
-from compiler.native.build import Program
 from compiler.typed_ast import nodes
 from quantdsl import nodes as quant
 from quantdsl.check import CheckedProgram
@@ -34,6 +32,8 @@ from quantdsl.elaborate import (  # noqa: F401  They register their rules.
 from quantdsl.elaborate.context import Context
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.program import Elaboration
+from quantdsl.native import types as native
+from quantdsl.native.build import Program
 
 
 @frozen

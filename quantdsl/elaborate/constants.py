@@ -26,9 +26,9 @@ def value_of(made: Elaboration, around: Surroundings, node: nodes.Expression) ->
         return found.constant
     if c.borrowed:
         raise ZyntaxError(Diagnostic("0204", "this is no constant: it remembers something", node.span, hint="write a number or a `const`"))
-    from compiler.hir.execute import finish
-    from compiler.hir.fault import KernelFault
-    from compiler.hir.translate import Translator
+    from compiler.emulator.execute import finish
+    from compiler.emulator.fault import KernelFault
+    from compiler.emulator.translate import Translator
 
     try:
         (value,) = finish(Translator(function, made.program.module), {})()

@@ -1,7 +1,6 @@
 """Arrays, rings, tables; and what is asked of optionals and masks."""
 
 from compiler.hir import instruction as hir
-from compiler.native.table import FULL, PRESENT
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, UNIT, ListType, OptionType, ResultType, Type
 from quantdsl import types as qt
@@ -10,6 +9,7 @@ from quantdsl.elaborate.calls import Call, emits
 from quantdsl.elaborate.context import Context, elaborates
 from quantdsl.elaborate.refused import not_in_place
 from quantdsl.elaborate.values import Number, Place, Value, Whole
+from quantdsl.native.table import FULL, PRESENT
 
 
 @elaborates(nodes.ListLiteral)

@@ -23,7 +23,6 @@ from compiler.hir.control import Call
 from compiler.hir.host import Element
 from compiler.hir.instruction import Effect, Instruction, Region
 from compiler.hir.types import HirType, Pointer
-from compiler.native.build import Body
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNIT, UNKNOWN, Type
@@ -35,6 +34,7 @@ from quantdsl.check.scope import Scope, Variable
 from quantdsl.elaborate.holding import Holding
 from quantdsl.elaborate.refused import located, not_supported
 from quantdsl.elaborate.values import Cells, Location, Number, Place, Text, Value
+from quantdsl.native.build import Body
 
 if TYPE_CHECKING:
     from quantdsl.check.blocks import Yielded

@@ -4,8 +4,6 @@ from attrs import Factory, define
 
 from compiler.hir import instruction as hir
 from compiler.hir.types import Struct
-from compiler.native.build import Number as NativeNumber
-from compiler.native.types import struct
 from compiler.source import Source
 from compiler.typed_ast.types import I64
 from quantdsl import types as qt
@@ -15,6 +13,8 @@ from quantdsl.engine.layout import DESK
 from quantdsl.engine.orders import declare_own
 from quantdsl.engine.risk import RiskRules, risk_memory
 from quantdsl.facts import LogSite
+from quantdsl.native.build import Number as NativeNumber
+from quantdsl.native.types import struct
 
 MEMORY, HEAD, STATE = "desk", "head", "state"
 """Keys of what handlers borrow: the desk, and the part of the program's state in front that risk rules remember in; a state's key is

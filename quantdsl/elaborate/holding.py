@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from compiler.hir import instruction as hir
 from compiler.hir.layout import size_of
 from compiler.hir.types import Tile, is_float
-from compiler.native.build import Body
 from compiler.typed_ast.types import BOOL, Type
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Cells, Location, Number, Place, Text, Value, Whole
+from quantdsl.native.build import Body
 
 LARGEST_VALUE = 1 << 16
 """Bytes of a container that a function may hold itself: it lies on the stack."""

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from attrs import Factory, define
 
 from compiler.hir.types import HirType, Pointer
-from compiler.native.build import Number as NativeNumber
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import I64, UNIT, Type
 from quantdsl.check.scope import Variable
@@ -13,6 +12,7 @@ from quantdsl.elaborate.context import Borrowed, Callee, Context, Named
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.refused import located
 from quantdsl.elaborate.values import Place, Value
+from quantdsl.native.build import Number as NativeNumber
 
 Market = tuple[str | None, str | None]
 

@@ -5,10 +5,6 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from compiler.hir.types import Array, HirType, Pointer, Struct, Tile
-from compiler.native import types as native
-from compiler.native.book import Book
-from compiler.native.ring import Ring
-from compiler.native.table import Table
 from compiler.typed_ast.types import (
     BOOL,
     ERROR,
@@ -26,6 +22,10 @@ from quantdsl.check.checker import Checker
 from quantdsl.check.fits import shown
 from quantdsl.check.patterns import cases_of, fields_of
 from quantdsl.elaborate.refused import not_in_place, not_supported
+from quantdsl.native import types as native
+from quantdsl.native.book import Book
+from quantdsl.native.ring import Ring
+from quantdsl.native.table import Table
 
 Parts = tuple[tuple[str, Type], ...]
 Market = tuple[str | None, str | None]

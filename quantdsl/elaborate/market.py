@@ -1,8 +1,6 @@
 """What the prelude's functions say of the market."""
 
 from compiler.hir import instruction as hir
-from compiler.native.types import I64, I128, struct
-from compiler.native.values import read_optional
 from compiler.typed_ast.types import OptionType
 from quantdsl import types as qt
 from quantdsl.check.exact import decimal_places
@@ -15,6 +13,8 @@ from quantdsl.elaborate.literals import step
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Number, Value
 from quantdsl.engine.layout import BUY, SELL
+from quantdsl.native.types import I64, I128, struct
+from quantdsl.native.values import read_optional
 
 
 def result(c: Context, call: Call, *numbers: hir.Value) -> Value:

@@ -3,8 +3,6 @@
 from compiler.hir import instruction as hir
 from compiler.hir.core import Bitcast, dtype_of
 from compiler.hir.types import Pointer
-from compiler.native.build import Body, Number
-from compiler.native.types import I64, U32
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNIT, OptionType
 from quantdsl import types as qt
@@ -19,6 +17,8 @@ from quantdsl.elaborate.values import Place, Text, Value, Whole
 from quantdsl.engine.layout import BUY, DESK, OUT_LOG, SELL
 from quantdsl.engine.outputs import place_of_log
 from quantdsl.facts import LogSite, Shape
+from quantdsl.native.build import Body, Number
+from quantdsl.native.types import I64, U32
 
 _SENT = ("qty", "limit", "tif", "post_only", "reduce_only", "tag", "client_id", "stop", "show")
 """Parameters of `order` behind the side, in the order of `desk.order`."""

@@ -1,7 +1,6 @@
 """Calls of `extern` functions that a program declares: functions of C, of numbers."""
 
 from compiler.hir.types import Tile
-from compiler.native.types import F32, F64, I32, I64, U32, U64
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNIT
 from quantdsl.check.resolve import resolve
@@ -9,6 +8,7 @@ from quantdsl.elaborate.calls import Call
 from quantdsl.elaborate.context import Context
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Value, Whole
+from quantdsl.native.types import F32, F64, I32, I64, U32, U64
 
 PASSED = (I32, I64, U32, U64, F32, F64)
 """What C and this code pass in the same way on every processor; narrower ints are widened differently."""

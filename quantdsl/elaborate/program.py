@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from attrs import Factory, define, field, frozen
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.native.build import Program
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.types import UNIT, Type
@@ -22,6 +21,7 @@ from quantdsl.elaborate.context import Callee, Constant, Context, Named, Names
 from quantdsl.elaborate.instances import Instance, Market, enter, results, signature
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.values import Value
+from quantdsl.native.build import Program
 
 if TYPE_CHECKING:
     from quantdsl.elaborate.desk import Desk

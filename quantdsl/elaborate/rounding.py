@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from compiler.hir import instruction as hir
 from compiler.hir.core import Bitcast
-from compiler.native.build import Body, Program
-from compiler.native.types import F64, I1, I64
 from compiler.typed_ast.types import OptionType
 from quantdsl import types as qt
 from quantdsl.check.exact import decimal_places
@@ -19,6 +17,8 @@ from quantdsl.elaborate.context import Context
 from quantdsl.elaborate.literals import step
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Number, Value
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import F64, I1, I64
 
 NEAREST, DOWN, UP, PASSIVE, AGGRESSIVE = range(5)
 """As the prelude's enum `Rounding` counts them."""

@@ -1,7 +1,6 @@
 """Signals: functions whose `state` is memory that each place of call has for itself."""
 
 from compiler.hir import instruction as hir
-from compiler.native.types import I1, I64
 from compiler.typed_ast import nodes
 from compiler.typed_ast import types as ty
 from compiler.typed_ast.types import OptionType
@@ -12,6 +11,7 @@ from quantdsl.elaborate.context import Context, Named, executes
 from quantdsl.elaborate.instances import Instance, enter, results, signature
 from quantdsl.elaborate.program import Elaboration, Surroundings, writes
 from quantdsl.elaborate.values import Location, Place, Value
+from quantdsl.native.types import I1, I64
 
 
 class Remembering(Context):

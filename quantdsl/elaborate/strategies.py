@@ -13,9 +13,6 @@ from compiler.hir import instruction as hir
 from compiler.hir.layout import size_of
 from compiler.hir.module import HirExecutionConstraints, HirModule
 from compiler.hir.types import HirType, Struct
-from compiler.native.build import Body
-from compiler.native.types import I64
-from compiler.native.values import match
 from compiler.source import Source
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
@@ -45,6 +42,9 @@ from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import RiskRules
 from quantdsl.engine.terms import risk_rules, session_of
 from quantdsl.facts import Facts
+from quantdsl.native.build import Body
+from quantdsl.native.types import I64
+from quantdsl.native.values import match
 
 LARGEST = 1 << 30
 """Bytes of a strategy's states and signals."""

@@ -7,8 +7,8 @@ from attrs import frozen
 
 from compiler.hir import instruction as hir
 from compiler.hir.core import Const
-from compiler.native.build import Variable
 from compiler.typed_ast.types import STRING, Type
+from quantdsl.native.build import Variable
 
 
 def known(value: hir.Value) -> int | float | bool | None:

@@ -4,13 +4,13 @@
 at after every fill all the same."""
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body, Program
-from compiler.native.types import I1, I64, U8
-from compiler.native.values import Optional, some, write_optional
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.layout import ACTIVE, BUY, FIFO, KILLED, LOT, LOTS, REDUCING
 from quantdsl.engine.outputs import collect
 from quantdsl.engine.queues import Queue
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import I1, I64, U8
+from quantdsl.native.values import Optional, some, write_optional
 
 DAY = 86_400_000_000_000
 OPEN_LOTS = Queue(LOT, LOTS, "open fills that `fifo` tells apart")

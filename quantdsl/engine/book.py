@@ -8,9 +8,6 @@ from collections.abc import Callable
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Pointer
-from compiler.native.build import Body, Program
-from compiler.native.types import I1, I64, U8, U64
-from compiler.native.values import Optional, match, some, write_optional
 from quantdsl.engine.book_journal import define_note, define_take_back
 from quantdsl.engine.book_ladder import (
     LONG,
@@ -40,6 +37,9 @@ from quantdsl.engine.book_orders import (
     slots,
 )
 from quantdsl.engine.layout import BOOK, BUY, EVENT, SELL
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import I1, I64, U8, U64
+from quantdsl.native.values import Optional, match, some, write_optional
 from runtime.replay.events import Flag, Kind
 
 ENTERING: dict[str, HirType] = {"book": Pointer(BOOK), "id": U64, "side": U8, "price": I64, "qty": I64}

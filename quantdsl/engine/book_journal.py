@@ -2,12 +2,12 @@
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Pointer
-from compiler.native.build import Body, Program
-from compiler.native.types import I64, U8, U64
-from compiler.native.values import match
 from quantdsl.engine.book_ladder import change, ladder_of
 from quantdsl.engine.book_orders import COLD, REFUSED, count_one, slot_at, slot_of
 from quantdsl.engine.layout import BOOK, JOURNAL
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import I64, U8, U64
+from quantdsl.native.values import match
 
 CHANGE_PARAMETERS: dict[str, HirType] = {
     "what": U8,

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Pointer
-from compiler.native.build import Body, Program
-from compiler.native.types import I1, I64, U8, U64
-from compiler.native.values import Optional
 from quantdsl.engine.layout import BOOK, LADDER, LEVELS, SHIFTED, WIDTH
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import I1, I64, U8, U64
+from quantdsl.native.values import Optional
 
 STRIDE = 64
 """More than there are places in a block."""

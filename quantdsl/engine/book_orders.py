@@ -5,10 +5,10 @@ Slots are found by Fibonacci hashing (Knuth, The Art of Computer Programming 3, 
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import Pointer
-from compiler.native.build import Body, Program
-from compiler.native.table import FIBONACCI
-from compiler.native.types import I1, I64, U64
 from quantdsl.engine.layout import BOOK, BOOK_ORDER, BOOK_ORDERS
+from quantdsl.native.build import Body, Program
+from quantdsl.native.table import FIBONACCI
+from quantdsl.native.types import I1, I64, U64
 
 FIRST_BITS = 12
 """Log of the slots of a table that has never grown."""

@@ -3,11 +3,11 @@
 the trade that reaches that; its handler runs after the trade's own."""
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body, Program, Variable
-from compiler.native.types import I1, I64
 from quantdsl.engine.handlers import call_handler, handled
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.layout import BARS, TIMERS
+from quantdsl.native.build import Body, Program, Variable
+from quantdsl.native.types import I1, I64
 
 NEVER = (1 << 63) - 1
 OF_DURATION, OF_TRADES, OF_VOLUME = range(3)

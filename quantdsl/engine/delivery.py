@@ -7,9 +7,6 @@ from collections.abc import Callable
 from functools import partial
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body, Program
-from compiler.native.types import I1, I64, U8
-from compiler.native.values import match
 from quantdsl.engine import reports, requests
 from quantdsl.engine.account import mark
 from quantdsl.engine.clock import NEVER
@@ -19,6 +16,9 @@ from quantdsl.engine.layout import MARKET, REQUESTS
 from quantdsl.engine.market import good_mark
 from quantdsl.engine.open_orders import SLAB, order_at, weigh
 from quantdsl.engine.outputs import begin_event, collect, side_of_record
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import I1, I64, U8
+from quantdsl.native.values import match
 from runtime.replay.outputs.records import State
 
 AT_ONE_MOMENT = 1 << 20

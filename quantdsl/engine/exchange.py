@@ -4,8 +4,6 @@ An order that comes takes what is displayed as far as its limit goes (`next` wai
 with a stop first waits until a trade, or where there are none the best price of the other side, is at its stop or through it."""
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body, Program
-from compiler.native.values import Optional
 from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at, price_at, shown, walk
 from quantdsl.engine.exchange_orders import (
     LONG,
@@ -25,6 +23,8 @@ from quantdsl.engine.inside import MARKET as CALLED
 from quantdsl.engine.inside import declare
 from quantdsl.engine.layout import BUY, DAY, FOK, IOC, MARKET, POST_ONLY, QUEUE, SELL
 from quantdsl.engine.reports import ACK, REPLACED, push_report
+from quantdsl.native.build import Body, Program
+from quantdsl.native.values import Optional
 from runtime.replay.outputs.records import State
 
 FEW = 8

@@ -5,11 +5,11 @@ first among equals. `arrival` counts on with each place taken, so that it tells 
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Pointer
-from compiler.native.build import Body, Number, Program
-from compiler.native.types import I64, U8
 from quantdsl.engine.book_ladder import goodness
 from quantdsl.engine.layout import BUY, DAY, DESK, NEXT, QUEUED
 from quantdsl.engine.reports import ENDED, FILLED, push_report
+from quantdsl.native.build import Body, Number, Program
+from quantdsl.native.types import I64, U8
 
 SLOT: dict[str, HirType] = {"desk": Pointer(DESK), "slot": I64}
 LONG = ("noalias", "noinline")

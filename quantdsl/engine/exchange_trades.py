@@ -6,12 +6,12 @@ through the limit fills it whole. At its limit an iceberg fills no more than it 
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Pointer
-from compiler.native.build import Body, Program
-from compiler.native.types import I1, I64, U8
 from quantdsl.engine.book_ladder import goodness, shown
 from quantdsl.engine.exchange_orders import LONG, at, discount, fill, order_at, says
 from quantdsl.engine.layout import BUY, DESK, FOK, IOC, POST_ONLY, QUEUE, SELL
 from quantdsl.engine.reports import ENDED, push_report
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import I1, I64, U8
 from runtime.replay.events import Side
 from runtime.replay.outputs.records import State
 

@@ -1,13 +1,13 @@
 """Calls of the program's handlers. One that fails leaves nothing behind of what it asked for, and no handler runs after it."""
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body, Program
-from compiler.native.types import I64, U8, U32, U64
 from quantdsl.engine import requests
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.interface import EVENTS, HANDLERS
 from quantdsl.engine.open_orders import order_at, weigh
 from quantdsl.engine.outputs import collect
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import I64, U8, U32, U64
 
 FAILURE = -2
 """Of `killed_by`: a checked failure."""

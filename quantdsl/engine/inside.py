@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from compiler.hir.types import HirType, Pointer
-from compiler.native.build import Program
-from compiler.native.types import I1, I64, U8
 from quantdsl.engine.interface import OPAQUE
 from quantdsl.engine.layout import DESK
+from quantdsl.native.build import Program
+from quantdsl.native.types import I1, I64, U8
 
 
 @frozen

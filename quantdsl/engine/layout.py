@@ -5,7 +5,7 @@ One `DESK` is one strategy on one instrument. The engine (compiled once for a ma
 only the program knows the size of, the states of the strategy, its signals and its risk rules, lies in the program's own `state`."""
 
 from compiler.hir.types import Array, HirType, Struct
-from compiler.native.types import F64, I1, I64, I128, U8, U16, U32, U64, optional, struct
+from quantdsl.native.types import F64, I1, I64, I128, U8, U16, U32, U64, optional, struct
 
 OPEN = 1024
 """Orders that may be open at once; one more is refused with the bit of `max_open_orders`."""

@@ -5,9 +5,6 @@ in; then its own handlers run. Between any two of these the loop may stop, for o
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import Pointer
-from compiler.native.build import Body, Program
-from compiler.native.types import I1, I64, U8, U32
-from compiler.native.values import Optional, match, some, write_optional
 from quantdsl.engine.account import mark, require_balance
 from quantdsl.engine.book import known_order, says
 from quantdsl.engine.clock import NEVER
@@ -18,6 +15,9 @@ from quantdsl.engine.interface import OF_RUNNER
 from quantdsl.engine.layout import EVENT
 from quantdsl.engine.market import good_mark
 from quantdsl.engine.outputs import begin_event, collect
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import I1, I64, U8, U32
+from quantdsl.native.values import Optional, match, some, write_optional
 from runtime.replay.batches import NOBODY
 from runtime.replay.events import Flag, Kind
 

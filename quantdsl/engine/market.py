@@ -1,9 +1,9 @@
 """What the desk looks at in the market: the best prices, and the mark that they give."""
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body
-from compiler.native.values import Optional
 from quantdsl.engine.book import mid2
+from quantdsl.native.build import Body
+from quantdsl.native.values import Optional
 
 
 def good_mark(b: Body, desk: Value) -> Optional:

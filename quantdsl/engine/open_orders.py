@@ -1,15 +1,15 @@
 """The open orders as the strategy knows them: entered, found, cancelled, closed. What they may still fill is summed up as they change."""
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body, Program
-from compiler.native.slab import Slab
-from compiler.native.types import I64, U8, U64
 from quantdsl.engine import requests
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.interface import OF_ENGINE, Signature
 from quantdsl.engine.layout import BUY, KILLED, MARKET, OPEN, ORDER, REQUESTS
 from quantdsl.engine.outputs import collect, side_of_record
 from quantdsl.engine.requests import push_request
+from quantdsl.native.build import Body, Program
+from quantdsl.native.slab import Slab
+from quantdsl.native.types import I64, U8, U64
 from runtime.replay.outputs.records import State
 from runtime.replay.outputs.records import Tif as RecordTif
 

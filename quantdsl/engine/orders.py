@@ -4,11 +4,11 @@ from collections.abc import Collection, Sequence
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import Struct, Tile
-from compiler.native.build import Body, Program
 from quantdsl.engine.interface import OF_ENGINE, OF_PROGRAM
 from quantdsl.engine.layout import BUY, GTC, MARKET, POST_ONLY, REDUCE_ONLY, SELL
 from quantdsl.engine.open_orders import order_at
 from quantdsl.engine.risk import RiskRules, define_risk
+from quantdsl.native.build import Body, Program
 from runtime.replay.outputs.records import Rule
 
 NEEDED = {

@@ -1,8 +1,8 @@
 """Records that a run leaves: each is put at the end of its table in `layout.OUT`, until the runner has collected it."""
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body, Number
 from quantdsl.engine.layout import ENOUGH, RECORDS
+from quantdsl.native.build import Body, Number
 
 
 def begin_event(b: Body, desk: Value) -> Value:

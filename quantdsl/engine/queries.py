@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body, Program
-from compiler.native.values import Optional
 from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at, price_at, rank_at, walk
 from quantdsl.engine.interface import OF_ENGINE
 from quantdsl.engine.layout import BUY, SELL
+from quantdsl.native.build import Body, Program
+from quantdsl.native.values import Optional
 
 
 def define_queries(program: Program) -> None:

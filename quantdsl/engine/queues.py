@@ -4,8 +4,8 @@ from attrs import frozen
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import Struct
-from compiler.native.build import Body
 from quantdsl.engine.layout import queue
+from quantdsl.native.build import Body
 
 
 @frozen

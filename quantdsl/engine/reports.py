@@ -5,9 +5,9 @@ it, the fields before, changes as reports are delivered. An order's place in the
 market's side may name orders by their slot as long as it holds them."""
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body, Number
 from quantdsl.engine.layout import REPORT, REPORTS
 from quantdsl.engine.queues import Queue
+from quantdsl.native.build import Body, Number
 
 ACK, FILLED, ENDED, REPLACED = range(4)
 """Kinds of reports."""

@@ -1,9 +1,9 @@
 """What the strategy asks of the market, on its way there: pushed by orders, cancels and replaces, handed over when due."""
 
 from compiler.hir.instruction import Value
-from compiler.native.build import Body, Number
 from quantdsl.engine.layout import OPEN, REQUEST, REQUESTS
 from quantdsl.engine.queues import Queue
+from quantdsl.native.build import Body, Number
 
 NEW, CANCEL, REPLACE = range(3)
 """Kinds of requests."""

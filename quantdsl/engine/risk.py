@@ -9,11 +9,6 @@ from attrs import frozen
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Struct
-from compiler.native.build import Body, Number, Program
-from compiler.native.ring import Ring
-from compiler.native.table import Table
-from compiler.native.types import I1, I64, U8, U64, struct
-from compiler.native.values import Optional, read_optional
 from quantdsl.engine import requests
 from quantdsl.engine.account import DAY
 from quantdsl.engine.book import mid2
@@ -21,6 +16,11 @@ from quantdsl.engine.book_ladder import best
 from quantdsl.engine.interface import OF_PROGRAM
 from quantdsl.engine.layout import BUY, KILLED, OPEN, REDUCING, SELL
 from quantdsl.engine.open_orders import exposed, order_at
+from quantdsl.native.build import Body, Number, Program
+from quantdsl.native.ring import Ring
+from quantdsl.native.table import Table
+from quantdsl.native.types import I1, I64, U8, U64, struct
+from quantdsl.native.values import Optional, read_optional
 from runtime.replay.outputs.records import Rule
 
 Reference = Literal["mid", "last"] | int

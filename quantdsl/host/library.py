@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from compiler.library import CallTypes, Library, LibraryFault, LibraryFunction, LibraryParameter
+from compiler.typed_ast.library import CallTypes, Library, LibraryFault, LibraryFunction, LibraryParameter
 from compiler.typed_ast.types import BOOL, DType, Scalar, TensorType, Type
 from zynml.stdlib import StdlibSettings
 from zynml.stdlib import library as zynml_library

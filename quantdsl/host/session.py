@@ -5,9 +5,9 @@ from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.driver import DriverOptions, Session
-from compiler.library import Library
 from compiler.source import Source, Sources
 from compiler.typed_ast import nodes
+from compiler.typed_ast.library import Library
 from quantdsl.host.library import library
 from quantdsl.host.refused import refused
 from quantdsl.host.tree import host_tree

@@ -58,8 +58,8 @@ def _code() -> kept.Kept:
 
 
 def _program() -> "HirModule":
-    from compiler.native.build import Program
-    from compiler.native.types import U64
+    from quantdsl.native.build import Program
+    from quantdsl.native.types import U64
 
     program = Program("clock")
     with program.function("read", {}, [U64]) as b:

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.hir.layout import new_memory
-from compiler.native.types import U8
 from quantdsl.engine.layout import BARS, COLLECTED, DESK, ENOUGH, TIMERS
 from quantdsl.facts import Facts
+from quantdsl.native.types import U8
 from quantdsl.run.options import FILLS, RunOptions
 from runtime.replay.grids import Step
 from runtime.replay.outputs.records import LAYOUTS, Records

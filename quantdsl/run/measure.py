@@ -14,7 +14,7 @@ from attrs import evolve, frozen
 
 from compiler.backends.native import kept
 from compiler.backends.native.link import Linked, link_modules
-from compiler.data_faults import told
+from quantdsl.data_faults import told
 from quantdsl.engine.interface import EVENTS, OF_RUNNER
 from quantdsl.run.clock import Clock, clock
 from quantdsl.run.options import RunOptions, refused
@@ -156,8 +156,8 @@ def _timed(strategy: Strategy) -> Linked:
 def _program() -> Any:
     """`measure.batches` runs batches until the engine stops for records: gives how many events are done and how many batches timed."""
     from compiler.hir.types import Array, Pointer
-    from compiler.native.build import Program
-    from compiler.native.types import I64 as WORD
+    from quantdsl.native.build import Program
+    from quantdsl.native.types import I64 as WORD
 
     program, run = Program("measure"), OF_RUNNER["engine.run"]
     program.imported("engine.run", run.whole(), run.results)

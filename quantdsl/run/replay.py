@@ -11,9 +11,9 @@ from attrs import define, field, frozen
 
 from compiler.backends.native.link import Outcome
 from compiler.backends.native.stopping import stoppable
-from compiler.data_faults import told
+from compiler.codes.packages import package_missing, pictures_left_out
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.packages import package_missing, pictures_left_out
+from quantdsl.data_faults import told
 from quantdsl.run.audit import Audit
 from quantdsl.run.crossed import Crossed
 from quantdsl.run.desk import Desk

@@ -6,8 +6,8 @@ from nests import nest
 from random_nests import FAMILIES, RandomNest, random_nest
 
 from compiler.analysis.dependence import LoopFacts, LoopKind, analyse
+from compiler.emulator.interpret import interpret
 from compiler.hir.control import For
-from compiler.hir.interpret import interpret
 from compiler.hir.module import HirFunction
 from compiler.hir.text import print_function
 from compiler.passes.slots_to_carried import slots_to_carried

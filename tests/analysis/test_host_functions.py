@@ -10,11 +10,11 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function, parse_module
 from compiler.hir.types import Array, Pointer
-from compiler.native.book import ASKS, BIDS, Book
-from compiler.native.build import Program
-from compiler.native.table import Table
-from compiler.native.types import F64, I64, U64
 from compiler.source import Span
+from quantdsl.native.book import ASKS, BIDS, Book
+from quantdsl.native.build import Program
+from quantdsl.native.table import Table
+from quantdsl.native.types import F64, I64, U64
 
 # ---- ranges ------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import pytest
 from nests import nest
 
 from compiler.analysis.lift import lift
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 from compiler.hir.text import print_function
 
 ROWS = "N: index; M: index; X: mem<NxMxf32, readonly>; out: mem<Nxf32>"

@@ -9,7 +9,7 @@ import pytest
 from nests import nest
 
 from compiler.analysis.lift import Refused, lift
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 
 Array = npt.NDArray[Any]
 

@@ -5,7 +5,7 @@ import pytest
 from random_nests import FAMILIES, random_nest
 
 from compiler.analysis.lift import Refused, lift
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 from compiler.hir.text import print_function
 from compiler.hir.types import Mem
 

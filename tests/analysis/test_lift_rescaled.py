@@ -8,7 +8,7 @@ import pytest
 from nests import nest
 
 from compiler.analysis.lift import Refused, lift
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 from compiler.hir.module import HirFunction
 from compiler.hir.text import print_function
 

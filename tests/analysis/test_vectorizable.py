@@ -7,8 +7,8 @@ import pytest
 from compiler.analysis.vectorizable import carried
 from compiler.hir.instruction import Value
 from compiler.hir.types import Array, Pointer
-from compiler.native.build import Body, Program
-from compiler.native.types import F64, I64, struct
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import F64, I64, struct
 
 CELL = struct("cell", a=F64, b=F64)
 PARAMETERS = {"x": Pointer(Array(F64, 100)), "y": Pointer(Array(F64, 100)), "cells": Pointer(Array(CELL, 100)), "n": I64}

@@ -137,10 +137,10 @@ def _of_launches(program: Any, target: str, quick: bool) -> Iterator[Stage]:
 def sized_module(session: Any, extents: dict[str, tuple[int, ...]], target: str) -> Any:
     """The launches of a program's blocks for tensors of these extents that begin at multiples of 16 bytes, as one module. Values that
     blocks hand on to each other have the extents of `x`."""
-    from compiler.device_kernels import _argument, index_values, launch_facts, thread_kernel
     from compiler.fusion.shown import Shown
     from compiler.hir.module import HirModule
     from compiler.hir.types import Mem
+    from compiler.launch.emulator import _argument, index_values, launch_facts, thread_kernel
     from compiler.lowering.kernel import ScalarArgument, TensorArgument
     from runtime.tensor import numpy_dtype
 

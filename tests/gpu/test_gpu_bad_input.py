@@ -47,7 +47,7 @@ def test_out_of_memory_shows_sizes_and_pool(gpu: Gpu) -> None:
 
 def test_out_of_memory_of_the_device_itself(gpu: Gpu) -> None:
     """More than any device has, asked of the pool: the program would not find the host's memory for it."""
-    from compiler.device_faults import described
+    from compiler.codes.device_faults import described
     from runtime.cuda.errors import CudaOutOfMemory
 
     with pytest.raises(CudaOutOfMemory) as caught:

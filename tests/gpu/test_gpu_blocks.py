@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler import device_kernels
 from compiler.analysis.dependence import analyse
 from compiler.hir.module import HirFunction
+from compiler.launch import emulator as device_kernels
 from compiler.schedule.gpu import blocks
 from compiler.schedule.launches import Launches
 from tests.kernels.checks import numbers

@@ -12,11 +12,11 @@ import tests.emulator_hopper_cases  # noqa: F401  (both write their cases down)
 from compiler.backends.nvptx.assemble import assemble, can_assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import GpuTarget, gpu_target
-from compiler.cuda_maps import launch_maps
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function
 from compiler.hir.types import Mem
+from compiler.launch.cuda.maps import launch_maps
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import fill, to_device, to_host
 from runtime.cuda.errors import CudaRefused

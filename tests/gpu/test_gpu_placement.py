@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from compiler.calibration import measure
+from compiler.devices.calibration import measure
+from compiler.devices.places import CpuPlace, GpuPlace
 from compiler.driver import DriverOptions, Session
-from compiler.kernels import KernelOptions
-from compiler.places import CpuPlace, GpuPlace
+from compiler.launch.kernels import KernelOptions
 from compiler.source import Source, Sources
 from runtime.cuda.gpu import Gpu
 from zynml.api import open_source
@@ -33,7 +33,7 @@ def test_the_pace_of_devices_is_plausible(gpu: Gpu) -> None:
 
 
 def test_figures_are_kept(gpu: Gpu, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from compiler.calibration import known_rates
+    from compiler.devices.calibration import known_rates
 
     monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path))
     place = GpuPlace(gpu, Sources())

@@ -7,8 +7,9 @@ import pytest
 from test_gpu_attention import check as attention_check
 
 import zynml
-from compiler import cuda_calls, cuda_code
 from compiler.backends.nvptx.target import gpu_target
+from compiler.launch.cuda import calls as cuda_calls
+from compiler.launch.cuda import code as cuda_code
 from tests.attentions import CASES
 
 RNG = np.random.default_rng(53)

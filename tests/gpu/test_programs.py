@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.cuda_kernels import CudaBlock
+from compiler.launch.cuda.kernels import CudaBlock
 from tests.kernels.device_kernels import KERNELS, check
 from tests.programs.on_devices import PROGRAMS, beside_the_cpu
 from zyntax.main import cli

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.core import MONOIDS
 from compiler.hir.instruction import Effect
 from compiler.hir.instructions import INSTRUCTIONS
-from compiler.hir.interpret import interpret
 from compiler.hir.module import Form
 from compiler.hir.text import print_function
 from compiler.hir.types import F32, INDEX, Mem, Tile

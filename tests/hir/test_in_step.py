@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.hir.execute import prepare
-from compiler.hir.interpret import interpret
-from compiler.hir.interpret_in_step import run_in_step
+from compiler.emulator.execute import prepare
+from compiler.emulator.interpret import interpret
+from compiler.emulator.threads_in_step import run_in_step
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function
 

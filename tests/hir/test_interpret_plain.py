@@ -7,11 +7,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from compiler.emulator.interpret import KernelFault, interpret
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.core import BINARY, COMPARE, UNARY, Bitcast
 from compiler.hir.instruction import Value
-from compiler.hir.interpret import KernelFault, interpret
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from compiler.diagnostics import ZyntaxError
-from compiler.hir.interpret import KernelFault, interpret
+from compiler.emulator.interpret import KernelFault, interpret
 from compiler.hir.parse import parse_function
 from compiler.hir.verify import verify
 

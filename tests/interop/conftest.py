@@ -7,7 +7,7 @@ import pytest
 from emulated_gpu import emulating
 from fake_driver import FakeDriver
 
-from compiler import cuda_code
+from compiler.launch.cuda import code as cuda_code
 from runtime.cuda import device as device_module
 from runtime.cuda import driver as driver_module
 from runtime.cuda import gpu as gpu_module

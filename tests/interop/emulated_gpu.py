@@ -10,9 +10,9 @@ import numpy as np
 from fake_driver import FakeDriver
 
 from compiler.backends.nvptx.compile import KernelEntry, compile_kernels
-from compiler.hir.arrays import NUMPY
-from compiler.hir.fault import KernelFault
-from compiler.hir.interpret import interpret
+from compiler.emulator.arrays import NUMPY
+from compiler.emulator.fault import KernelFault
+from compiler.emulator.interpret import interpret
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
 

@@ -151,7 +151,7 @@ def test_a_function_that_a_program_gives_can_be_called(program):
 
 
 def test_an_interruption_of_a_program_is_an_interruption(program, monkeypatch):
-    from compiler import host_runtime
+    from compiler.fusion import host_runtime
 
     def interrupted(self, site, values):
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ import pytest
 from foreign import ByDlpack
 
 import zynml
-from compiler import cuda_direct
+from compiler.launch.cuda import direct as cuda_direct
 from compiler.schedule.gpu import sort_launches
 
 PROGRAM = """

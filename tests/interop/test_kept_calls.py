@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler import cuda_kernels
+from compiler.launch.cuda import kernels as cuda_kernels
 from runtime import device
 from runtime.cuda.remote import upload
 from runtime.tensor import Tensor

@@ -230,7 +230,7 @@ def test_what_a_program_makes_overlap_is_copied_there():
 def test_heads_come_back_from_the_cache_as_they_were(program):
     from attrs import asdict, evolve
 
-    from compiler import kept_programs
+    from compiler.launch import kept_programs
 
     for head in program._opened.heads.values():
         plain = json.loads(json.dumps(asdict(evolve(head, span=None))))

@@ -200,8 +200,8 @@ def test_memory_of_a_sequence_is_laid_out_once():
     """Parts of 1000 and 2000 bytes: what is still read isn't written over, what isn't is; the function's value lies elsewhere."""
     from types import SimpleNamespace
 
-    from compiler.cuda_memory import Memory, Zeros
-    from compiler.cuda_sequences import Part, laid_out
+    from compiler.launch.cuda.memory import Memory, Zeros
+    from compiler.launch.cuda.sequences import Part, laid_out
 
     def part(results, workspaces, made):
         return Part(SimpleNamespace(results=results, workspaces=workspaces), (), (), made)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler import cuda_kernels
+from compiler.launch.cuda import kernels as cuda_kernels
+from compiler.launch.tuning import trials, tuner
 from compiler.schedule.gpu import candidates
-from compiler.tuning import trials, tuner
 from runtime.cuda.errors import CudaOutOfMemory
 from runtime.cuda.graph import Recording
 from runtime.cuda.remote import upload

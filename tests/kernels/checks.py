@@ -19,9 +19,11 @@ import ml_dtypes
 import numpy as np
 
 import zynml
-from compiler import kernels, launching, signatures
 from compiler.hir.core import Binary, dtype_of
 from compiler.hir.module import Form, HirFunction
+from compiler.launch import cpu as launching
+from compiler.launch import kernels
+from compiler.launch import signature as signatures
 from runtime.tensor import Tensor
 from tests.lowering.helpers import run_lowered
 

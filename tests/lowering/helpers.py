@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from compiler.diagnostics import Diagnostic, ZyntaxError, render
-from compiler.hir.interpret import KernelFault, interpret
+from compiler.emulator.interpret import KernelFault, interpret
 from compiler.hir.verify import verify
 from compiler.lowering.compute import lower_compute
 from compiler.lowering.kernel import (

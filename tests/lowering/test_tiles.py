@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.program_kernels import kernels
+from compiler.fusion.program_kernels import kernels
 
 RNG = np.random.default_rng(2)
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from compiler.backends.native.compile import HostModule, compile_module
-from compiler.hir.execute import finish, prepare
-from compiler.hir.interpret import KernelFault
+from compiler.emulator.execute import finish, prepare
+from compiler.emulator.interpret import KernelFault
+from compiler.emulator.translate import Translator
 from compiler.hir.module import HirModule, OptimizationLevel
-from compiler.hir.translate import Translator
 from compiler.hir.verify import verify
 
 Failure = tuple[str, str, int, tuple[Any, ...]]

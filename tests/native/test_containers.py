@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from compiler.hir.layout import new_memory
 from compiler.hir.types import Pointer, Struct, Tile
-from compiler.native.book import ADDED, ASKS, BEYOND, BIDS, CHANGED, REMOVED, UNKNOWN, Book
-from compiler.native.build import Program
-from compiler.native.ring import Ring
-from compiler.native.slab import Slab
-from compiler.native.table import FULL, INSERTED, PRESENT, Table
-from compiler.native.types import F64, I1, I8, I64, struct
+from quantdsl.native.book import ADDED, ASKS, BEYOND, BIDS, CHANGED, REMOVED, UNKNOWN, Book
+from quantdsl.native.build import Program
+from quantdsl.native.ring import Ring
+from quantdsl.native.slab import Slab
+from quantdsl.native.table import FULL, INSERTED, PRESENT, Table
+from quantdsl.native.types import F64, I1, I8, I64, struct
 from tests.native.both import Both
 
 EXAMPLES = settings(max_examples=25, deadline=None)

@@ -17,10 +17,10 @@ from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer, Tile
 from compiler.hir.verify import verify
-from compiler.native.build import Program
-from compiler.native.types import F32, F64, I1, I8, I16, I32, I64, I128, U8, U64, enum, optional, struct
-from compiler.native.values import Result, bad, good, match, none, otherwise, read_optional, some, write_optional
 from compiler.source import Span
+from quantdsl.native.build import Program
+from quantdsl.native.types import F32, F64, I1, I8, I16, I32, I64, I128, U8, U64, enum, optional, struct
+from quantdsl.native.values import Result, bad, good, match, none, otherwise, read_optional, some, write_optional
 from tests.native.both import Both
 
 LEVELS = (OptimizationLevel.O0, OptimizationLevel.O1, OptimizationLevel.O3, OptimizationLevel.OLATENCY)

@@ -8,8 +8,8 @@ from pathlib import Path
 from compiler.backends.native import kept
 from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import link_modules
-from compiler.native.build import Program
-from compiler.native.types import I64
+from quantdsl.native.build import Program
+from quantdsl.native.types import I64
 from runtime.cache.store import Store
 
 

@@ -9,17 +9,17 @@ import pytest
 from compiler.backends.native.compile import compile_module, link_modules
 from compiler.backends.native.facts import from_json, to_json
 from compiler.diagnostics import ZyntaxError
+from compiler.emulator.execute import finish, prepare
+from compiler.emulator.translate import Translator
 from compiler.hir.control import Attempt
-from compiler.hir.execute import finish, prepare
 from compiler.hir.merge import merged
 from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
-from compiler.hir.translate import Translator
 from compiler.hir.types import Array, Pointer
 from compiler.hir.verify import verify
-from compiler.native.build import Program
-from compiler.native.types import F32, F64, I1, I8, I64, U8, U32, U64, struct
+from quantdsl.native.build import Program
+from quantdsl.native.types import F32, F64, I1, I8, I64, U8, U32, U64, struct
 
 STATE = struct("state", total=I64, calls=I64)
 OPAQUE = struct("opaque", bytes=Array(U8, 8))

@@ -8,12 +8,12 @@ import pytest
 
 from compiler.backends.native.compile import ALLOWED, compile_module
 from compiler.diagnostics import ZyntaxError
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirExecutionConstraints, HirModule, OptimizationLevel
 from compiler.hir.types import Array, Pointer
-from compiler.native.build import Program
-from compiler.native.types import F32, F64, I1, I8, I64, U64, struct
+from quantdsl.native.build import Program
+from quantdsl.native.types import F32, F64, I1, I8, I64, U64, struct
 
 BIG = struct("big", cells=Array(I64, 1000))
 

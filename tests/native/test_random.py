@@ -13,8 +13,8 @@ from compiler.hir.numbers import limits
 from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer
-from compiler.native.build import Body, Program, Variable
-from compiler.native.types import F64, I1, I16, I64, U8, struct
+from quantdsl.native.build import Body, Program, Variable
+from quantdsl.native.types import F64, I1, I16, I64, U8, struct
 from tests.native.both import Both
 
 INTS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")

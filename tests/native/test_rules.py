@@ -6,8 +6,8 @@ import pytest
 from compiler.hir.parse import parse_function
 from compiler.hir.types import Pointer
 from compiler.hir.verify import faults
-from compiler.native.build import Program
-from compiler.native.types import I64, struct
+from quantdsl.native.build import Program
+from quantdsl.native.types import I64, struct
 from tests.native.both import Both
 
 STRUCT = "struct<S; a: i64, b: array<3 x i32>>"

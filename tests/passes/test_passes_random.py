@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compiler.analysis.lift import lift
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 from compiler.hir.module import HirFunction
 from compiler.hir.text import print_function
 from compiler.hir.verify import verify

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from compiler.emulator.interpret import interpret
 from compiler.hir.core import Binary, Reduce
-from compiler.hir.interpret import interpret
 from compiler.hir.parse import parse_function
 from compiler.hir.verify import verify
 from compiler.passes.quotients import quotients_outside

@@ -5,10 +5,10 @@ import numpy as np
 from compiler.backends.native.compile import compile_module
 from compiler.hir.types import Array, Pointer
 from compiler.hir.verify import verify
-from compiler.native.build import Program
-from compiler.native.types import I64
 from compiler.passes.unchecked import leave_checks_out
 from compiler.source import Span
+from quantdsl.native.build import Program
+from quantdsl.native.types import I64
 
 HERE, THERE = Span("p", 1, 2), Span("p", 3, 4)
 

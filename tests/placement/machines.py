@@ -8,7 +8,7 @@ import pytest
 from attrs import Factory, define
 from fake_driver import FakeDriver
 
-from compiler.costs import Rates
+from compiler.devices.costs import Rates
 from compiler.diagnostics import ZyntaxError, render
 from compiler.driver import DriverOptions, Session
 from compiler.source import Source, Sources

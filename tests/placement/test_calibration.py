@@ -5,11 +5,11 @@ import json
 import pytest
 from attrs import asdict
 
-from compiler import calibration
-from compiler.calibration import ARITHMETIC, COMPUTED, STEPS, STREAMED, identity, known_rates, measure
-from compiler.costs import Rates
-from compiler.kernels import KernelOptions
-from compiler.places import CpuPlace
+from compiler.devices import calibration
+from compiler.devices.calibration import ARITHMETIC, COMPUTED, STEPS, STREAMED, identity, known_rates, measure
+from compiler.devices.costs import Rates
+from compiler.devices.places import CpuPlace
+from compiler.launch.kernels import KernelOptions
 from runtime.device import CPU, Device
 from tests.placement.machines import Clock
 
@@ -92,7 +92,7 @@ def test_figures_follow_from_the_clock(monkeypatch) -> None:
 
 
 def test_a_gpu_is_measured_through_its_driver(machine, monkeypatch) -> None:
-    from compiler.places import GpuPlace
+    from compiler.devices.places import GpuPlace
     from compiler.source import Sources
     from runtime.cuda.gpu import gpu
 

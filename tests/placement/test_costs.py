@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from compiler.analysis.work import DIVISION, FUNCTION, UNKNOWN_TURNS, Work, work_of
-from compiler.costs import MEASURED_RUNS, History, Rates
+from compiler.devices.costs import MEASURED_RUNS, History, Rates
 from compiler.hir.parse import parse_function
 from tests.placement.machines import INFINITE, QUICK_GPU, SLOW_CPU
 

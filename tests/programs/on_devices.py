@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.signatures import signature_of
+from compiler.launch.signature import signature_of
 from runtime.tensor import Tensor
 from tests.kernels.checks import agree
 

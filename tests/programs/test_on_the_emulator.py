@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler.device_kernels import EmulatedBlock
+from compiler.launch.emulator import EmulatedBlock
 from tests.programs.on_devices import PROGRAMS, ROOT, beside_the_cpu, emulator_command
 from zyntax.main import cli
 

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from compiler.diagnostics import Diagnostic
 from compiler.driver import DriverOptions, Session
 from compiler.emit import module_of
+from compiler.emulator.interpret import interpret
 from compiler.hir.equal import equal_modules
-from compiler.hir.interpret import interpret
 from compiler.hir.parse import parse_module
 from compiler.hir.verify import verify
 from compiler.source import Sources

@@ -8,8 +8,8 @@ import numpy as np
 from attrs import define, field, frozen
 
 import zynml
-from compiler import device_kernels
 from compiler.backends.nvptx.target import gpu_target
+from compiler.launch import emulator as device_kernels
 from tests.kernels.checks import DTYPES, exactly, holds, laid_out
 
 Array = np.ndarray[Any, Any]

@@ -9,13 +9,13 @@ import numpy as np
 from attrs import evolve, frozen
 
 import zynml
-from compiler import device_kernels
 from compiler.backends.nvptx.assemble import Cubin, assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
-from compiler.device_kernels import ThreadKernel
 from compiler.diagnostics import ZyntaxError
-from compiler.kernels import BuiltKernel
+from compiler.launch import emulator as device_kernels
+from compiler.launch.emulator import ThreadKernel
+from compiler.launch.kernels import BuiltKernel
 from compiler.schedule.gpu.facts import Facts
 from compiler.typed_ast import nodes
 from tests.kernels import checks

@@ -8,9 +8,9 @@ import pytest
 
 import zynml
 from compiler.backends.cpu.compile import CpuOptions, compile_function
+from compiler.emulator.interpret import interpret
 from compiler.hir import randoms
 from compiler.hir.build import FunctionBuilder
-from compiler.hir.interpret import interpret
 from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify

@@ -10,9 +10,9 @@ from feeds import BTC, DATA, FINE, read, stopped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.data_faults import told
 from compiler.diagnostics import ZyntaxError, render
 from compiler.source import Sources
+from quantdsl.data_faults import told
 from runtime.replay import trade_ids
 from runtime.replay.bad_rows import BadData, Why
 from runtime.replay.batches import Batch, Source

@@ -4,9 +4,9 @@ barriers of some threads, dynamic shared memory, matrices. In HIR text."""
 import numpy as np
 import pytest
 
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
+from compiler.emulator.sanitize import Watch
 from compiler.hir.parse import parse_function
-from compiler.hir.sanitize import Watch
 from compiler.hir.verify import verify
 
 

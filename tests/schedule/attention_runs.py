@@ -6,12 +6,12 @@ import ml_dtypes
 import numpy as np
 
 import zynml
+from compiler.emulator.interpret import interpret
+from compiler.fusion.program_kernels import kernels
 from compiler.hir.hopper import WarpgroupMma
-from compiler.hir.interpret import interpret
 from compiler.hir.tensor_core import WarpMma
 from compiler.hir.verify import verify
-from compiler.launching import numpy_dtype
-from compiler.program_kernels import kernels
+from compiler.launch.cpu import numpy_dtype
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
 from tests.attentions import AXES, Case, expected, inputs, source

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 import zynml
-from compiler import device_kernels
 from compiler.analysis.dependence import analyse
 from compiler.diagnostics import Diagnostic
 from compiler.hir.gpu import SyncThreads
 from compiler.hir.module import HirFunction
+from compiler.launch import emulator as device_kernels
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.launches import Launches

@@ -8,8 +8,8 @@ from attrs import evolve
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
+from compiler.emulator.interpret import interpret
 from compiler.hir.hopper import WarpgroupMma
-from compiler.hir.interpret import interpret
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function
 from compiler.hir.verify import verify

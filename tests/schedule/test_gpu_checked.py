@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.device_kernels import launch_facts, thread_kernel
+from compiler.fusion.program_kernels import kernels
 from compiler.hir.memory import Check
-from compiler.program_kernels import kernels
+from compiler.launch.emulator import launch_facts, thread_kernel
 from compiler.schedule.launches import Launches
 from tests.random_cases.case import emulating
 from tests.schedule.test_gpu_maps import ptx

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 from compiler.hir.tensor_core import Mma
 from compiler.schedule.gpu import computed_operands, copied_operands, three_products
 from compiler.schedule.launches import Launches

@@ -10,11 +10,11 @@ import zynml
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
+from compiler.emulator.interpret import interpret
+from compiler.fusion.program_kernels import kernels
 from compiler.hir.hopper import BulkLoad, WarpgroupMma
-from compiler.hir.interpret import interpret
 from compiler.hir.verify import verify
-from compiler.kernels import BuiltKernel
-from compiler.program_kernels import kernels
+from compiler.launch.kernels import BuiltKernel
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
 from compiler.schedule.launches import Launches

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_convolutions import built, launches, on_warpgroups
 from tests.windows import BF16, CASES, CHANNELS_FIRST, CHANNELS_LAST, FORMS, GROUPED, ODD, convolved, small

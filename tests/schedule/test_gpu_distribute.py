@@ -7,17 +7,17 @@ from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.fragments import ACCUMULATORS, PRODUCTS
 from compiler.backends.nvptx.target import gpu_target
+from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.control import For
 from compiler.hir.core import Contract
 from compiler.hir.gpu import Shuffle, SyncThreads
 from compiler.hir.instruction import Instruction
-from compiler.hir.interpret import interpret
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.tensor_core import Mma
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
-from compiler.launching import numpy_dtype
+from compiler.launch.cpu import numpy_dtype
 from compiler.schedule.gpu import distribute as distributing
 from compiler.schedule.gpu import tensor_cores
 from compiler.schedule.gpu.distribute import distribute, field_launches

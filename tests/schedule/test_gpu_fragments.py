@@ -9,9 +9,9 @@ import zynml
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
+from compiler.emulator.interpret import interpret
 from compiler.hir.async_copy import AsyncCopy
 from compiler.hir.build import FunctionBuilder
-from compiler.hir.interpret import interpret
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.tensor_core import LoadMatrix, WarpMma
 from compiler.hir.types import INDEX, Mem

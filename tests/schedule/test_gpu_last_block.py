@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
-from compiler.hir.interpret import interpret
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
-from compiler.launching import numpy_dtype
+from compiler.launch.cpu import numpy_dtype
 from compiler.schedule.gpu.distribute import field_launches
 from compiler.schedule.gpu.facts import facts_of, specialised
 from compiler.schedule.gpu.tables import block_table

@@ -11,14 +11,14 @@ import zynml
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
+from compiler.emulator.interpret import interpret
+from compiler.fusion.program_kernels import kernels
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.hopper import WarpgroupMma
-from compiler.hir.interpret import interpret
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
-from compiler.program_kernels import kernels
 from compiler.schedule.gpu import three_products, warpgroup_tiles
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 from compiler.hir.module import HirFunction
 from compiler.hir.verify import verify
 from compiler.schedule.gpu import passes, rows

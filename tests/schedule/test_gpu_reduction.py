@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.gpu import GridIndex
-from compiler.hir.interpret import interpret
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import Mem
 from compiler.hir.verify import verify

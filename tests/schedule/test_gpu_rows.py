@@ -9,8 +9,8 @@ from attrs import evolve
 
 import zynml
 from compiler.backends.nvptx.target import gpu_target
+from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
-from compiler.hir.interpret import interpret
 from compiler.hir.memory import Load
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem

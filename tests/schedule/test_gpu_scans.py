@@ -9,8 +9,8 @@ import zynml
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
+from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
-from compiler.hir.interpret import interpret
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.device_kernels import launch_facts, thread_kernel
+from compiler.fusion.program_kernels import kernels
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
-from compiler.program_kernels import kernels
+from compiler.launch.emulator import launch_facts, thread_kernel
 from compiler.schedule.gpu import passes, rows
 from compiler.schedule.gpu.facts import NOTHING, facts_of, specialised
 from compiler.schedule.gpu.side_by_side import joined_axes

@@ -10,8 +10,8 @@ from compiler.analysis.dependence import analyse
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
+from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
-from compiler.hir.interpret import interpret
 from compiler.hir.library import Sort
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem

@@ -8,8 +8,8 @@ import pytest
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
+from compiler.emulator.interpret import interpret
 from compiler.hir.core import Contract
-from compiler.hir.interpret import interpret
 from compiler.hir.tensor_core import Mma
 from compiler.schedule.launches import Launches
 from tests.schedule.test_gpu_convolutions import built, launches

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
-from compiler.hir.interpret import interpret
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.schedule.merge_sort import merge_pass, passes

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from compiler.emulator.interpret import interpret
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
-from compiler.hir.interpret import interpret
 from compiler.hir.module import Form
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify

@@ -2,9 +2,9 @@
 
 import pytest
 
+from compiler.launch.tuning.tuner import affordable
 from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import NOTHING
-from compiler.tuning.tuner import affordable
 
 
 @pytest.mark.parametrize(

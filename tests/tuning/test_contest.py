@@ -5,7 +5,7 @@ from itertools import cycle
 
 import pytest
 
-from compiler.tuning.contest import ADVANTAGE, ROUNDS, SLOWER, Result, Verdict, contest
+from compiler.launch.tuning.contest import ADVANTAGE, ROUNDS, SLOWER, Result, Verdict, contest
 
 
 class Trouble(Exception):

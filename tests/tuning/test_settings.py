@@ -3,8 +3,8 @@
 import pytest
 
 from compiler.diagnostics import ZyntaxError, render
+from compiler.options import LONGEST, USUAL, tuning
 from compiler.source import Sources
-from compiler.tuning.settings import LONGEST, USUAL, tuning
 
 
 @pytest.fixture(autouse=True)

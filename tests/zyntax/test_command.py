@@ -51,4 +51,4 @@ def test_help_loads_nothing_but_the_command(folder: Path) -> None:
 
 def test_a_program_without_kernels_loads_no_compiler_of_kernels(folder: Path) -> None:
     modules = loaded(folder, "run", "hello.zynml")
-    assert {"llvmlite", "rich", "matplotlib", "PIL", "compiler.hir.core", "compiler.kernels"}.isdisjoint(modules)
+    assert {"llvmlite", "rich", "matplotlib", "PIL", "compiler.hir.core", "compiler.launch.kernels"}.isdisjoint(modules)

@@ -3,7 +3,7 @@
 import math
 from importlib import import_module
 
-from compiler.library import Library
+from compiler.typed_ast.library import Library
 from compiler.typed_ast.types import STRING, WEAK_FLOAT, DType
 from zynml.stdlib.dtypes import ALIASES
 from zynml.stdlib.family import Family

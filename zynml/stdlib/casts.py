@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, CharType, DType, Scalar, TensorType, Type
 from runtime.tensor import Array, Tensor
 from zynml.stdlib.dtypes import dtype_of, given_dtype, limits, numpy_of, require_dtype, scalar_of, type_name

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from compiler.library import LibraryFault
+from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.suggest import did_you_mean
 from runtime.device import NoDevice, require_present
 from zynml.stdlib.settings import StdlibSettings

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.device_faults import told
-from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.codes.device_faults import told
+from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, DType, ListType, RangeType, Scalar, ShapeExpr, TensorType, TupleType, Type
 from runtime.device import CPU, Device, NoDevice, require_present
 from runtime.tensor import Array, Tensor

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import LibraryFault
+from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import DType
 from runtime.tensor import Array
 from zynml.stdlib.dtypes import host_scalar, limits, numpy_of, type_name

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.device_faults import told
-from compiler.library import CallTypes, LibraryFault
+from compiler.codes.device_faults import told
+from compiler.typed_ast.library import CallTypes, LibraryFault
 from compiler.typed_ast.types import I64, STRING, UNIT, ListType, TupleType, Type
 from runtime import buffers, transfers
 from runtime.device import CPU, Device, present_devices

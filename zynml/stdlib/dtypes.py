@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, CharType, DType, ListType, RangeType, Scalar, StringType, TensorType, Type
 from runtime.tensor import Array, Tensor, dtype_name, numpy_dtype
 

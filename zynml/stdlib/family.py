@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from attrs import define, field
 
-from compiler.library import REQUIRED, CallTypes, Library, LibraryFunction, LibraryParameter, TypeRule
+from compiler.typed_ast.library import REQUIRED, CallTypes, Library, LibraryFunction, LibraryParameter, TypeRule
 from compiler.typed_ast.types import UNIT, Type
 from zynml.stdlib.settings import StdlibSettings
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from compiler.library import CallTypes, LibraryFault
+from compiler.typed_ast.library import CallTypes, LibraryFault
 from compiler.typed_ast.types import UNIT, DType, TensorType, Type
 from runtime.extras import PackageMissing
 from runtime.tensor import Array, Tensor, dtype_name

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import LibraryFault
+from compiler.typed_ast.library import LibraryFault
 from runtime.extras import required
 from runtime.tensor import Array
 from zynml.stdlib.dtypes import array_dtype, float_array

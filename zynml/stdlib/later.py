@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import Type
 from zynml.stdlib.family import Family
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import BOOL, UNKNOWN, DType, Scalar, ShapeExpr, StringType, Type
 from runtime.tensor import Array, Tensor
 from zynml.stdlib import integers

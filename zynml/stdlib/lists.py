@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import LibraryFault
+from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import (
     BOOL,
     I64,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import (
     BOOL,
     STRING,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import CallTypes, LibraryFault
+from compiler.typed_ast.library import CallTypes, LibraryFault
 from compiler.typed_ast.types import DType, ShapeExpr, TupleType, Type
 from runtime.tensor import Array, Tensor, is_foreign
 from zynml.stdlib.dtypes import array_dtype, element_dtype, require_bool, type_name

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import LibraryFault
+from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import STRING, UNIT
 from runtime.futures import Future
 from runtime.tensor import Array, Tensor, dtype_name

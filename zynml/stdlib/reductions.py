@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import CallTypes, LibraryFault, TypeFault
+from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import (
     I64,
     UNKNOWN,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from compiler.library import REQUIRED, LibraryParameter
+from compiler.typed_ast.library import REQUIRED, LibraryParameter
 from zynml.stdlib import FAMILIES
 from zynml.stdlib.family import Entry, Family
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import LibraryFault
+from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import STRING
 from runtime.extras import required
 from runtime.tensor import Array

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import LibraryFault, TypeFault
+from compiler.typed_ast.library import LibraryFault, TypeFault
 from compiler.typed_ast.types import (
     UNKNOWN,
     DynamicShape,

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from compiler.library import LibraryFault
+from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import BOOL, F64, I64, STRING, ListType
 from zynml.stdlib.dtypes import type_name
 from zynml.stdlib.family import Family

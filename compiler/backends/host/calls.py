@@ -11,9 +11,9 @@ from compiler.backends.host.operators import has_weak
 from compiler.backends.host.support import bind_arguments, count_text
 from compiler.backends.host.values import kind_of_type
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
-from compiler.library import LibraryFault, LibraryFunction
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.library import LibraryFault, LibraryFunction
 from compiler.typed_ast.types import UNKNOWN, FunctionType, ListType, Scalar, TupleType, Type
 
 Maker = Callable[[], ast.expr]

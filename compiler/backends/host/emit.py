@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from compiler.backends.host.naming import MARK, Binding, Frame, Scope, Variable
 from compiler.backends.host.positions import Positions
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.library import Library
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.library import Library
 from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.types import UNKNOWN, Type
 

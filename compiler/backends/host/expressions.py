@@ -18,10 +18,10 @@ from compiler.backends.host.naming import (
 )
 from compiler.backends.host.operators import inferred
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.library import LibraryFunction
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel_words import is_kernel_word
+from compiler.typed_ast.library import LibraryFunction
 from compiler.typed_ast.types import I64, STRING, UNKNOWN, DType, ListType, RangeType, Scalar, TupleType, Type
 
 _LATER = {

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NoReturn
 import attrs
 import numpy as np
 
-from compiler.device_faults import diagnostic
+from compiler.codes.device_faults import diagnostic
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
-from compiler.library import LibraryFault
 from compiler.source import NOWHERE, Span
+from compiler.typed_ast.library import LibraryFault
 from runtime.cuda.errors import CudaError, CudaRefused, CudaUnavailable
 
 if TYPE_CHECKING:

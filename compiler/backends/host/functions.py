@@ -9,9 +9,9 @@ from compiler.backends.host.operators import needs_no_check
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.statements import DISCARD, Destination, Statements
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.library import Library
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.library import Library
 from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import I64, UNIT, UNKNOWN, Scalar, TensorType, Type
 from compiler.typed_ast.walk import walk

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.backends.host.values import describe
-from compiler.library import LibraryFault
 from compiler.typed_ast.constants import NANOSECONDS
+from compiler.typed_ast.library import LibraryFault
 from runtime.futures import Future, NotReady, all_values, first
 
 

@@ -21,11 +21,11 @@ from compiler.backends.host.naming import (
 from compiler.backends.host.positions import Positions
 from compiler.backends.host.statements import DISCARD
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.library import Library
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.handed_on import deferred_blocks
+from compiler.typed_ast.library import Library
 from compiler.typed_ast.types import UNKNOWN, Type
 
 if TYPE_CHECKING:

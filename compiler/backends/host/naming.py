@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from attrs import Factory, define, field
 
-from compiler.library import LibraryFunction
 from compiler.typed_ast import nodes
+from compiler.typed_ast.library import LibraryFunction
 from compiler.typed_ast.types import UNKNOWN, Type
 
 MARK = "·"

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.library import LibraryFault
 from compiler.typed_ast.conversions import INT_RANGES, promote
+from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import DType
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1

@@ -10,10 +10,10 @@ from compiler.backends.host.naming import MARK
 from compiler.backends.host.numbers import I64_MAX, I64_MIN, cast_scalar
 from compiler.backends.host.support import ARITHMETIC, COMPARISONS
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.library import LibraryFault
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import DTYPE_NAMES, strong
+from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import (
     UNKNOWN,
     DType,

@@ -16,10 +16,10 @@ from compiler.backends.host.positions import Positions
 from compiler.backends.host.support import helpers
 from compiler.backends.host.values import Bounds
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.library import Library
 from compiler.source import NOWHERE, Source, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import Callee, Slot, match_arguments
+from compiler.typed_ast.library import Library
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.types import Type
 

@@ -21,7 +21,7 @@ from compiler.backends.host.values import (
     unpack,
     weak_to,
 )
-from compiler.library import REQUIRED, Library, LibraryFault, LibraryFunction
+from compiler.typed_ast.library import REQUIRED, Library, LibraryFault, LibraryFunction
 from compiler.typed_ast.types import DType
 from runtime.tensor import Tensor
 

@@ -7,7 +7,7 @@ from typing import Any
 from attrs import frozen
 
 from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing, plain
-from compiler.library import Library, LibraryFault
+from compiler.typed_ast.library import Library, LibraryFault
 from compiler.typed_ast.types import (
     CharType,
     DType,

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from attrs import evolve, frozen
 
-from compiler.alignment import ALIGNMENT as ALIGNMENT
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
+from compiler.machines.access import ALIGNMENT as ALIGNMENT
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Unit
 

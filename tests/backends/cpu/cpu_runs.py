@@ -8,8 +8,8 @@ import numpy as np
 
 from compiler.backends.cpu.compile import CpuOptions, compile_function
 from compiler.backends.cpu.faults import NativeFault
+from compiler.emulator.interpret import interpret
 from compiler.hir.build import Builder, FunctionBuilder
-from compiler.hir.interpret import interpret
 from compiler.hir.module import Form, HirFunction, OptimizationLevel
 from compiler.hir.types import INDEX, Mem
 

@@ -7,7 +7,7 @@ import pytest
 from cpu_runs import NUMPY, pointwise, run_kernel
 
 from compiler.backends.cpu.compile import CpuOptions, compile_function
-from compiler.hir.interpret import interpret
+from compiler.emulator.interpret import interpret
 
 on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="runs code for x86-64")
 PLAIN = CpuOptions(cpu="x86-64", features="")

@@ -7,9 +7,9 @@ from host_programs import Recorder
 
 from compiler.backends.host import compile_program, expressions
 from compiler.diagnostics import ZyntaxError
-from compiler.library import Library
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.library import Library
 
 HERE = Span("p", 3, 9)
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from compiler import cuda_code
 from compiler.backends.nvptx.compile import PtxModule
 from compiler.backends.nvptx.target import GpuTarget
-from compiler.cuda_code import GpuCode, gpu_code
-from compiler.device_kernels import thread_kernel
 from compiler.driver import DriverOptions
+from compiler.fusion.program_kernels import kernels
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
-from compiler.program_kernels import kernels
+from compiler.launch.cuda import code as cuda_code
+from compiler.launch.cuda.code import GpuCode, gpu_code
+from compiler.launch.emulator import thread_kernel
 from compiler.schedule.gpu.facts import facts_of
 from compiler.source import Source, Sources
 from zynml.api import open_source

@@ -2,8 +2,8 @@
 
 from kernels import compiled
 
-from compiler.cuda_maps import LaunchMap, launch_maps
 from compiler.hir.parse import parse_function
+from compiler.launch.cuda.maps import LaunchMap, launch_maps
 from runtime.cuda.tensor_map import Boxes
 from tests.warp_specialised import GEMM
 

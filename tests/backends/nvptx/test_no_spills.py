@@ -7,9 +7,9 @@ from bench.gpu import sources
 from compiler.backends.nvptx.assemble import assemble, can_assemble, toolkit
 from compiler.backends.nvptx.compile import compile_kernels
 from compiler.backends.nvptx.target import gpu_target
-from compiler.device_kernels import thread_kernel
+from compiler.fusion.program_kernels import kernels
 from compiler.hir.types import INDEX, Mem
-from compiler.program_kernels import kernels
+from compiler.launch.emulator import thread_kernel
 from compiler.schedule.gpu.facts import facts_of
 
 SQUARE = {"M": 4096, "N": 4096, "K": 4096, "B": 512}

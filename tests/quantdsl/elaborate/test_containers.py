@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from compiler.hir.layout import new_memory
-from compiler.native.ring import Ring
-from compiler.native.types import F64, I64
+from quantdsl.native.ring import Ring
+from quantdsl.native.types import F64, I64
 from tests.quantdsl.elaborate.running import MARKETS, Functions
 
 PROGRAM = (

@@ -10,10 +10,10 @@ from compiler.backends.native.compile import HostModule, compile_module
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.types import Array, Pointer
-from compiler.native.build import Program
-from compiler.native.types import I1, I64
 from quantdsl.engine.book import define_book
 from quantdsl.engine.layout import BOOK, EVENT, LEVELS, WIDTH
+from quantdsl.native.build import Program
+from quantdsl.native.types import I1, I64
 from runtime.replay.events import Events
 from runtime.replay.events import Side as RecordSide
 from tests.quantdsl.reference.book import Book

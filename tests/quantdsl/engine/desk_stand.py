@@ -9,21 +9,21 @@ from attrs import define, frozen
 
 from compiler.backends.native.compile import HostModule, compile_module
 from compiler.backends.native.link import link_modules
-from compiler.hir.execute import finish, prepare
+from compiler.emulator.execute import finish, prepare
+from compiler.emulator.translate import Translator
 from compiler.hir.layout import new_memory
 from compiler.hir.merge import merged
 from compiler.hir.module import HirModule, OptimizationLevel
-from compiler.hir.translate import Translator
 from compiler.hir.types import Array
-from compiler.native.build import Body, Program
-from compiler.native.types import I1, I64, U8, U64, struct
-from compiler.native.values import match
 from quantdsl.engine import layout
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, OF_RUNNER
 from quantdsl.engine.layout import DESK
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import RiskRules, risk_memory
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import I1, I64, U8, U64, struct
+from quantdsl.native.values import match
 from runtime.replay.events import Events
 from tests.quantdsl.reference.as_records import as_records
 from tests.quantdsl.reference.engine import Engine, Sample, Strategy

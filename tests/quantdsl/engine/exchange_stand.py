@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from compiler.backends.native.compile import HostModule, compile_module
-from compiler.hir.execute import finish, prepare
+from compiler.emulator.execute import finish, prepare
+from compiler.emulator.translate import Translator
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirModule, OptimizationLevel
-from compiler.hir.translate import Translator
 from compiler.hir.types import Pointer
-from compiler.native.build import Program
-from compiler.native.types import I1
 from quantdsl.engine.book import define_book
 from quantdsl.engine.exchange import define_exchange
 from quantdsl.engine.inside import MARKET
@@ -21,6 +19,8 @@ from quantdsl.engine.layout import DESK, EVENT, POST_ONLY, REPORTS
 from quantdsl.engine.layout import MARKET as AT_MARKET
 from quantdsl.engine.queries import define_queries
 from quantdsl.engine.reports import ACK, ENDED, FILLED, REPLACED
+from quantdsl.native.build import Program
+from quantdsl.native.types import I1
 from runtime.replay.events import EVENT as RECORD
 from runtime.replay.events import Events
 from runtime.replay.outputs.records import State as RecordState

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from compiler.hir.execute import finish, prepare
+from compiler.emulator.execute import finish, prepare
+from compiler.emulator.translate import Translator
 from compiler.hir.layout import new_memory
 from compiler.hir.module import OptimizationLevel
-from compiler.hir.translate import Translator
 from quantdsl.engine.layout import BOOK
 from tests.quantdsl.engine.book_stand import SIDES, NativeBook, book_module, reference_state, reference_take, state_of
 from tests.quantdsl.engine.random_events import KINDS, random_events

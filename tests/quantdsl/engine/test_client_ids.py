@@ -9,11 +9,11 @@ import pytest
 from compiler.backends.native.compile import HostModule, compile_module
 from compiler.hir.layout import new_memory
 from compiler.hir.types import Pointer
-from compiler.native.build import Program
-from compiler.native.types import I1, U64, struct
 from quantdsl.engine.layout import DESK
 from quantdsl.engine.orders import declare_own
 from quantdsl.engine.risk import RiskRules, define_risk, risk_memory
+from quantdsl.native.build import Program
+from quantdsl.native.types import I1, U64, struct
 from runtime.replay.outputs.records import Rule
 
 

@@ -11,13 +11,13 @@ from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import HostFunction, Outcome, link_modules
 from compiler.hir.layout import new_memory
 from compiler.hir.types import Array
-from compiler.native.build import Body, Program
-from compiler.native.types import F64, I64, struct
 from quantdsl.engine import layout
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, ORDER_PARAMETERS
 from quantdsl.engine.layout import COLLECTED, GTC, RECORDS
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import Loss, RiskRules, risk_memory
+from quantdsl.native.build import Body, Program
+from quantdsl.native.types import F64, I64, struct
 from runtime.replay.batches import NOBODY
 from runtime.replay.events import EVENT, Flag, Kind
 from tests.quantdsl.engine.desk_stand import Options, engine, new_desk

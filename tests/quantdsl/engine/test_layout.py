@@ -3,10 +3,10 @@
 import pytest
 
 from compiler.hir.layout import numpy_dtype
-from compiler.native.slab import Slab
 from quantdsl.engine import interface, layout, open_orders, reports, requests
 from quantdsl.engine.account import OPEN_LOTS
 from quantdsl.engine.build import engine_module
+from quantdsl.native.slab import Slab
 from runtime.replay.events import EVENT
 from runtime.replay.outputs.records import LAYOUTS
 

@@ -14,10 +14,10 @@ from attrs import evolve
 
 import quantdsl
 from compiler.backends.native.link import Outcome
-from compiler.hir.execute import finish, prepare
+from compiler.emulator.execute import finish, prepare
+from compiler.emulator.translate import Translator
 from compiler.hir.merge import merged
 from compiler.hir.module import HirModule
-from compiler.hir.translate import Translator
 from compiler.source import Sources
 from compiler.syntax.read import read_source
 from quantdsl.engine.build import engine_module

@@ -9,11 +9,11 @@ import numpy as np
 
 from compiler.backends.native.compile import HostModule, compile_module
 from compiler.backends.native.link import link_modules
-from compiler.hir.execute import finish, prepare
+from compiler.emulator.execute import finish, prepare
+from compiler.emulator.translate import Translator
 from compiler.hir.layout import new_memory
 from compiler.hir.merge import merged
 from compiler.hir.module import HirModule, OptimizationLevel
-from compiler.hir.translate import Translator
 from compiler.hir.verify import verify
 from compiler.source import Source
 from quantdsl.check import check_program

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from compiler.cuda_code import _told
 from compiler.hir.parse import parse_function
+from compiler.launch.cuda.code import _told
 from compiler.options import DriverOptions, origin
 from compiler.source import Source, Sources
 from compiler.typed_ast.kernel import OptimizationLevel

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from compiler.library import REQUIRED, CallTypes, LibraryFault, LibraryFunction, TypeFault
+from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFault, LibraryFunction, TypeFault
 from compiler.typed_ast.types import (
     RANGE,
     STRING,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from library_calls import admits, constant_of, type_of
 
-from compiler.library import REQUIRED, CallTypes, LibraryFault, LibraryFunction, TypeFault
+from compiler.typed_ast.library import REQUIRED, CallTypes, LibraryFault, LibraryFunction, TypeFault
 from compiler.typed_ast.types import Type
 from runtime.tensor import Tensor
 

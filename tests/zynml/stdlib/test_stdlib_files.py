@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from compiler.library import LibraryFault
+from compiler.typed_ast.library import LibraryFault
 from runtime.tensor import DTYPES, Tensor
 from zynml.stdlib import StdlibSettings, library
 from zynml.stdlib.render import render

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.library import CallTypes, LibraryFault
+from compiler.typed_ast.library import CallTypes, LibraryFault
 from compiler.typed_ast.types import I64, STRING, DType, ListType, Scalar, ShapeExpr, StaticShape, SymbolicShape, TensorType
 from runtime.tensor import Tensor
 from zynml.stdlib import StdlibSettings, library

@@ -1,0 +1,91 @@
+"""What `--explain-placement` says of a block: where it could have run, at what cost, where it runs, and why."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import Factory, define, field, frozen
+
+from compiler.source import Sources, Span
+from runtime.cuda.errors import readable
+from runtime.device import Device
+from runtime.tensor import Tensor
+from runtime.tuples import as_tuple
+
+
+@frozen
+class Candidate:
+    """A device that a block can run on: bytes of inputs that aren't there, and seconds for copying them and for the run, estimated
+    or (`measured`) as earlier runs took."""
+
+    device: Device
+    moved: int
+    copying: float | None = None
+    running: float | None = None
+    measured: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return (self.copying or 0.0) + (self.running or 0.0)
+
+
+@frozen
+class Decision:
+    """A block's device for one set of sizes."""
+
+    span: Span
+    name: str
+    sizes: tuple[tuple[str, tuple[int, ...]], ...] = field(converter=as_tuple)
+    candidates: tuple[Candidate, ...] = field(converter=as_tuple)
+    device: Device
+    why: str
+
+    @staticmethod
+    def of(compute: Any, values: Mapping[str, Any], candidates: Sequence[Candidate], device: Device, why: str) -> "Decision":
+        name = compute.kernel.name if compute.kernel is not None and compute.kernel.name else ""
+        sizes = [(name, value.shape) for name, value in values.items() if isinstance(value, Tensor)]
+        return Decision(compute.span, name, sizes, candidates, device, why)
+
+    def text(self, place: str) -> str:
+        """Some lines; `place` is the block's in the program."""
+        sizes = ", ".join(f"{name} {list(shape)}" for name, shape in self.sizes)
+        name = f" `{self.name}`" if self.name else ""
+        head = f"{place}: compute{name}{' of ' if sizes else ''}{sizes}: {self.device}, {self.why}"
+        return "\n".join([head, *(f"  {one.device + ':':<10} {_costs(one)}" for one in self.candidates)])
+
+
+Explain = Callable[[Decision], None]
+
+
+@define
+class Telling:
+    """An `Explain` that tells somebody in words, each thing once."""
+
+    tell: Callable[[str], None]
+    sources: Sources
+    _told: set[tuple[Any, ...]] = Factory(set)
+
+    def __call__(self, decision: Decision) -> None:
+        key = (decision.span, decision.sizes, decision.device, decision.why, tuple(one.moved for one in decision.candidates))
+        if key not in self._told:
+            self._told.add(key)
+            source = self.sources.get(decision.span.path)
+            line, column = source.line_and_column(decision.span.start) if source is not None else (0, 0)
+            self.tell(decision.text(f"{decision.span.path}:{line}:{column}" if source is not None else decision.span.path))
+
+
+def _costs(one: Candidate) -> str:
+    moved = f"{readable(one.moved)} to copy" if one.moved else "nothing to copy"
+    if one.running is None:
+        return moved
+    how = "measured" if one.measured else "estimated"
+    copying = f" ({shown_seconds(one.copying)})" if one.copying else ""
+    return f"{moved}{copying}, run {shown_seconds(one.running)} {how}, together {shown_seconds(one.seconds)}"
+
+
+def shown_seconds(seconds: float | None) -> str:
+    """Three digits, in the unit that suits: `1.52 ms`."""
+    seconds = seconds or 0.0
+    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
+        if seconds * scale >= 1.0 or unit == "us":
+            return f"{seconds * scale:.3g} {unit}"
+    raise AssertionError(seconds)

@@ -1,0 +1,155 @@
+"""Where each compute block of a program runs. The user's `--device` comes before the block's `@device`, that before the program's
+`config`, that before the device on which the program itself put an input. Where nobody says anything, costs decide."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from attrs import Factory, define, frozen
+
+from compiler.devices.explain import Candidate, Decision, Explain
+from compiler.devices.heterogeneous import HeterogeneousBlock, bytes_of
+from compiler.devices.places import Block, Places
+from compiler.diagnostics import Diagnostic, Label, ZyntaxError
+from compiler.launch.kernels import ComputeBlock
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from runtime.device import Device, NoDevice, is_present, parse_device, require_present
+from runtime.tensor import Tensor
+
+
+@frozen
+class Wish:
+    """A device by the name that somebody gave it, and who, in words."""
+
+    device: Device
+    by: str
+
+
+def wish_of(compute: nodes.Compute, override: str | None, default: str) -> Wish | None:
+    """What is said about a block's device; None when that is left to inputs and costs. `override` is the user's, `default` the
+    program's. Raises NoDevice."""
+    metadata = compute.kernel
+    says = metadata is not None and any(annotation.name == "device" for annotation in compute.annotations)
+    if override is not None:
+        return _wish(override, "named by `--device`")
+    if metadata is None or not says:
+        return _wish(default, "named by `config`")
+    named, fallback = str(metadata.device), metadata.fallback
+    if named != "auto" and fallback is not None and not is_present(parse_device(named)):
+        return _wish(str(fallback), f"`{named}` is not here, and `fallback=` names it")
+    return _wish(named, "named by `@device`")
+
+
+def _wish(name: str, by: str) -> Wish | None:
+    return None if name == "auto" else Wish(require_present(name), by)
+
+
+def require_devices(computes: Iterable[nodes.Compute], override: str | None) -> None:
+    """Every device that the program names must be here, unless the user overrides it or the block names a fallback. Raises
+    ZyntaxError (0501) for all that aren't."""
+    if override is not None:
+        try:
+            _wish(override, "")
+        except NoDevice as fault:
+            raise ZyntaxError(_absent(fault, None)) from None
+        return
+    missing = []
+    for compute in computes:
+        try:
+            wish_of(compute, None, "auto")
+        except NoDevice as fault:
+            missing.append(_absent(fault, compute))
+    if missing:
+        raise ZyntaxError(*missing)
+
+
+def required_devices(computes: Iterable[nodes.Compute], override: str | None) -> list[str]:
+    """Those devices, by name."""
+    if override is not None:
+        return [] if override == "auto" else [override]
+    named = [str(one.kernel.device) for one in computes if one.kernel is not None and one.kernel.fallback is None]
+    return [name for name in dict.fromkeys(named) if name != "auto"]
+
+
+def _absent(fault: NoDevice, compute: nodes.Compute | None) -> Diagnostic:
+    if compute is None:
+        return Diagnostic("0501", fault.message, hint=fault.hint)
+    span: Span = next((a.span for a in compute.annotations if a.name == "device"), compute.span)
+    metadata = compute.kernel
+    name = str(metadata.device) if metadata is not None else "auto"
+    hint = f'`--device cpu` runs the program on the CPU, as does `@device("auto")` here; `@device("{name}", fallback="cpu")` falls back'
+    return Diagnostic("0501", fault.message, span, "this block is to run there", notes=(fault.hint,), hint=hint)
+
+
+@define(eq=False)
+class PlacedBlock:
+    """A compute block, and where it runs."""
+
+    block: ComputeBlock
+    wish: Wish | None
+    places: Places
+    explain: Explain | None = None
+    _heterogeneous: HeterogeneousBlock | None = None
+    _known: dict[Device, Block] = Factory(dict)
+
+    def for_values(self, values: Mapping[str, Any]) -> Block:
+        """The block as it runs with these inputs. Raises ZyntaxError (0501) when they lie on several devices, and nothing says
+        which of them is meant."""
+        device, name = (self.wish.device, "") if self.wish is not None else self._of_inputs(values)
+        if device is not None:
+            if self.explain is not None:
+                self._explain(self.wish or Wish(device, f"`{name}` was put there"), values)
+            found = self._known.get(device)
+            if found is None:
+                found = self._known[device] = self.places.at(device).block(self.block)
+            return found
+        if self._heterogeneous is None:
+            self._heterogeneous = HeterogeneousBlock(self.block, self.places, self.explain)
+        return self._heterogeneous.for_values(values)
+
+    def _of_inputs(self, values: Mapping[str, Any]) -> tuple[Device | None, str]:
+        """Where inputs were put by name, and the first of them."""
+        device, first = None, ""
+        for name, value in values.items():
+            if value.__class__ is Tensor and (remote := value.remote) is not None and remote.named:
+                if device is None:
+                    device, first = remote.device, name
+                elif remote.device != device:
+                    raise ZyntaxError(self._several({device: first, remote.device: name}))
+        return device, first
+
+    def _several(self, found: Mapping[Device, str]) -> Diagnostic:
+        (first, x), (second, y), *_ = found.items()
+        spans = {entry.name: entry.span for entry in self.block.compute.inputs}
+        return Diagnostic(
+            "0501",
+            f"`{x}` lies on `{first}` and `{y}` on `{second}`, and nothing says where this block runs",
+            self.block.compute.span,
+            others=[Label(spans[name], f"on `{device}`") for device, name in found.items() if name in spans],
+            hint=f'`@device("{first}")` runs it there, with a copy of `{y}`; so does `{y}.to_device("{first}")` before it',
+            running=True,
+        )
+
+    def _explain(self, wish: Wish, values: Mapping[str, Any]) -> None:
+        assert self.explain is not None
+        place = self.places.at(wish.device)
+        moved = sum(bytes_of(value) for value in values.values() if type(value) is Tensor and not place.holds(value))
+        self.explain(Decision.of(self.block.compute, values, (Candidate(wish.device, moved),), wish.device, wish.by))
+
+
+@define(eq=False)
+class Placement:
+    """The rules of one session. `default` is asked late: the program's `config` may come first."""
+
+    override: str | None
+    default: Callable[[], str]
+    places: Places
+    explain: Explain | None = None
+
+    def of(self, block: ComputeBlock) -> PlacedBlock:
+        """Raises ZyntaxError (0501) for a device that isn't here."""
+        try:
+            wish = wish_of(block.compute, self.override, self.default())
+        except NoDevice as fault:
+            raise ZyntaxError(_absent(fault, block.compute)) from None
+        return PlacedBlock(block, wish, self.places, self.explain)

@@ -1,0 +1,162 @@
+"""The devices of this machine as places where compute blocks run: what has to be copied there, what that costs, how a block is
+compiled for it."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import Factory, define
+
+from compiler.devices.costs import Rates
+from compiler.launch.kernels import ComputeBlock
+from compiler.source import Sources
+from runtime.device import CPU, EMULATOR, Device, present_devices
+from runtime.tensor import Tensor
+
+if TYPE_CHECKING:
+    from compiler.launch.emulator import Report
+    from runtime.cuda.gpu import Gpu
+
+Block = Callable[[Mapping[str, Any]], Any]
+
+
+class Place(Protocol):
+    """A device for blocks. A block is made once for each place and keeps its compiled kernels."""
+
+    @property
+    def device(self) -> Device: ...
+
+    def block(self, block: ComputeBlock) -> Block: ...
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether the tensor's elements are here, so that nothing is copied."""
+
+    def bring(self, tensor: Tensor) -> Tensor:
+        """The tensor with its elements here; itself when they are."""
+
+    def wait(self) -> None:
+        """Until all that was started here is done."""
+
+
+@define(eq=False)
+class CpuPlace:
+    """The processor: blocks run as they are."""
+
+    device: Device = CPU
+
+    def block(self, block: ComputeBlock) -> Block:
+        return block
+
+    def holds(self, tensor: Tensor) -> bool:
+        return tensor.host is not None
+
+    def bring(self, tensor: Tensor) -> Tensor:
+        tensor.contents  # noqa: B018 (fetched, and kept)
+        return tensor
+
+    def wait(self) -> None:
+        """Blocks return when they are done."""
+
+
+@define(eq=False)
+class EmulatorPlace:
+    """The emulator, whose memory is the host's. Nobody chooses it for its speed."""
+
+    report: "Report | None" = None
+    device: Device = EMULATOR
+    _blocks: dict[ComputeBlock, Block] = Factory(dict)
+
+    def block(self, block: ComputeBlock) -> Block:
+        from compiler.launch.emulator import EmulatedBlock
+
+        return _kept(self._blocks, block, lambda: EmulatedBlock(block, self.report))
+
+    def holds(self, tensor: Tensor) -> bool:
+        return tensor.host is not None or tensor.device == EMULATOR
+
+    def bring(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def wait(self) -> None:
+        """Blocks return when they are done."""
+
+
+@define(eq=False)
+class GpuPlace:
+    """An NVIDIA GPU."""
+
+    gpu: "Gpu"
+    sources: Sources
+    _blocks: dict[ComputeBlock, Block] = Factory(dict)
+
+    @property
+    def device(self) -> Device:
+        from runtime.device import cuda_name
+
+        return cuda_name(self.gpu.device.ordinal)
+
+    def block(self, block: ComputeBlock) -> Block:
+        from compiler.launch.cuda.kernels import CudaBlock
+
+        return _kept(self._blocks, block, lambda: CudaBlock(block, self.gpu, self.sources))
+
+    def holds(self, tensor: Tensor) -> bool:
+        from runtime.cuda.remote import elements_on
+
+        return elements_on(tensor, self.gpu) is not None
+
+    def bring(self, tensor: Tensor) -> Tensor:
+        from runtime.cuda.remote import upload
+
+        return tensor if self.holds(tensor) else Tensor(None, upload(tensor.contents, self.gpu))
+
+    def wait(self) -> None:
+        self.gpu.synchronize()
+
+
+def _kept(blocks: dict[ComputeBlock, Block], block: ComputeBlock, make: Callable[[], Block]) -> Block:
+    found = blocks.get(block)
+    if found is None:
+        found = blocks[block] = make()
+    return found
+
+
+@define(eq=False)
+class Places:
+    """The places of this machine, each made when it is first asked for. `measure` finds how fast one is, which is asked once and only
+    where there is a choice; `report` is the emulator's; `clock` gives seconds."""
+
+    sources: Sources
+    measure: Callable[[Place], Rates]
+    report: "Report | None" = None
+    clock: Callable[[], float] = perf_counter
+    _found: dict[Device, Place] = Factory(dict)
+    _rates: dict[Device, Rates] = Factory(dict)
+
+    @cached_property
+    def present(self) -> tuple[Device, ...]:
+        """The devices to choose from, the CPU first."""
+        return present_devices()
+
+    def at(self, device: Device) -> Place:
+        """The place of a device that is here."""
+        found = self._found.get(device)
+        if found is None:
+            found = self._found[device] = self._make(device)
+        return found
+
+    def rates(self, device: Device) -> Rates:
+        found = self._rates.get(device)
+        if found is None:
+            found = self._rates[device] = self.measure(self.at(device))
+        return found
+
+    def _make(self, device: Device) -> Place:
+        if device == CPU:
+            return CpuPlace()
+        if device == EMULATOR:
+            return EmulatorPlace(self.report)
+        from runtime.cuda.gpu import gpu
+
+        return GpuPlace(gpu(device.ordinal), self.sources)

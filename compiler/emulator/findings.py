@@ -1,0 +1,194 @@
+"""What is found while threads are watched, and the messages that say it: which lines, which threads, which element. Raised at once
+(the emulator), or collected, one for each pair of places (`--sanitize`)."""
+
+from collections.abc import Hashable, Iterator
+
+from attrs import Factory, define
+
+from compiler.diagnostics import Diagnostic, Label
+from compiler.emulator.clocks import Access, Clock, Dims
+from compiler.emulator.fault import KernelFault
+from compiler.hir.instruction import Instruction
+from compiler.source import Span
+
+_NOW = {"read": "reads", "write": "writes", "atomic": "changes", "copy": "copies to"}
+_HERE = {"read": "reads it here", "write": "writes it here", "atomic": "changes it here, atomically", "copy": "copies to it from here on"}
+
+
+@define(eq=False)
+class Finding:
+    """One thing found. `op` is where; `others` are further places with words; `count` says how often it was found."""
+
+    code: str
+    message: str
+    op: Instruction
+    label: str = ""
+    others: tuple[tuple[Instruction, str], ...] = ()
+    hint: str | None = None
+    values: tuple[object, ...] = ()
+    count: int = 1
+    more: str = ""
+    """What `count` counts beyond the first, in words."""
+    span: Span | None = None
+    """Where, when that is not where `op` is."""
+
+    def diagnostic(self, otherwise: Span | None) -> Diagnostic:
+        """The message; `otherwise` is the place of what has none of its own."""
+        labels = tuple(Label(op.span, text) for op, text in self.others if op.span is not None)
+        notes = (f"found {self.count} times, with other {self.more}",) if self.count > 1 and self.more else ()
+        return Diagnostic(
+            self.code, self.message, self.span or self.op.span or otherwise, self.label, labels, notes, self.hint, running=True
+        )
+
+
+@define(eq=False)
+class Findings:
+    """All that one launch found, by pairs of places. Without `collecting` the first one ends the launch."""
+
+    collecting: bool = False
+    found: dict[Hashable, Finding] = Factory(dict)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.found.values())
+
+    def add(self, finding: Finding, *places: Instruction) -> None:
+        """`places`: the instructions that make it one with others found there."""
+        if not self.collecting:
+            raise KernelFault(finding.code, -1, finding.values, finding)
+        key = (finding.code, frozenset([finding.span] if finding.span else [op.span or id(op) for op in (places or (finding.op,))]))
+        first = self.found.setdefault(key, finding)
+        if first is not finding:
+            first.count += 1
+
+
+# ---- words ---------------------------------------------------------------------------------------------------------
+
+
+def _dims(dims: Dims) -> str:
+    x, y, z = dims
+    return str(dims) if z else f"({x}, {y})" if y else str(x)
+
+
+def thread_words(clock: Clock) -> str:
+    return f"thread {_dims(clock.index)} of block {_dims(clock.place)}"
+
+
+def element_words(name: str, index: tuple[int, ...]) -> str:
+    return f"{name}[{', '.join(map(str, index))}]"
+
+
+def race(name: str, shared: bool, index: tuple[int, ...], first: Access, second: Access) -> Finding:
+    """Two accesses of an element that nothing orders, in the order in which they were seen."""
+    element, one, two = element_words(name, index), thread_words(first.clock), thread_words(second.clock)
+    same = first.op is second.op or (first.op.span is not None and first.op.span == second.op.span)
+    if same:
+        word = {"read": "read", "write": "write", "atomic": "change", "copy": "copy to"}[second.kind]
+        label = f"{one} and {two} both {word} it here"
+    else:
+        label = f"{two} {_HERE[second.kind]}"
+    others = () if same else ((first.op, f"{one} {_HERE[first.kind]}"),)
+    where = "shared memory" if shared else "global memory"
+    return Finding(
+        "0412" if shared else "0414",
+        f"race on {where}: two threads are at `{element}` at the same time",
+        second.op,
+        label,
+        others,
+        _advice(shared, first, second),
+        (*index, first.clock.thread, second.clock.thread),
+        more="threads or elements",
+    )
+
+
+def _advice(shared: bool, first: Access, second: Access) -> str:
+    kinds = {first.kind, second.kind}
+    if "copy" in kinds:
+        return "wait for the copy (`async_wait`), then put `barrier()` before others read"
+    apart = first.clock.block != second.clock.block
+    if kinds == {"atomic"}:
+        return 'an atomic with `scope="block"` is one for its own block only: use `scope="device"`'
+    if "atomic" in kinds:
+        return "make both atomic, or put `barrier()` between" if not apart else "make both atomic: no barrier orders two blocks"
+    if apart:
+        return "no barrier orders two blocks: give each its own elements, or use `atomic_add` and its kind"
+    if first.op is second.op and first.kind == "write":
+        return "let one thread write, or use `atomic_add` and its kind"
+    return "put `barrier()` between the two" if shared or not apart else "give each thread its own elements"
+
+
+def unwritten(name: str, shared: bool, index: tuple[int, ...], seen: Access) -> Finding:
+    element = element_words(name, index)
+    return Finding(
+        "0412" if shared else "0901",
+        f"{'shared memory' if shared else 'memory'} `{element}` is read, but no thread has written it",
+        seen.op,
+        f"{thread_words(seen.clock)} {_NOW[seen.kind]} it here",
+        hint=f"fill all of `{name}` that is read, then `barrier()`" if shared else None,
+        values=index,
+        more="threads or elements",
+    )
+
+
+def outside(name: str, index: tuple[int, ...], shape: tuple[int, ...], op: Instruction, clock: Clock, kind: str) -> Finding:
+    return Finding(
+        "0801",
+        f"`{element_words(name, index)}` is out of range: `{name}` has shape {list(shape)}",
+        op,
+        f"{thread_words(clock)} {_NOW[kind]} it here",
+        hint="guard the access with `if`, or `clamp` the index",
+        values=index,
+        more="threads or elements",
+    )
+
+
+def barrier_missed(
+    op: Instruction, here: int, counts: tuple[int, int], one: Clock, missing: str, others: tuple[tuple[Instruction, str], ...]
+) -> Finding:
+    """`here` threads wait at the barrier `op`, `counts` are those that wait at any, and all of the block."""
+    waiting, all_ = counts
+    return Finding(
+        "0411",
+        f"`barrier()` is reached by {here} of the {all_} threads of a block only",
+        op,
+        f"{thread_words(one)} waits here for ever: {missing}",
+        others,
+        "move the barrier out, and leave only the work under the condition",
+        (waiting, all_, op.name),
+        more="blocks or turns",
+    )
+
+
+def lanes_missing(op: Instruction, lanes: list[int], one: Clock, missing: str, others: tuple[tuple[Instruction, str], ...]) -> Finding:
+    return Finding(
+        "0415",
+        f"warp operation reached by {len(lanes)} {'lane' if len(lanes) == 1 else 'lanes'} of a warp only",
+        op,
+        f"{thread_words(one)} is here, {missing}",
+        others,
+        "move it out of the branch, so that all lanes of the warp take part, and leave only the use of its result under the condition",
+        (len(lanes), op.name),
+        more="warps or turns",
+    )
+
+
+def lane_absent(op: Instruction, clock: Clock, lane: int, source: int) -> Finding:
+    return Finding(
+        "0415",
+        "a lane is read that takes no part",
+        op,
+        f"{thread_words(clock)}, lane {lane} of its warp, reads lane {source}, which is not there",
+        hint="use a block of whole warps of 32 threads, and bring all lanes to the operation",
+        values=(lane, source),
+        more="lanes",
+    )
+
+
+def mask_unfit(op: Instruction, clock: Clock, words: str) -> Finding:
+    return Finding(
+        "0415",
+        "the mask of a warp operation doesn't fit the lanes that come",
+        op,
+        f"{thread_words(clock)} {words}",
+        hint="give all lanes of the mask the same mask, their own bits in it",
+        more="lanes",
+    )

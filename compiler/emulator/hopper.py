@@ -1,0 +1,388 @@
+"""What the interpreter of threads knows of Hopper's barriers, bulk copies and registers.
+
+All that goes on beside the threads takes effect as late as its waits allow: a bulk load lands when somebody waits for its barrier, and
+until then the box holds what shows when it is read; a bulk store reads and writes when it is waited for. So a missing wait, or memory
+given back too early, shows as a wrong result. Memory is held as indices see it; bytes seen through views of two swizzles
+are not followed from one to the other."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from attrs import Factory, define
+
+from compiler.emulator import arrays
+from compiler.emulator.clocks import NOTHING, Access, Clock, Known, Seen, access, joined
+from compiler.emulator.fault import fault, unsupported
+from compiler.emulator.findings import Finding, Findings, thread_words
+from compiler.hir.hopper import BarrierArrive, BarrierMake, BulkLoad, BulkStore, SetMaxRegisters
+from compiler.hir.instruction import Instruction
+from compiler.hir.memory import mem_of
+from compiler.hir.text import print_instruction
+from compiler.hir.types import bytes_of
+
+Array = np.ndarray[Any, Any]
+Index = tuple[int, ...]
+REGISTERS = 65536
+"""Of a multiprocessor."""
+WARPGROUP = 128
+"""Threads of a warpgroup."""
+_BOX_ALIGN = 128
+"""Bytes to a multiple of which a box in shared memory is aligned."""
+
+
+def wrong(op: Instruction, words: str) -> Exception:
+    return fault(f"`{print_instruction(op)}`: {words}")
+
+
+# ---- warpgroups --------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class Warpgroup:
+    """The products of a warpgroup that are under way: those not committed, and the groups, of which `finished` are done."""
+
+    open: list[Callable[[], None]] = Factory(list)
+    groups: list[list[Callable[[], None]]] = Factory(list)
+    finished: int = 0
+
+    def commit(self) -> None:
+        self.groups.append(self.open)
+        self.open = []
+
+    def wait(self, count: int) -> None:
+        while self.finished < len(self.groups) - count:
+            for product in self.groups[self.finished]:
+                product()
+            self.finished += 1
+
+
+# ---- barriers ----------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class CountingBarrier:
+    """An mbarrier: a phase ends when `count` arrivals and all expected bytes have come. `copies` are on their way to it."""
+
+    count: int = 0
+    pending: int = 0
+    bytes: int = 0
+    phase: int = 0
+    copies: list[tuple[int, Callable[[], None]]] = Factory(list)
+    arrived: list[Seen] = Factory(list)
+    left: Known = NOTHING
+    """What those learn who see that the phase has ended."""
+
+    def begin(self, count: int) -> None:
+        self.count = self.pending = count
+        self.bytes = self.phase = 0
+
+    def arrive(self, op: Instruction, clock: Clock, expected: int = 0) -> None:
+        if not self.count:
+            raise wrong(op, "the barrier is not initialised")
+        if not self.pending:
+            self._land()
+        if not self.pending:
+            raise wrong(op, f"more than the {self.count} arrivals that the barrier counts")
+        self.arrived.append(clock.snapshot())
+        self.bytes += expected
+        self.pending -= 1
+        self._settle()
+
+    def passed(self, parity: int) -> bool:
+        """Whether the phase of that parity has ended. If only copies are missing, they land now."""
+        if self.phase % 2 == parity % 2 and not self.pending:
+            self._land()
+        return self.phase % 2 != parity % 2
+
+    def _land(self) -> None:
+        while self.copies and not self.pending:
+            size, copy = self.copies.pop(0)
+            copy()
+            self.bytes -= size
+            self._settle()
+
+    def _settle(self) -> None:
+        if self.count and not self.pending and not self.bytes:
+            self.phase += 1
+            self.pending = self.count
+            self.left, self.arrived = joined([self.left, *self.arrived]), []
+
+    def __str__(self) -> str:
+        if not self.count:
+            return "not initialised"
+        bytes_ = f", {self.bytes} bytes to come" if self.bytes else ""
+        return f"phase {self.phase}, {self.count - self.pending} of {self.count} arrivals{bytes_}"
+
+
+def arrive(op: BarrierArrive, thread: Any, barriers: list[CountingBarrier], number: int, rank: int | None) -> None:
+    """At the thread's own barrier, or at that of another block of the cluster."""
+    if rank is not None:
+        barriers = thread.block.engines.of_twin(barriers, thread.block.engines.peer(rank, op).engines)
+    barrier_at(barriers, number, op).arrive(op, thread.clock)
+
+
+def barrier_at(barriers: list[CountingBarrier], number: int, op: Instruction) -> CountingBarrier:
+    if not 0 <= number < len(barriers):
+        raise wrong(op, f"barrier {number} of {len(barriers)}")
+    return barriers[number]
+
+
+# ---- registers ---------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class RegisterPool:
+    """The registers of a block: what each warpgroup's threads have, and what is free to be taken."""
+
+    start: int
+    held: dict[int, int] = Factory(dict)
+    free: int = 0
+
+    def change(self, op: SetMaxRegisters, group: int) -> bool:
+        """Give back, or take; False when there are not enough yet."""
+        have = self.held.get(group, self.start)
+        if (op.direction == "inc") != (op.registers >= have) and op.registers != have:
+            raise wrong(op, f"the threads have {have} registers")
+        wanted = (op.registers - have) * WARPGROUP
+        if wanted > self.free:
+            return False
+        self.free -= wanted
+        self.held[group] = op.registers
+        return True
+
+
+def registers_at_start(threads: int, blocks: int, most: int | None) -> int:
+    """Registers a thread when a kernel begins: by its limit, or by how many threads are to be on a multiprocessor at once."""
+    fitting = REGISTERS // (max(1, threads) * max(1, blocks)) // 8 * 8
+    return min(256, fitting, most if most is not None else 256)
+
+
+@define(eq=False)
+class Engines:
+    """What a block has beside its threads: barriers, registers, the products of its warpgroups, and its place in a cluster."""
+
+    registers: RegisterPool
+    cluster: list[Any] = Factory(list)
+    """The cluster's blocks, by rank."""
+    rank: int = 0
+    met: bool = False
+    """Whether the cluster's blocks are known to have begun."""
+    written: list[Instruction] = Factory(list)
+    """What was written to other blocks' shared memory since they met."""
+    made: dict[int, list[CountingBarrier]] = Factory(dict)
+    warpgroups: dict[int, Warpgroup] = Factory(lambda: defaultdict(Warpgroup))
+    unfenced: dict[int, Array] = Factory(dict)
+    """By the identity of a shared memory: for each element the number, from 1, of the store that no `fence_async` has followed."""
+    stores: list[Access] = Factory(list)
+    numbers: dict[tuple[int, ...], int] = Factory(dict)
+
+    def barriers(self, op: BarrierMake, count: int) -> list[CountingBarrier]:
+        return self.made.setdefault(id(op), [CountingBarrier() for _ in range(count)])
+
+    def marks(self, memory: Array) -> Array:
+        return self.unfenced.setdefault(id(memory), np.zeros(memory.shape, np.int32))
+
+    def mark(self, op: Instruction, clock: Clock) -> int:
+        """The number of a store that happens now; those of a thread between two barriers have the same."""
+        key = (clock.thread, clock.time, clock.warp_time, clock.block_time)
+        if key not in self.numbers:
+            self.stores.append(access(op, clock, "write"))
+            self.numbers[key] = len(self.stores)
+        return self.numbers[key]
+
+    def fence(self, clock: Clock) -> None:
+        """What came before, of this thread or of those that it has met, is seen from now on."""
+        for marks in self.unfenced.values():
+            seen = [number for number in np.unique(marks) if number and self.stores[number - 1].before(clock)]
+            marks[np.isin(marks, seen)] = 0
+
+    def require_fenced(self, op: Instruction, memory: Array, places: Any, findings: Findings) -> None:
+        """Tell of elements (places in the flat memory) that a copy or product reads past what threads have stored."""
+        marks = self.unfenced.get(id(memory))
+        writers = marks.reshape(-1)[places] if marks is not None else np.zeros(0, np.int32)
+        if writers.any():
+            store = self.stores[int(writers[writers != 0][0]) - 1]
+            message = f"`{print_instruction(op)}` may not see what {thread_words(store.clock)} has stored"
+            hint = "make `fence_async` after the stores, before the barrier"
+            findings.add(Finding("0412", message, op, others=((store.op, "stored here"),), hint=hint))
+
+    def of_twin(self, barriers: list[CountingBarrier], other: "Engines") -> list[CountingBarrier]:
+        """The same barriers of another block."""
+        key = next(key for key, mine in self.made.items() if mine is barriers)
+        return other.made.setdefault(key, [CountingBarrier() for _ in barriers])
+
+    def peer(self, rank: int, op: Instruction) -> Any:
+        """The cluster's block of that rank."""
+        if not 0 <= rank < len(self.cluster):
+            raise wrong(op, f"block {rank} of a cluster of {len(self.cluster)}")
+        return self.cluster[rank]
+
+
+# ---- boxes -------------------------------------------------------------------------------------------------------
+
+
+def _spans(extents: Iterable[int], corner: Index, box: Index) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """What of a box lies in the tensor: its place there, and its place in the box."""
+    outer, inner = [], []
+    for extent, low, size in zip(extents, corner, box, strict=True):
+        first, last = min(max(low, 0), extent), max(min(low + size, extent), 0)
+        last = max(first, last)
+        outer.append(slice(first, last))
+        inner.append(slice(first - low, last - low) if last > first else slice(0, 0))
+    return tuple(outer), tuple(inner)
+
+
+def box_of(tensor: Array, corner: Index, box: Index, step: Index = ()) -> Array:
+    """The box of a tensor at a corner, zeros outside."""
+    if step:
+        reach = tuple(extent * apart for extent, apart in zip(box, step, strict=True))
+        return box_of(tensor, corner, reach)[tuple(slice(None, None, apart) for apart in step)]
+    found = np.zeros(box, tensor.dtype)
+    outer, inner = _spans(tensor.shape, corner, box)
+    found[inner] = tensor[outer]
+    return found
+
+
+def window_of(tensor: Array, corner: Index, op: BulkLoad, offsets: Index) -> Array:
+    """Pixels by channels of a convolution's window (im2col)."""
+    pixels, channels = op.box[-2:]
+    image, *place, channel = corner
+    last = [extent - 1 + above for extent, above in zip(tensor.shape[1:-1], op.upper, strict=True)]
+    if any(not low <= at <= high for low, at, high in zip(op.lower, place, last, strict=True)):
+        raise wrong(op, f"a window that begins at {tuple(place)}, of corners {op.lower} to {tuple(last)}")
+    found = np.zeros((pixels, channels), tensor.dtype)
+    for pixel in range(pixels):
+        at = (image, *(p + offset for p, offset in zip(place, offsets, strict=True)), channel)
+        found[pixel] = box_of(tensor, at, (1,) * (tensor.ndim - 1) + (channels,)).reshape(channels)
+        for dim in reversed(range(len(place))):
+            place[dim] += 1
+            if place[dim] <= last[dim]:
+                break
+            place[dim] = op.lower[dim]
+        else:
+            image += 1
+    return found
+
+
+def rounded_to_tf32(array: Array) -> Array:
+    """f32 with the 13 bits gone that tf32 doesn't have, to nearest, halves to even; infinities and NaN stay."""
+    bits = array.view(np.uint32)
+    odd = bits >> np.uint32(13) & np.uint32(1)
+    near = (bits + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(array), near.view(np.float32), array)
+
+
+def shared_box(op: BulkLoad | BulkStore, shared: Array, place: Index) -> Array:
+    """Where a box lies in shared memory: its elements one after the other, from that place on."""
+    type_ = mem_of(op.shared)
+    if type_.strides is not None:
+        raise unsupported(f"`{op.name}` and shared memory with strides: boxes lie without gaps")
+    start, size = 0, int(np.prod(op.box))
+    for extent, at in zip(shared.shape, place, strict=True):
+        start = start * extent + at
+    if not 0 <= start <= start + size <= shared.size:
+        raise wrong(op, f"a box of {size} elements at {place} leaves a memory of shape {shared.shape}")
+    if start * bytes_of(type_.dtype) % _BOX_ALIGN:
+        raise wrong(op, f"the box at {place} is not aligned to {_BOX_ALIGN} bytes")
+    flat: Array = shared.reshape(-1)[start : start + size]
+    return flat
+
+
+# ---- bulk copies -------------------------------------------------------------------------------------------------
+
+
+def require_corner(op: BulkLoad | BulkStore, tensor: Array, corner: Index) -> None:
+    """Devices fault on boxes that begin between two multiples of 16 bytes."""
+    if corner[-1] * tensor.itemsize % 16:
+        raise wrong(op, f"a box that begins {corner[-1] * tensor.itemsize} bytes into a row: a multiple of 16")
+
+
+def bulk_load(
+    op: BulkLoad,
+    thread: Any,
+    shared: Array,
+    place: Index,
+    tensor: Array,
+    corner: Index,
+    barriers: list[CountingBarrier],
+    number: int,
+    offsets: Index,
+) -> None:
+    """Send the box on its way, to this block or to all of its cluster that the mask names."""
+    require_corner(op, tensor, corner)
+    engines = thread.block.engines
+    ranks = [rank for rank in range(16) if op.multicast >> rank & 1] if op.multicast else [engines.rank]
+    for block in (engines.peer(rank, op) for rank in ranks):
+        memory = thread.block.twin(shared, block)
+        target = shared_box(op, memory, place)
+        barrier = barrier_at(engines.of_twin(barriers, block.engines), number, op)
+        if not barrier.count:
+            raise wrong(op, "the barrier is not initialised")
+        block.run.filled(memory)
+        target[...] = arrays.new_memory(mem_of(op.shared).dtype, target.shape)
+
+        def land(target: Array = target) -> None:
+            found = window_of(tensor, corner, op, offsets) if op.offsets else box_of(tensor, corner, op.box, op.step)
+            target[...] = rounded_to_tf32(found.reshape(-1)) if op.rounded else found.reshape(-1)
+
+        barrier.copies.append((target.nbytes, land))
+
+
+@define(eq=False)
+class LateStore:
+    """A bulk store on its way: it reads its box, and later writes it."""
+
+    source: Array
+    write: Callable[[Array], None]
+    held: Array | None = None
+
+    def read(self) -> None:
+        if self.held is None:
+            self.held = self.source.copy()
+
+    def finish(self) -> None:
+        self.read()
+        assert self.held is not None
+        self.write(self.held)
+
+
+def bulk_store(op: BulkStore, thread: Any, shared: Array, place: Index, tensor: Array, corner: Index) -> None:
+    """Send the box on its way back, clipped at the tensor's ends."""
+    require_corner(op, tensor, corner)
+    if min(corner) < 0:
+        raise wrong(op, f"a box that begins before the tensor, at {corner}: devices write none")
+
+    def write(found: Array) -> None:
+        outer, inner = _spans(tensor.shape, corner, op.box)
+        tensor[outer] = found.reshape(op.box)[inner]
+
+    box = shared_box(op, shared, place)
+    start = (box.__array_interface__["data"][0] - shared.__array_interface__["data"][0]) // box.itemsize
+    thread.block.engines.require_fenced(op, shared, slice(start, start + box.size), thread.block.run.findings)
+    thread.stores.open.append(LateStore(box, write))
+
+
+@define(eq=False)
+class BulkStores:
+    """A thread's bulk stores: those not committed, and the groups on their way."""
+
+    open: list[LateStore] = Factory(list)
+    groups: list[list[LateStore]] = Factory(list)
+
+    def commit(self) -> None:
+        self.groups.append(self.open)
+        self.open = []
+
+    def wait(self, count: int, read: bool = False) -> None:
+        """All but the last `count` groups have read their boxes; and are done unless `read`."""
+        done = self.groups[: len(self.groups) - count] if count < len(self.groups) else []
+        for store in itertools.chain.from_iterable(done):
+            if read:
+                store.read()
+            else:
+                store.finish()
+        if not read:
+            del self.groups[: len(done)]

@@ -1,0 +1,178 @@
+"""Who touched which element of a memory that several threads see: finds accesses of two threads that nothing orders, reads of what
+nobody has written, and places outside. Atomics don't race each other, nor do two writes of one value."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from attrs import Factory, define
+
+from compiler.emulator import findings
+from compiler.emulator.clocks import NOTHING, Access, Clock, Known, access, joined
+from compiler.emulator.findings import Findings
+from compiler.hir.instruction import Instruction
+
+Array = np.ndarray[Any, Any]
+Index = tuple[int, ...]
+Cell = Any
+"""What is told apart: an index, or a byte of memory that is seen as several types."""
+
+FIRST_LIMIT = 64
+"""Readers of one element beyond which those are forgotten that a later reader comes after."""
+
+
+class Readers(dict[Clock, Access]):
+    """The last read of one element by each thread. When more than `limit` threads have read it, the reads that come before the new one are
+    forgotten, and the limit becomes twice what is left: so forgetting takes constant time for a read on average."""
+
+    limit = FIRST_LIMIT
+
+    def add(self, clock: Clock, seen: Access) -> None:
+        if len(self) > self.limit and clock not in self:
+            for reader in [reader for reader, read in self.items() if read.before(clock)]:
+                del self[reader]
+            self.limit = max(FIRST_LIMIT, 2 * len(self))
+        self[clock] = seen
+
+
+@define(eq=False)
+class Shadow:
+    """The accesses to one memory that still matter: each cell's last plain write, and the atomics and reads since. `filled`: the
+    cells that held something before; None: all do."""
+
+    name: str
+    shared: bool
+    findings: Findings
+    filled: set[Cell] | None = None
+    index_of: Callable[[Cell], Index] = lambda cell: cell
+    writes: dict[Cell, Access] = Factory(dict)
+    atomics: dict[Cell, dict[Clock, Access]] = Factory(dict)
+    reads: dict[Cell, Readers] = Factory(dict)
+    released: dict[Cell, dict[int | None, Known]] = Factory(dict)
+    """By cell, what those learn who see its value through an atomic: any thread (None), or those of one block."""
+    early: dict[Cell, Access] = Factory(dict)
+    """Reads of what nobody had written by then."""
+
+    def read(self, cell: Cell, op: Instruction, clock: Clock) -> None:
+        seen = access(op, clock, "read")
+        write = self.writes.get(cell)
+        if write is None:
+            self._need_written(cell, seen)
+        elif not write.before(clock):
+            self._race(cell, write, seen)
+        if cell in self.atomics:
+            self._against(cell, self.atomics[cell], seen)
+        readers = self.reads.get(cell)
+        if readers is None:
+            readers = self.reads[cell] = Readers()
+        readers.add(clock, seen)
+
+    def write(self, cell: Cell, op: Instruction, clock: Clock, value: Any) -> None:
+        self.put(cell, access(op, clock, "write", value))
+
+    def put(self, cell: Cell, seen: Access) -> None:
+        """A write, or a copy that begins."""
+        last = self.writes.get(cell)
+        if last is not None and not last.before(seen.clock) and not (last.kind == seen.kind == "write" and _same(last.value, seen.value)):
+            self._race(cell, last, seen)
+        accesses: tuple[dict[Cell, Any], ...] = (self.atomics, self.reads)
+        for others in accesses:
+            if cell in others:
+                self._against(cell, others.pop(cell), seen)
+        self.writes[cell] = seen
+
+    def atomic(self, cell: Cell, op: Any, clock: Clock) -> None:
+        """Atomics release what a fence before them, or their own order, covers; all of them acquire."""
+        seen = access(op, clock, "atomic", op.scope)
+        write = self.writes.get(cell)
+        if write is None:
+            self._need_written(cell, seen)
+        elif not write.before(clock):
+            self._race(cell, write, seen)
+        if cell in self.reads:
+            self._against(cell, self.reads[cell], seen)
+        others = self.atomics.setdefault(cell, {})
+        for other in others.values():
+            if other.clock.block != clock.block and "block" in (other.value, op.scope) and not other.before(clock):
+                self._race(cell, other, seen)
+        others[clock] = seen
+        self._synchronise(cell, op, clock)
+
+    def _synchronise(self, cell: Cell, op: Any, clock: Clock) -> None:
+        released = self.released.get(cell)
+        if released is not None:
+            clock.learn(released.get(clock.block, NOTHING))
+            if op.scope != "block":
+                clock.learn(released.get(None, NOTHING))
+        own = clock.snapshot() if op.order in ("release", "acq_rel", "seq_cst") else NOTHING
+        for scope, block in (("block", clock.block), ("device", None)):
+            left = joined((own, clock.fenced.get(scope, NOTHING)))
+            if left and not (block is None and op.scope == "block"):
+                there = self.released.setdefault(cell, {})
+                there[block] = joined((there.get(block, NOTHING), left))
+
+    def _need_written(self, cell: Cell, seen: Access) -> None:
+        if self.filled is None or cell in self.filled:
+            return
+        if self.findings.collecting:
+            self.early.setdefault(cell, seen)
+        else:
+            self.findings.add(findings.unwritten(self.name, self.shared, self.index_of(cell), seen))
+
+    def _against(self, cell: Cell, others: dict[Clock, Access], seen: Access) -> None:
+        told: set[Any] = set()
+        for other in others.values():
+            if other.op not in told and other.clock is not seen.clock and not other.before(seen.clock):
+                told.add(other.op)
+                self._race(cell, other, seen)
+
+    def _race(self, cell: Cell, first: Access, second: Access) -> None:
+        self.early.pop(cell, None)  # read too early, and told so
+        self.findings.add(findings.race(self.name, self.shared, self.index_of(cell), first, second), first.op, second.op)
+
+    def close(self) -> None:
+        """The end of the threads: what was read early, and by no race, is told; all that was written stays written."""
+        for cell, seen in self.early.items():
+            self.findings.add(findings.unwritten(self.name, self.shared, self.index_of(cell), seen))
+        if self.filled is not None:
+            self.filled.update(self.writes, self.atomics)
+        for kept in (self.early, self.writes, self.atomics, self.reads, self.released):
+            kept.clear()
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b or (a != a and b != b))
+
+
+@define(eq=False)
+class Watched:
+    """A memory as the threads see it: its shadow, its shape, and how indices become cells."""
+
+    shadow: Shadow
+    shape: tuple[int, ...]
+    cells: Callable[[Index], tuple[Cell, ...]] | None = None
+    """Of views on memory of several types; None: an index is its own cell."""
+    complete: bool = False
+
+    def read(self, index: Index, op: Instruction, clock: Clock) -> None:
+        if self.cells is None:
+            self.shadow.read(index, op, clock)
+        else:
+            for cell in self.cells(index):
+                self.shadow.read(cell, op, clock)
+
+    def write(self, index: Index, op: Instruction, clock: Clock, value: Any) -> None:
+        for cell in (index,) if self.cells is None else self.cells(index):
+            self.shadow.write(cell, op, clock, value)
+
+    def atomic(self, index: Index, op: Instruction, clock: Clock) -> None:
+        for cell in (index,) if self.cells is None else self.cells(index):
+            self.shadow.atomic(cell, op, clock)
+
+    def copy(self, indices: Iterator[Index], op: Instruction, clock: Clock) -> Access:
+        """An asynchronous copy to these elements begins; the access is told when it `arrive`s."""
+        seen = access(op, clock, "copy")
+        for index in indices:
+            for cell in (index,) if self.cells is None else self.cells(index):
+                self.shadow.put(cell, seen)
+        return seen

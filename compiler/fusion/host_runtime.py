@@ -1,0 +1,170 @@
+"""What a running tier-0 program asks of its session: compute blocks, pictures, parameters, settings, modules."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.backends.host.values import Bounds
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.library import LibraryFault
+from compiler.typed_ast.suggest import nearest
+from runtime.futures import under_way
+
+if TYPE_CHECKING:
+    from compiler.backends.host.program import HostProgram
+    from compiler.devices.placement import PlacedBlock
+    from compiler.driver import Session
+    from compiler.fusion.chains import Chains
+
+
+class SessionRuntime:
+    """The `HostRuntime` of a session. `sites` is set once the program is generated."""
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self.sites: list[nodes.Compute] = []
+        self._blocks: dict[int, PlacedBlock] = {}
+        self._chains: Chains | None = None
+
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]:
+        return {}
+
+    def compute(self, site: int, values: dict[str, Any]) -> Any:
+        compute = self.sites[site]
+        placed = self._blocks.get(site)
+        if placed is None:
+            placed = self._placed(site)
+        block = placed.for_values(values)
+        if under_way():
+            from compiler.launch.async_blocks import wait_for_readers
+
+            wait_for_readers(compute, values)
+        if compute.kernel is None or not compute.kernel.is_async:
+            return block(values)
+        from compiler.launch.async_blocks import start
+
+        future = start(block, values, compute)
+        self.session.unawaited.note(future)
+        return future
+
+    def compute_later(self, site: int, values: dict[str, Any], readers: int) -> Any:
+        from compiler.fusion.chains import Pending
+
+        return Pending(self._blocks.get(site) or self._placed(site), values, readers)
+
+    def compute_chain(self, site: int, values: dict[str, Any]) -> Any:
+        return self._known_chains().run(self._blocks.get(site) or self._placed(site), values)
+
+    def settled(self, value: Any) -> Any:
+        return self._known_chains().settled(value)
+
+    def _known_chains(self) -> "Chains":
+        if self._chains is None:
+            from compiler.fusion.chains import Chains
+
+            self._chains = Chains(together=not self.session.options.sanitize)
+        return self._chains
+
+    def _placed(self, site: int) -> "PlacedBlock":
+        placed = self._blocks[site] = self.session.block(self.sites[site])
+        return placed
+
+    def settle(self, program_ends: bool) -> None:
+        unawaited = self.session.unawaited
+        if program_ends:
+            unawaited.settle()
+        elif unawaited:
+            unawaited.settle_dropped()
+
+    def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
+        with _at(span):
+            self.session.language.render(value, form, options)
+
+    def configure(self, entries: dict[str, Any], span: Span) -> None:
+        with _at(span):
+            self.session.language.configure(entries)
+
+    def parameter(self, name: str, default: Any, bounds: Bounds | None, span: Span) -> Any:
+        """The default, or the text of `--set` read as a value of the default's kind, inside the bounds."""
+        text = self.session.options.parameters.get(name)
+        value = default if text is None else _parsed(name, text, default, span)
+        if bounds is not None and not (bounds.low <= value <= bounds.high if bounds.inclusive else bounds.low <= value < bounds.high):
+            shown = f"{bounds.low}..{'=' if bounds.inclusive else ''}{bounds.high}"
+            raise ZyntaxError(Diagnostic("0807", f"`{name}` is {value}, outside of {shown}", span, hint=f"--set {name}={bounds.low}"))
+        return value
+
+    def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
+        return self.session.module(path, span)
+
+
+class _at:
+    """Faults of the library inside get this place."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, fault: BaseException | None, traceback: object) -> None:
+        if isinstance(fault, LibraryFault):
+            raise ZyntaxError(Diagnostic(fault.code, fault.message, self.span, hint=fault.hint)) from None
+
+
+def _parsed(name: str, text: str, default: Any, span: Span) -> Any:
+    try:
+        match default:
+            case bool():
+                return {"true": True, "false": False}[text]
+            case int():
+                return _whole(text, -(1 << 63), (1 << 63) - 1)
+            case float():
+                return float(text)
+            case str():
+                return text
+            case _:
+                return _of_dtype(text, default)
+    except (ValueError, KeyError):
+        what = {bool: "true or false", int: "an int (i64)", float: "a float"}.get(type(default)) or f"of type {_dtype_name(default)}"
+        raise ZyntaxError(Diagnostic("0807", f"--set {name}={text}: `{name}` is {what}", span)) from None
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    value = int(text.replace("_", ""), 0)
+    if not least <= value <= most:
+        raise ValueError(text)
+    return value
+
+
+def _of_dtype(text: str, default: Any) -> Any:
+    """A number of the default's own width; what doesn't fit into it is a ValueError."""
+    import numpy as np
+
+    kind = type(default)
+    if isinstance(default, np.integer):
+        limits = np.iinfo(kind)
+        return kind(_whole(text, int(limits.min), int(limits.max)))
+    with np.errstate(over="ignore"):
+        value = kind(float(text))
+    if np.isinf(value) and not np.isinf(float(text)):
+        raise ValueError(text)
+    return value
+
+
+def _dtype_name(value: Any) -> str:
+    from runtime.tensor import dtype_name
+
+    return dtype_name(value.dtype)
+
+
+def check_parameters(program: nodes.Program, given: Mapping[str, str]) -> None:
+    """Every `--set` names a `param` of the program."""
+    known = [s.name for s in program.statements if isinstance(s, nodes.ProgramParameter)]
+    wrong = [name for name in given if name not in known]
+    if wrong:
+        near = nearest(wrong[0], known)
+        hint = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(f'`{k}`' for k in known)}" if known else "it has none"
+        raise ZyntaxError(Diagnostic("0201", f"--set {wrong[0]}: `{Path(program.path).name}` has no `param {wrong[0]}`", hint=hint))

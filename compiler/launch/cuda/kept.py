@@ -1,0 +1,132 @@
+"""Calls kept in the user's cache. A function that is one compute block, and was called in another process with arrays that were laid out
+the same, launches what that call came to: nothing is parsed, checked, scheduled or compiled. An entry is named by the program's text,
+its options, the compiler, the device, and all that calls are known by; it holds the machine code and the numbers of the launches."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from attrs import asdict, define
+
+from compiler.launch.cuda.direct import DirectCall, Filled, Repeat, Step
+from compiler.launch.cuda.maps import LaunchMap, LaunchMaps
+from compiler.launch.cuda.memory import Memory, Zeros
+from compiler.lowering.result_plan import ResultPlan
+from compiler.machines.access import ALIGNMENT
+from compiler.typed_ast.types import DType
+from runtime.cache.identity import compiler_identity
+from runtime.cache.store import Store, key_of, store
+from runtime.cuda.gpu import Gpu
+from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.remote import OnGpu
+from runtime.cuda.stream import Stream
+from runtime.cuda.tensor_map import Boxes
+from runtime.tensor import Tensor
+
+FLOATS: dict[str, type] = {kind.__name__: kind for kind in (float, np.float32, np.float64)}
+
+
+@define
+class KeptCalls:
+    """The calls of one function. `origin`: the program's text and options, and the function's name."""
+
+    origin: tuple[str, ...]
+
+    @cached_property
+    def cache(self) -> Store | None:
+        return store()
+
+    def found(self, given: Sequence[Any], gpu: Gpu, stream: Stream) -> Repeat | None:
+        """The call for these values, loaded; None where no process made it."""
+        entry = self.cache.get(self._name(given, gpu)) if self.cache is not None else None
+        if entry is None:
+            return None
+        head, image = entry
+        try:
+            return _revived(head, image, gpu, stream)
+        except (KeyError, TypeError, ValueError):
+            return None  # of another version of this file
+
+    def keep(self, repeat: Repeat, given: Sequence[Any]) -> None:
+        """Put a call there. One without launches needs nothing."""
+        steps = repeat.call.steps
+        if self.cache is None or not steps:
+            return
+        image = steps[0].plan.kernel.module.image
+        if any(step.plan.kernel.module.image is not image for step in steps):
+            return
+        code = image.encode() if isinstance(image, str) else image
+        self.cache.put(self._name(given, repeat.call.gpu), _told(repeat, isinstance(image, str)), code)
+
+    def _name(self, given: Sequence[Any], gpu: Gpu) -> str:
+        device = gpu.device
+        place = f"{device.properties} {device.driver.version}"
+        return key_of(["gpu call", compiler_identity(), *self.origin, place, *map(_layout, given)])
+
+
+def _layout(value: Any) -> str:
+    """What of a value a call is known by."""
+    if isinstance(value, Tensor):
+        assert isinstance(value.remote, OnGpu)
+        elements = value.remote.elements
+        return f"{elements.dtype} {elements.shape} {elements.strides} {elements.pointer % ALIGNMENT} {elements.read_only}"
+    return type(value).__name__ if isinstance(value, float | np.floating) else f"{type(value).__name__} {value}"
+
+
+def _told(repeat: Repeat, is_text: bool) -> dict[str, Any]:
+    """The call as JSON."""
+    call = repeat.call
+    plans = list({id(step.plan): step.plan for step in call.steps}.values())
+    numbers = {id(plan): number for number, plan in enumerate(plans)}
+    return {
+        "ptx": is_text,
+        "plans": [
+            {
+                "kernel": one.kernel.name,
+                "signature": [each.name for each in one.arguments.parameters],
+                **{name: getattr(one, name) for name in ("grid", "block", "shared", "cooperative", "early", "where")},
+            }
+            for one in plans
+        ],
+        "steps": [
+            [numbers[id(step.plan)], step.number, step.after, [[map.place, asdict(map.boxes)] for map in step.maps.maps]]
+            for step in call.steps
+        ],
+        "launches": call.launches,
+        "results": [[memory.shape, memory.dtype] for memory in call.results if memory is not None],
+        "workspaces": [[memory.shape, memory.dtype, isinstance(memory, Zeros)] for memory in call.workspaces],
+        "values": [[plan.name, plan.dtype.value, plan.group] for plan in call.plans],
+        "filled": asdict(call.filled),
+        "arguments": [value.item() if isinstance(value, np.generic) else value for value in repeat.arguments],
+        "arrays": repeat.arrays,
+        "floats": [[place, number, kind.__name__] for place, number, kind in repeat.floats],
+    }
+
+
+def _revived(head: dict[str, Any], image: bytes, gpu: Gpu, stream: Stream) -> Repeat:
+    module = gpu.modules.load(image.decode() if head["ptx"] else image, head["plans"][0]["kernel"])
+    plans = [LaunchPlan(**{**fields, "kernel": module.kernel(fields["kernel"])}) for fields in head["plans"]]
+    steps = tuple(
+        Step(plans[plan], number, tuple(after), LaunchMaps(tuple(LaunchMap(place, _boxes(boxes)) for place, boxes in maps)))
+        for plan, number, after, maps in head["steps"]
+    )
+    call = DirectCall(
+        gpu,
+        tuple(Memory.of(shape, dtype) for shape, dtype in head["results"]),
+        tuple((Zeros if zeros else Memory).of(shape, dtype) for shape, dtype, zeros in head["workspaces"]),
+        head["arguments"],
+        Filled(**{name: tuple((place, what) for place, what in places) for name, places in head["filled"].items()}),
+        steps,
+        tuple(ResultPlan(name, DType(dtype), (), group=group) for name, dtype, group in head["values"]),
+        head["launches"],
+    )
+    arrays = tuple((place, number) for place, number in head["arrays"])
+    return Repeat(call, stream, head["arguments"], arrays, tuple((place, number, FLOATS[kind]) for place, number, kind in head["floats"]))
+
+
+def _boxes(fields: dict[str, Any]) -> Boxes:
+    window = fields["window"]
+    corners = None if window is None else (tuple(window[0]), tuple(window[1]))
+    shape, strides, box, step = (tuple(fields[name]) for name in ("shape", "strides", "box", "step"))
+    return Boxes(fields["dtype"], shape, strides, box, fields["swizzle"], corners, step, fields["rounded"])

@@ -1,0 +1,94 @@
+"""A compute block loaded on a GPU: its launches, and the memory in which they report failed checks."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from attrs import Factory, define, frozen
+
+from compiler.backends.nvptx.compile import KernelEntry
+from compiler.diagnostics import Diagnostic
+from compiler.hir.module import FaultSite
+from compiler.launch.emulator import ThreadKernel
+from compiler.typed_ast import nodes
+from runtime.cuda.copies import fill
+from runtime.cuda.gpu import Gpu
+from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.memory import DeviceBuffer
+from runtime.cuda.module import Kernel
+from runtime.cuda.stream import Stream
+
+RECORD_WORDS = 8
+"""Of 64 bits each: where a launch says which of its checks failed (see `backends.nvptx.faults`)."""
+
+
+@frozen
+class LoadedLaunch:
+    """A launch of a block, loaded: its kernel, how its arguments are packed, and what the launch must know besides."""
+
+    entry: KernelEntry
+    kernel: Kernel
+    signature: tuple[str, ...]
+    where: str
+
+    def plan(self, grid: Sequence[int], shared: int = 0) -> LaunchPlan:
+        """A launch of this grid; `shared`: bytes of dynamic shared memory besides those that the kernel fixes."""
+        block = self.entry.block or (1, 1, 1)
+        dynamic = self.entry.dynamic_bytes + shared
+        cooperative, early = self.entry.cooperative, self.entry.early
+        return LaunchPlan(
+            self.kernel, self.signature, grid, block, shared=dynamic, cooperative=cooperative, early=early, where=self.where
+        )
+
+
+@define(eq=False)
+class LoadedKernel:
+    """A block for one signature, loaded on a GPU, and the memory in which its launches report failed checks (and count blocks that
+    wait for the whole grid)."""
+
+    kernel: ThreadKernel
+    launches: Sequence[LoadedLaunch]
+    gpu: Gpu
+    _records: dict[Stream, list[DeviceBuffer]] = Factory(dict)
+
+    @property
+    def checked(self) -> bool:
+        return any(launch.entry.checks for launch in self.launches)
+
+    @property
+    def recording(self) -> bool:
+        return any(launch.entry.checks or launch.entry.cooperative for launch in self.launches)
+
+    def record(self, stream: Stream) -> DeviceBuffer:
+        """Zeros, a record for each launch. Those of streams that last come back by `keep` and stay zero while nothing fails."""
+        with suppress(KeyError, IndexError):
+            return self._records[stream].pop()
+        made = self.gpu.allocate(8 * RECORD_WORDS * len(self.launches), stream)
+        fill(made, 0, stream, 4)
+        return made
+
+    def keep(self, record: DeviceBuffer) -> None:
+        """The record of a run without a fault, for the next run: several threads may have one each."""
+        stream = record.stream
+        if stream is self.gpu.stream or stream.number in self.gpu.device.lasting_streams:
+            self._records.setdefault(stream, []).append(record)
+
+    def diagnose(self, words: Any, compute: nodes.Compute) -> Diagnostic | None:
+        """What the first launch with a failed check says of it."""
+        for launch, record in zip(self.launches, words.reshape(-1, RECORD_WORDS), strict=True):
+            if record[1]:
+                check = launch.entry.checks[int(record[2])]
+                values = [_as_written(word, dtype) for word, dtype in zip(record[3:], check.dtypes, strict=False)]
+                sites: tuple[FaultSite, ...] = self.kernel.built.lowered.function.sites
+                if not 0 <= check.site < len(sites):
+                    return Diagnostic(check.code, f"a kernel failed with code {check.code}", compute.span)
+                site = sites[check.site]
+                message, label = site.message.format(*values), site.label.format(*values)
+                return Diagnostic(site.code, message, site.span, label, site.others, hint=site.hint)
+        return None
+
+
+
+def _as_written(word: Any, dtype: str) -> Any:
+    return float(np.int64(word).view(np.float64)) if dtype[0] in "fb" else int(word)

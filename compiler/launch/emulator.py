@@ -1,0 +1,285 @@
+"""Compute blocks on devices that run threads: a block as launches, run by the emulator here (CUDA takes the same launches).
+
+The emulator runs every launch block by block in the interpreter of form C: slow, but exact, and it sees what a device doesn't tell:
+divergent barriers (0411) and warps (0415), shared memory read before it is written or raced for (0412), indices outside (0801). With
+`--sanitize` it looks for more and goes on when it finds something: `compiler/emulator/sanitize.py`."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from attrs import Factory, define, evolve
+
+from compiler.backends.nvptx.target import gpu_target
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.emulator.fault import KernelFault
+from compiler.emulator.interpret import interpret
+from compiler.emulator.sanitize import Watch
+from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.instruction import Value
+from compiler.hir.module import FaultSite, Form, HirFunction
+from compiler.hir.shared_memory import over_limit
+from compiler.hir.tensor_core import Mma, WarpMma
+from compiler.hir.types import Mem
+from compiler.launch.cpu import first_fault, grid_of, tensor_arrays, value_of
+from compiler.launch.kernels import BuiltKernel, ComputeBlock
+from compiler.launch.updates import require_updatable
+from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
+from compiler.lowering.launch import LaunchSizes
+from compiler.passes.known_divisors import number_of
+from compiler.schedule.gpu.choose import Choice, choices, launches_for
+from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
+from compiler.schedule.gpu.rows import row_lengths
+from compiler.schedule.gpu.tensor_cores import refusal
+from compiler.schedule.gpu.warpgroup_tiles import Impossible
+from compiler.schedule.launches import Launches
+from compiler.schedule.place import NotPlaceable
+from compiler.typed_ast import nodes
+from runtime.tensor import numpy_dtype
+
+Report = Callable[[tuple[Diagnostic, ...]], None]
+
+EMULATED = gpu_target("sm_90")
+"""Whose instructions and limits the emulator has."""
+
+
+@define(eq=False)
+class ThreadKernel:
+    """A block for one signature as launches. `custom` kernels are one launch as written, with the grid that the program gives."""
+
+    built: BuiltKernel
+    launches: Launches | None
+
+    @property
+    def functions(self) -> list[HirFunction]:
+        return [self.built.lowered.function] if self.launches is None else [one.function for one in self.launches.launches]
+
+
+def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOTHING) -> ThreadKernel:
+    """The launches of a built kernel, where these facts hold. Raises ZyntaxError (0109) for what no thread can do alone, 0504 for
+    `@tensor_cores(on)` where they can't multiply, 0502 and 0503 for annotations of a schedule that can't be."""
+    custom = built.lowered.function.form is Form.THREAD
+    field = built.scheduled.field
+    if field is None and facts.inside and built.assuming is not None:
+        field = built.assuming.field
+    elif facts.divisors and (divided := built.divided(facts.divisors)) is not None:
+        field = divided.field
+    try:
+        made = ThreadKernel(built, None if custom else launches_for(built.nest, field, facts))
+    except NotPlaceable as reason:
+        message = f"this block is valid, but not supported on this device yet: {reason}"
+        raise ZyntaxError(Diagnostic("0109", message, compute.span, hint='`@device("cpu")` runs it')) from None
+    except Impossible as reason:
+        raise ZyntaxError(Diagnostic(reason.code, f"{reason}", compute.span, hint=reason.hint)) from None
+    info = built.nest.kernel_info
+    if info is not None and info.tensor_cores and not custom and not any(map(_multiplies_matrices, made.functions)):
+        why, hint = refusal(field, facts, info.strict)
+        raise ZyntaxError(Diagnostic("0504", f"`@tensor_cores(on)` can't be done: {why}", compute.span, hint=hint))
+    for function in made.functions:
+        function.span = compute.span
+    return made
+
+
+def launch_facts(
+    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], architecture: str = "", processors: int = 132
+) -> Facts:
+    """The facts of a launch of the kernel with these values of its `index` parameters."""
+    return launch_choices(built, sizes, aligned, architecture, processors)[0].facts
+
+
+def launch_choices(
+    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], architecture: str = "", processors: int = 132
+) -> tuple[Choice, ...]:
+    """The same, and others that may be as fast."""
+    inside = built.assuming is not None and built.assuming.holds(sizes)
+    divisors = () if inside else _divisors(built, sizes)
+    field = built.scheduled.field
+    facts = facts_of(sizes, aligned, architecture, processors)
+    lengths = row_lengths(field, sizes, facts.number) if field is not None else ()
+    facts = evolve(facts, inside=inside, lengths=lengths, divisors=divisors)
+    if built.lowered.function.form is not Form.THREAD:
+        with suppress(Impossible):  # told when the kernel is made
+            return choices(field, facts, sizes)
+    return (Choice(facts),)
+
+
+def _divisors(built: BuiltKernel, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """What the nest divides by in a launch, where it has a field then."""
+    found = [number_of(value, sizes) for value in built.divisors]
+    numbers = tuple(number for number in found if number is not None and number > 0)
+    if not numbers or len(numbers) < len(found):
+        return ()
+    divided = built.divided(numbers)
+    return numbers if divided is not None and divided.holds(sizes) else ()
+
+
+def _multiplies_matrices(function: HirFunction) -> bool:
+    return any(isinstance(op, Mma | WarpMma | WarpgroupMma) for top in function.body.body for op in top.walk())
+
+
+@define(eq=False)
+class EmulatedBlock:
+    """A compute block on the emulator: called like a `ComputeBlock`. `report`: everything is watched, and it is told all that was
+    found in a run of the block; it may raise."""
+
+    block: ComputeBlock
+    report: Report | None = None
+    _kernels: dict[Any, ThreadKernel] = Factory(dict)
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        block = self.block
+        signature = block.signature(values)
+        built = block.kernel_for(signature)
+
+        def kernel_for(facts: Facts) -> ThreadKernel:
+            kernel = self._kernels.get((signature, facts))
+            if kernel is None:
+                kernel = self._kernels[signature, facts] = thread_kernel(built, block.compute, facts)
+            return kernel
+
+        return emulate(built, kernel_for, values, block.compute, self.report)
+
+    def beside(self, values: Mapping[str, Any]) -> None:
+        """The interpreter is Python like the program: it gains nothing from another thread."""
+
+
+def emulate(
+    built: BuiltKernel,
+    kernel_for: Callable[[Facts], ThreadKernel],
+    values: Mapping[str, Any],
+    compute: nodes.Compute,
+    report: Report | None = None,
+) -> Any:
+    """Runs the launches in the interpreter and gives the block's value. Inputs that the block updates change only when all went
+    well. With `report` all is watched, and it is told what was found."""
+    watch = Watch() if report is not None else None
+    plan = built.lowered.plan
+    require_updatable([r.input for r in plan.results if r.input is not None], values, compute)
+    arrays, scalars = tensor_arrays(values)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    sizes = built.sizes(shapes, scalars)
+    results = [
+        np.array(arrays[r.input or r.copy_of or ""], order="C")
+        if r.input or r.copy_of
+        else np.zeros(sizes.results[number], numpy_dtype(r.dtype.value))
+        for number, r in enumerate(plan.results)
+    ]
+    updated = {r.input: result for r, result in zip(plan.results, results, strict=True) if r.input is not None}
+    given = {**arrays, **updated}
+    arguments = [_argument(place, argument, given, scalars, results, sizes) for place, argument in enumerate(plan.arguments)]
+    arguments = [_as_one_axis(value, argument) for value, argument in zip(built.nest.parameters, arguments, strict=False)]
+    workspaces = [array for array, argument in zip(arguments, plan.arguments, strict=True) if isinstance(argument, WorkspaceArgument)]
+    known = index_values(built.nest, arguments)
+    memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
+    kernel = kernel_for(launch_facts(built, known, memories, EMULATED.arch))
+    try:
+        if kernel.launches is None:
+            if (over := over_limit(built.lowered.function, EMULATED.shared_limit, str(EMULATED))) is not None:
+                raise ZyntaxError(over)
+            info = built.lowered.function.kernel_info
+            grid = None if info is not None and info.grid is not None else tuple(grid_of(built, shapes, sizes))
+            _interpret(built.lowered.function, arguments, watch, workspaces, grid)
+        elif not sizes.ordinary:
+            interpret(built.nest, arguments)  # no schedule counts on such sizes: the loops as written
+        else:
+            arguments, known = kernel.launches.counted(arguments, known)
+            # Loops that surely never run leave no launch.
+            taken = kernel.functions[0].parameters if kernel.functions else ()
+            arguments = [_as_given(one, argument, known) for one, argument in zip(taken, arguments, strict=False)]
+            shared = [_workspace(mem, known) for mem in kernel.launches.workspaces]
+            blank = [*workspaces, *(array for place, array in enumerate(shared) if place not in kernel.launches.zeros)]
+            for number, extra in kernel.launches.steps(known):
+                launch = kernel.launches.launches[number]
+                blocks = launch.blocks(known)
+                if blocks > 0:
+                    given_bytes = launch.shared_bytes(known, EMULATED.shared_limit, str(EMULATED))
+                    _interpret(launch.function, [*arguments, *shared, *extra], watch, blank, (blocks, 1, 1), given_bytes)
+    except KernelFault as fault:
+        found = _diagnostic(fault, built.lowered.function.sites, compute)
+        if kernel.launches is not None and fault.site >= 0:
+            found = first_fault(built, values, compute, found)
+        raise ZyntaxError(*_found(watch, compute), found) from None
+    if report is not None:
+        report(_found(watch, compute))
+    for name, result in updated.items():
+        values[name].array[...] = result
+    return value_of(plan.results, results, values)
+
+
+def _interpret(
+    function: HirFunction,
+    arguments: list[Any],
+    watch: Watch | None,
+    blank: list[Any],
+    grid: tuple[int, ...] | None,
+    shared_bytes: int = 0,
+) -> None:
+    """One launch; `blank` are the memories that hold nothing before the first; `grid` None: what the kernel says."""
+    if watch is not None:
+        for array in blank:
+            watch.blank.setdefault(id(array), set())
+    interpret(function, arguments, grid=grid, watch=watch, shared_bytes=shared_bytes)
+
+
+def _found(watch: Watch | None, compute: nodes.Compute) -> tuple[Diagnostic, ...]:
+    """All that was found, by position."""
+    found = [finding.diagnostic(compute.span) for finding in watch.findings] if watch is not None else []
+    return tuple(sorted(found, key=lambda d: (d.span.path, d.span.start) if d.span is not None else ("", -1)))
+
+
+def index_values(function: HirFunction, arguments: Sequence[Any]) -> dict[str, int]:
+    pairs: zip[tuple[Value, Any]] = zip(function.parameters, arguments, strict=False)
+    return {parameter.name: int(value) for parameter, value in pairs if not isinstance(parameter.type, Mem) and isinstance(value, int)}
+
+
+def _as_one_axis(parameter: Value, argument: Any) -> Any:
+    """The argument as the kernel takes it: with one index over all elements, where that is how the block runs over them."""
+    one = isinstance(parameter.type, Mem) and parameter.type.rank == 1 and np.ndim(argument) > 1
+    return argument.reshape(-1) if one else argument
+
+
+def _as_given(parameter: Value, argument: Any, known: Mapping[str, int]) -> Any:
+    """The argument as a launch takes it: with axes as one that always stand side by side."""
+    if not isinstance(parameter.type, Mem) or parameter.type.rank == np.ndim(argument):
+        return argument
+    return argument.reshape([dim.evaluate(known.__getitem__) for dim in parameter.type.dims])
+
+
+def _workspace(mem: Mem, known: Mapping[str, int]) -> Any:
+    return np.zeros([dim.evaluate(known.__getitem__) for dim in mem.dims], numpy_dtype("bool" if mem.dtype == "i1" else _named(mem.dtype)))
+
+
+def _named(dtype: str) -> str:
+    return "i64" if dtype == "index" else dtype
+
+
+def _argument(
+    place: int, argument: Any, arrays: Mapping[str, Any], scalars: Mapping[str, Any], results: list[Any], sizes: LaunchSizes
+) -> Any:
+    match argument:
+        case TensorArgument(name):
+            return arrays[name]
+        case StrideArgument(name, axis):
+            return arrays[name].strides[axis] // arrays[name].itemsize
+        case SizeArgument():
+            return sizes.size_arguments[place]
+        case ScalarArgument(name):
+            value = scalars[name]
+            return value.item() if isinstance(value, np.generic) else value
+        case ResultArgument(index):
+            return results[index]
+        case WorkspaceArgument(dtype):
+            return np.zeros(sizes.workspaces[place], numpy_dtype("bool" if dtype == "i1" else dtype))
+        case _:
+            raise AssertionError(f"no argument {argument}")
+
+
+def _diagnostic(fault: KernelFault, sites: tuple[FaultSite, ...], compute: nodes.Compute) -> Diagnostic:
+    if 0 <= fault.site < len(sites):
+        site = sites[fault.site]
+        return Diagnostic(site.code, site.message.format(*fault.values), site.span, site.label.format(*fault.values), hint=site.hint)
+    if fault.finding is not None:
+        return fault.finding.diagnostic(compute.span)
+    words = {"0806": "division by zero"}
+    return Diagnostic(fault.code, words.get(fault.code, f"a kernel failed with code {fault.code}"), compute.span)

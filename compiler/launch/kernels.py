@@ -1,0 +1,280 @@
+"""A compute block as something that can be called: specialised by the dtypes, ranks and layouts of what it is given, and compiled
+once for each specialisation."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import Factory, define, evolve, field, frozen
+
+from compiler.analysis.barriers import check_barriers
+from compiler.analysis.check import check_kernel, zeroed_memories
+from compiler.analysis.dependence import analyse
+from compiler.analysis.lift import Refused, lift
+from compiler.backends.cpu.compile import CpuOptions, compile_function
+from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
+from compiler.backends.cpu.native import NativeKernel
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.hir.affine import Affine
+from compiler.hir.control import For
+from compiler.hir.instruction import Value
+from compiler.hir.module import Form, HirFunction, OptimizationLevel
+from compiler.launch.cpu import launch, tensor_arrays
+from compiler.launch.signature import layout_of, signature_of
+from compiler.lowering.compute import lower_compute
+from compiler.lowering.kernel import (
+    LoweredKernel,
+    Signature,
+)
+from compiler.lowering.launch import LaunchSizes, evaluate
+from compiler.passes.known_divisors import divisors_of, with_divisors
+from compiler.passes.pipelines import NEST, PassTimes, run_passes
+from compiler.passes.wide_sums import wide_sums
+from compiler.schedule.cpu import Scheduled, schedule_for_cpu
+from compiler.schedule.machine import CpuMachine
+from compiler.source import Span
+from compiler.typed_ast import nodes
+from compiler.typed_ast.constants import names_needing_values
+from compiler.typed_ast.kernel import FLOATS, KernelMetadata
+from compiler.typed_ast.types import Type
+
+if TYPE_CHECKING:
+    from compiler.options import Tuning
+
+Warn = Callable[[Diagnostic], None]
+
+REMEMBERED_SIZES = 64
+"""Launches of a kernel whose solved sizes are kept: programs repeat few shapes."""
+
+
+@frozen
+class KernelOptions:
+    """How kernels are compiled and run. `threads` 0: as many as the machine has."""
+
+    level: OptimizationLevel = OptimizationLevel.O3
+    threads: int = 0
+    machine: CpuMachine = CpuMachine()
+    floats: str = FLOATS[0]
+    """What may be done with floats in blocks that don't say it themselves."""
+    times: PassTimes = Factory(PassTimes)
+    compiling: Callable[[Span | None], AbstractContextManager[None]] = field(default=lambda span: nullcontext(), eq=False)
+    """Entered around the work on the block at a place, for those who show what is going on."""
+    tuning: "Callable[[], Tuning | None]" = field(default=lambda: None, eq=False)
+    """How long candidates may be tried out on a device; None: not at all."""
+
+
+@frozen(eq=False)
+class Assuming:
+    """The field of a nest for sizes of which these forms are at least 0."""
+
+    field: HirFunction
+    forms: tuple[Affine, ...]
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        return all(form.evaluate(sizes.__getitem__) >= 0 for form in self.forms)
+
+
+@define(eq=False)
+class BuiltKernel:
+    """A block for one signature at every stage: lowered, cleaned nest, scheduled, native (made when first asked for)."""
+
+    lowered: LoweredKernel
+    nest: HirFunction
+    scheduled: Scheduled
+    options: KernelOptions
+    span: Span | None = None
+    _native: NativeKernel | None = None
+    _plain: NativeKernel | None = None
+    _sizes: dict[tuple[Any, ...], LaunchSizes] = Factory(dict)
+    _divided: dict[tuple[int, ...], Assuming | None] = Factory(dict)
+
+    def sizes(self, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, Any]) -> LaunchSizes:
+        """The plan evaluated for these extents and ints. Raises ZyntaxError when they don't fit the block."""
+        key = (*shapes.values(), *(value for value in scalars.values() if isinstance(value, int | np.integer)))
+        found = self._sizes.get(key)
+        if found is None:
+            found = evaluate(self.lowered.plan, shapes, scalars)
+            found = evolve(found, ordinary=self._is_ordinary(found))
+            if len(self._sizes) >= REMEMBERED_SIZES:
+                self._sizes.clear()
+            self._sizes[key] = found
+        return found
+
+    @cached_property
+    def assuming(self) -> "Assuming | None":
+        """The field that a nest with checked indices has where sizes say that they can't fail, with the checks that data decide; None
+        where it has one anyway, or none."""
+        if self.scheduled.field is not None or self.nest.form is Form.THREAD:
+            return None
+        return assuming(self.nest, self.lowered)
+
+    @cached_property
+    def divisors(self) -> tuple[Value, ...]:
+        """What a nest that has no field divides by, and a launch knows."""
+        return () if self.scheduled.field is not None or self.nest.form is Form.THREAD else divisors_of(self.nest)
+
+    def divided(self, numbers: tuple[int, ...]) -> "Assuming | None":
+        """The field that the nest has with these divisors, for sizes with which no index is outside."""
+        if numbers not in self._divided:
+            if len(self._divided) >= REMEMBERED_SIZES:
+                self._divided.clear()
+            nest = with_divisors(self.nest, dict(zip(self.divisors, numbers, strict=True)))
+            self._divided[numbers] = assuming(nest, self.lowered)
+        return self._divided[numbers]
+
+    def named(self, name: str) -> "BuiltKernel":
+        """The kernel under another name at every stage."""
+        field = self.scheduled.field
+        scheduled = evolve(
+            self.scheduled, function=evolve(self.scheduled.function, name=name), field=evolve(field, name=name) if field else None
+        )
+        lowered = evolve(self.lowered, function=evolve(self.lowered.function, name=name))
+        return BuiltKernel(lowered, evolve(self.nest, name=name), scheduled, self.options, self.span)
+
+    @property
+    def native(self) -> NativeKernel:
+        if self._native is None:
+            with self.options.compiling(self.span):
+                started = perf_counter()
+                self._native = compile_function(self.scheduled.function, CpuOptions(level=self.options.level), self.nest)
+                self.options.times.add("llvm", perf_counter() - started)
+        return self._native
+
+    def native_for(self, sizes: LaunchSizes) -> NativeKernel:
+        """The machine code for a launch: as scheduled, or the loops as written where the sizes are none that schedules count on."""
+        if sizes.ordinary:
+            return self.native
+        if self._plain is None:
+            with self.options.compiling(self.span):
+                self._plain = compile_function(self.nest, CpuOptions(level=self.options.level, ordinary_sizes=False), self.nest)
+        return self._plain
+
+    def _is_ordinary(self, sizes: LaunchSizes) -> bool:
+        known = {self.nest.parameters[place].name: value for place, value in sizes.size_arguments.items()}
+        extents = sizes_of_memories(self.nest)
+        ordinary = all(0 <= value < ORDINARY for name, value in known.items() if name in extents)
+        for loop in (op for top in self.nest.body.body for op in top.walk() if isinstance(op, For)):
+            if known.keys() >= {*loop.low.names, *loop.high.names}:
+                low, high = (bound.evaluate(lambda name: known[name]) for bound in (loop.low, loop.high))
+                _require_countable(loop, low, high)
+                ordinary = ordinary and (high >= low if loop.step > 0 else low >= high)
+        return ordinary
+
+
+def _require_countable(loop: For, low: int, high: int) -> None:
+    beyond = next((bound for bound in (low, high) if not -(1 << 63) <= bound < 1 << 63), None)
+    if beyond is not None:
+        raise ZyntaxError(Diagnostic("0804", f"this loop goes to {beyond}, which doesn't fit in 64 bits", loop.span))
+
+
+def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> BuiltKernel:
+    """All stages above machine code. Raises ZyntaxError with every fault found in the block."""
+    with options.compiling(compute.span):
+        return _build(compute, signature, options)
+
+
+def _build(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> BuiltKernel:
+    started = perf_counter()
+    lowered = lower_compute(_with_rule_of_floats(compute, options.floats), signature)
+    options.times.add("lower", perf_counter() - started)
+    nest = lowered.function
+    if nest.form is Form.THREAD:
+        faults = check_barriers(lowered)
+        if faults:
+            raise ZyntaxError(*faults)
+    for _, after in run_passes(nest, NEST, options.times):
+        nest = after
+    started = perf_counter()
+    facts = analyse(nest)
+    field, reason = lifted(nest, lowered)
+    options.times.add("lift", perf_counter() - started)
+    started = perf_counter()
+    if lowered.function.form is not Form.THREAD:
+        faults = check_kernel(lowered, facts, field)
+        if faults:
+            raise ZyntaxError(*faults)
+    options.times.add("check kernels", perf_counter() - started)
+    started = perf_counter()
+    scheduled = schedule_for_cpu(nest, facts, field, reason, options.machine)
+    options.times.add("schedule", perf_counter() - started)
+    return BuiltKernel(lowered, nest, scheduled, options, compute.span)
+
+
+def _with_rule_of_floats(compute: nodes.Compute, usual: str) -> nodes.Compute:
+    """The block with what may be done with its floats, `usual` where it doesn't say it itself."""
+    kernel = compute.kernel or KernelMetadata()
+    if kernel.hints.floats is not None:
+        return compute
+    return evolve(compute, kernel=evolve(kernel, hints=evolve(kernel.hints, floats=usual)))
+
+
+def lifted(nest: HirFunction, lowered: LoweredKernel) -> tuple[HirFunction | None, str]:
+    """The field of a nest, or None and the reason why it has none."""
+    try:
+        return wide_sums(lift(nest, zeroed_memories(lowered))), ""
+    except Refused as refusal:
+        return None, str(refusal)
+
+
+def assuming(nest: HirFunction, lowered: LoweredKernel) -> Assuming | None:
+    """The field of a nest whose indices are checked, where sizes say that they can't fail, with the checks that data decide; None where it
+    has none even then."""
+    forms: list[Affine] = []
+    try:
+        found = wide_sums(lift(nest, zeroed_memories(lowered), forms, apart=True))
+    except Refused:
+        return None
+    return Assuming(found, tuple(dict.fromkeys(forms)))
+
+
+@define(eq=False)
+class ComputeBlock:
+    """One `compute` expression of a program, callable with the values of its inputs and captured names."""
+
+    compute: nodes.Compute
+    functions: Mapping[str, nodes.Function]
+    declared: Mapping[str, Type]
+    """Types of names as the checker knows them: where dim names come from."""
+    options: KernelOptions
+    warn: Warn
+    _built: dict[Signature, BuiltKernel] = Factory(dict)
+    _known: dict[tuple[Any, ...], BuiltKernel] = Factory(dict)
+
+    @cached_property
+    def constants(self) -> frozenset[str]:
+        return names_needing_values(self.compute)
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """Compiles if this is a new signature, and runs. Raises ZyntaxError."""
+        return launch(self.kernel_of(values), values, self.options.threads, self.compute)
+
+    def beside(self, values: Mapping[str, Any]) -> Callable[[], Any]:
+        """The launch for another thread: compiled, its sizes checked. Raises ZyntaxError."""
+        kernel = self.kernel_of(values)
+        arrays, scalars = tensor_arrays(values)
+        kernel.native_for(kernel.sizes({name: array.shape for name, array in arrays.items()}, scalars)).prepare()
+        return lambda: launch(kernel, values, self.options.threads, self.compute)
+
+    def kernel_of(self, values: Mapping[str, Any]) -> BuiltKernel:
+        """The kernel for these inputs. Raises ZyntaxError."""
+        key = tuple([layout_of(name, value, self.constants) for name, value in values.items()])
+        kernel = self._known.get(key)
+        if kernel is None:
+            kernel = self._known[key] = self.kernel_for(self.signature(values))
+        return kernel
+
+    def signature(self, values: Mapping[str, Any]) -> Signature:
+        """What of these inputs decides on the kernel. Raises ZyntaxError."""
+        return signature_of(self.compute, values, self.declared, self.functions, self.constants)
+
+    def kernel_for(self, signature: Signature) -> BuiltKernel:
+        built = self._built.get(signature)
+        if built is None:
+            built = self._built[signature] = build(self.compute, signature, self.options)
+            if len(self._built) == 1:
+                for warning in built.lowered.warnings:
+                    self.warn(warning)
+        return built

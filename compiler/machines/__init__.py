@@ -1,0 +1,1 @@
+"""What machines are: facts, which analysis and schedules read."""

@@ -1,0 +1,4 @@
+"""Accesses to memory."""
+
+ALIGNMENT = 16
+"""Bytes of the widest access of a thread, and where it may begin."""
