@@ -94,7 +94,7 @@ def _after(name: str) -> "Callable[[BuiltKernel], HirFunction]":
         if name == "lower":
             return kernel.lowered.function
         if name == "lift":
-            return kernel.scheduled.field or kernel.nest
+            return kernel.field or kernel.nest
         if name == "place":
             return kernel.scheduled.function
         for done, function in run_passes(kernel.lowered.function, NEST):

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from attrs import asdict
 
-from compiler.analysis.dependence import analyse
 from compiler.devices.costs import Rates
 from compiler.devices.places import Place
 from compiler.hir.affine import Affine
 from compiler.hir.parse import parse_function
-from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions, lifted
+from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions
 from compiler.lowering.kernel import (
     LaunchPlan,
     LoweredKernel,
@@ -28,8 +27,7 @@ from compiler.lowering.kernel import (
     TensorInput,
 )
 from compiler.lowering.result_plan import ResultPlan
-from compiler.passes.pipelines import NEST, run_passes
-from compiler.schedule.cpu import schedule_for_cpu
+from compiler.passes.analysed import analysed
 from compiler.source import NOWHERE
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata
@@ -147,7 +145,6 @@ def _quickest(place: Place, run: Callable[[], Any], clock: Clock, repeats: int =
 
 def _block(text: str, options: KernelOptions) -> ComputeBlock:
     """A nest with an input `x` and a result of its size as a block that is built already."""
-    function = parse_function(text)
     signature = Signature([TensorInput("x", DType.F32, (None,), captured=True, span=NOWHERE)])
     size = Affine.of("x.0")
     plan = LaunchPlan(
@@ -155,13 +152,8 @@ def _block(text: str, options: KernelOptions) -> ComputeBlock:
         results=(ResultPlan("out", DType.F32, (size,)),),
         work=((size,),),
     )
-    lowered = LoweredKernel(function, plan, None, KernelMetadata(), signature=signature)
-    nest = function
-    for _, after in run_passes(function, NEST):
-        nest = after
-    facts = analyse(nest)
-    field, reason = lifted(nest, lowered)
-    built = BuiltKernel(lowered, nest, schedule_for_cpu(nest, facts, field, reason, options.machine), options)
+    lowered = LoweredKernel(parse_function(text), plan, None, KernelMetadata(), signature=signature)
+    built = BuiltKernel(analysed(lowered), options)
     compute = nodes.Compute(span=NOWHERE, body=nodes.Block(span=NOWHERE, statements=()))
     return ComputeBlock(compute, {}, {}, options, lambda warning: None, built={signature: built})
 

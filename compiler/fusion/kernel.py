@@ -1,19 +1,17 @@
-"""Blocks joined into one kernel: merged, lifted, judged and scheduled."""
+"""Blocks joined into one kernel: merged, analysed and judged."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, evolve, field
 
-from compiler.analysis.dependence import analyse
 from compiler.fusion.judge import require_promising, require_worthwhile
 from compiler.fusion.merge import NotMergeable, Stage, merged
 from compiler.hir.memory import Check
 from compiler.hir.module import Form, HirFunction
-from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions, lifted
+from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions
 from compiler.lowering.kernel import Signature
-from compiler.passes.pipelines import NEST, run_passes
-from compiler.schedule.cpu import schedule_for_cpu
+from compiler.passes.analysed import analysed
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelMetadata
 
@@ -24,8 +22,8 @@ def require_joinable(kernel: BuiltKernel) -> None:
     """Raises NotMergeable for a block that is a kernel of its own whatever stands beside it."""
     if kernel.lowered.function.form is Form.THREAD:
         raise NotMergeable("a `custom` kernel is launched as written")
-    if kernel.scheduled.field is None:
-        raise NotMergeable(f"its loops stay as written: {_why(kernel)}")
+    if kernel.field is None:
+        raise NotMergeable(f"its loops stay as written: {kernel.analysed.reason}")
     if any(isinstance(op, Check) for top in kernel.nest.body.body for op in top.walk()):
         raise NotMergeable("an index is checked as it runs")
     given = kernel.lowered.metadata
@@ -35,26 +33,16 @@ def require_joinable(kernel: BuiltKernel) -> None:
         raise NotMergeable("it says how it is launched")
 
 
-def _why(kernel: BuiltKernel) -> str:
-    words = kernel.scheduled.words[0] if kernel.scheduled.words else ""
-    return words.removeprefix("the nest as written, because ") or "they have no field"
-
-
 def joined(
     stages: Sequence[Stage], maker: HirFunction, reader: HirFunction, options: KernelOptions, span: Span | None
 ) -> BuiltKernel:
     """The stages as one kernel; `maker` and `reader` are the fields of the two that are joined. Raises NotMergeable."""
     require_promising(maker, reader)
-    lowered = merged(stages)
-    nest = lowered.function
-    for _, after in run_passes(nest, NEST, options.times):
-        nest = after
-    facts = analyse(nest)
-    whole, reason = lifted(nest, lowered)
-    if whole is None:
-        raise NotMergeable(reason)
-    require_worthwhile(maker, reader, whole)
-    return BuiltKernel(lowered, nest, schedule_for_cpu(nest, facts, whole, reason, options.machine), options, span)
+    kernel = analysed(merged(stages), options.times)
+    if kernel.field is None:
+        raise NotMergeable(kernel.reason)
+    require_worthwhile(maker, reader, kernel.field)
+    return BuiltKernel(kernel, options, span)
 
 
 @define(eq=False)

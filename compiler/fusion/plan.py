@@ -115,7 +115,7 @@ class _Planning:
             )
             for number in members
         ]
-        fields = first.kernel.scheduled.field, second.kernel.scheduled.field
+        fields = first.kernel.field, second.kernel.field
         assert fields[0] is not None and fields[1] is not None
         try:
             kernel = joined(stages, fields[0], fields[1], self.options, self.chain[reader].kernel.span)

@@ -60,10 +60,10 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
     """The launches of a built kernel, where these facts hold. Raises ZyntaxError (0109) for what no thread can do alone, 0504 for
     `@tensor_cores(on)` where they can't multiply, 0502 and 0503 for annotations of a schedule that can't be."""
     custom = built.lowered.function.form is Form.THREAD
-    field = built.scheduled.field
-    if field is None and facts.inside and built.assuming is not None:
-        field = built.assuming.field
-    elif facts.divisors and (divided := built.divided(facts.divisors)) is not None:
+    field = built.field
+    if field is None and facts.inside and built.analysed.assuming is not None:
+        field = built.analysed.assuming.field
+    elif facts.divisors and (divided := built.analysed.divided(facts.divisors)) is not None:
         field = divided.field
     try:
         made = ThreadKernel(built, None if custom else launches_for(built.nest, field, facts))
@@ -92,9 +92,9 @@ def launch_choices(
     built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], architecture: str = "", processors: int = 132
 ) -> tuple[Choice, ...]:
     """The same, and others that may be as fast."""
-    inside = built.assuming is not None and built.assuming.holds(sizes)
+    inside = built.analysed.assuming is not None and built.analysed.assuming.holds(sizes)
     divisors = () if inside else _divisors(built, sizes)
-    field = built.scheduled.field
+    field = built.field
     facts = facts_of(sizes, aligned, architecture, processors)
     lengths = row_lengths(field, sizes, facts.number) if field is not None else ()
     facts = evolve(facts, inside=inside, lengths=lengths, divisors=divisors)
@@ -106,11 +106,11 @@ def launch_choices(
 
 def _divisors(built: BuiltKernel, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """What the nest divides by in a launch, where it has a field then."""
-    found = [number_of(value, sizes) for value in built.divisors]
+    found = [number_of(value, sizes) for value in built.analysed.divisors]
     numbers = tuple(number for number in found if number is not None and number > 0)
     if not numbers or len(numbers) < len(found):
         return ()
-    divided = built.divided(numbers)
+    divided = built.analysed.divided(numbers)
     return numbers if divided is not None and divided.holds(sizes) else ()
 
 

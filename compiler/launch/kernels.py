@@ -10,29 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import Factory, define, evolve, field, frozen
 
-from compiler.analysis.barriers import check_barriers
-from compiler.analysis.check import check_kernel, zeroed_memories
-from compiler.analysis.dependence import analyse
-from compiler.analysis.lift import Refused, lift
 from compiler.backends.cpu.compile import CpuOptions, compile_function
 from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
 from compiler.backends.cpu.native import NativeKernel
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.hir.affine import Affine
 from compiler.hir.control import For
-from compiler.hir.instruction import Value
-from compiler.hir.module import Form, HirFunction, OptimizationLevel
+from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.launch.cpu import launch, tensor_arrays
 from compiler.launch.signature import layout_of, signature_of
 from compiler.lowering.compute import lower_compute
-from compiler.lowering.kernel import (
-    LoweredKernel,
-    Signature,
-)
+from compiler.lowering.kernel import LoweredKernel, Signature
 from compiler.lowering.launch import LaunchSizes, evaluate
-from compiler.passes.known_divisors import divisors_of, with_divisors
-from compiler.passes.pipelines import NEST, PassTimes, run_passes
-from compiler.passes.wide_sums import wide_sums
+from compiler.passes.analysed import AnalysedKernel, checked
+from compiler.passes.pipelines import PassTimes
 from compiler.schedule.cpu import Scheduled, schedule_for_cpu
 from compiler.schedule.machine import CpuMachine
 from compiler.source import Span
@@ -66,30 +56,27 @@ class KernelOptions:
     """How long candidates may be tried out on a device; None: not at all."""
 
 
-@frozen(eq=False)
-class Assuming:
-    """The field of a nest for sizes of which these forms are at least 0."""
-
-    field: HirFunction
-    forms: tuple[Affine, ...]
-
-    def holds(self, sizes: Mapping[str, int]) -> bool:
-        return all(form.evaluate(sizes.__getitem__) >= 0 for form in self.forms)
-
-
 @define(eq=False)
 class BuiltKernel:
-    """A block for one signature at every stage: lowered, cleaned nest, scheduled, native (made when first asked for)."""
+    """A block for one signature: analysed, and for the CPU scheduled and native, each made when first asked for."""
 
-    lowered: LoweredKernel
-    nest: HirFunction
-    scheduled: Scheduled
+    analysed: AnalysedKernel
     options: KernelOptions
     span: Span | None = None
-    _native: NativeKernel | None = None
     _plain: NativeKernel | None = None
     _sizes: dict[tuple[Any, ...], LaunchSizes] = Factory(dict)
-    _divided: dict[tuple[int, ...], Assuming | None] = Factory(dict)
+
+    @property
+    def lowered(self) -> LoweredKernel:
+        return self.analysed.lowered
+
+    @property
+    def nest(self) -> HirFunction:
+        return self.analysed.nest
+
+    @property
+    def field(self) -> HirFunction | None:
+        return self.analysed.field
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, Any]) -> LaunchSizes:
         """The plan evaluated for these extents and ints. Raises ZyntaxError when they don't fit the block."""
@@ -103,45 +90,26 @@ class BuiltKernel:
             self._sizes[key] = found
         return found
 
-    @cached_property
-    def assuming(self) -> "Assuming | None":
-        """The field that a nest with checked indices has where sizes say that they can't fail, with the checks that data decide; None
-        where it has one anyway, or none."""
-        if self.scheduled.field is not None or self.nest.form is Form.THREAD:
-            return None
-        return assuming(self.nest, self.lowered)
-
-    @cached_property
-    def divisors(self) -> tuple[Value, ...]:
-        """What a nest that has no field divides by, and a launch knows."""
-        return () if self.scheduled.field is not None or self.nest.form is Form.THREAD else divisors_of(self.nest)
-
-    def divided(self, numbers: tuple[int, ...]) -> "Assuming | None":
-        """The field that the nest has with these divisors, for sizes with which no index is outside."""
-        if numbers not in self._divided:
-            if len(self._divided) >= REMEMBERED_SIZES:
-                self._divided.clear()
-            nest = with_divisors(self.nest, dict(zip(self.divisors, numbers, strict=True)))
-            self._divided[numbers] = assuming(nest, self.lowered)
-        return self._divided[numbers]
-
     def named(self, name: str) -> "BuiltKernel":
         """The kernel under another name at every stage."""
-        field = self.scheduled.field
-        scheduled = evolve(
-            self.scheduled, function=evolve(self.scheduled.function, name=name), field=evolve(field, name=name) if field else None
-        )
-        lowered = evolve(self.lowered, function=evolve(self.lowered.function, name=name))
-        return BuiltKernel(lowered, evolve(self.nest, name=name), scheduled, self.options, self.span)
+        return BuiltKernel(self.analysed.named(name), self.options, self.span)
 
-    @property
+    @cached_property
+    def scheduled(self) -> Scheduled:
+        """The kernel as the CPU runs it."""
+        started = perf_counter()
+        scheduled = schedule_for_cpu(self.analysed, self.options.machine)
+        self.options.times.add("schedule", perf_counter() - started)
+        return scheduled
+
+    @cached_property
     def native(self) -> NativeKernel:
-        if self._native is None:
-            with self.options.compiling(self.span):
-                started = perf_counter()
-                self._native = compile_function(self.scheduled.function, CpuOptions(level=self.options.level), self.nest)
-                self.options.times.add("llvm", perf_counter() - started)
-        return self._native
+        with self.options.compiling(self.span):
+            function = self.scheduled.function
+            started = perf_counter()
+            native = compile_function(function, CpuOptions(level=self.options.level), self.nest)
+            self.options.times.add("llvm", perf_counter() - started)
+        return native
 
     def native_for(self, sizes: LaunchSizes) -> NativeKernel:
         """The machine code for a launch: as scheduled, or the loops as written where the sizes are none that schedules count on."""
@@ -171,36 +139,12 @@ def _require_countable(loop: For, low: int, high: int) -> None:
 
 
 def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> BuiltKernel:
-    """All stages above machine code. Raises ZyntaxError with every fault found in the block."""
+    """The block for a signature. Raises ZyntaxError with every fault found in the block."""
     with options.compiling(compute.span):
-        return _build(compute, signature, options)
-
-
-def _build(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> BuiltKernel:
-    started = perf_counter()
-    lowered = lower_compute(_with_rule_of_floats(compute, options.floats), signature)
-    options.times.add("lower", perf_counter() - started)
-    nest = lowered.function
-    if nest.form is Form.THREAD:
-        faults = check_barriers(lowered)
-        if faults:
-            raise ZyntaxError(*faults)
-    for _, after in run_passes(nest, NEST, options.times):
-        nest = after
-    started = perf_counter()
-    facts = analyse(nest)
-    field, reason = lifted(nest, lowered)
-    options.times.add("lift", perf_counter() - started)
-    started = perf_counter()
-    if lowered.function.form is not Form.THREAD:
-        faults = check_kernel(lowered, facts, field)
-        if faults:
-            raise ZyntaxError(*faults)
-    options.times.add("check kernels", perf_counter() - started)
-    started = perf_counter()
-    scheduled = schedule_for_cpu(nest, facts, field, reason, options.machine)
-    options.times.add("schedule", perf_counter() - started)
-    return BuiltKernel(lowered, nest, scheduled, options, compute.span)
+        started = perf_counter()
+        lowered = lower_compute(_with_rule_of_floats(compute, options.floats), signature)
+        options.times.add("lower", perf_counter() - started)
+        return BuiltKernel(checked(lowered, options.times), options, compute.span)
 
 
 def _with_rule_of_floats(compute: nodes.Compute, usual: str) -> nodes.Compute:
@@ -209,25 +153,6 @@ def _with_rule_of_floats(compute: nodes.Compute, usual: str) -> nodes.Compute:
     if kernel.hints.floats is not None:
         return compute
     return evolve(compute, kernel=evolve(kernel, hints=evolve(kernel.hints, floats=usual)))
-
-
-def lifted(nest: HirFunction, lowered: LoweredKernel) -> tuple[HirFunction | None, str]:
-    """The field of a nest, or None and the reason why it has none."""
-    try:
-        return wide_sums(lift(nest, zeroed_memories(lowered))), ""
-    except Refused as refusal:
-        return None, str(refusal)
-
-
-def assuming(nest: HirFunction, lowered: LoweredKernel) -> Assuming | None:
-    """The field of a nest whose indices are checked, where sizes say that they can't fail, with the checks that data decide; None where it
-    has none even then."""
-    forms: list[Affine] = []
-    try:
-        found = wide_sums(lift(nest, zeroed_memories(lowered), forms, apart=True))
-    except Refused:
-        return None
-    return Assuming(found, tuple(dict.fromkeys(forms)))
 
 
 @define(eq=False)

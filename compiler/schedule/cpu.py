@@ -4,11 +4,11 @@ its loops marked. What was chosen is kept in words for `--emit schedule`."""
 import attrs
 from attrs import frozen
 
-from compiler.analysis.dependence import NestFacts
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import Family, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
+from compiler.passes.analysed import AnalysedKernel
 from compiler.schedule.field import table_for
 from compiler.schedule.machine import CpuMachine
 from compiler.schedule.materialise import materialise
@@ -19,25 +19,25 @@ from compiler.schedule.running import refusal
 
 @frozen
 class Scheduled:
-    """A function that the CPU backend can emit, the field it came from (None when the nest stayed), and the choices in words."""
+    """A function that the CPU backend can emit, and the choices in words."""
 
     function: HirFunction
-    field: HirFunction | None = None
     words: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
 
 
-def schedule_for_cpu(nest: HirFunction, facts: NestFacts, field: HirFunction | None, reason: str, machine: CpuMachine) -> Scheduled:
-    """Derives the schedule of a nest (form A) from its field (form F) or, where it has none for the `reason`, from its loops."""
-    if field is not None:
+def schedule_for_cpu(kernel: AnalysedKernel, machine: CpuMachine) -> Scheduled:
+    """Derives the schedule of a kernel from its field (form F) or, where it has none or that can't be placed, from its nest (form A)."""
+    reason = kernel.reason
+    if kernel.field is not None:
         try:
-            _require_placeable(field)
-            kept = materialise(field)
+            _require_placeable(kernel.field)
+            kept = materialise(kernel.field)
             table = table_for(kept, machine)
-            return Scheduled(place(kept, table), field, str(table).split("\n"))
+            return Scheduled(place(kept, table), str(table).split("\n"))
         except NotPlaceable as refusal:
             reason = str(refusal)
-    function, words = marked(nest, facts)
-    return Scheduled(function, field, (f"the nest as written, because {reason}", *words))
+    function, words = marked(kernel.nest, kernel.facts)
+    return Scheduled(function, (f"the nest as written, because {reason}", *words))
 
 
 def _require_placeable(field: HirFunction) -> None:

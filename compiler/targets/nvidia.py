@@ -119,7 +119,7 @@ class GpuProgram:
 
     def _tuned(self, kernel: ThreadKernel) -> Iterator[str]:
         """What tuning runs found for it."""
-        field = kernel.built.scheduled.field
+        field = kernel.built.field
         return words(field) if field is not None and is_on(self.options.tune) else iter(())
 
     # ---- what kernels take ----

@@ -51,7 +51,7 @@ def test_attention_in_tiles(device: str) -> None:
 
 def test_tiles_of_attention_are_its_textbook_field() -> None:
     ((_, kernel),) = kernels(zynml.compile(FLASH)._session)
-    field = kernel.scheduled.field
+    field = kernel.field
     assert field is not None and sorted(map(str, field.axes.values())) == ["C", "D", "M", "N"]
 
 
@@ -82,7 +82,7 @@ def test_a_product_in_tiles() -> None:
         a, b, bias = normal(m, k), normal(k, n), normal(n)
         assert np.allclose(program.f(a, b, bias), np.maximum(a @ b + bias, 0), atol=1e-4)
     ((_, kernel),) = kernels(program._session)
-    assert kernel.scheduled.field is not None and len(kernel.scheduled.field.axes) == 3
+    assert kernel.field is not None and len(kernel.field.axes) == 3
 
 
 def test_scores_of_rows() -> None:

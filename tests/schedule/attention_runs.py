@@ -32,10 +32,10 @@ def run(
 ) -> Any:
     """The result of the program's one block, whose launch multiplies in this way; words that the schedule has."""
     ((_, kernel),) = kernels(zynml.compile(text)._session)
-    field = kernel.scheduled.field
+    field = kernel.field
     if field is None:
-        assert kernel.assuming is not None and kernel.assuming.holds(sizes)
-        field = kernel.assuming.field
+        assert kernel.analysed.assuming is not None and kernel.analysed.assuming.holds(sizes)
+        field = kernel.analysed.assuming.field
     names = [one.name for one in kernel.nest.parameters]
     made = launches_for(kernel.nest, field, facts_of({name: sizes[name] for name in names if name in sizes}, names, architecture))
     (launch,) = made.launches

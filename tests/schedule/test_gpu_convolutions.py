@@ -42,7 +42,7 @@ def built(source: str) -> BuiltKernel:
 
 def launches(kernel: BuiltKernel, sizes: dict[str, int], processors: int = 2, architecture: str = "sm_90a") -> Launches:
     memories = [parameter.name for parameter in kernel.nest.parameters]
-    made = launches_for(kernel.nest, kernel.scheduled.field, facts_of(sizes, memories, architecture, processors))
+    made = launches_for(kernel.nest, kernel.field, facts_of(sizes, memories, architecture, processors))
     for launch in made.launches:
         verify(launch.function)
     return made

@@ -212,7 +212,7 @@ def test_windows_of_f32(source: str, pictures: tuple[int, int, int, int], weight
     found = np.full(wanted.shape if last else [wanted.shape[place] for place in (0, 3, 1, 2)], -7, np.float32)
     arrays = {"X": x if last else x.transpose(0, 3, 1, 2).copy(), "F": f if last else f.transpose(0, 3, 1, 2).copy(), "out": found}
     memories = [parameter.name for parameter in kernel.nest.parameters]
-    made = launches_for(kernel.nest, kernel.scheduled.field, facts_of(sizes, memories, "sm_90a", 2))
+    made = launches_for(kernel.nest, kernel.field, facts_of(sizes, memories, "sm_90a", 2))
     launched(made, [arrays[one.name] if one.name in arrays else sizes[one.name] for one in kernel.nest.parameters], sizes)
     assert len(made.launches) > 1
     found = found if last else found.transpose(0, 2, 3, 1)

@@ -120,7 +120,7 @@ class CudaBlock:
             block = self.block
             signature = block.signature(given)
             built = block.kernel_for(signature)
-            case = Case(built.scheduled.field or built.nest, given, values, stream)
+            case = Case(built.field or built.nest, given, values, stream)
             settle = partial(case.settle, self.gpu, block.options.tuning())
             call = planned(built, self.gpu, lambda facts: self.loaded(signature, built, facts), given, block.compute, settle)
             if len(self._calls) >= CALLS_REMEMBERED:
