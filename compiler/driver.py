@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from attrs import Factory, define, evolve
 
@@ -22,17 +22,17 @@ from compiler.typed_ast.check import CheckedProgram, check
 from compiler.typed_ast.context import ComputeOutcome
 from compiler.typed_ast.infer_declarations import configured_floats
 from compiler.typed_ast.kernel import FLOATS
-from compiler.typed_ast.library import Library
+from compiler.typed_ast.language import Language
 from compiler.typed_ast.module_order import module_order
-from compiler.typed_ast.types import UNKNOWN, Type
+from compiler.typed_ast.types import Type
 from compiler.typed_ast.walk import walk
 from runtime.futures import Unawaited
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
     from compiler.devices.placement import PlacedBlock, Placement
-    from compiler.launch.kernels import BuiltKernel, KernelOptions
-    from compiler.lowering.kernel import Signature
+    from compiler.launch.checked_blocks import CheckedBlocks
+    from compiler.launch.kernels import KernelOptions
     from compiler.options import Tuning
 
 MODULE_ENDINGS = (".zynml", ".ml")
@@ -43,26 +43,6 @@ QUIET = (
 """Declarations that do nothing when a program starts, and mean the same wherever its text does."""
 
 Warn = Callable[[Diagnostic], None]
-
-
-class Language(Protocol):
-    """What a frontend hands to the driver besides the tree."""
-
-    @property
-    def library(self) -> Library: ...
-
-    @property
-    def default_device(self) -> str:
-        """Of blocks that name none: what the program's `config` says, else "auto"."""
-
-    def read_module(self, path: Path, sources: Sources) -> tuple[Source, nodes.Program]:
-        """Reads and parses a module's file. Raises ZyntaxError."""
-
-    def render(self, value: Any, form: str, options: dict[str, Any]) -> None:
-        """Writes a picture and says so. Raises LibraryFault."""
-
-    def configure(self, entries: dict[str, Any]) -> None:
-        """The program's `config`. Raises LibraryFault."""
 
 
 @define(eq=False)
@@ -77,11 +57,7 @@ class Session:
     warn: Warn
     others: tuple[Source, ...] = ()
     """Files of which the program took declarations."""
-    _scopes: dict[Span, dict[str, Type]] = Factory(dict)
-    _built: "dict[Span, BuiltKernel]" = Factory(dict)
-    _signatures: "dict[Span, Signature]" = Factory(dict)
-    """Of what is built."""
-    _blocks: "dict[Span, PlacedBlock]" = Factory(dict)
+    _placed: "dict[Span, PlacedBlock]" = Factory(dict)
     _warned: set[tuple[str, Span | None]] = Factory(set)
     _modules: "dict[Path, HostProgram]" = Factory(dict)
     _sessions: "dict[Path, Session]" = Factory(dict)
@@ -99,7 +75,7 @@ class Session:
     def checked(self) -> CheckedProgram:
         """The typed tree with all that was found; errors aren't raised yet."""
         self._now("checking")
-        checked = check(self.program, self.language.library, self._compute_rule, lambda path: self._module_file(path) is not None)
+        checked = check(self.program, self.language.library, self._outcome, lambda path: self._module_file(path) is not None)
         source = self.sources.get(self.program.path)
         if source is not None:
             checked.diagnostics.extend(comment_warnings(source))
@@ -131,24 +107,16 @@ class Session:
             raise ZyntaxError(self._as_error(diagnostic))
         self._show(diagnostic)
 
-    def _compute_rule(self, node: nodes.Compute, scope: Mapping[str, Type], functions: Mapping[str, nodes.Function]) -> ComputeOutcome:
-        """The checker's window to kernels: lowers and analyses a block whose input types are known, and types its value."""
-        from compiler.launch.kernels import build
-        from compiler.launch.signature import static_signature
-        from compiler.lowering.outcome import outcome_type
-        from compiler.typed_ast.free_names import free_names
+    @cached_property
+    def blocks(self) -> "CheckedBlocks":
+        """The file's compute blocks."""
+        from compiler.launch.checked_blocks import CheckedBlocks
 
-        names = free_names(node)
-        self._scopes[node.span] = {name: scope[name] for name in names if name in scope}
-        signature = static_signature(node, scope, names, functions)
-        if signature is None:
-            return ComputeOutcome(UNKNOWN)
-        try:
-            built = build(node, signature, self.kernel_options)
-        except ZyntaxError as error:
-            return ComputeOutcome(UNKNOWN, error.diagnostics)
-        self._built[node.span], self._signatures[node.span] = built, signature
-        return ComputeOutcome(outcome_type(built.lowered), built.lowered.warnings)
+        return CheckedBlocks(self.kernel_options)
+
+    def _outcome(self, node: nodes.Compute, scope: Mapping[str, Type], functions: Mapping[str, nodes.Function]) -> ComputeOutcome:
+        """Asked of the first block, not before."""
+        return self.blocks.outcome(node, scope, functions)
 
     @property
     def origin(self) -> tuple[str, ...] | None:
@@ -180,23 +148,14 @@ class Session:
 
         return tuning(self.options.tune, self.options.tuned or log)
 
-    @property
-    def times(self) -> Any:
-        return self.kernel_options.times
-
     def block(self, compute: nodes.Compute) -> "PlacedBlock":
         """A compute expression of the typed tree, for devices to be found."""
-        from compiler.launch.kernels import ComputeBlock
-
-        found = self._blocks.get(compute.span)
-        if found is None:
+        placed = self._placed.get(compute.span)
+        if placed is None:
             functions = {s.name: s for s in self.checked.program.statements if isinstance(s, nodes.Function)}
-            declared = dict(self._scopes.get(compute.span, {}))
-            declared.update({entry.name: entry.value.type for entry in compute.inputs})
-            checked = {self._signatures[span]: self._built[span]} if (span := compute.span) in self._built else {}
-            block = ComputeBlock(compute, functions, declared, self.kernel_options, self._warn_at_launch, checked)
-            found = self._blocks[compute.span] = self.placement.of(block)
-        return found
+            block = self.blocks.block(compute, functions, self._warn_at_launch)
+            placed = self._placed[compute.span] = self.placement.of(block)
+        return placed
 
     @cached_property
     def placement(self) -> "Placement":
@@ -212,27 +171,19 @@ class Session:
         tell = None if explain is None else Telling(explain, self.sources)
         return Placement(self._device, lambda: self.language.default_device, places, tell)
 
-    def built(self, compute: nodes.Compute) -> "BuiltKernel | None":
-        """The block as the checker built it, when its types were known."""
-        return self._built.get(compute.span)
-
-    def scope_of(self, compute: nodes.Compute) -> Mapping[str, Type]:
-        """Types of the outer names that a block mentions."""
-        return self._scopes.get(compute.span, {})
-
     # ---- running ----
 
     @cached_property
     def host(self) -> "HostProgram":
         """The program in tier 0, checked, its devices present."""
         from compiler.backends.host.program import compile_program
-        from compiler.fusion.host_runtime import SessionRuntime, check_parameters
+        from compiler.fusion.host_runtime import ProgramRuntime, check_parameters
 
         typed = self.check()
         for file in self._module_order:
             self._module_program(file)
         check_parameters(typed, self.options.parameters)
-        runtime = SessionRuntime(self)
+        runtime = ProgramRuntime(self)
         program = compile_program(typed, self.language.library, runtime, self.source, self.others)
         runtime.sites = program.compute_sites
         if program.compute_sites or self._device is not None:

@@ -9,7 +9,7 @@ from attrs import Factory, define
 
 from compiler.launch.cuda.kept import KeptCalls
 from compiler.launch.cuda.repeats import Repeats, Returning
-from compiler.launch.kept_programs import keep
+from compiler.launch.kept_programs import KeptProgram, keep
 from compiler.source import Sources
 from runtime import forks
 from runtime.futures import Unawaited
@@ -66,6 +66,8 @@ class Opened:
             return None
         if self.keeps:
             self.keeps = False
-            keep(self.session, self.functions, self.heads)
+            session = self.session
+            if session.origin is not None and not session.checked.diagnostics.sorted:
+                keep(session.origin, KeptProgram(self.functions, tuple(session.devices), self.heads))
         kept = None if self.origin is None or function.several else KeptCalls((*self.origin, name))
         return Repeats(function, self.unawaited, kept)

@@ -94,7 +94,7 @@ def command(
     if verbose:
         print(report, end="", file=sys.stderr)
     if time_passes:
-        print(_table(session.times.seconds), end="", file=sys.stderr)
+        print(_table(session.kernel_options.times.seconds), end="", file=sys.stderr)
     if stage is not None:
         _write_stage(made, path, stage, output)
     if backend == "cuda":

@@ -1,29 +1,48 @@
-"""What a running tier-0 program asks of its session: compute blocks, pictures, parameters, settings, modules."""
+"""What a running tier-0 program asks of the driver: compute blocks, pictures, parameters, settings, modules."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from compiler.backends.host.values import Bounds
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.options import DriverOptions
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.language import Language
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.suggest import nearest
-from runtime.futures import under_way
+from runtime.futures import Unawaited, under_way
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram
     from compiler.devices.placement import PlacedBlock
-    from compiler.driver import Session
     from compiler.fusion.chains import Chains
 
 
-class SessionRuntime:
-    """The `HostRuntime` of a session. `sites` is set once the program is generated."""
+class RunningProgram(Protocol):
+    @property
+    def options(self) -> DriverOptions: ...
 
-    def __init__(self, session: "Session") -> None:
-        self.session = session
+    @property
+    def language(self) -> Language: ...
+
+    @property
+    def unawaited(self) -> Unawaited:
+        """Of this program and its modules."""
+
+    def block(self, compute: nodes.Compute) -> "PlacedBlock":
+        """A compute expression of the typed tree, for devices to be found."""
+
+    def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
+        """The program that `import a.b` means; None where it is the library's."""
+
+
+class ProgramRuntime:
+    """The `HostRuntime` of a program. `sites` is set once the program is generated."""
+
+    def __init__(self, program: RunningProgram) -> None:
+        self.program = program
         self.sites: list[nodes.Compute] = []
         self._blocks: dict[int, PlacedBlock] = {}
         self._chains: Chains | None = None
@@ -47,7 +66,7 @@ class SessionRuntime:
         from compiler.launch.async_blocks import start
 
         future = start(block, values, compute)
-        self.session.unawaited.note(future)
+        self.program.unawaited.note(future)
         return future
 
     def compute_later(self, site: int, values: dict[str, Any], readers: int) -> Any:
@@ -65,15 +84,15 @@ class SessionRuntime:
         if self._chains is None:
             from compiler.fusion.chains import Chains
 
-            self._chains = Chains(together=not self.session.options.sanitize)
+            self._chains = Chains(together=not self.program.options.sanitize)
         return self._chains
 
     def _placed(self, site: int) -> "PlacedBlock":
-        placed = self._blocks[site] = self.session.block(self.sites[site])
+        placed = self._blocks[site] = self.program.block(self.sites[site])
         return placed
 
     def settle(self, program_ends: bool) -> None:
-        unawaited = self.session.unawaited
+        unawaited = self.program.unawaited
         if program_ends:
             unawaited.settle()
         elif unawaited:
@@ -81,15 +100,15 @@ class SessionRuntime:
 
     def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
         with _at(span):
-            self.session.language.render(value, form, options)
+            self.program.language.render(value, form, options)
 
     def configure(self, entries: dict[str, Any], span: Span) -> None:
         with _at(span):
-            self.session.language.configure(entries)
+            self.program.language.configure(entries)
 
     def parameter(self, name: str, default: Any, bounds: Bounds | None, span: Span) -> Any:
         """The default, or the text of `--set` read as a value of the default's kind, inside the bounds."""
-        text = self.session.options.parameters.get(name)
+        text = self.program.options.parameters.get(name)
         value = default if text is None else _parsed(name, text, default, span)
         if bounds is not None and not (bounds.low <= value <= bounds.high if bounds.inclusive else bounds.low <= value < bounds.high):
             shown = f"{bounds.low}..{'=' if bounds.inclusive else ''}{bounds.high}"
@@ -97,7 +116,7 @@ class SessionRuntime:
         return value
 
     def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
-        return self.session.module(path, span)
+        return self.program.module(path, span)
 
 
 class _at:

@@ -3,42 +3,54 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from compiler.launch.kernels import BuiltKernel, build
-from compiler.launch.signature import assumed_signature
-from compiler.source import Source
+from compiler.launch.checked_blocks import CheckedBlocks
+from compiler.launch.kernels import BuiltKernel
+from compiler.source import Source, Sources
 from compiler.typed_ast import nodes
-from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.walk import walk
 
-if TYPE_CHECKING:
-    from compiler.driver import Session
+
+class ProgramFile(Protocol):
+    """A file of a program whose kernels are shown."""
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def sources(self) -> Sources:
+        """The program's files and those of its library."""
+
+    @property
+    def blocks(self) -> CheckedBlocks:
+        """The file's compute blocks, once it is checked."""
+
+    def check(self) -> nodes.Program:
+        """The typed tree. Raises ZyntaxError."""
+
+    def imported(self) -> "Iterator[ProgramFile]":
+        """The files that the program imports, and those that they import. Raises ZyntaxError."""
 
 
-def kernels(session: "Session") -> Iterator[tuple[nodes.Compute, BuiltKernel]]:
-    """Every compute block of the program and of the files that it imports, built for the types that are known; where a dtype is only
-    known at run time, for f32 and the rank that the block's indices show."""
-    yield from _of_file(session, "")
-    for module in session.imported():
-        path = os.path.relpath(Path(module.source.path).with_suffix(""), Path(session.source.path).parent)
+def kernels(program: ProgramFile) -> Iterator[tuple[nodes.Compute, BuiltKernel]]:
+    """Every compute block of the program and of the files that it imports, with its kernel. Raises ZyntaxError."""
+    yield from _of_file(program, "")
+    for module in program.imported():
+        path = os.path.relpath(Path(module.source.path).with_suffix(""), Path(program.source.path).parent)
         yield from _of_file(module, f"{_word(path)}_")
 
 
-def _of_file(session: "Session", before: str) -> Iterator[tuple[nodes.Compute, BuiltKernel]]:
-    program = session.check()
+def _of_file(file: ProgramFile, before: str) -> Iterator[tuple[nodes.Compute, BuiltKernel]]:
+    program = file.check()
     functions = {s.name: s for s in program.statements if isinstance(s, nodes.Function)}
-    for compute, name in named_blocks(program, session.source):
-        kernel = session.built(compute)
-        if kernel is None:
-            signature = assumed_signature(compute, session.scope_of(compute), free_names(compute), functions)
-            kernel = build(compute, signature, session.kernel_options)
-        yield compute, kernel.named(before + name)
+    for compute, name in named_blocks(program, file.source):
+        yield compute, file.blocks.shown(compute, functions).named(before + name)
 
 
-def place_of(session: "Session", compute: nodes.Compute) -> str:
+def position_of(program: ProgramFile, compute: nodes.Compute) -> str:
     """Where a block stands: `norms.zynml:2:5`."""
-    source = session.sources.get(compute.span.path) or session.source
+    source = program.sources.get(compute.span.path) or program.source
     line, column = source.line_and_column(compute.span.start)
     return f"{source.path}:{line}:{column}"
 
@@ -73,5 +85,5 @@ def _word(name: str) -> str:
     return word if not word[0].isdigit() else f"kernel_{word}"
 
 
-def module_name(session: "Session") -> str:
-    return Path(session.source.path).stem or "program"
+def module_name(program: ProgramFile) -> str:
+    return Path(program.source.path).stem or "program"

@@ -2,20 +2,16 @@
 words."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING
 
 from attrs import define, field
 
 from compiler.fusion.plan import ChainPlan, Link, plan_chain
-from compiler.fusion.program_kernels import kernels, place_of
+from compiler.fusion.program_kernels import ProgramFile, kernels, position_of
 from compiler.launch.kernels import BuiltKernel
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.handed_on import HandedOn, handed_on
-
-if TYPE_CHECKING:
-    from compiler.driver import Session
 
 Named = tuple[nodes.Compute, BuiltKernel]
 
@@ -32,18 +28,18 @@ class ShownChain:
 class Shown:
     """The blocks of a program and its modules, their chains, and values that others than one block read."""
 
-    session: "Session"
+    program: ProgramFile
     named: list[Named]
     chains: list[ShownChain]
     observed: list[HandedOn]
 
     @staticmethod
-    def of(session: "Session") -> "Shown":
+    def of(program: ProgramFile) -> "Shown":
         """Raises ZyntaxError for programs with faults."""
-        named = list(kernels(session))
+        named = list(kernels(program))
         built = {compute.span: kernel for compute, kernel in named}
-        found = [one for part in (session, *session.imported()) for one in handed_on(part.check())]
-        return Shown(session, named, _chains(session, found, built), [one for one in found if not one.readers])
+        found = [one for part in (program, *program.imported()) for one in handed_on(part.check())]
+        return Shown(program, named, _chains(program, found, built), [one for one in found if not one.readers])
 
     def kernels(self) -> Iterator[Named]:
         """Every kernel as it runs, where its last block stands."""
@@ -60,7 +56,7 @@ class Shown:
     def words(self) -> Iterator[str]:
         """A paragraph a chain."""
         for chain in self.chains:
-            yield f"{place_of(self.session, chain.blocks[-1])}: a chain of {len(chain.blocks)} blocks"
+            yield f"{position_of(self.program, chain.blocks[-1])}: a chain of {len(chain.blocks)} blocks"
             for group in chain.plan.groups:
                 lines = [self._line(chain.blocks[number]) for number in group.members]
                 others = [self._line(chain.blocks[number]) for number in group.results[:-1]]
@@ -70,10 +66,10 @@ class Shown:
                 maker, reader = (self._line(chain.blocks[number]) for number in (kept.maker, kept.reader))
                 yield f"  what line {maker} makes goes to line {reader} through memory: {kept.reason}"
         for one in self.observed:
-            yield f"{place_of(self.session, one.block)}: `{one.name}` is kept: {one.reason}"
+            yield f"{position_of(self.program, one.block)}: `{one.name}` is kept: {one.reason}"
 
     def _line(self, compute: nodes.Compute) -> int:
-        source = self.session.sources.get(compute.span.path) or self.session.source
+        source = self.program.sources.get(compute.span.path) or self.program.source
         return source.line_and_column(compute.span.start)[0]
 
 
@@ -83,7 +79,7 @@ def _listed(lines: Sequence[int]) -> str:
     return f"lines {', '.join(map(str, lines[:-1]))} and {lines[-1]}"
 
 
-def _chains(session: "Session", found: Sequence[HandedOn], built: dict[Span, BuiltKernel]) -> list[ShownChain]:
+def _chains(program: ProgramFile, found: Sequence[HandedOn], built: dict[Span, BuiltKernel]) -> list[ShownChain]:
     makers: dict[Span, dict[str, HandedOn]] = {}
     for one in found:
         for reader, name in one.readers:
@@ -94,11 +90,11 @@ def _chains(session: "Session", found: Sequence[HandedOn], built: dict[Span, Bui
     ready: set[Span] = set()
     for span, reader in sorted(readers.items(), key=lambda item: (str(item[0].path), item[0].start)):
         if span not in waiting:
-            chain = _Chain(session, makers, built, ready)
+            chain = _Chain(program, makers, built, ready)
             chain.add(reader, 1)
             ready |= {block.span for block in chain.blocks}
             if len(chain.blocks) > 1:
-                chains.append(ShownChain(chain.blocks, plan_chain(chain.links, session.kernel_options)))
+                chains.append(ShownChain(chain.blocks, plan_chain(chain.links, program.blocks.options)))
     return chains
 
 
@@ -106,7 +102,7 @@ def _chains(session: "Session", found: Sequence[HandedOn], built: dict[Span, Bui
 class _Chain:
     """A chain gathered from its last block. `ready`: blocks that chains before it have run."""
 
-    session: "Session"
+    program: ProgramFile
     makers: Mapping[Span, Mapping[str, HandedOn]]
     built: Mapping[Span, BuiltKernel]
     ready: Set[Span]

@@ -2,7 +2,7 @@
 be right, with these options and this compiler, isn't parsed and checked again until a call isn't kept itself (see `launch.cuda.kept`)."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import asdict, evolve, frozen
 
@@ -13,9 +13,6 @@ from compiler.typed_ast.function_heads import FunctionHead, ParameterHead
 from runtime.cache.identity import compiler_identity
 from runtime.cache.store import key_of, store
 from runtime.device import is_present, parse_device
-
-if TYPE_CHECKING:
-    from compiler.driver import Session
 
 if store() is not None:
     compiler_identity()  # of the files as they are loaded, before anyone edits them
@@ -44,14 +41,14 @@ def found(source: Source, options: DriverOptions) -> KeptProgram | None:
     return known if all(is_present(parse_device(name)) for name in known.devices) else None
 
 
-def keep(session: "Session", functions: Mapping[str, Returning | None], heads: Mapping[str, FunctionHead]) -> None:
-    """Put a checked program there, if all that it is made of is known, and nothing was to be said about it."""
-    cache, made_of = store(), session.origin
-    if cache is None or made_of is None or session.checked.diagnostics.sorted:
+def keep(made_of: tuple[str, ...], program: KeptProgram) -> None:
+    """Puts a program there that is made of this (see `origin`), if there is a cache."""
+    cache = store()
+    if cache is None:
         return
-    told = [[name, None if one is None else {**asdict(one), "sizes": sorted(one.sizes)}] for name, one in functions.items()]
-    shown = [[name, asdict(evolve(head, span=None))] for name, head in heads.items()]
-    cache.put(_name(made_of), {"functions": told, "devices": session.devices, "heads": shown}, b"")
+    functions = [[name, None if one is None else {**asdict(one), "sizes": sorted(one.sizes)}] for name, one in program.functions.items()]
+    heads = [[name, asdict(evolve(head, span=None))] for name, head in program.heads.items()]
+    cache.put(_name(made_of), {"functions": functions, "devices": program.devices, "heads": heads}, b"")
 
 
 def _name(made_of: tuple[str, ...]) -> str:

@@ -156,7 +156,7 @@ def test_an_interruption_of_a_program_is_an_interruption(program, monkeypatch):
     def interrupted(self, site, values):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(host_runtime.SessionRuntime, "compute", interrupted)
+    monkeypatch.setattr(host_runtime.ProgramRuntime, "compute", interrupted)
     fresh = zynml.compile("def f(x: tensor[N]) { compute(x) { for i in 0..N: out[i] = x[i] } }")
     with pytest.raises(KeyboardInterrupt, match="ZYN0809"):
         fresh.f(np.ones(3, np.float32))
