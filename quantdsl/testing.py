@@ -4,7 +4,7 @@ from compiler.backends.native.compile import compile_module, link_modules
 from compiler.diagnostics import Diagnostic
 from compiler.hir.layout import new_memory
 from compiler.hir.module import OptimizationLevel
-from quantdsl.check import CheckedProgram
+from quantdsl.check.checked import CheckedProgram
 from quantdsl.elaborate import elaborate
 from quantdsl.run.failure import words
 

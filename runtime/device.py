@@ -90,6 +90,6 @@ def require_present(name: str) -> Device:
 
 
 def _gpus() -> int:
-    from runtime.cuda.gpu import gpu_count
+    from runtime.cuda.driver import gpu_count
 
     return gpu_count()

@@ -1,15 +1,13 @@
-"""DLPack's structures, and capsules that hold them, for memory of any device. What they mean for streams is said in `cuda.interop`;
-arrays on the host come in here, those of types that NumPy doesn't know (bf16) too."""
+"""DLPack's structures, and capsules that hold them, for memory of any device. What they mean for streams is said in `cuda.array`
+and `cuda.interop`."""
 
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 from attrs import frozen
-
-from runtime.tensor import DTYPES, Array, dtype_name, is_foreign
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 """DLPack's numbers of kinds of memory: ordinary, on a device, pinned, and managed by the driver."""
@@ -144,7 +142,7 @@ def make_capsule(described: Description, owner: Any, versioned: bool) -> Any:
 
 
 @frozen(eq=False)
-class _Form:
+class _FilledIn:
     """A structure filled in but for the address, and the arrays that it points to: consumers only read those."""
 
     structure: "type[_Managed] | type[_Versioned]"
@@ -155,7 +153,7 @@ class _Form:
 @lru_cache(1024)
 def _form(
     kind: int, ordinal: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: str, read_only: bool, versioned: bool
-) -> _Form:
+) -> _FilledIn:
     count = len(shape)
     extents = (ctypes.c_int64 * max(1, count))(*shape), (ctypes.c_int64 * max(1, count))(*(strides or ()))
     managed = _Versioned(major=1, minor=0) if versioned else _Managed()
@@ -167,7 +165,7 @@ def _form(
     tensor.dimensions = count
     tensor.type = _Type(*type_code(dtype), 1)
     tensor.shape, tensor.strides = (ctypes.cast(each, ctypes.POINTER(ctypes.c_int64)) for each in extents)
-    return _Form(type(managed), bytes(managed), extents)
+    return _FilledIn(type(managed), bytes(managed), extents)
 
 
 def exported() -> int:
@@ -175,7 +173,7 @@ def exported() -> int:
     return len(_EXPORTED)
 
 
-class Taken:
+class TakenTensor:
     """The tensor out of another library's capsule; its deleter is called when this is dropped."""
 
     __slots__ = ("_address", "_delete", "description")
@@ -220,43 +218,12 @@ def capsule_of(source: Any, **options: Any) -> Any:
         return source.__dlpack__(**options)
 
 
-class _Seen:
-    """What an array over another library's memory keeps: NumPy reads the interface, and keeps this object as the array's base."""
-
-    __slots__ = ("__array_interface__", "taken")
-
-    def __init__(self, taken: Taken) -> None:
-        found = taken.description
-        dtype = DTYPES[found.dtype]
-        self.taken = taken
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": found.shape,
-            # a type that NumPy has no letters for is read as bytes and named afterwards
-            "typestr": f"<V{dtype.itemsize}" if is_foreign(dtype) else dtype.str,
-            "data": (found.pointer, found.read_only),
-            "strides": None if found.strides is None else tuple(stride * dtype.itemsize for stride in found.strides),
-        }
-
-
-def import_host_array(source: Any) -> Array:
-    """An array over the source's memory on the host. An older capsule says nothing of writing: what it holds may be written, as other
-    libraries take it too. ValueError for elements that programs don't know and for memory elsewhere."""
-    taken = Taken(capsule_of(source))
-    found = taken.description
-    if found.kind not in ON_HOST:
-        raise ValueError("the tensor does not lie on the host")
-    if 0 in found.shape:
-        # where nothing lies there need be no address
-        return np.empty(found.shape, DTYPES[found.dtype])
-    return np.asarray(_Seen(taken)).view(DTYPES[found.dtype])
-
-
-def export_host_array(array: Array, versioned: bool) -> Any:
-    """A capsule over an array's memory; BufferError for strides that are no multiple of an element."""
+def export_host_array(array: npt.NDArray[Any], dtype: str, versioned: bool) -> Any:
+    """A capsule over the memory of an array whose elements programs call `dtype`; BufferError for strides that are no multiple of an
+    element."""
     if any(stride % array.itemsize for stride in array.strides):
         raise BufferError("strides that are no multiple of the element's size can't be exported: copy the array first")
     strides = tuple(stride // array.itemsize for stride in array.strides)
     pointer = int(array.__array_interface__["data"][0])
     read_only = not array.flags.writeable
-    return make_capsule(Description(pointer, CPU, 0, array.shape, strides, dtype_name(array.dtype), read_only), array, versioned)
+    return make_capsule(Description(pointer, CPU, 0, array.shape, strides, dtype, read_only), array, versioned)

@@ -238,7 +238,7 @@ class Tensor:
 
         if stream is not None or options.get("copy") or options.get("dl_device", (1, 0)) not in (None, (1, 0)):
             raise BufferError("the tensor lies on the CPU and is exported as it lies")
-        return export_host_array(self.contents, versioned=max_version is not None and max_version[0] >= 1)
+        return export_host_array(self.contents, self.dtype_name, versioned=max_version is not None and max_version[0] >= 1)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.remote.__dlpack_device__() if self.remote is not None else (1, 0)

@@ -16,8 +16,9 @@ import numpy as np
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaUnavailable
-from runtime.dlpack import ON_DEVICE, ON_HOST, import_host_array
+from runtime.dlpack import ON_DEVICE, ON_HOST
 from runtime.futures import Future, before_device_write
+from runtime.host_arrays import import_host_array
 from runtime.tensor import NAMES, Tensor
 from zynml import pending
 from zynml.functions import ProgramFunction, PythonFunction

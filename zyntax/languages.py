@@ -68,7 +68,7 @@ def check(path: str, options: "DriverOptions", reporter: "Reporter") -> None:
         return
     from compiler.syntax.comments import comment_warnings
     from compiler.syntax.read import read_source
-    from quantdsl.check import check_program
+    from quantdsl.check.program import check_program
     from quantdsl.critical.whole import examine_all
     from quantdsl.host.tree import is_run
     from quantdsl.parse import parse_source

@@ -16,7 +16,7 @@ from zyntax.summary_text import bench_text, summary_text
 if TYPE_CHECKING:
     from quantdsl.run.open import Wishes
     from quantdsl.run.options import RunOptions
-    from quantdsl.run.replay import Progress
+    from quantdsl.run.replay import ReplayProgress
 
 HALTED, LATE = 1, 4
 
@@ -124,8 +124,8 @@ def _sink(out: str | None, about: Any) -> Any:
     return Outputs(Path(out), about)
 
 
-def _telling(doing: Callable[[str], None]) -> "Callable[[Progress], None]":
-    def tell(progress: "Progress") -> None:
+def _telling(doing: Callable[[str], None]) -> "Callable[[ReplayProgress], None]":
+    def tell(progress: "ReplayProgress") -> None:
         from runtime.replay.outputs.charts import moment
 
         rate = progress.events / progress.seconds if progress.seconds else 0.0

@@ -1,8 +1,6 @@
 """Compute blocks in compiled code. Reductions of numbers are compiled as the loops that they are; the other kinds need tensors, and run in
 programs with a `main`, where ZynML's rules check them."""
 
-from attrs import frozen
-
 from compiler.lowering.dtypes import accumulator
 from compiler.typed_ast import nodes
 from compiler.typed_ast.annotations import kernel_metadata
@@ -13,6 +11,7 @@ from quantdsl.check.checker import Checker, checks, infers
 from quantdsl.check.fits import shown
 from quantdsl.check.literals import settled
 from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.yielded import Yielded
 
 _OPERATORS = {
     **dict.fromkeys(("+", "sum", "add"), "add"),
@@ -22,17 +21,6 @@ _OPERATORS = {
     **dict.fromkeys(("and", "all"), "and"),
     **dict.fromkeys(("or", "any"), "or"),
 }
-
-
-@frozen
-class Yielded:
-    """The numbers that the `yield`s of a block give: their types, by what they are combined, once the first is checked."""
-
-    operators: tuple[str, ...]
-    types: list[Type]
-
-    def operator(self, part: int) -> str:
-        return self.operators[part] if len(self.operators) > 1 else self.operators[0]
 
 
 def operators_of(node: nodes.Compute) -> tuple[str, ...] | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import Factory, define, evolve, frozen
 
@@ -13,9 +13,7 @@ from compiler.typed_ast.types import ERROR, UNIT, Type
 from quantdsl.check.scope import Scope, Variable
 from quantdsl.check.turns import Loop
 from quantdsl.check.world import World
-
-if TYPE_CHECKING:
-    from quantdsl.check.blocks import Yielded
+from quantdsl.check.yielded import Yielded
 
 
 @frozen
@@ -37,7 +35,7 @@ class Body:
     sometimes: bool = False
     turns: tuple[Loop, ...] = ()
     aliases: frozenset[str] = frozenset()
-    yielded: "Yielded | None" = None
+    yielded: Yielded | None = None
 
 
 @define(eq=False)

@@ -21,7 +21,7 @@ from quantdsl.critical.measure import GIGAHERTZ, Examination, Examined, examine,
 from runtime.cpu import load
 
 if TYPE_CHECKING:
-    from quantdsl.check import CheckedProgram
+    from quantdsl.check.checked import CheckedProgram
 
 LINES = 12
 """Lines of a program whose estimates are shown."""

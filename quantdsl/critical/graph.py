@@ -4,7 +4,6 @@ critical path must not."""
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING
 
 from attrs import Factory, define, frozen
 
@@ -14,10 +13,8 @@ from compiler.typed_ast.types import ListType, StringType, TensorType
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl.check import heap
+from quantdsl.check.checked import CheckedProgram
 from quantdsl.critical.bounds import unbounded_loops
-
-if TYPE_CHECKING:
-    from quantdsl.check import CheckedProgram
 
 Key = tuple[str, str]
 """The strategy that a function or handler stands in ("" for none), and its name there."""
@@ -76,7 +73,7 @@ _RECORDS = {"log_ring": "keeps a record", "count": "counts in a state"}
 _BEFORE = "give it what it needs as arguments, and act on its result"
 
 
-def call_graph(checked: "CheckedProgram") -> dict[Key, Code]:
+def call_graph(checked: CheckedProgram) -> dict[Key, Code]:
     """All that the program declares, and what it uses of the library."""
     codes: dict[Key, Code] = {}
 

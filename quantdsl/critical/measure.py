@@ -21,7 +21,7 @@ from quantdsl.check.literals import DURATIONS
 from quantdsl.critical.graph import Code, call_graph
 
 if TYPE_CHECKING:
-    from quantdsl.check import CheckedProgram
+    from quantdsl.check.checked import CheckedProgram
 
 GIGAHERTZ = 3.0
 """Cycles in a nanosecond that estimates assume: what servers run at for long."""

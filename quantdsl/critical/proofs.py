@@ -3,16 +3,12 @@
 shows the calls that lead to what breaks the promise."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from quantdsl.check.checked import CheckedProgram
 from quantdsl.critical.graph import Act, CallSite, Code, Key, Kind, call_graph
-
-if TYPE_CHECKING:
-    from quantdsl.check import CheckedProgram
-
 
 RULES = (
     (Kind.SYSTEM, "0712", ("no_syscalls", "critical_path")),
@@ -27,7 +23,7 @@ Way = tuple[tuple[Code, CallSite], ...]
 """Calls from one function on, each with who makes it."""
 
 
-def prove(checked: "CheckedProgram") -> list[Diagnostic]:
+def prove(checked: CheckedProgram) -> list[Diagnostic]:
     """All promises that the program breaks, each place once."""
     codes = call_graph(checked)
     found: list[Diagnostic] = []

@@ -8,8 +8,8 @@ from compiler.hir.module import FaultSite, HirModule
 from compiler.hir.types import Pointer, Struct
 from compiler.typed_ast import nodes
 from quantdsl import nodes as quant
-from quantdsl.check import CheckedProgram
 from quantdsl.check import library as standard
+from quantdsl.check.checked import CheckedProgram
 from quantdsl.check.checker import Checker
 from quantdsl.elaborate import (  # noqa: F401  They register their rules.
     blocks,
@@ -17,6 +17,7 @@ from quantdsl.elaborate import (  # noqa: F401  They register their rules.
     containers,
     conversions,
     expressions,
+    function_code,
     library,
     literals,
     market,

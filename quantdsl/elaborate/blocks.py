@@ -7,7 +7,8 @@ from compiler.lowering.dtypes import hir_name
 from compiler.lowering.reductions import identity
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import Scalar, TupleType, Type
-from quantdsl.check.blocks import Yielded, operators_of
+from quantdsl.check.blocks import operators_of
+from quantdsl.check.yielded import Yielded
 from quantdsl.elaborate.context import Block, Context, elaborates, executes
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Location, Number, Value

@@ -15,9 +15,11 @@ from quantdsl.check.patterns import cases_of
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope, Variable
 from quantdsl.elaborate.changes import changes
-from quantdsl.elaborate.context import Callee, Context, elaborates
+from quantdsl.elaborate.context import Context, elaborates
 from quantdsl.elaborate.expressions import case, place_of
-from quantdsl.elaborate.instances import invoke
+from quantdsl.elaborate.function_code import invoke
+from quantdsl.elaborate.instances import Callee
+from quantdsl.elaborate.outside import call_outside
 from quantdsl.elaborate.refused import not_in_place, not_supported
 from quantdsl.elaborate.values import Place, Value
 
@@ -182,9 +184,7 @@ def _with_sizes(wanted: Type, found: Type) -> Type:
 def call_function(c: Context, call: Call) -> Value:
     assert isinstance(call.callee, nodes.Function)
     if call.callee.body is None:
-        from quantdsl.elaborate.outside import call_outside
-
-        return call_outside(c, call)
+        return call_outside(c, call.callee, call.values, call.node.span)
     return call_instance(c, call)
 
 

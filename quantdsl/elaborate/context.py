@@ -12,102 +12,42 @@ A rule is a function registered for a class of nodes, of any module:
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from attrs import Factory, define, frozen
+from attrs import frozen
 
-from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir import instruction as hir
 from compiler.hir.build import Builder
 from compiler.hir.control import Call
 from compiler.hir.host import Element
 from compiler.hir.instruction import Effect, Instruction, Region
 from compiler.hir.types import HirType, Pointer
-from compiler.source import NOWHERE, Span
+from compiler.source import NOWHERE
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNIT, UNKNOWN, Type
-from quantdsl import nodes as quant
 from quantdsl.check.generic import substituted
 from quantdsl.check.literals import settled
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.yielded import Yielded
+from quantdsl.elaborate.fitting import fit
 from quantdsl.elaborate.holding import Holding
+from quantdsl.elaborate.names import Borrowed, Constant, Lent, Named
+from quantdsl.elaborate.program import Elaboration, Surroundings
 from quantdsl.elaborate.refused import located, not_supported
 from quantdsl.elaborate.values import Cells, Location, Number, Place, Text, Value
 from quantdsl.native.build import Body
-
-if TYPE_CHECKING:
-    from quantdsl.check.blocks import Yielded
-    from quantdsl.elaborate.program import Elaboration, Surroundings
-
-Callee = nodes.Function | quant.Signal
 
 
 class Unreachable(Exception):
     """Nothing behind the current place is reached, so that nothing is written there."""
 
 
-@frozen
-class Constant:
-    """A `const` or `param`: its expression is written wherever the name stands."""
-
-    value: nodes.Expression
-    type: Type
-
-
-@frozen
-class Lent:
-    """A variable in memory that callers lend (`Context.borrow`): a strategy's or a signal's state. Its address is asked for when its name
-    is used. `within`: it is that part, by `path`, of lent memory of this type."""
-
-    key: Any
-    type: Type
-    within: HirType | None = None
-    path: tuple[str, ...] = ()
-
-
-@frozen
-class Named:
-    """What a name stands for."""
-
-    held: Value | Location | Constant | Lent
-
-
-@define(eq=False)
-class Names:
-    """Names in sight; an inner scope hides an outer one."""
-
-    outer: "Names | None" = None
-    found: dict[str, Named] = Factory(dict)
-
-    def find(self, name: str) -> Named | None:
-        scope: Names | None = self
-        while scope is not None:
-            if name in scope.found:
-                return scope.found[name]
-            scope = scope.outer
-        return None
-
-    def inner(self) -> "Names":
-        return Names(self)
-
-
-@define(eq=False)
-class Borrowed:
-    """Memory that a function gets from whoever calls it, as one more parameter. What is `shared` is the same memory for all that ask for
-    `key`; what isn't is another one for each place of call."""
-
-    key: Any
-    type: HirType
-    shared: bool
-    pointer: hir.Value
-
-
 @frozen(eq=False)
 class Block:
     """The compute block around: what its `yield`s give, and the variables in which that is combined."""
 
-    yielded: "Yielded"
+    yielded: Yielded
     totals: tuple[Location, ...]
 
 
@@ -116,7 +56,7 @@ class Context(Holding):
     values and as capacities; `functions`: what can be called by name; `result`: the type of its result; `leave` writes what `return` does
     with a value."""
 
-    def __init__(self, elaboration: "Elaboration", b: Body, around: "Surroundings", bound: Mapping[str, Type]) -> None:
+    def __init__(self, elaboration: Elaboration, b: Body, around: Surroundings, bound: Mapping[str, Type]) -> None:
         super().__init__(b, elaboration.layouts)
         self.elaboration, self.around, self.bound = elaboration, around, bound
         self.names, self.sizes, self.functions = around.names.inner(), Scope(around.sizes), around.functions
@@ -165,15 +105,24 @@ class Context(Holding):
 
     def fit(self, value: Value, place: Type) -> Value:
         """The value as one of the type that its place has."""
-        from quantdsl.elaborate.fitting import fitted
-
-        return value if value.type == place else fitted(self, value, place)
+        return fit(self, value, place)
 
     def changes_state(self, name: str) -> bool:
         """Whether a function of that name may change variables that outlive a call: those that stand in a strategy."""
         return name in self.functions and self.functions[name] is not self.elaboration.functions.get(name)
 
     # ---- names and types ----
+
+    def named_constant(self, value: nodes.Expression, type: Type) -> Value:
+        """The value of a constant, where only other constants are in sight."""
+        names, sizes = self.names, self.sizes
+        self.names, self.sizes = self.around.names, self.around.sizes
+        try:
+            if self.layouts.in_memory(type):
+                return self.once(id(value), lambda: self.value(value, type))
+            return self.value(value, type)
+        finally:
+            self.names, self.sizes = names, sizes
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -264,12 +213,6 @@ class Context(Holding):
             yield
         except Unreachable:
             self.b.here = here
-
-    def span(self) -> Span | None:
-        return self.b.here.span
-
-    def refuse(self, code: str, message: str, hint: str | None = None, span: Span | None = None) -> ZyntaxError:
-        return ZyntaxError(Diagnostic(code, message, span or self.span(), hint=hint))
 
     # ---- memory of callers ----
 

@@ -1,7 +1,6 @@
 """What is known of a strategy beside its code."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.layout import offset_of, size_of
@@ -12,21 +11,19 @@ from quantdsl import types as qt
 from quantdsl.check.exact import Instrument, decimal_places
 from quantdsl.elaborate.desk import REJECTS, STATE
 from quantdsl.elaborate.shapes import Shapes
+from quantdsl.elaborate.strategy_writer import StrategyWriter, WrittenHandler
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.layout import AVERAGE, BARS, FIFO, TIMERS
 from quantdsl.engine.terms import market_settings
 from quantdsl.facts import Facts, Market, Shape
 
-if TYPE_CHECKING:
-    from quantdsl.elaborate.strategies import Handler, Writing
-
 _OF_DURATION, _OF_TRADES, _OF_VOLUME = range(3)
 """Kinds of bars, as `engine.layout.BAR_BUILDER` has them."""
 
-Handlers = Mapping[str, "Sequence[Handler]"]
+Handlers = Mapping[str, Sequence[WrittenHandler]]
 
 
-def facts_of(s: "Writing", handlers: Handlers) -> Facts:
+def facts_of(s: StrategyWriter, handlers: Handlers) -> Facts:
     """Of a strategy that is written; `handlers` are those that the engine is to call, by event."""
     handled = [event for event in EVENTS if handlers[event]]
     fifo = any(isinstance(found, quant.Accounting) and found.method == "fifo" for found in s.node.body.statements)
@@ -57,7 +54,7 @@ def facts_of(s: "Writing", handlers: Handlers) -> Facts:
     )
 
 
-def _states(s: "Writing") -> tuple[Shape, ...]:
+def _states(s: StrategyWriter) -> tuple[Shape, ...]:
     """Where each state lies that the source names."""
     memory, shapes = s.memory.type, Shapes(s.made.layouts)
     with s.made.seeing(s.around):
@@ -75,7 +72,7 @@ def _set(written: Sequence[quant.Handler], event: str, most: int) -> list[quant.
     return found
 
 
-def _setting(s: "Writing", node: quant.Handler) -> tuple[int, Type]:
+def _setting(s: StrategyWriter, node: quant.Handler) -> tuple[int, Type]:
     """What a handler is set to, above zero, and of what type."""
     written = node.settings[0].value
     size = int(s.constant(written))
@@ -84,12 +81,12 @@ def _setting(s: "Writing", node: quant.Handler) -> tuple[int, Type]:
     return size, written.type
 
 
-def _bar(s: "Writing", node: quant.Handler) -> tuple[int, int]:
+def _bar(s: StrategyWriter, node: quant.Handler) -> tuple[int, int]:
     size, type = _setting(s, node)
     return _OF_TRADES if isinstance(type, qt.TicksType) else _OF_VOLUME if isinstance(type, qt.QtyType) else _OF_DURATION, size
 
 
-def _target(s: "Writing", node: quant.Handler) -> float | None:
+def _target(s: StrategyWriter, node: quant.Handler) -> float | None:
     found = (a for a in node.annotations if a.name in ("target_latency", "target_latency_ns"))
     return next((float(s.constant(annotation.arguments[0].value)) for annotation in found), None)
 

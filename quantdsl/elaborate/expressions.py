@@ -5,8 +5,9 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, I64, NEVER, UNIT, UNKNOWN, OptionType, ResultType, Type
 from quantdsl import types as qt
 from quantdsl.check.fits import shown
-from quantdsl.elaborate.context import Constant, Context, Unreachable, elaborates
+from quantdsl.elaborate.context import Context, Unreachable, elaborates
 from quantdsl.elaborate.conversions import field_of
+from quantdsl.elaborate.names import Constant
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Location, Number, Place, Text, Value, Whole
 
@@ -17,7 +18,7 @@ def name(c: Context, node: nodes.Name, place: Type | None) -> Value:
     if found is None:
         return named_case(c, node.name, place, node)
     if isinstance(found.held, Constant):
-        return c.elaboration.constant(c, found.held.value, found.held.type)
+        return c.named_constant(found.held.value, found.held.type)
     location = place_of(c, node)
     if location is not None:
         return c.read(location)

@@ -7,14 +7,16 @@ from compiler.hir.types import is_float
 from compiler.typed_ast.types import DType, OptionType, ResultType, Scalar, TupleType, Type
 from quantdsl import types as qt
 from quantdsl.check.fits import shown
-from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.holding import Holding
 from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Number, Place, Value, Whole
 
 
-def fitted(c: Context, value: Value, place: Type) -> Value:
+def fit(c: Holding, value: Value, place: Type) -> Value:
     """The value as one of type `place`, which the checker has found it to fit."""
+    if value.type == place:
+        return value
     match value.type, place:
         case Scalar(), Scalar():
             assert isinstance(value, Number)
@@ -22,17 +24,17 @@ def fitted(c: Context, value: Value, place: Type) -> Value:
         case qt.NoneType(), OptionType():
             return c.zero(place)
         case OptionType(), OptionType(value=inner):
-            return c.make(place, {"present": c.part(value, "present"), "value": c.fit(c.part(value, "value"), inner)})
+            return c.make(place, {"present": c.part(value, "present"), "value": fit(c, c.part(value, "value"), inner)})
         case _, OptionType(value=inner):
-            return c.make(place, {"present": c.constant(True, Scalar(DType.BOOL)), "value": c.fit(value, inner)})
+            return c.make(place, {"present": c.constant(True, Scalar(DType.BOOL)), "value": fit(c, value, inner)})
         case ResultType(), ResultType(value=good, error=bad):
             parts = {"ok": c.part(value, "ok")}
             for name, wanted in (("value", good), ("error", bad)):
                 part = c.part(value, name)
-                parts[name] = c.fit(part, wanted) if c.layouts.number(part.type) or part != Whole(part.type, ()) else c.zero(wanted)
+                parts[name] = fit(c, part, wanted) if c.layouts.number(part.type) or part != Whole(part.type, ()) else c.zero(wanted)
             return c.make(place, parts)
         case TupleType(), TupleType(elements=elements):
-            return c.make(place, {str(n): c.fit(c.part(value, str(n)), element) for n, element in enumerate(elements)})
+            return c.make(place, {str(n): fit(c, c.part(value, str(n)), element) for n, element in enumerate(elements)})
         case qt.Container(kind="array"), qt.Container(kind="array", elements=(element,)):
             return _array(c, value, place, element)
     if value.type == MARKET_BOOK:
@@ -54,7 +56,7 @@ def relabelled(value: Value, type: Type) -> Value:
     return value
 
 
-def _array(c: Context, value: Value, place: qt.Container, element: Type) -> Value:
+def _array(c: Holding, value: Value, place: qt.Container, element: Type) -> Value:
     """An array of wider numbers."""
     assert isinstance(value, Place) and isinstance(value.type, qt.Container)
     wanted = qt.Container("array", place.elements, value.type.size)
@@ -63,14 +65,14 @@ def _array(c: Context, value: Value, place: qt.Container, element: Type) -> Valu
     made = c.room(wanted)
     with c.b.loop(0, c.layouts.size(wanted)) as i:
         one = c.read(Place(value.type.elements[0], c.b.at(value.pointer, i, proved=True)))
-        c.write(Place(element, c.b.at(made.pointer, i, proved=True)), c.fit(one, element))
+        c.write(Place(element, c.b.at(made.pointer, i, proved=True)), fit(c, one, element))
     return made
 
 
 # ---- numbers ----------------------------------------------------------------------------------------------------------------------
 
 
-def converted(c: Context, value: Number, to: DType) -> hir.Value:
+def converted(c: Holding, value: Number, to: DType) -> hir.Value:
     """A number as another type that holds it; an int beside a float becomes the float nearest to it. A literal that its new type can't
     hold is an error."""
     target = "i1" if to is DType.BOOL else to.value
@@ -98,6 +100,6 @@ def common(left: Scalar, right: Scalar) -> str:
     return "i64" if wide.bits < 64 else "i128"
 
 
-def as_i64(c: Context, value: Number) -> hir.Value:
+def as_i64(c: Holding, value: Number) -> hir.Value:
     """An int of any type as i64; one that i64 can't hold stops."""
     return c.b.narrow(value.value, "i64") if dtype_of(value.value) == "u64" else c.b.cast(value.value, "i64")

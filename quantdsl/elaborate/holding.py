@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir import instruction as hir
 from compiler.hir.layout import size_of
 from compiler.hir.types import Tile, is_float
+from compiler.source import Span
 from compiler.typed_ast.types import BOOL, Type
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.refused import not_supported
@@ -20,6 +22,12 @@ class Holding:
 
     def __init__(self, b: Body, layouts: Layouts) -> None:
         self.b, self.layouts = b, layouts
+
+    def span(self) -> Span | None:
+        return self.b.here.span
+
+    def refuse(self, code: str, message: str, hint: str | None = None, span: Span | None = None) -> ZyntaxError:
+        return ZyntaxError(Diagnostic(code, message, span or self.span(), hint=hint))
 
     # ---- numbers ----
 

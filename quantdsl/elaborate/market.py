@@ -7,7 +7,7 @@ from quantdsl.check.exact import decimal_places
 from quantdsl.elaborate.arithmetic import checked
 from quantdsl.elaborate.calls import Call, emits
 from quantdsl.elaborate.context import Context
-from quantdsl.elaborate.desk import ask, memory
+from quantdsl.elaborate.engine_calls import ask, memory
 from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.literals import step
 from quantdsl.elaborate.refused import not_supported

@@ -8,7 +8,8 @@ from compiler.typed_ast.types import UNIT, OptionType
 from quantdsl import types as qt
 from quantdsl.elaborate.calls import Call, emits
 from quantdsl.elaborate.context import Context
-from quantdsl.elaborate.desk import REJECTS, ask, desk_of, memory
+from quantdsl.elaborate.desk import REJECTS
+from quantdsl.elaborate.engine_calls import ask, desk_of, memory
 from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.market import number, result
 from quantdsl.elaborate.refused import not_supported

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from attrs import Factory, define, field, frozen
 
@@ -17,15 +16,11 @@ from quantdsl.check.literals import settled
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope, Variable
 from quantdsl.check.world import World
-from quantdsl.elaborate.context import Callee, Constant, Context, Named, Names
-from quantdsl.elaborate.instances import Instance, Market, enter, results, signature
+from quantdsl.elaborate.desk import Desk
+from quantdsl.elaborate.instances import Callee, Instance, Market
 from quantdsl.elaborate.layouts import Layouts
-from quantdsl.elaborate.values import Value
+from quantdsl.elaborate.names import Constant, Named, Names
 from quantdsl.native.build import Program
-
-if TYPE_CHECKING:
-    from quantdsl.elaborate.desk import Desk
-
 
 DEEPEST = 100
 """Functions that may be being written at once, each called by the one before."""
@@ -54,7 +49,7 @@ class Elaboration:
     functions: dict[str, Callee]
     market: Market
     exported: frozenset[int] = frozenset()
-    desk: "Desk | None" = None
+    desk: Desk | None = None
     around: dict[int, Surroundings] = Factory(dict)
     instances: dict[object, Instance] = Factory(dict)
     top: Surroundings = field(init=False)
@@ -76,17 +71,6 @@ class Elaboration:
         self.checker.infer(node, self.top.sizes, place)
         self.checker.diagnostics.raise_errors()
         return rebuild(node, self.checker.types, {})
-
-    def constant(self, c: Context, value: nodes.Expression, type: Type) -> Value:
-        """The value of a constant, where only other constants are in sight."""
-        names, sizes = c.names, c.sizes
-        c.names, c.sizes = c.around.names, c.around.sizes
-        try:
-            if c.layouts.in_memory(type):
-                return c.once(id(value), lambda: c.value(value, type))
-            return c.value(value, type)
-        finally:
-            c.names, c.sizes = names, sizes
 
     def declare_constant(
         self, around: Surroundings, name: str, annotation: nodes.TypeSyntax | None, value: nodes.Expression, kind: str = "const"
@@ -178,21 +162,3 @@ def writes(kind: type) -> Callable[[Writer], Writer]:
         return writer
 
     return register
-
-
-@writes(nodes.Function)
-def write_function(elaboration: Elaboration, made: Instance, around: Surroundings) -> None:
-    callee = made.callee
-    assert isinstance(callee, nodes.Function) and callee.body is not None
-    internal = id(callee) not in elaboration.exported
-    parameters, numbers = signature(elaboration.layouts, made), results(elaboration.layouts, made.result)
-    elaboration.program.declare(made.name, parameters, numbers, internal=internal)
-    with elaboration.program.define(made.name, callee.span) as b:
-        c = Context(elaboration, b, around, made.bound)
-        enter(c, made)
-        with c.reaching():
-            if made.result == UNIT:
-                c.body(callee.body)
-            else:
-                c.leave(c.value(callee.body, made.result))
-        made.borrowed = c.borrowed

@@ -41,7 +41,7 @@ def record(c: Context, node: nodes.RecordLiteral, place: Type | None) -> Value:
     values = {field: c.kept(c.value(value, types[field])) for field, value in given.items()}
     for field, default in defaults.items():
         if field not in given and base is None:
-            values[field] = c.kept(c.elaboration.constant(c, default, types[field]))
+            values[field] = c.kept(c.named_constant(default, types[field]))
     return c.make(struct, {**_parts(c, base), **values})
 
 

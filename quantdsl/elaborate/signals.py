@@ -7,8 +7,10 @@ from compiler.typed_ast.types import OptionType
 from quantdsl import nodes as quant
 from quantdsl.check.literals import settled
 from quantdsl.elaborate.calls import Call, call_instance, calls
-from quantdsl.elaborate.context import Context, Named, executes
-from quantdsl.elaborate.instances import Instance, enter, results, signature
+from quantdsl.elaborate.context import Context, executes
+from quantdsl.elaborate.function_code import enter
+from quantdsl.elaborate.instances import Instance, results, signature
+from quantdsl.elaborate.names import Named
 from quantdsl.elaborate.program import Elaboration, Surroundings, writes
 from quantdsl.elaborate.values import Location, Place, Value
 from quantdsl.native.types import I1, I64

@@ -14,6 +14,7 @@ from typing import Any
 from attrs import define, frozen
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
+from quantdsl.run.engine_run import EngineRun
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import Strategy
 
@@ -85,9 +86,7 @@ def _traced(libc: Any, writer: int, strategy: Strategy, options: RunOptions) -> 
 
 
 def _replayed(libc: Any, strategy: Strategy, options: RunOptions) -> tuple[int, int, int]:
-    from quantdsl.run.replay import Replay
-
-    replay, meter = Replay(strategy, options), _Meter(libc.getpgid)
+    replay, meter = EngineRun(strategy, options), _Meter(libc.getpgid)
     begun = False
     for events in replay.blocks():
         if not begun:

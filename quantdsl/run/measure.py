@@ -17,9 +17,9 @@ from compiler.backends.native.link import Linked, link_modules
 from quantdsl.data_faults import told
 from quantdsl.engine.interface import EVENTS, OF_RUNNER
 from quantdsl.run.clock import Clock, clock
+from quantdsl.run.engine_run import EngineRun
 from quantdsl.run.options import RunOptions, refused
 from quantdsl.run.program import Strategy
-from quantdsl.run.replay import Replay
 from runtime.cache.store import store
 from runtime.replay.events import Events, Flag, Kind, empty
 from runtime.replay.outputs.records import I64, Records
@@ -80,9 +80,9 @@ def measure(strategy: Strategy, options: RunOptions, least: int, rounds: int) ->
     return Measured(len(events), len(sample), rows / max(seconds, 1e-9), means, batches, handlers, reading.fills, clock())
 
 
-def _read(strategy: Strategy, options: RunOptions) -> tuple[list[Events], Replay, float]:
+def _read(strategy: Strategy, options: RunOptions) -> tuple[list[Events], EngineRun, float]:
     """All of the data, and the seconds of the processor that it took."""
-    reading = Replay(strategy, options)
+    reading = EngineRun(strategy, options)
     started = process_time()
     with told():
         blocks = list(reading.blocks())
@@ -116,8 +116,8 @@ def _round(strategy: Strategy, options: RunOptions, events: Events) -> tuple[flo
     return seconds, {EVENTS[number]: times for number, times in of.items()}
 
 
-def _prepared(strategy: Strategy, options: RunOptions, events: Events) -> Replay:
-    replay = Replay(strategy, options)
+def _prepared(strategy: Strategy, options: RunOptions, events: Events) -> EngineRun:
+    replay = EngineRun(strategy, options)
     for _ in replay.blocks():
         pass
     replay.begin(events)

@@ -18,7 +18,7 @@ from runtime.cpu import load
 
 if TYPE_CHECKING:
     from compiler.hir.module import HirModule
-    from quantdsl.check import CheckedProgram
+    from quantdsl.check.checked import CheckedProgram
 
 LEVEL = "latency"
 """Of strategies unless another is asked for, and of the engine always."""
@@ -73,7 +73,7 @@ def open_source(source: Source, wishes: Wishes, sources: Sources, warn: Warn, do
 def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "CheckedProgram":
     """The program with the values of its parameters, without errors. Raises ZyntaxError."""
     from compiler.syntax.comments import comment_warnings
-    from quantdsl.check import check_program
+    from quantdsl.check.program import check_program
     from quantdsl.host.tree import is_run
     from quantdsl.parse import parse_source
     from quantdsl.run.settings import with_settings

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.layout import KILLED, REDUCING
+from quantdsl.run.audit import Audit
+from quantdsl.run.engine_run import EngineRun
 from quantdsl.run.machine import machine
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import Strategy
@@ -17,9 +19,6 @@ from runtime.replay.grids import Step
 from runtime.replay.outputs.decimals import exact
 from runtime.replay.outputs.records import Rule, Run, Traded, rule_name
 from runtime.replay.outputs.summary import Totals, iso
-
-if TYPE_CHECKING:
-    from quantdsl.run.replay import Replay
 
 ADDS = ("crossed", "repeated_number", "no_room")
 EVENTS_OF_ORDERS = ("execute", "cancel", "delete", "replace")
@@ -48,8 +47,9 @@ def run_of(strategy: Strategy, options: RunOptions) -> Run:
     return Run(strategy.path, [traded], names, settings, EVENTS, facts.target_ns, remark, bool(facts.logs))
 
 
-def totals_of(replay: "Replay", seconds: float) -> Totals:
-    """At the end of a run. Raises ZyntaxError where its money doesn't add up, which is a fault of the engine."""
+def totals_of(replay: EngineRun, audit: Audit | None, not_pinned: str | None, seconds: float) -> Totals:
+    """At the end of a run; `not_pinned` is why the thread isn't on the core that the program asks for. Raises ZyntaxError where the run's
+    money doesn't add up, which is a fault of the engine."""
     desk, tallies, facts = replay.desk, replay.feed.tallies, replay.strategy.facts
     crossed, book = replay.crossed.count, desk["book"]
     used, bad = sum(tally.used for tally in tallies) - crossed, sum(tally.bad for tally in tallies) + crossed
@@ -68,7 +68,7 @@ def totals_of(replay: "Replay", seconds: float) -> Totals:
         "illegal_transitions": int(desk["illegal"]),
         "counted": _counted(desk["reject_counts"]),
         "log_dropped": desk.dropped,
-        "outside_calls": _outside(replay),
+        "outside_calls": _outside(replay.strategy, audit),
     }
     return Totals(
         used + bad,
@@ -79,11 +79,11 @@ def totals_of(replay: "Replay", seconds: float) -> Totals:
         {**machine(), **_times(replay, seconds)},
         {facts.market.currency: int(desk["position"]["max_drawdown"])},
         more,
-        _timing(replay),
+        _timing(replay, not_pinned),
     )
 
 
-def _identity(replay: "Replay") -> dict[str, Decimal]:
+def _identity(replay: EngineRun) -> dict[str, Decimal]:
     """Realised and unrealised profit are what was paid and what is held; to the last unit."""
     position, market = replay.desk["position"], replay.strategy.facts.market
     realized, unrealized, cost, qty = (int(position[name]) for name in ("realized", "unrealized", "cost", "qty"))
@@ -100,7 +100,7 @@ def _by_name(names: Sequence[str], counts: Any) -> dict[str, int]:
     return {name: int(count) for name, count in zip(names, counts, strict=True) if count}
 
 
-def _halted(replay: "Replay") -> str | None:
+def _halted(replay: EngineRun) -> str | None:
     killed = int(replay.desk["killed_by"])
     if killed == FAILURE:
         return replay.failure.message if replay.failure is not None else "a checked failure"
@@ -114,15 +114,14 @@ def _counted(counts: Any) -> dict[str, int]:
     return {rule_name(rule): int(count) for rule, count in zip(Rule, counts, strict=True) if count}
 
 
-def _outside(replay: "Replay") -> dict[str, Any]:
+def _outside(strategy: Strategy, audit: Audit | None) -> dict[str, Any]:
     """What the loop and the handlers ask of the system and of allocators. Native code calls what it is linked with and nothing else."""
-    strategy, audit = replay.strategy, replay.audit
     known = 0 if not strategy.unknown else None
-    found = {"allocator": known, "system": known, "linked_with": list(strategy.outside)}
+    counts = {"allocator": known, "system": known, "linked_with": list(strategy.outside)}
     if audit is None:
-        return {**found, "how": "by the symbols that the code is linked with"}
+        return {**counts, "how": "by the symbols that the code is linked with"}
     return {
-        **found,
+        **counts,
         "system": audit.system_calls,
         "system_by_number": audit.by_number,
         "page_faults": audit.page_faults,
@@ -131,7 +130,7 @@ def _outside(replay: "Replay") -> dict[str, Any]:
     }
 
 
-def _times(replay: "Replay", seconds: float) -> dict[str, Any]:
+def _times(replay: EngineRun, seconds: float) -> dict[str, Any]:
     inside = replay.inside
     return {
         "compile_s": {name: round(value, 6) for name, value in replay.strategy.seconds.items()},
@@ -142,7 +141,7 @@ def _times(replay: "Replay", seconds: float) -> dict[str, Any]:
     }
 
 
-def _timing(replay: "Replay") -> Mapping[str, Any]:
+def _timing(replay: EngineRun, not_pinned: str | None) -> Mapping[str, Any]:
     """How latencies were taken."""
     if not replay.options.sample:
         return {}
@@ -150,7 +149,7 @@ def _timing(replay: "Replay") -> Mapping[str, Any]:
 
     found, core = clock(), replay.strategy.facts.affinity
     return {
-        **({"core": core if replay.not_pinned is None else None, "not_pinned": replay.not_pinned} if core is not None else {}),
+        **({"core": core if not_pinned is None else None, "not_pinned": not_pinned} if core is not None else {}),
         "one_event_in": replay.options.sample,
         "subtracted": round(found.cost * found.cycle, 2),
         "resolution": round(found.step * found.cycle, 2),

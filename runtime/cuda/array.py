@@ -6,14 +6,18 @@ from typing import Any
 
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.memory import DeviceBuffer
-from runtime.cuda.stream import Stream
+from runtime.cuda.stream import LEGACY, Stream, foreign_stream
+from runtime.dlpack import CUDA, Description, make_capsule
 from runtime.overlap import elements_at, overlaps_itself, share_memory
 from runtime.tensor import DTYPES
+
+BFLOAT = "<V2"
+"""How bfloat16 is written in an array interface, which has no name for it; PyTorch writes the same."""
 
 Layout = tuple[int, str, tuple[int, ...], tuple[int, ...] | None]
 
 
-class Borrowed:
+class BorrowedMemory:
     """Memory of another library: its object is kept until the work of `users` on the memory is done."""
 
     __slots__ = ("__weakref__", "device", "owner", "users")
@@ -41,7 +45,7 @@ class DeviceArray:
 
     def __init__(
         self,
-        owner: DeviceBuffer | Borrowed,
+        owner: DeviceBuffer | BorrowedMemory,
         pointer: int,
         shape: Sequence[int],
         dtype: str,
@@ -127,18 +131,55 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        from runtime.cuda.interop import cuda_array_interface
+        """Version 3 of the protocol. The consumer waits for `stream`; what it does later isn't known here, so all work on the device
+        is waited for before the memory is used again."""
+        if self.dtype.startswith("f8"):
+            raise AttributeError(f"{self.dtype} has no name in the array interface; DLPack knows it")
+        self.owner.export()
+        dtype = DTYPES[self.dtype]
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": BFLOAT if self.dtype == "bf16" else dtype.str,
+            "data": (self.pointer, self.read_only),
+            "strides": None if self.is_contiguous else tuple(stride * dtype.itemsize for stride in self.strides),
+            "stream": self.stream.number,
+        }
 
-        return cuda_array_interface(self)
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule for a consumer that works on `stream`: a handle, 1 or None for the legacy stream, 2 for the thread's own, -1 for
+        one that orders its work itself."""
+        if dl_device is not None and tuple(dl_device) != (CUDA, self.device.ordinal):
+            raise BufferError(f"the array lies on cuda:{self.device.ordinal} and is exported from there only")
+        if copy:
+            raise BufferError("the array is exported as it lies; copy it first")
+        if stream == 0:
+            raise ValueError("stream 0 is ambiguous for CUDA: 1 is the legacy default stream, 2 the thread's own")
+        if stream == -1:
+            self.owner.export()
+        else:
+            self._used_by(foreign_stream(self.device, LEGACY if stream is None else int(stream)))
+        described = Description(self.pointer, CUDA, self.device.ordinal, self.shape, self.strides, self.dtype, self.read_only)
+        return make_capsule(described, self, versioned=max_version is not None and max_version[0] >= 1)
 
-    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, **options: Any) -> Any:
-        from runtime.cuda.interop import export_dlpack
-
-        return export_dlpack(self, stream, max_version, **options)
+    def _used_by(self, consumer: Stream) -> None:
+        """A consumer's stream waits for the elements, and they for what it does."""
+        if consumer is not self.stream:
+            consumer.wait(self.stream)
+        if consumer.number in self.device.lasting_streams:
+            self.used_on(consumer)
+        else:
+            # another library's stream may be destroyed before the memory is free: it can't be waited for then
+            self.owner.export()
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from runtime.dlpack import CUDA
-
         return CUDA, self.device.ordinal
 
 

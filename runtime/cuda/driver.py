@@ -92,3 +92,8 @@ def unavailable_reason() -> str | None:
     except CudaUnavailable as refusal:
         return refusal.reason
     return None
+
+
+def gpu_count() -> int:
+    """CUDA devices of this machine; 0 where CUDA can't be used."""
+    return driver().device_count if gpu_available() else 0

@@ -87,10 +87,3 @@ def open_gpus() -> tuple[Gpu, ...]:
 def open_gpu(driver: Driver, ordinal: int = 0, limit: int | None = None) -> Gpu:
     """A GPU of its own pools and caches, beside the one that `gpu` gives."""
     return Gpu(CudaDevice(driver, ordinal), limit)
-
-
-def gpu_count() -> int:
-    """CUDA devices of this machine; 0 where CUDA can't be used."""
-    from runtime.cuda.driver import gpu_available
-
-    return driver().device_count if gpu_available() else 0

@@ -3,25 +3,23 @@ arguments of recorded launches can be changed between launches of the graph."""
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import frozen
 
 from runtime.cuda.arguments import Arguments
 from runtime.cuda.errors import CudaError
+from runtime.cuda.launch import LaunchPlan, Shape
 from runtime.cuda.stream import Stream
-
-if TYPE_CHECKING:
-    from runtime.cuda.launch import LaunchPlan, Shape
 
 
 @frozen
 class Step:
     """A recorded launch. Without a node (it lies behind a fork, say) it can't be changed."""
 
-    plan: "LaunchPlan"
+    plan: LaunchPlan
     values: tuple[Any, ...]
-    grid: "Shape"
+    grid: Shape
     node: Any
 
 
@@ -62,7 +60,7 @@ class Recording:
         """Keep memory alive that the graph uses."""
         self.kept.append(memory)
 
-    def launched(self, plan: "LaunchPlan", values: tuple[Any, ...]) -> None:
+    def launched(self, plan: LaunchPlan, values: tuple[Any, ...]) -> None:
         """Called after a launch on the stream."""
         nodes = self.device.call("cuStreamGetCaptureInfo", self.stream.handle)[3]
         self.steps.append(Step(plan, values, plan.grid, nodes[0] if nodes is not None and len(nodes) == 1 else None))

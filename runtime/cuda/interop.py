@@ -1,73 +1,19 @@
-"""Arrays on the device in and out without a copy: DLPack and `__cuda_array_interface__`, as PyTorch, CuPy, JAX and Numba speak them.
-Work already queued comes first on either side; memory is given back when both sides' work on it is done."""
+"""Arrays of other libraries (PyTorch, CuPy, JAX, Numba) on the device, taken in without a copy by DLPack or `__cuda_array_interface__`.
+Their queued work comes first; their memory is given back when our work on it is done."""
 
 import sys
 from typing import Any
 
 import numpy as np
 
-from runtime.cuda.array import Borrowed, DeviceArray
+from runtime.cuda.array import BFLOAT, BorrowedMemory, DeviceArray
 from runtime.cuda.copies import from_host
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.gpu import gpu
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import LEGACY, Stream, foreign_stream
-from runtime.dlpack import CUDA, ON_DEVICE, Description, Taken, capsule_of, make_capsule
+from runtime.dlpack import ON_DEVICE, TakenTensor, capsule_of
 from runtime.tensor import DTYPES, Array, dtype_name
-
-Export = dict[str, Any]
-
-_BFLOAT = "<V2"
-"""How bfloat16 is written in an array interface, which has no name for it; PyTorch writes the same."""
-
-
-def cuda_array_interface(array: DeviceArray) -> Export:
-    """Version 3 of the protocol. The consumer waits for `stream`; what it does later isn't known here, so all work on the device
-    is waited for before the memory is used again."""
-    if array.dtype.startswith("f8"):
-        raise AttributeError(f"{array.dtype} has no name in the array interface; DLPack knows it")
-    array.owner.export()
-    dtype = DTYPES[array.dtype]
-    strides = None if array.is_contiguous else tuple(stride * dtype.itemsize for stride in array.strides)
-    return {
-        "version": 3,
-        "shape": array.shape,
-        "typestr": _BFLOAT if array.dtype == "bf16" else dtype.str,
-        "data": (array.pointer, array.read_only),
-        "strides": strides,
-        "stream": array.stream.number,
-    }
-
-
-def export_dlpack(
-    array: DeviceArray,
-    stream: int | None,
-    max_version: tuple[int, int] | None = None,
-    *,
-    dl_device: tuple[int, int] | None = None,
-    copy: bool | None = None,
-) -> Any:
-    """A capsule for a consumer that works on `stream`: a handle, 1 or None for the legacy stream, 2 for the thread's own, -1 for
-    one that orders its work itself."""
-    if dl_device is not None and tuple(dl_device) != (CUDA, array.device.ordinal):
-        raise BufferError(f"the array lies on cuda:{array.device.ordinal} and is exported from there only")
-    if copy:
-        raise BufferError("the array is exported as it lies; copy it first")
-    if stream == 0:
-        raise ValueError("stream 0 is ambiguous for CUDA: 1 is the legacy default stream, 2 the thread's own")
-    if stream == -1:
-        array.owner.export()
-    else:
-        consumer = foreign_stream(array.device, LEGACY if stream is None else int(stream))
-        if consumer is not array.stream:
-            consumer.wait(array.stream)
-        if consumer.number in array.device.lasting_streams:
-            array.used_on(consumer)
-        else:
-            # another library's stream may be destroyed before the memory is free: it can't be waited for then
-            array.owner.export()
-    described = Description(array.pointer, CUDA, array.device.ordinal, array.shape, array.strides, array.dtype, array.read_only)
-    return make_capsule(described, array, versioned=max_version is not None and max_version[0] >= 1)
 
 
 def import_array(source: Any, stream: Stream) -> DeviceArray:
@@ -86,22 +32,22 @@ def import_dlpack(source: Any, stream: Stream) -> DeviceArray:
     if kind not in ON_DEVICE:
         raise ValueError("the array does not lie on a CUDA device")
     _require_device(stream.device, ordinal)
-    taken = Taken(capsule_of(source, stream=stream.number))
+    taken = TakenTensor(capsule_of(source, stream=stream.number))
     found = taken.description
-    owner = Borrowed(stream.device, taken, stream)
+    owner = BorrowedMemory(stream.device, taken, stream)
     return DeviceArray(owner, found.pointer, found.shape, found.dtype, stream, found.strides, found.read_only)
 
 
 def import_cuda_array(source: Any, stream: Stream) -> DeviceArray:
     """An array by its `__cuda_array_interface__`, versions 2 and 3."""
-    interface: Export = source.__cuda_array_interface__
+    interface: dict[str, Any] = source.__cuda_array_interface__
     if interface.get("mask") is not None:
         raise ValueError("masked arrays are not supported")
     pointer, read_only = interface["data"]
     typestr = interface["typestr"]
     if sys.byteorder == "little" and typestr[0] == ">":
         raise ValueError("arrays in the other byte order are not supported")
-    dtype = "bf16" if typestr == _BFLOAT else _name(typestr)
+    dtype = "bf16" if typestr == BFLOAT else _name(typestr)
     itemsize = DTYPES[dtype].itemsize
     strides = interface.get("strides")
     if strides is not None and any(stride % itemsize for stride in strides):
@@ -111,7 +57,7 @@ def import_cuda_array(source: Any, stream: Stream) -> DeviceArray:
     theirs = interface.get("stream")
     if theirs is not None and theirs != stream.number:
         stream.wait(foreign_stream(stream.device, int(theirs)))
-    owner = Borrowed(stream.device, source, stream)
+    owner = BorrowedMemory(stream.device, source, stream)
     elements = None if strides is None else tuple(stride // itemsize for stride in strides)
     return DeviceArray(owner, int(pointer or 0), interface["shape"], dtype, stream, elements, bool(read_only))
 

@@ -4,15 +4,14 @@ of the ordinary (another context, an empty grid, a cooperative launch, a failure
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from runtime.cuda.arguments import Arguments, Parameter, bfloat16_bits
 from runtime.cuda.array import DeviceArray
-from runtime.cuda.device import CURRENT
+from runtime.cuda.device import CURRENT, CudaDevice
 from runtime.cuda.memory import DeviceBuffer
-
-if TYPE_CHECKING:
-    from runtime.cuda.launch import LaunchPlan
+from runtime.cuda.module import Kernel
+from runtime.cuda.stream import Stream
 
 MOST_WRITTEN_OUT = 64
 """Parameters beyond which a launch goes the long way; Python calls with more become slow themselves."""
@@ -82,7 +81,24 @@ def _fresh(signature: tuple[str, ...]) -> tuple[Any, int, int, Arguments]:
     return arguments.memory, arguments.base, arguments.address, arguments
 
 
-def launcher(plan: "LaunchPlan") -> Callable[..., None]:
+class Launchable(Protocol):
+    """A plan of launches. `call` names the driver's call; `launch_any` and `submit` are its long way."""
+
+    arguments: Arguments
+    device: CudaDevice
+    early: bool
+    kernel: Kernel
+    site: str
+
+    @property
+    def call(self) -> str: ...
+
+    def launch_any(self, stream: Stream, *values: Any) -> None: ...
+
+    def submit(self, stream: Stream, address: int, values: tuple[Any, ...], code: Any = ...) -> None: ...
+
+
+def launcher(plan: Launchable) -> Callable[..., None]:
     """`launch(stream, *values)` of a plan."""
     parameters: Sequence[Parameter] = plan.arguments.parameters
     if len(parameters) > MOST_WRITTEN_OUT:

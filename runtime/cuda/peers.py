@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from runtime.cuda.array import Borrowed, DeviceArray, contiguous_strides
+from runtime.cuda.array import BorrowedMemory, DeviceArray, contiguous_strides
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.gpu import Gpu, gpu
 from runtime.cuda.remote import OnGpu
@@ -116,7 +116,7 @@ def _reader_of_cupy(cupy: Any) -> Read | None:
 def _on_gpu(
     found: Gpu, owner: Any, pointer: int, shape: tuple[int, ...], dtype: str, stream: Stream, strides: tuple[int, ...] | None
 ) -> OnGpu:
-    borrowed = Borrowed(found.device, owner)
+    borrowed = BorrowedMemory(found.device, owner)
     return OnGpu(DeviceArray(borrowed, pointer, shape, dtype, stream, strides or contiguous_strides(shape)), found, True)
 
 

@@ -3,13 +3,10 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Protocol, Union
 
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.errors import NOT_READY, CudaTimeout
-
-if TYPE_CHECKING:
-    from runtime.cuda.graph import Recording
 
 NON_BLOCKING = 1
 DISABLE_TIMING = 2
@@ -19,6 +16,16 @@ LEGACY, PER_THREAD = 1, 2
 SPIN_SECONDS = 300e-6
 LONGEST_SLEEP = 1e-3
 KERNELS_REMEMBERED = 16
+
+
+class Recorder(Protocol):
+    """Takes down what happens on a stream that is being recorded."""
+
+    def launched(self, plan: Any, values: tuple[Any, ...]) -> None:
+        """Called after each launch of a plan with these arguments."""
+
+    def keep(self, memory: Any) -> None:
+        """Keeps memory alive that the recorded work uses."""
 
 
 class Stream:
@@ -53,7 +60,7 @@ class Stream:
     def _prepare(self) -> None:
         self.number = int(self.handle)
         self.launched: deque[str] = deque(maxlen=KERNELS_REMEMBERED)
-        self.recording: Recording | None = None
+        self.recording: Recorder | None = None
         self.device.streams.add(self)
 
     def __del__(self) -> None:

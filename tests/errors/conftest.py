@@ -7,7 +7,7 @@ from compiler.diagnostics import ZyntaxError, render
 from compiler.driver import DriverOptions
 from compiler.source import Source, Sources
 from compiler.syntax.comments import comment_warnings
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.critical.whole import examine_all
 from quantdsl.parse import parse_source
 from zynml.api import open_source

@@ -12,7 +12,8 @@ import pytest
 from compiler.diagnostics import ZyntaxError, render
 from compiler.driver import DriverOptions
 from compiler.source import Source, Sources
-from runtime.cuda.gpu import Gpu, gpu_count
+from runtime.cuda.driver import gpu_count
+from runtime.cuda.gpu import Gpu
 from zynml.api import open_source
 
 ROOT = Path(__file__).parent.parent.parent

@@ -5,10 +5,9 @@ import pytest
 from ptx_kernels import ALL
 
 from runtime.cuda.copies import copy, to_device, to_host
-from runtime.cuda.driver import driver
+from runtime.cuda.driver import driver, gpu_count
 from runtime.cuda.errors import CudaRefused, CudaUnavailable
 from runtime.cuda.gpu import gpu as find_gpu
-from runtime.cuda.gpu import gpu_count
 from runtime.cuda.launch import LaunchPlan
 
 AXPB = ("pointer", "pointer", "f32", "f32", "i64")

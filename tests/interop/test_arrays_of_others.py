@@ -14,7 +14,8 @@ from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.interop import import_array
 from runtime.cuda.remote import OnGpu, upload
-from runtime.tensor import DTYPES, Tensor
+from runtime.host_arrays import import_host_array
+from runtime.tensor import DTYPES, Tensor, dtype_name
 
 LEGACY = 1
 
@@ -254,7 +255,7 @@ def test_borrowed_memory_is_let_go_once_when_our_work_is_done(program, gpu, fake
 
 def test_a_result_lives_as_long_as_its_consumer(program, gpu):
     before = gpu.pool.statistics().blocks_in_use
-    taken = dlpack.Taken(program.scale(ByInterface(gpu, np.ones(3, np.float32)), 2.0).__dlpack__(max_version=(1, 0)))
+    taken = dlpack.TakenTensor(program.scale(ByInterface(gpu, np.ones(3, np.float32)), 2.0).__dlpack__(max_version=(1, 0)))
     gpu.stream.synchronize()
     gc.collect()
     assert gpu.pool.statistics().blocks_in_use == before + 1
@@ -332,7 +333,7 @@ class OnHost:
         self.array = array
 
     def __dlpack__(self, *, stream=None, max_version=None):
-        return dlpack.export_host_array(self.array, versioned=max_version is not None)
+        return dlpack.export_host_array(self.array, dtype_name(self.array.dtype), versioned=max_version is not None)
 
     def __dlpack_device__(self):
         return (1, 0)
@@ -340,7 +341,7 @@ class OnHost:
 
 class OnHostOld(OnHost):
     def __dlpack__(self, stream=None):
-        return dlpack.export_host_array(self.array, versioned=False)
+        return dlpack.export_host_array(self.array, dtype_name(self.array.dtype), versioned=False)
 
 
 @pytest.mark.parametrize("kind", [OnHost, OnHostOld])
@@ -369,8 +370,8 @@ def test_updates_of_the_hosts_arrays_and_read_only_ones():
 
 def test_bfloat16_of_the_host_goes_to_others():
     tensor = zynml.Tensor(np.array([1.5, -2.0], ml_dtypes.bfloat16))
-    assert dlpack.Taken(tensor.__dlpack__(max_version=(1, 0))).description.dtype == "bf16"
-    assert dlpack.import_host_array(tensor).tolist() == [1.5, -2.0]
+    assert dlpack.TakenTensor(tensor.__dlpack__(max_version=(1, 0))).description.dtype == "bf16"
+    assert import_host_array(tensor).tolist() == [1.5, -2.0]
     with pytest.raises(BufferError, match="exported as it lies"):
         tensor.__dlpack__(copy=True)
 

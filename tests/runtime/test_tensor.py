@@ -58,7 +58,7 @@ def test_devices_by_name() -> None:
 
 
 def test_only_the_cpu_is_here_and_others_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.cuda.gpu.gpu_count", lambda: 0)
+    monkeypatch.setattr("runtime.cuda.driver.gpu_count", lambda: 0)
     monkeypatch.setattr("runtime.cuda.driver.unavailable_reason", lambda: "this machine has no NVIDIA driver")
     assert present_devices() == ("cpu",)
     assert is_present("cpu") and is_present("emulator") and not is_present("cuda")
@@ -73,7 +73,7 @@ def test_only_the_cpu_is_here_and_others_say_why(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_device_beyond_the_last_is_told_how_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runtime.cuda.gpu.gpu_count", lambda: 2)
+    monkeypatch.setattr("runtime.cuda.driver.gpu_count", lambda: 2)
     monkeypatch.setattr("runtime.cuda.driver.unavailable_reason", lambda: None)
     assert present_devices() == ("cpu", "cuda:0", "cuda:1")
     with pytest.raises(NoDevice) as caught:

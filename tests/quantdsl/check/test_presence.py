@@ -3,7 +3,7 @@
 import pytest
 
 from compiler.source import Source
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.parse import parse_source
 
 SIGNAL = "signal s(x: f64, c: bool) -> f64 {{\n state v: f64? = none\n state w: f64? = none\n {}\n}}"

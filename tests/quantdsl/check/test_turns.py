@@ -3,7 +3,7 @@
 import pytest
 
 from compiler.source import Source
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.parse import parse_source
 
 HEAD = "const FOUR = 4\nfn f(xs: [int; 4], n: int, c: bool) -> int {\n  var s = 0\n"

@@ -6,8 +6,8 @@ import pytest
 
 from compiler.source import Source
 from compiler.typed_ast import nodes
-from quantdsl.check import check_program
 from quantdsl.check.fits import shown
+from quantdsl.check.program import check_program
 from quantdsl.parse import parse_source
 from tests.quantdsl.reading import PROGRAMS
 

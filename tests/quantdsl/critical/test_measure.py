@@ -8,7 +8,7 @@ from compiler.diagnostics import Severity, ZyntaxError
 from compiler.hir.module import OptimizationLevel
 from compiler.hir.verify import verify
 from compiler.source import Source, Sources
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.critical.explain import explain, shortened
 from quantdsl.critical.measure import Examination, examine
 from quantdsl.critical.whole import examine_all

@@ -3,7 +3,7 @@
 import pytest
 
 from compiler.source import Source
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.parse import parse_source
 
 MARKET = """currency USD { scale 8 }

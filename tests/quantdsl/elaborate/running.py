@@ -6,7 +6,7 @@ from typing import Any
 from compiler.hir.layout import new_memory
 from compiler.hir.module import FaultSite, OptimizationLevel
 from compiler.source import Source
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.elaborate import Elaborated, elaborate
 from quantdsl.parse import parse_source
 from tests.native.both import Both

@@ -7,7 +7,7 @@ import pytest
 
 from compiler.diagnostics import ZyntaxError, render
 from compiler.source import Source, Sources
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.elaborate import elaborate
 from quantdsl.parse import parse_source
 

@@ -8,7 +8,7 @@ from compiler.diagnostics import ZyntaxError
 from compiler.source import Source
 from compiler.typed_ast import nodes
 from quantdsl import nodes as quant
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.engine.risk import Collar, Loss, RiskRules
 from quantdsl.engine.terms import market_settings, risk_rules, session_of
 from quantdsl.parse import parse_source

@@ -10,7 +10,7 @@ from compiler.codes import CODES
 from compiler.diagnostics import ZyntaxError, render
 from compiler.source import Source, Sources
 from grammars.loader import conflicts
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.parse import parse_source
 from quantdsl.tree_json import from_json, to_json
 from tests.mutations import mutations

@@ -21,7 +21,7 @@ from quantdsl.engine.risk import RiskRules
 from quantdsl.facts import Facts, Market, Shape
 from quantdsl.run.desk import Desk
 from quantdsl.run.options import Input, RunOptions, inputs
-from quantdsl.run.replay import Ending, Progress, Replay
+from quantdsl.run.replay import Ending, Replay, ReplayProgress
 from quantdsl.run.shapes import said
 from quantdsl.run.totals import run_of
 from runtime.replay.events import Events
@@ -124,8 +124,8 @@ def test_how_orders_fill_follows_from_the_data() -> None:
 
 
 def test_progress_is_told_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quantdsl.run.replay.TOLD", 0.0)
-    told: list[Progress] = []
+    monkeypatch.setattr("quantdsl.run.replay.PROGRESS_SECONDS", 0.0)
+    told: list[ReplayProgress] = []
     made = Replay(
         strategy(RULES, INSTRUMENT),
         RunOptions(tuple(Input(Path("data"), None, few(100).slice(part * 50, 50)) for part in (0, 1))),
@@ -141,7 +141,7 @@ def test_records_are_the_same_whenever_they_are_collected(monkeypatch: pytest.Mo
     parts = RunOptions(tuple(Input(Path("data"), None, few(3000).slice(begin, 100)) for begin in range(0, 3000, 100)))
     found = []
     for told in (0.0, 1e9):
-        monkeypatch.setattr("quantdsl.run.replay.TOLD", told)
+        monkeypatch.setattr("quantdsl.run.replay.PROGRESS_SECONDS", told)
         found.append(replay(parts))
     (often, many, desk), (once, few_times, _) = ((ending.summary, kept.records, made.desk) for ending, kept, made in found)
     assert often["hash"] == once["hash"]

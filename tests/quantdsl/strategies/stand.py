@@ -16,7 +16,7 @@ from compiler.hir.merge import merged
 from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.verify import verify
 from compiler.source import Source
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.elaborate.strategies import elaborate_strategy
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.layout import COLLECTED

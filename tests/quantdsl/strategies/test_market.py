@@ -9,7 +9,7 @@ from compiler.diagnostics import ZyntaxError
 from compiler.hir.layout import size_of
 from compiler.source import Source
 from quantdsl import types as qt
-from quantdsl.check import check_program
+from quantdsl.check.program import check_program
 from quantdsl.elaborate import begin
 from quantdsl.engine.layout import POSITION, RECORDS_OF_EVENTS
 from quantdsl.parse import parse_source

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from runtime import dlpack
-from runtime.cuda.array import Borrowed, DeviceArray, contiguous_strides
+from runtime.cuda.array import BorrowedMemory, DeviceArray, contiguous_strides
 from runtime.cuda.copies import copy, download, fill, to_device, to_host, upload
 from runtime.cuda.errors import CudaOutOfMemory, CudaTimeout
 from runtime.cuda.host import Registered, host_memory
@@ -229,9 +229,9 @@ def test_a_capsule_that_nobody_takes_gives_its_memory_back(gpu):
 
 def test_a_capsule_is_taken_once(gpu):
     capsule = on_device(gpu, np.zeros(4)).__dlpack__()
-    taken = dlpack.Taken(capsule)
+    taken = dlpack.TakenTensor(capsule)
     with pytest.raises(ValueError, match="taken before"):
-        dlpack.Taken(capsule)
+        dlpack.TakenTensor(capsule)
     del taken
 
 
@@ -255,7 +255,7 @@ def test_borrowed_memory_is_kept_until_our_work_on_it_is_done(gpu, fake):
     alive = []
     owner = Owner()
     owner.__class__.__del__ = lambda self: alive.append("gone")
-    borrowed = Borrowed(gpu.device, owner, gpu.stream)
+    borrowed = BorrowedMemory(gpu.device, owner, gpu.stream)
     del owner
     with fake.holding():
         del borrowed
