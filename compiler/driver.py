@@ -130,7 +130,7 @@ class Session:
     @cached_property
     def kernel_options(self) -> "KernelOptions":
         from compiler.launch.kernels import KernelOptions
-        from compiler.schedule.machine import CpuMachine
+        from compiler.machines.cpu import CpuMachine
         from runtime.cpu import detect
 
         bits = detect.vector_bits(detect.host_features()) or 128

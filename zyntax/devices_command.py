@@ -78,7 +78,7 @@ def _gpu(ordinal: int) -> Entry:
     entry: Entry = {"device": f"cuda:{ordinal}", "present": True, **attrs.asdict(limits), "architecture": limits.architecture}
     entry["ptx_version"] = ptx_of_driver(limits.driver_version)
     try:
-        entry["target"] = target_of_device(limits.capability).arch
+        entry["target"] = target_of_device(limits.capability).machine.name
         entry["memory_free"] = device.memory()[0]
     except (ZyntaxError, CudaError) as error:
         words = error.diagnostics[0].message if isinstance(error, ZyntaxError) else str(error)

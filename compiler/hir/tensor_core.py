@@ -177,22 +177,20 @@ def _shared_matrices(mem: Value, index: tuple[Affine, ...], count: int, sizes: t
 
 @frozen
 class WarpKind:
-    """What a warp multiplies from registers: the hardware's name of the operands' type, the least depth, the type of sums, the first
-    architecture."""
+    """What a warp multiplies from registers: the hardware's name of the operands' type, the least depth, the type of sums."""
 
     word: str
     depth: int
     sums: str
-    since: int
 
 
 WARP_KINDS = {
-    "f16": WarpKind("f16", 16, "f32", 75),
-    "bf16": WarpKind("bf16", 16, "f32", 80),
-    "i8": WarpKind("s8", 32, "i32", 75),
-    "u8": WarpKind("u8", 32, "i32", 75),
-    "f32": WarpKind("tf32", 8, "f32", 80),
-    "f64": WarpKind("f64", 4, "f64", 80),
+    "f16": WarpKind("f16", 16, "f32"),
+    "bf16": WarpKind("bf16", 16, "f32"),
+    "i8": WarpKind("s8", 32, "i32"),
+    "u8": WarpKind("u8", 32, "i32"),
+    "f32": WarpKind("tf32", 8, "f32"),
+    "f64": WarpKind("f64", 4, "f64"),
 }
 """By the dtype of the operands; of f32 only the bits count that tf32 has."""
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from attrs import Factory, define, evolve
 
-from compiler.backends.nvptx.target import gpu_target
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.emulator.fault import KernelFault
 from compiler.emulator.interpret import interpret
@@ -27,6 +26,8 @@ from compiler.launch.kernels import BuiltKernel, ComputeBlock
 from compiler.launch.updates import require_updatable
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
+from compiler.machines.gpu import GpuMachine
+from compiler.machines.nvidia import PORTABLE, SM_90
 from compiler.passes.known_divisors import number_of
 from compiler.schedule.gpu.choose import Choice, choices, launches_for
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
@@ -40,7 +41,7 @@ from runtime.tensor import numpy_dtype
 
 Report = Callable[[tuple[Diagnostic, ...]], None]
 
-EMULATED = gpu_target("sm_90")
+EMULATED = SM_90
 """Whose instructions and limits the emulator has."""
 
 
@@ -82,21 +83,24 @@ def thread_kernel(built: BuiltKernel, compute: nodes.Compute, facts: Facts = NOT
 
 
 def launch_facts(
-    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], architecture: str = "", processors: int = 132
+    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], machine: GpuMachine = PORTABLE, processors: int = 132
 ) -> Facts:
     """The facts of a launch of the kernel with these values of its `index` parameters."""
-    return launch_choices(built, sizes, aligned, architecture, processors)[0].facts
+    return launch_choices(built, sizes, aligned, machine, processors)[0].facts
 
 
 def launch_choices(
-    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], architecture: str = "", processors: int = 132
+    built: BuiltKernel, sizes: Mapping[str, int], aligned: Iterable[str], machine: GpuMachine = PORTABLE, processors: int = 132
 ) -> tuple[Choice, ...]:
     """The same, and others that may be as fast."""
     inside = built.analysed.assuming is not None and built.analysed.assuming.holds(sizes)
     divisors = () if inside else _divisors(built, sizes)
     field = built.field
-    facts = facts_of(sizes, aligned, architecture, processors)
-    lengths = row_lengths(field, sizes, facts.number) if field is not None else ()
+    arrays = [parameter.type for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
+    if machine.general is not None and any(dim.evaluate(sizes.__getitem__) <= 0 for mem in arrays for dim in mem.dims):
+        machine = machine.general  # bulk copies are from arrays that have elements
+    facts = facts_of(sizes, aligned, machine, processors)
+    lengths = row_lengths(field, sizes, machine) if field is not None else ()
     facts = evolve(facts, inside=inside, lengths=lengths, divisors=divisors)
     if built.lowered.function.form is not Form.THREAD:
         with suppress(Impossible):  # told when the kernel is made
@@ -172,10 +176,10 @@ def emulate(
     workspaces = [array for array, argument in zip(arguments, plan.arguments, strict=True) if isinstance(argument, WorkspaceArgument)]
     known = index_values(built.nest, arguments)
     memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
-    kernel = kernel_for(launch_facts(built, known, memories, EMULATED.arch))
+    kernel = kernel_for(launch_facts(built, known, memories, EMULATED))
     try:
         if kernel.launches is None:
-            if (over := over_limit(built.lowered.function, EMULATED.shared_limit, str(EMULATED))) is not None:
+            if (over := over_limit(built.lowered.function, EMULATED.block_shared, str(EMULATED))) is not None:
                 raise ZyntaxError(over)
             info = built.lowered.function.kernel_info
             grid = None if info is not None and info.grid is not None else tuple(grid_of(built, shapes, sizes))
@@ -193,7 +197,7 @@ def emulate(
                 launch = kernel.launches.launches[number]
                 blocks = launch.blocks(known)
                 if blocks > 0:
-                    given_bytes = launch.shared_bytes(known, EMULATED.shared_limit, str(EMULATED))
+                    given_bytes = launch.shared_bytes(known, EMULATED.block_shared, str(EMULATED))
                     _interpret(launch.function, [*arguments, *shared, *extra], watch, blank, (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
         found = _diagnostic(fault, built.lowered.function.sites, compute)

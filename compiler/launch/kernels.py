@@ -21,10 +21,10 @@ from compiler.launch.signature import layout_of, signature_of
 from compiler.lowering.compute import lower_compute
 from compiler.lowering.kernel import LoweredKernel, Signature
 from compiler.lowering.launch import LaunchSizes, evaluate
+from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel, checked
 from compiler.passes.pipelines import PassTimes
 from compiler.schedule.cpu import Scheduled, schedule_for_cpu
-from compiler.schedule.machine import CpuMachine
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values

@@ -1,1 +1,1 @@
-"""What machines are: facts, which analysis and schedules read."""
+"""What machines are: facts, which analysis, schedules and back ends read. Nothing here decides anything."""

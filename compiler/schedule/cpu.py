@@ -8,9 +8,9 @@ from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import Family, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import Form, HirFunction
+from compiler.machines.cpu import CpuMachine
 from compiler.passes.analysed import AnalysedKernel
 from compiler.schedule.field import table_for
-from compiler.schedule.machine import CpuMachine
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
 from compiler.schedule.place import NotPlaceable, place

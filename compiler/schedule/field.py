@@ -12,7 +12,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import FLOATS, Mem, Tile
-from compiler.schedule.machine import CpuMachine
+from compiler.machines.cpu import CpuMachine
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
 

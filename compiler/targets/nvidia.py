@@ -56,7 +56,7 @@ class GpuProgram:
     @cached_property
     def kernels(self) -> list[ThreadKernel]:
         """Every compute block with its launches."""
-        facts = Facts(architecture=self.target.arch)
+        facts = Facts(machine=self.target.machine)
         return [thread_kernel(one.built, one.compute, facts) for one in self.shown]
 
     @cached_property
@@ -129,7 +129,7 @@ class GpuProgram:
         only the toolkit's assembler would tell), bytes of shared memory (`+`: and what the launch adds), threads of a block, and how
         many blocks a multiprocessor holds at once, with the part of its warps that they fill."""
         rows: list[tuple[str, ...]] = [("kernel", "registers", "local", "spills", "shared", "threads", "blocks/SM", "warps/SM")]
-        most = self.target.multiprocessor
+        most = self.target.machine
         for entry in self.ptx.entries:
             use = self.cubin.kernels[entry.symbol]
             shared = use.shared + entry.dynamic_bytes
@@ -144,7 +144,7 @@ class GpuProgram:
                 continue
             threads = prod(entry.block)
             blocks = most.resident_blocks(threads, use.registers, shared)
-            warps = blocks * -(-threads // 32)
+            warps = blocks * -(-threads // most.lanes)
             rows.append((*cells, str(threads), str(blocks), f"{warps}/{most.warps}"))
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = [f"{self.target}"]

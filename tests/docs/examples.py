@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from compiler.diagnostics import ZyntaxError, render
 from compiler.driver import DriverOptions, Session
-from compiler.schedule.machine import CpuMachine
+from compiler.machines.cpu import CpuMachine
 from compiler.source import Source, Sources
 from zynml.api import open_source
 

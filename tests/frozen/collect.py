@@ -167,9 +167,18 @@ def sized_module(session: Any, extents: dict[str, tuple[int, ...]], target: str)
                     arguments.append(_argument(number, argument, arrays, scalars, results, sizes))
         known = index_values(built.nest, arguments)
         memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
-        for function in thread_kernel(built, compute, launch_facts(built, known, memories, target)).functions:
+        for function in thread_kernel(built, compute, launch_facts(built, known, memories, _machine(target))).functions:
             module.add(function)
     return module
+
+
+def _machine(target: str) -> Any:
+    """As the tree that is looked at names it."""
+    try:
+        from compiler.machines.nvidia import MACHINES
+    except ImportError:
+        return target
+    return MACHINES[target]
 
 
 def _dtype(dtype: str) -> str:

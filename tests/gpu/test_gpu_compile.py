@@ -70,7 +70,7 @@ def test_devices_and_bench_tell_of_it(gpu: Gpu, target: GpuTarget) -> None:
 
 
 def test_the_limits_of_the_table_are_the_device_s(gpu: Gpu, target: GpuTarget) -> None:
-    limits, held = gpu.device.properties, target.multiprocessor
+    limits, held = gpu.device.properties, target.machine
     assert held.warps * 32 == limits.max_threads_per_multiprocessor
     assert held.blocks == limits.max_blocks_per_multiprocessor
     assert held.shared == limits.shared_per_multiprocessor
@@ -102,14 +102,14 @@ def test_blocks_of_a_multiprocessor_as_the_driver_counts_them(gpu: Gpu, target: 
     use = cubin.kernels["f"]
     assert (use.registers, use.shared) == (kernel.registers, 4 * elements)
     counted = gpu.device.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", kernel.handle, threads, 0)
-    assert target.multiprocessor.resident_blocks(threads, use.registers, use.shared) == counted
+    assert target.machine.resident_blocks(threads, use.registers, use.shared) == counted
 
 
 @pytest.mark.parametrize("registers", range(16, 256, 24))
 @pytest.mark.parametrize("threads", [32, 64, 96, 160, 256, 512, 1024])
 def test_registers_alone(target: GpuTarget, threads: int, registers: int) -> None:
     """The calculator's own rule: whole warps of each scheduler, and no more registers than there are."""
-    blocks = target.multiprocessor.resident_blocks(threads, registers, 0)
+    blocks = target.machine.resident_blocks(threads, registers, 0)
     warps = -(-threads // 32)
-    assert blocks * warps * 32 * registers <= target.multiprocessor.registers
-    assert blocks <= target.multiprocessor.blocks
+    assert blocks * warps * 32 * registers <= target.machine.registers
+    assert blocks <= target.machine.blocks

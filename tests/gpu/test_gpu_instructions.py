@@ -87,7 +87,7 @@ def test_the_device_computes_what_numpy_says(gpu: Gpu, case: Case) -> None:
         check(gpu, launch)
     except ZyntaxError as refusal:
         (diagnostic,) = refusal.diagnostics
-        assert diagnostic.code == "0504" and target(gpu).arch != "sm_90a", diagnostic.message
+        assert diagnostic.code == "0504" and target(gpu).machine.name != "sm_90a", diagnostic.message
         pytest.skip(diagnostic.message)
     except CudaRefused as refusal:
         # what the hardware doesn't take, the runtime says: a tensor without elements
@@ -96,7 +96,7 @@ def test_the_device_computes_what_numpy_says(gpu: Gpu, case: Case) -> None:
 
 @pytest.mark.parametrize("m,n,k", [(128, 64, 128), (1000, 1016, 1000), (129, 72, 8), (1, 8, 64), (2048, 2048, 2048)])
 def test_a_warp_specialised_product(gpu: Gpu, m: int, n: int, k: int) -> None:
-    if target(gpu).arch != "sm_90a":
+    if target(gpu).machine.name != "sm_90a":
         pytest.skip("the device has no products of warpgroups")
     generator = np.random.default_rng(m + n + k)
     a, b = (generator.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((m, k), (k, n)))
@@ -108,7 +108,7 @@ def test_a_warp_specialised_product(gpu: Gpu, m: int, n: int, k: int) -> None:
 
 
 def test_an_array_whose_rows_lie_askew_is_refused(gpu: Gpu) -> None:
-    if target(gpu).arch != "sm_90a":
+    if target(gpu).machine.name != "sm_90a":
         pytest.skip("the device has no bulk copies")
     a, b, c = np.zeros((8, 9), ml_dtypes.bfloat16), np.zeros((9, 8), ml_dtypes.bfloat16), np.zeros((8, 8), np.float32)
     with pytest.raises(CudaRefused, match=r"^the rows of bf16\[8, 9\] are \(18,\) bytes apart; boxes are copied where that is a multiple of 16$"):

@@ -8,8 +8,8 @@ import numpy as np
 from attrs import define, field, frozen
 
 import zynml
-from compiler.backends.nvptx.target import gpu_target
 from compiler.launch import emulator as device_kernels
+from compiler.machines.nvidia import MACHINES
 from tests.kernels.checks import DTYPES, exactly, holds, laid_out
 
 Array = np.ndarray[Any, Any]
@@ -138,7 +138,7 @@ TARGETS = ("sm_90a", "sm_80", "sm_75")
 @contextmanager
 def emulating(target: str) -> Iterator[None]:
     """The emulator has this GPU's instructions and limits."""
-    original, device_kernels.EMULATED = device_kernels.EMULATED, gpu_target(target)
+    original, device_kernels.EMULATED = device_kernels.EMULATED, MACHINES[target]
     try:
         yield
     finally:

@@ -16,6 +16,7 @@ from compiler.diagnostics import ZyntaxError
 from compiler.launch import emulator as device_kernels
 from compiler.launch.emulator import ThreadKernel
 from compiler.launch.kernels import BuiltKernel
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.facts import Facts
 from compiler.typed_ast import nodes
 from tests.kernels import checks
@@ -58,7 +59,7 @@ class Launched:
 
     def kernel_for(self, target: str) -> ThreadKernel:
         """What a GPU of this target launches for the same facts."""
-        return device_kernels.thread_kernel(self.built, self.compute, evolve(self.facts, architecture=target))
+        return device_kernels.thread_kernel(self.built, self.compute, evolve(self.facts, machine=MACHINES[target]))
 
 
 def run_on(device: str, program: RandomProgram) -> list[Launched]:

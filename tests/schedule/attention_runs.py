@@ -12,6 +12,7 @@ from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.tensor_core import WarpMma
 from compiler.hir.verify import verify
 from compiler.launch.cpu import numpy_dtype
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
 from tests.attentions import AXES, Case, expected, inputs, source
@@ -37,7 +38,7 @@ def run(
         assert kernel.analysed.assuming is not None and kernel.analysed.assuming.holds(sizes)
         field = kernel.analysed.assuming.field
     names = [one.name for one in kernel.nest.parameters]
-    made = launches_for(kernel.nest, field, facts_of({name: sizes[name] for name in names if name in sizes}, names, architecture))
+    made = launches_for(kernel.nest, field, facts_of({name: sizes[name] for name in names if name in sizes}, names, MACHINES[architecture]))
     (launch,) = made.launches
     verify(launch.function)
     assert words in " ".join(made.words)

@@ -13,6 +13,7 @@ from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.module import HirFunction
 from compiler.hir.parse import parse_function
 from compiler.hir.verify import verify
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
 from compiler.schedule.gpu.warpgroup_attention import warpgroup_attention
@@ -51,7 +52,7 @@ def attention(dtype: str, mask: str) -> HirFunction:
 
 
 def facts(h: int, m: int, n: int, d: int, c: int) -> Facts:
-    return facts_of({"H": h, "M": m, "D": d, "N": n, "C": c}, ["Q", "K", "V", "out"], "sm_90a", 132)
+    return facts_of({"H": h, "M": m, "D": d, "N": n, "C": c}, ["Q", "K", "V", "out"], MACHINES["sm_90a"], 132)
 
 
 def launches(field: HirFunction, known: Facts) -> Launches:
@@ -115,7 +116,7 @@ def test_what_warpgroups_do_not_take_is_left_to_others() -> None:
         return warpgroup_attention(made, about) is not None
 
     assert taken(good)
-    assert not taken(evolve(good, architecture="sm_90"))
+    assert not taken(evolve(good, machine=MACHINES["sm_90"]))
     assert not taken(facts(8, 1024, 1024, 60, 64))  # rows that don't begin at multiples of 16 bytes
     assert not taken(facts(8, 1024, 1024, 320, 64))
     assert not taken(facts(8, 16, 1024, 64, 64))

@@ -8,6 +8,7 @@ import zynml
 from compiler.fusion.program_kernels import kernels
 from compiler.hir.memory import Check
 from compiler.launch.emulator import launch_facts, thread_kernel
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.launches import Launches
 from tests.random_cases.case import emulating
 from tests.schedule.test_gpu_maps import ptx
@@ -40,7 +41,7 @@ LARGEST = """def f(x: tensor[M, N], w: tensor[V], p: tensor[M, N, i32]) { comput
 
 def scheduled(source: str, **sizes: int) -> Launches:
     ((compute, kernel),) = kernels(zynml.compile(source)._session)
-    facts = launch_facts(kernel, sizes, [one.name for one in kernel.nest.parameters], "sm_90a")
+    facts = launch_facts(kernel, sizes, [one.name for one in kernel.nest.parameters], MACHINES["sm_90a"])
     found = thread_kernel(kernel, compute, facts).launches
     assert found is not None
     return found

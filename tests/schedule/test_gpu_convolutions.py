@@ -15,6 +15,7 @@ from compiler.fusion.program_kernels import kernels
 from compiler.hir.hopper import BulkLoad, WarpgroupMma
 from compiler.hir.verify import verify
 from compiler.launch.kernels import BuiltKernel
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
 from compiler.schedule.launches import Launches
@@ -42,7 +43,7 @@ def built(source: str) -> BuiltKernel:
 
 def launches(kernel: BuiltKernel, sizes: dict[str, int], processors: int = 2, architecture: str = "sm_90a") -> Launches:
     memories = [parameter.name for parameter in kernel.nest.parameters]
-    made = launches_for(kernel.nest, kernel.field, facts_of(sizes, memories, architecture, processors))
+    made = launches_for(kernel.nest, kernel.field, facts_of(sizes, memories, MACHINES[architecture], processors))
     for launch in made.launches:
         verify(launch.function)
     return made

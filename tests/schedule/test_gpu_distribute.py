@@ -5,7 +5,7 @@ import pytest
 
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
-from compiler.backends.nvptx.fragments import ACCUMULATORS, PRODUCTS
+from compiler.backends.nvptx.fragments import PRODUCTS
 from compiler.backends.nvptx.target import gpu_target
 from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
@@ -18,6 +18,8 @@ from compiler.hir.tensor_core import Mma
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
 from compiler.launch.cpu import numpy_dtype
+from compiler.machines.nvidia import MACHINES, PORTABLE
+from compiler.machines.units import wmma
 from compiler.schedule.gpu import distribute as distributing
 from compiler.schedule.gpu import tensor_cores
 from compiler.schedule.gpu.distribute import distribute, field_launches
@@ -139,7 +141,7 @@ def test_tensor_cores_multiply_only_what_they_multiply_exactly() -> None:
         ("f16", "f16", False),
     ]:
         field = product(dtype, to)
-        table = block_table(field, Facts(architecture="sm_80"))
+        table = block_table(field, Facts(machine=MACHINES["sm_80"]))
         assert table is not None
         assert any(isinstance(op, Mma) for op in everything(distribute(field, table))) is expected
         assert any(isinstance(op, Contract) for op in everything(distribute(field, table))) is not expected
@@ -148,7 +150,7 @@ def test_tensor_cores_multiply_only_what_they_multiply_exactly() -> None:
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_120"])
 def test_tensor_core_products_assemble_without_spills(target: str) -> None:
     field = product("bf16", "f32")
-    table = block_table(field, Facts(architecture=target))
+    table = block_table(field, Facts(machine=MACHINES[target]))
     assert table is not None and table.tensor_cores
     module = compile_kernels([one.function for one in field_launches(field, table).launches], gpu_target(target))
     (use,) = assemble(module).kernels.values()
@@ -169,15 +171,15 @@ def test_tensor_core_products_assemble_without_spills(target: str) -> None:
 def test_tensor_cores_are_those_of_the_architecture(architecture: str, hint: bool | None, expected: bool) -> None:
     field = product("bf16", "f32")
     field.kernel_info = HirKernelInfo(tensor_cores=hint)
-    table = block_table(field, Facts(architecture=architecture))
+    table = block_table(field, Facts(machine=MACHINES.get(architecture, PORTABLE)))
     assert table is not None and table.tensor_cores is expected
 
 
 def test_architectures_multiply_what_the_back_end_says() -> None:
     side = tensor_cores.SIDE
     for dtype, to in tensor_cores.SUMS.items():
-        assert tensor_cores.SINCE[dtype] == PRODUCTS[dtype, (side, side, side)].arch
-        assert to in ACCUMULATORS[dtype]
+        assert (dtype, (side, side, side)) in PRODUCTS
+        assert to in wmma.SUMS[dtype]
 
 
 @pytest.mark.parametrize("blocks", [3, 4])

@@ -16,6 +16,7 @@ from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.tensor_core import LoadMatrix, WarpMma
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of
 from compiler.schedule.launches import Launches
@@ -117,7 +118,7 @@ def test_rows_of_several_axes_are_counted_through(dtype: str) -> None:
 
 @pytest.mark.parametrize(("k", "bytes"), [(1024, 16), (1000, 16), (1004, 8), (1001, 0)])
 def test_copies_are_as_wide_as_all_addresses_allow(k: int, bytes: int) -> None:
-    known = facts_of({"M": 512, "N": 512, "K": k}, ["A", "B", "C", "R"], "sm_80")
+    known = facts_of({"M": 512, "N": 512, "K": k}, ["A", "B", "C", "R"], MACHINES["sm_80"])
     made = launches(product("bf16", "f32", turned_b=True), known)
     assert {op.bytes for op in operations(made, AsyncCopy)} == ({bytes} if bytes else set())
 

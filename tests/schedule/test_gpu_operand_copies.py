@@ -19,6 +19,7 @@ from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.module import Form, HirFunction, HirKernelInfo
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import three_products, warpgroup_tiles
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of
@@ -56,7 +57,7 @@ def product(dtype: str, to: str, turned_a: bool, turned_b: bool, products: str |
 
 def facts(sizes: dict[str, int], large: bool = True, processors: int = 2) -> Facts:
     """Of these sizes; `large`: with many rows, so that copies are worth their time."""
-    known = facts_of(sizes, ["A", "B", "C", "R"], "sm_90a", processors)
+    known = facts_of(sizes, ["A", "B", "C", "R"], MACHINES["sm_90a"], processors)
     return evolve(known, magnitudes=tuple((name, MANY if name == "M" else most) for name, most in known.magnitudes)) if large else known
 
 
@@ -212,7 +213,7 @@ def test_windows_of_f32(source: str, pictures: tuple[int, int, int, int], weight
     found = np.full(wanted.shape if last else [wanted.shape[place] for place in (0, 3, 1, 2)], -7, np.float32)
     arrays = {"X": x if last else x.transpose(0, 3, 1, 2).copy(), "F": f if last else f.transpose(0, 3, 1, 2).copy(), "out": found}
     memories = [parameter.name for parameter in kernel.nest.parameters]
-    made = launches_for(kernel.nest, kernel.field, facts_of(sizes, memories, "sm_90a", 2))
+    made = launches_for(kernel.nest, kernel.field, facts_of(sizes, memories, MACHINES["sm_90a"], 2))
     launched(made, [arrays[one.name] if one.name in arrays else sizes[one.name] for one in kernel.nest.parameters], sizes)
     assert len(made.launches) > 1
     found = found if last else found.transpose(0, 2, 3, 1)

@@ -7,6 +7,7 @@ import zynml
 from compiler.emulator.interpret import interpret
 from compiler.hir.module import HirFunction
 from compiler.hir.verify import verify
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import passes, rows
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
@@ -26,7 +27,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(field: HirFunction, sizes: dict[str, int], architecture: str = "sm_80") -> Launches:
-    return launches_for(field, field, facts_of(sizes, (), architecture))
+    return launches_for(field, field, facts_of(sizes, (), MACHINES[architecture]))
 
 
 def kernels(launches: Launches) -> list[str]:

@@ -8,13 +8,13 @@ import pytest
 from attrs import evolve
 
 import zynml
-from compiler.backends.nvptx.target import gpu_target
 from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.memory import Load
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import rows
 from compiler.schedule.gpu.distribute import field_launches
 from compiler.schedule.gpu.facts import facts_of, specialised
@@ -207,7 +207,7 @@ def test_what_a_row_has_once_is_written_once(dtype: str, seed: int | None) -> No
     """By the first block of a cluster, and in any order of warps."""
     shape = (3, 530)
     x = np.random.default_rng(4).integers(0, 200, shape).astype(NUMPY[dtype])
-    known, _, about = specialised(best(dtype), evolve(facts_of({"M": 3, "N": 530}, (), "sm_90a"), lengths=(("N", 530),)))
+    known, _, about = specialised(best(dtype), evolve(facts_of({"M": 3, "N": 530}, (), MACHINES["sm_90a"]), lengths=(("N", 530),)))
     table = block_table(known, about)
     assert table is not None and table.cluster > 1
     (launch,) = field_launches(known, table).launches
@@ -225,8 +225,8 @@ def test_blocks_that_share_a_row() -> None:
     for length, blocks in ((8192, 1), (16384, 1), (16385, 2), (50257, 4), (65536, 4), (131072, 8), (262144, 8)):
         for target, clustered in (("sm_90a", True), ("sm_80", False)):
             sizes = {"M": 512, "N": length}
-            lengths = row_lengths(softmax(), sizes, gpu_target(target).number)
-            known, _, about = specialised(softmax(), evolve(facts_of(sizes, ("x", "out"), target), lengths=lengths))
+            lengths = row_lengths(softmax(), sizes, MACHINES[target])
+            known, _, about = specialised(softmax(), evolve(facts_of(sizes, ("x", "out"), MACHINES[target]), lengths=lengths))
             table = block_table(known, about)
             assert table is not None and table.cluster == (blocks if clustered else 1)
             assert (table["j"].place == "once") is (clustered or length <= 32768)
@@ -234,7 +234,7 @@ def test_blocks_that_share_a_row() -> None:
 
 def test_what_a_cluster_needs_of_its_launch() -> None:
     sizes = {"M": 511, "N": 65536}
-    known, _, about = specialised(softmax(), evolve(facts_of(sizes, ("x", "out"), "sm_90a"), lengths=(("N", 65536),)))
+    known, _, about = specialised(softmax(), evolve(facts_of(sizes, ("x", "out"), MACHINES["sm_90a"]), lengths=(("N", 65536),)))
     table = block_table(known, about)
     assert table is not None
     made = field_launches(known, table)

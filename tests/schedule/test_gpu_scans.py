@@ -14,6 +14,7 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import look_back, scans
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
 from compiler.schedule.gpu.scans import scan_launches, scan_plan
@@ -180,6 +181,6 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_kernels_do_not_spill(case: str, target: str) -> None:
     options, sizes = CASES[case]
-    work = launches(field(**options), facts_of(sizes, "XYZ", target))
+    work = launches(field(**options), facts_of(sizes, "XYZ", MACHINES[target]))
     module = compile_kernels([one.function for one in work.launches], gpu_target(target))
     assert all(use.spills == 0 for use in assemble(module).kernels.values())

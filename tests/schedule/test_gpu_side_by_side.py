@@ -9,6 +9,7 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.launch.emulator import launch_facts, thread_kernel
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import passes, rows
 from compiler.schedule.gpu.facts import NOTHING, facts_of, specialised
 from compiler.schedule.gpu.side_by_side import joined_axes
@@ -76,7 +77,7 @@ def test_sums_that_leave_several_axes(shape: tuple[int, ...]) -> None:
 
 def made(source: str, sizes: dict[str, int]) -> Launches:
     ((compute, kernel),) = kernels(zynml.compile(source)._session)
-    found = thread_kernel(kernel, compute, launch_facts(kernel, sizes, ["x", "out", "gain"], "sm_90a")).launches
+    found = thread_kernel(kernel, compute, launch_facts(kernel, sizes, ["x", "out", "gain"], MACHINES["sm_90a"])).launches
     assert found is not None
     return found
 

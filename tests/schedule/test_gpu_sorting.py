@@ -16,6 +16,7 @@ from compiler.hir.library import Sort
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu import sort_launches, sorting
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.gpu.facts import facts_of
@@ -218,7 +219,7 @@ def test_short_lines_are_merged_and_need_no_counts() -> None:
 @pytest.mark.parametrize("dtypes", [("f32",), ("f64", "i64")])
 def test_blocks_that_sort_do_not_spill(dtypes: tuple[str, ...], target: str) -> None:
     nest = sort_of(dtypes)
-    (launch,) = nest_launches(nest, analyse(nest), facts_of({"L": 4096}, [], target)).launches
+    (launch,) = nest_launches(nest, analyse(nest), facts_of({"L": 4096}, [], MACHINES[target])).launches
     verify(launch.function)
     for name, use in assemble(compile_kernels([launch.function], gpu_target(target))).kernels.items():
         assert use.spills == 0, name

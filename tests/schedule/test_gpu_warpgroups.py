@@ -14,6 +14,7 @@ from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import Facts, facts_of, specialised
 from compiler.schedule.gpu.warpgroup_operands import warpgroup_product
@@ -71,7 +72,7 @@ def test_bytes_of_two_types(left: str, right: str, to: str) -> None:
 
 
 def facts(m: int, n: int, k: int, processors: int = 2) -> Facts:
-    return facts_of({"M": m, "N": n, "K": k}, ["A", "B", "C", "R"], "sm_90a", processors)
+    return facts_of({"M": m, "N": n, "K": k}, ["A", "B", "C", "R"], MACHINES["sm_90a"], processors)
 
 
 def launches(field: HirFunction, known: Facts) -> Launches:
@@ -116,7 +117,7 @@ def test_what_lies_beyond_the_result_stays(m: int, n: int, cluster: int) -> None
     a, b = (np.ones(shape, NUMPY["bf16"]) for shape in ((m, k), (k, n)))
     c = np.full((m + 8, wide), 7, NUMPY["bf16"])
     sizes = {"M": m, "N": n, "K": k, "P": m + 8, "Q": wide}
-    made = cut(field, facts_of(sizes, ["A", "B", "C", "R"], "sm_90a", 2), 64, columns=64, groups=1, blocks=1, stages=4, cluster=cluster)
+    made = cut(field, facts_of(sizes, ["A", "B", "C", "R"], MACHINES["sm_90a"], 2), 64, columns=64, groups=1, blocks=1, stages=4, cluster=cluster)
     arguments, known = made.counted([a, b, np.zeros(n, np.float32), c, *sizes.values()], sizes)
     (launch,) = made.launches
     interpret(launch.function, arguments, grid=(launch.blocks(known), 1, 1))
@@ -144,7 +145,7 @@ def test_two_results(first: str, second: str, columns: int) -> None:
     x, y = (random.integers(-4, 5, shape).astype(NUMPY["bf16"]) for shape in ((m, k), (k, n)))
     added = random.integers(-4, 5, n).astype(np.float32)
     results = [np.zeros((m, n), NUMPY[dtype]) for dtype in (first, second)]
-    known = facts_of({"M": m, "N": n, "K": k}, "ABCDR", "sm_90a", 2)
+    known = facts_of({"M": m, "N": n, "K": k}, "ABCDR", MACHINES["sm_90a"], 2)
     made = cut(field.finish(), known, 64, columns=columns, groups=1, blocks=1, stages=4)
     arguments, sizes = made.counted([x, y, added, *results, m, n, k], {"M": m, "N": n, "K": k})
     (launch,) = made.launches
@@ -253,7 +254,7 @@ def test_what_boxes_can_not_have_is_left_to_others() -> None:
     field = product("bf16", "f32", "bf16", turned_b=False)
     good = facts(1024, 1024, 1024)
     assert chosen(field, good)
-    assert not chosen(field, evolve(good, architecture="sm_90"))
+    assert not chosen(field, evolve(good, machine=MACHINES["sm_90"]))
     assert not chosen(field, facts(1024, 1024, 1001))  # rows that don't begin at multiples of 16 bytes
     assert not chosen(field, evolve(good, aligned=frozenset({"A", "C"})))
     assert not chosen(field, facts(1024, 1024, 32))

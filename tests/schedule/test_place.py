@@ -13,8 +13,8 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.module import Form, HirFunction
 from compiler.hir.types import INDEX, Mem
 from compiler.hir.verify import verify
+from compiler.machines.cpu import CpuMachine
 from compiler.schedule.field import table_for
-from compiler.schedule.machine import CpuMachine
 from compiler.schedule.materialise import materialise
 from compiler.schedule.place import place
 from tests.schedule.fields import EXAMPLES, Example

@@ -19,6 +19,7 @@ from compiler.hir.gpu import ClusterStore
 from compiler.hir.instruction import Value as HirValue
 from compiler.hir.memory import Alloc, GlobalRef, Load, Store
 from compiler.hir.types import Mem, Space, Tile, bytes_of
+from compiler.machines.gpu import Feature
 
 SWIZZLES = {"128B": 7, "64B": 3, "32B": 1}
 """Which bits of the row number (128-byte lines) are XORed into the number of a 16-byte chunk."""
@@ -207,7 +208,7 @@ def store(frame: Frame, op: Store) -> None:
 
 def cluster_store(frame: Frame, op: ClusterStore) -> None:
     """To where the same address is in the other block's shared memory."""
-    frame.require(90, "clusters of blocks")
+    frame.require_feature(Feature.CLUSTERS, "clusters of blocks")
     w, mem = frame.w, frame.memories[op.mem.name].type
     value = to_memory(w, frame.values[op.value.name].scalar, mem.dtype)
     mask = mask_of(frame, op.index, {}, op.where)

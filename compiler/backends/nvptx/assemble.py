@@ -84,7 +84,7 @@ def assemble(ptx: PtxModule | str, target: GpuTarget | None = None, line_info: b
     if "setmaxnreg" in text and (whole := _by_toolkit(text, wanted, line_info)) is not None:
         return whole
     link = _linker()
-    options = [f"-arch={wanted.arch}", "-verbose", "-O3", *(["-lineinfo"] if line_info else [])]
+    options = [f"-arch={wanted.machine.name}", "-verbose", "-O3", *(["-lineinfo"] if line_info else [])]
     handle = link.create(len(options), options)
     try:
         data = text.encode()
@@ -119,7 +119,7 @@ def _by_toolkit(text: str, target: GpuTarget, line_info: bool) -> Cubin | None:
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
         source.write_text(text)
-        options = [f"-arch={target.arch}", "-v", "-O3", *(["-lineinfo"] if line_info else []), "-o", str(made), str(source)]
+        options = [f"-arch={target}", "-v", "-O3", *(["-lineinfo"] if line_info else []), "-o", str(made), str(source)]
         done = subprocess.run([program, *options], capture_output=True, text=True, check=False)
         if done.returncode:
             return None

@@ -11,6 +11,7 @@ from compiler.backends.nvptx.frame import Frame, memory_kind
 from compiler.hir.gpu import Atomic
 from compiler.hir.memory import mem_of
 from compiler.hir.types import is_float
+from compiler.machines.gpu import Feature
 
 _SCOPES = {"block": "cta", "device": "gpu", "system": "sys"}
 _INTEGER = {"i32": "s32", "u32": "u32", "i64": "s64", "u64": "u64", "index": "s64"}
@@ -59,7 +60,7 @@ def _native(frame: Frame, operation: str, dtype: str) -> str | None:
         if dtype == "f16":
             return "add.noftz.f16"
         if dtype == "bf16":
-            return "add.noftz.bf16" if frame.target.number >= 90 else None
+            return "add.noftz.bf16" if frame.has(Feature.BFLOAT_ATOMICS) else None
         return f"add.{dtype}" if dtype in ("f32", "f64") else None
     if bits < 32:
         return None

@@ -19,6 +19,7 @@ from compiler.backends.nvptx.written_out import without_calls
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.module import HirFunction, HirGlobal, HirModule
 from compiler.hir.types import Mem, Tile, bytes_of
+from compiler.machines.gpu import Feature
 from compiler.source import Sources
 from runtime import forks
 
@@ -92,7 +93,7 @@ def compile_kernels(
     """All kernels of a module, or these functions, as one PTX text. With `sources`, lines of the PTX point to the program's."""
     functions, tables = _functions(program)
     module = ModuleWriter("kernels", native_half=True, backend="NVPTX")
-    module.native_bfloat = target.number >= 80
+    module.native_bfloat = target.machine.has(Feature.NARROW_FLOATS)
     module.c_library, module.constant_space = False, CONSTANT_SPACE
     debug = Debug(module, sources)
     taken: set[str] = set()
@@ -194,7 +195,7 @@ def _machine(target: GpuTarget) -> Any:
 
     _initialise()
     made = binding.Target.from_triple("nvptx64-nvidia-cuda")
-    return made.create_target_machine(cpu=target.arch, features=target.features, opt=3)
+    return made.create_target_machine(cpu=target.machine.name, features=target.features, opt=3)
 
 
 def _generate(text: str, target: GpuTarget, level: int) -> str:

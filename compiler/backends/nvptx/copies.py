@@ -6,6 +6,7 @@ from compiler.backends.llvm.writer import Value, constant
 from compiler.backends.nvptx.access import element_address, mask_of, where_allowed
 from compiler.backends.nvptx.frame import Frame
 from compiler.hir.async_copy import AsyncCommit, AsyncCopy, AsyncWait
+from compiler.machines.gpu import Feature
 
 
 def async_copy(frame: Frame, op: AsyncCopy) -> None:
@@ -15,7 +16,7 @@ def async_copy(frame: Frame, op: AsyncCopy) -> None:
     with where_allowed(frame, op.destination_index):
         to = element_address(frame, op.destination, op.destination_index)
         source = element_address(frame, op.source, op.source_index)
-        if frame.target.number < 80:
+        if not frame.has(Feature.ASYNC_COPIES):
             _at_once(frame, op, to, source, where)
             return
         arguments, kinds, size = [to, source], "l,l", str(op.bytes)
@@ -54,10 +55,10 @@ def _at_once(frame: Frame, op: AsyncCopy, to: Value, source: Value, where: Value
 
 
 def async_commit(frame: Frame, op: AsyncCommit) -> None:
-    if frame.target.number >= 80:
+    if frame.has(Feature.ASYNC_COPIES):
         frame.w.call_void("llvm.nvvm.cp.async.commit.group")
 
 
 def async_wait(frame: Frame, op: AsyncWait) -> None:
-    if frame.target.number >= 80:
+    if frame.has(Feature.ASYNC_COPIES):
         frame.w.call_void("llvm.nvvm.cp.async.wait.group", constant(I32, op.count))

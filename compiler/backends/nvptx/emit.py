@@ -79,6 +79,8 @@ from compiler.hir.module import HirFunction, HirGlobal
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import Fragment, Mem, Tile, bytes_of
 from compiler.hir.words import LoadWords, StoreWords
+from compiler.machines.gpu import Feature
+from compiler.machines.nvidia import first_with
 
 MAX_THREADS = 1024
 
@@ -233,8 +235,9 @@ def _bounds(function: HirFunction, target: GpuTarget) -> str:
     if info is None:
         return ""
     words = []
-    if info.cluster is not None and target.number < 90:
-        raise ZyntaxError(Diagnostic("0504", f"`{target}` has no clusters of blocks", hint="it takes sm_90 or later"))
+    if info.cluster is not None and not target.machine.has(Feature.CLUSTERS):
+        first = first_with(lambda machine: machine.has(Feature.CLUSTERS))
+        raise ZyntaxError(Diagnostic("0504", f"`{target}` has no clusters of blocks", hint=f"it takes {first} or later"))
     bounds = info.launch_bounds
     threads = 1
     for extent in info.workgroup or ():

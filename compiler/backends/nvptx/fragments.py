@@ -20,17 +20,17 @@ from compiler.hir.instruction import Value as HirValue
 from compiler.hir.memory import mem_of
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix
 from compiler.hir.types import Fragment, FragmentRole, bytes_of
-
-Shape = tuple[int, int, int]
+from compiler.machines.gpu import Feature
+from compiler.machines.units import wmma
+from compiler.machines.units.unit import Issue, Shape
 
 
 @frozen
 class Product:
-    """What the hardware multiplies: registers a thread of a, of b; the first architecture; its name of the operands' type."""
+    """How the hardware multiplies: registers a thread of a, of b; its name of the operands' type."""
 
     a: int
     b: int
-    arch: int
     word: str
 
 
@@ -38,18 +38,16 @@ _HALF = {(16, 16, 16): (8, 8), (32, 8, 16): (8, 8), (8, 32, 16): (8, 8)}
 _BRAIN = {(16, 16, 16): (4, 4), (32, 8, 16): (8, 2), (8, 32, 16): (2, 8)}
 _BYTES = {(16, 16, 16): (2, 2), (32, 8, 16): (4, 1), (8, 32, 16): (1, 4)}
 PRODUCTS: dict[tuple[str, Shape], Product] = {
-    **{("f16", shape): Product(a, b, 75, "f16") for shape, (a, b) in _HALF.items()},
-    **{("bf16", shape): Product(a, b, 80, "bf16") for shape, (a, b) in _BRAIN.items()},
-    **{(dtype, shape): Product(a, b, 75, word) for dtype, word in (("i8", "s8"), ("u8", "u8")) for shape, (a, b) in _BYTES.items()},
-    ("f32", (16, 16, 8)): Product(4, 4, 80, "tf32"),
-    ("f64", (8, 8, 4)): Product(1, 1, 80, "f64"),
-    ("f16", (8, 8, 8)): Product(1, 1, 75, "f16"),
-    ("bf16", (8, 8, 8)): Product(1, 1, 80, "bf16"),
+    **{("f16", shape): Product(a, b, "f16") for shape, (a, b) in _HALF.items()},
+    **{("bf16", shape): Product(a, b, "bf16") for shape, (a, b) in _BRAIN.items()},
+    **{(dtype, shape): Product(a, b, word) for dtype, word in (("i8", "s8"), ("u8", "u8")) for shape, (a, b) in _BYTES.items()},
+    ("f32", (16, 16, 8)): Product(4, 4, "tf32"),
+    ("f64", (8, 8, 4)): Product(1, 1, "f64"),
+    ("f16", (8, 8, 8)): Product(1, 1, "f16"),
+    ("bf16", (8, 8, 8)): Product(1, 1, "bf16"),
 }
 """By the dtype of `a` and `b`, and rows, columns, depth. f32 operands are rounded to tf32."""
 
-ACCUMULATORS = {"f16": ("f32", "f16"), "bf16": ("f32",), "f32": ("f32",), "i8": ("i32",), "u8": ("i32",), "f64": ("f64",)}
-"""What products of a dtype are summed in."""
 _PADDED = (8, 8, 8)
 _WORDS = {"f32": "f32", "f16": "f16", "i32": "s32", "f64": "f64"}
 
@@ -66,7 +64,7 @@ def registers_of(frame: Frame, fragment: Fragment) -> tuple[LlvmType, int]:
     """The registers of a thread that hold its part of a fragment: their type, and how many."""
     shape, dtype = _shape(fragment), fragment.dtype
     if fragment.role is FragmentRole.ACCUMULATOR:
-        if not any(have == shape and dtype in ACCUMULATORS[of] for of, have in PRODUCTS):
+        if not any(have == shape and dtype in wmma.SUMS[of] for of, have in PRODUCTS):
             raise _no_product(frame, fragment)
         if shape == _PADDED or dtype == "f64":
             return scalar_kind(dtype), 2
@@ -74,7 +72,7 @@ def registers_of(frame: Frame, fragment: Fragment) -> tuple[LlvmType, int]:
     product = PRODUCTS.get((dtype, shape))
     if product is None:
         raise _no_product(frame, fragment)
-    frame.require(product.arch, f"tensor cores for {dtype}")
+    frame.require(lambda machine: machine.multiplies(Issue.FRAGMENTS, dtype), f"tensor cores for {dtype}")
     kind = I32 if dtype == "f32" else scalar_kind(dtype)
     return kind, product.a if fragment.role is FragmentRole.A else product.b
 
@@ -164,8 +162,8 @@ def mma(frame: Frame, op: Mma) -> None:
     w = frame.w
     a, c = op.a.type, op.c.type
     assert isinstance(a, Fragment) and isinstance(c, Fragment)
-    if c.dtype not in ACCUMULATORS[a.dtype]:
-        raise frame.lacks(f"product of {a.dtype} summed in {c.dtype}", f"sums are in {' or '.join(ACCUMULATORS[a.dtype])}")
+    if c.dtype not in wmma.SUMS[a.dtype]:
+        raise frame.lacks(f"product of {a.dtype} summed in {c.dtype}", f"sums are in {' or '.join(wmma.SUMS[a.dtype])}")
     shape, word = _shape(a), PRODUCTS[a.dtype, _shape(a)].word
     of = [list(frame.values[value.name].items) for value in (op.a, op.b, op.c)]
     left, right = op.layout.split(".") if "." in op.layout else (op.layout, op.layout)
@@ -257,7 +255,7 @@ def load_matrix(frame: Frame, op: LoadMatrix) -> None:
 
 
 def store_matrix(frame: Frame, op: StoreMatrix) -> None:
-    frame.require(90, "stmatrix")
+    frame.require_feature(Feature.STORE_MATRIX, "stmatrix")
     w, count = frame.w, len(op.values)
     inputs = ", ".join(f"${n + 1}" for n in range(count))
     trans = ".trans" if op.transpose else ""

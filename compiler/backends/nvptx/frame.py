@@ -16,6 +16,8 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction, HirGlobal
 from compiler.hir.types import Fragment, HirType, Mem
+from compiler.machines.gpu import Feature, GpuMachine
+from compiler.machines.nvidia import first_with
 
 ALL_LANES = constant(I32, -1)
 
@@ -105,10 +107,16 @@ class Frame(BaseFrame):
         span = self.op.span if self.op is not None else None
         return ZyntaxError(Diagnostic("0504", f"`{self.target}` has no {what}", span, hint=hint))
 
-    def require(self, number: int, what: str) -> None:
-        """Refuse where the architecture is older than `sm_<number>`."""
-        if self.target.number < number:
-            raise self.lacks(what, f"it takes sm_{number} or later")
+    def has(self, feature: Feature) -> bool:
+        return self.target.machine.has(feature)
+
+    def require(self, holds: Callable[[GpuMachine], bool], what: str) -> None:
+        """Refuse where this doesn't hold of the architecture."""
+        if not holds(self.target.machine):
+            raise self.lacks(what, f"it takes {first_with(holds)} or later")
+
+    def require_feature(self, feature: Feature, what: str) -> None:
+        self.require(lambda machine: machine.has(feature), what)
 
 
 def fragment_bundle(type: Fragment, registers: list[Value]) -> Bundle:

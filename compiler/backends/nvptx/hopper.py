@@ -23,6 +23,7 @@ from compiler.hir.hopper import (
 from compiler.hir.memory import mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Barrier, Mem, Space
+from compiler.machines.gpu import Feature
 
 _BARRIERS = "barriers in shared memory"
 _BULK = "bulk copies"
@@ -36,14 +37,14 @@ I16 = vector("i16")
 
 
 def barrier_make(frame: Frame, op: BarrierMake) -> None:
-    frame.require(90, _BARRIERS)
+    frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
     assert isinstance(op.type, Barrier)
     frame.memories[op.result.name] = Memory(shared_block(frame, op), Mem("i64", (Affine.of(op.type.count),), space=Space.SHARED))
 
 
 def barrier_init(frame: Frame, op: BarrierInit) -> None:
     """Also made known to the bulk copies that will signal it: once for many, a fence takes longer than they do."""
-    frame.require(90, _BARRIERS)
+    frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
     place = element_address(frame, op.barrier, op.barrier_index)
     frame.w.call_void("llvm.nvvm.mbarrier.init.shared", place, constant(I32, op.count))
     if op.known:
@@ -51,7 +52,7 @@ def barrier_init(frame: Frame, op: BarrierInit) -> None:
 
 
 def barrier_arrive(frame: Frame, op: BarrierArrive) -> None:
-    frame.require(90, _BARRIERS)
+    frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
     w, one = frame.w, constant(I32, 1)
     place = element_address(frame, op.barrier, op.barrier_index)
     if op.rank is None:
@@ -62,7 +63,7 @@ def barrier_arrive(frame: Frame, op: BarrierArrive) -> None:
 
 
 def barrier_expect(frame: Frame, op: BarrierExpect) -> None:
-    frame.require(90, _BARRIERS)
+    frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
     place = element_address(frame, op.barrier, op.barrier_index)
     frame.w.call("llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta", I64, place, constant(I32, op.bytes))
 
@@ -70,7 +71,7 @@ def barrier_expect(frame: Frame, op: BarrierExpect) -> None:
 def barrier_wait(frame: Frame, op: BarrierWait) -> None:
     """Asks until the phase has ended; the hardware lets the thread sleep a while each time. What never comes is a fault of the kernel
     (0805) in the end: a device that hangs costs more."""
-    frame.require(90, _BARRIERS)
+    frame.require_feature(Feature.BULK_COPIES, _BARRIERS)
     w = frame.w
     scope = BARRIER_SCOPES[op.scope]
     place = element_address(frame, op.barrier, op.barrier_index)
@@ -121,7 +122,7 @@ def _coordinates(frame: Frame, index: tuple[Affine, ...], kind: LlvmType = I32) 
 
 
 def bulk_load(frame: Frame, op: BulkLoad) -> None:
-    frame.require(90, _BULK)
+    frame.require_feature(Feature.BULK_COPIES, _BULK)
     w = frame.w
     coordinates = _coordinates(frame, op.tensor_index)
     rank = len(coordinates)
@@ -148,7 +149,7 @@ def bulk_load(frame: Frame, op: BulkLoad) -> None:
 
 
 def bulk_store(frame: Frame, op: BulkStore) -> None:
-    frame.require(90, _BULK)
+    frame.require_feature(Feature.BULK_COPIES, _BULK)
     coordinates = _coordinates(frame, op.tensor_index)
     rank = len(coordinates)
     box = ", ".join(f"${n + 2}" for n in range(rank))
@@ -160,10 +161,10 @@ def bulk_store(frame: Frame, op: BulkStore) -> None:
 
 
 def bulk_commit(frame: Frame, op: BulkCommit) -> None:
-    frame.require(90, _BULK)
+    frame.require_feature(Feature.BULK_COPIES, _BULK)
     frame.w.call_void("llvm.nvvm.cp.async.bulk.commit.group")
 
 
 def bulk_wait(frame: Frame, op: BulkWait) -> None:
-    frame.require(90, _BULK)
+    frame.require_feature(Feature.BULK_COPIES, _BULK)
     frame.w.call_void(f"llvm.nvvm.cp.async.bulk.wait.group{'.read' if op.read else ''}", constant(I32, op.count))

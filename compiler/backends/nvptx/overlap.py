@@ -13,9 +13,7 @@ from compiler.hir.gpu import GridSync
 from compiler.hir.instruction import Instruction, Region, Value
 from compiler.hir.memory import Check
 from compiler.hir.types import Mem, Space
-
-OVERLAPPING = 90
-"""The architecture from which on kernels can begin early."""
+from compiler.machines.gpu import Feature
 
 WAIT = "griddepcontrol.wait;"
 _KERNEL = re.compile(r"(?ms)^\.visible \.entry (\w+)\(.*?^\}")
@@ -24,7 +22,7 @@ _ACCESS = re.compile(r"\b(?:ld|st|atom|red|cp)\.[\w.:]*\bglobal\b")
 
 def body(frame: Frame, region: Region) -> None:
     """A kernel's instructions, with the wait before the first of them that needs what came before."""
-    overlapping = frame.target.number >= OVERLAPPING
+    overlapping = frame.has(Feature.EARLY_LAUNCHES)
     waited = not overlapping
     for op in region.body:
         if not waited and _needs_others(op):

@@ -21,7 +21,7 @@ _ALIGN = 1024
 
 def plan(function: HirFunction, target: GpuTarget) -> int:
     """Bytes of all allocations, one behind the other; 0503 when the target's blocks have less."""
-    if (over := over_limit(function, target.shared_limit, str(target))) is not None:
+    if (over := over_limit(function, target.machine.block_shared, str(target))) is not None:
         raise ZyntaxError(over)
     return laid_out(shared_uses(function))
 

@@ -8,6 +8,7 @@ from compiler.backends.llvm.writer import Value, constant
 from compiler.backends.nvptx.faults import special, thread_in_block
 from compiler.backends.nvptx.frame import ALL_LANES, Frame
 from compiler.hir.gpu import ClusterSync, Fence, FenceAsync, GridIndex, GridSync, SyncThreads, Uniform, WarpIndex, WarpSync
+from compiler.machines.gpu import Feature
 
 _REGISTERS = {"thread_idx": "tid", "block_idx": "ctaid", "block_dim": "ntid", "grid_dim": "nctaid"}
 _FENCES = {"block": 'syncscope("block") ', "device": 'syncscope("device") ', "system": ""}
@@ -39,7 +40,7 @@ def warp_index(frame: Frame, op: WarpIndex) -> None:
         case "warp":
             value = w.binary("lshr", thread_in_block(w), constant(I64, 5))
         case _:
-            frame.require(90, "clusters of blocks")
+            frame.require_feature(Feature.CLUSTERS, "clusters of blocks")
             value = special(w, "cluster.ctarank")
     frame.define(op, scalar_bundle("index", value))
 
@@ -84,7 +85,7 @@ def warp_sync(frame: Frame, op: WarpSync) -> None:
 
 
 def cluster_sync(frame: Frame, op: ClusterSync) -> None:
-    frame.require(90, "clusters of blocks")
+    frame.require_feature(Feature.CLUSTERS, "clusters of blocks")
     if op.part != "wait":
         frame.w.call_void(f"llvm.nvvm.barrier.cluster.arrive{'' if op.writes else '.relaxed'}.aligned")
     if op.part != "arrive":
@@ -114,5 +115,5 @@ def grid_sync(frame: Frame, op: GridSync) -> None:
 
 
 def fence_async(frame: Frame, op: FenceAsync) -> None:
-    frame.require(90, "bulk copies")
+    frame.require_feature(Feature.BULK_COPIES, "bulk copies")
     frame.w.call_void("llvm.nvvm.fence.proxy.async.shared_cta")

@@ -8,25 +8,19 @@ from compiler.backends.llvm.types import LlvmType
 from compiler.backends.llvm.writer import FunctionWriter, Value, poison
 from compiler.backends.nvptx.frame import Frame
 from compiler.hir.tensor_core import WARP_KINDS, WarpMma
+from compiler.machines.units.unit import Issue, Shape
 
 _SUMS = {"f32": "f32", "i32": "s32", "f64": "f64"}
 _REGISTERS = {"i32": "r", "float": "f", "double": "d"}
 
-Piece = tuple[int, int, int]
-_SMALLER: dict[str, tuple[int, Piece]] = {
-    "f16": (80, (16, 8, 8)),
-    "i8": (80, (8, 8, 16)),
-    "u8": (80, (8, 8, 16)),
-    "f64": (90, (8, 8, 4)),
-}
-"""The first architecture that multiplies 16 rows at the whole depth, and what those before it multiply."""
 
 
 def warp_mma(frame: Frame, op: WarpMma) -> None:
     w, kind = frame.w, WARP_KINDS[op.dtype]
-    frame.require(kind.since, f"tensor cores for {op.dtype}")
-    since, smaller = _SMALLER.get(op.dtype, (0, (16, 8, op.shape[2])))
-    piece = (16, 8, op.shape[2]) if frame.target.number >= since else smaller
+    frame.require(lambda machine: machine.multiplies(Issue.REGISTERS, op.dtype), f"tensor cores for {op.dtype}")
+    unit = frame.target.machine.unit(Issue.REGISTERS)
+    assert unit is not None
+    piece = unit.piece(op.dtype, (16, 8, op.shape[2]))
     sums = _SUMS[kind.sums]
     types = f"{sums}.{kind.word}.{kind.word}.{sums}"
     name = f"mma.sync.aligned.m{piece[0]}n{piece[1]}k{piece[2]}.row.col.{types}"
@@ -63,7 +57,7 @@ def _as_bundle(w: FunctionWriter, like: Bundle, op: WarpMma, found: dict[tuple[i
     return Bundle(like.dtype, like.axes, like.simd, like.lanes, tuple(items))
 
 
-def _multiplied(w: FunctionWriter, name: str, piece: Piece, op: WarpMma, sums: list[Value], a: list[Value], b: list[Value]) -> list[Value]:
+def _multiplied(w: FunctionWriter, name: str, piece: Shape, op: WarpMma, sums: list[Value], a: list[Value], b: list[Value]) -> list[Value]:
     """The four sums of a block with its products added: rows 8 apart at pairs of columns."""
     if piece[:2] == (16, 8):
         along = piece[2] * len(a) // op.shape[2]

@@ -21,13 +21,15 @@ from compiler.hir.hopper import (
 from compiler.hir.instruction import Value as HirValue
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, bytes_of
+from compiler.machines.gpu import Feature
+from compiler.machines.units.unit import Issue
 
 _SWIZZLES = {"128B": (128, 1), "64B": (64, 2), "32B": (32, 3)}
 """Bytes of a row, and the descriptor's code."""
 
 
 def _require(frame: Frame) -> None:
-    if not frame.target.has_warpgroups:
+    if frame.target.machine.unit(Issue.WARPGROUP) is None:
         raise frame.lacks("products of warpgroups", "they are for sm_90a; `mma` is for all targets")
 
 
@@ -182,6 +184,6 @@ def wait(frame: Frame, op: WarpgroupWait) -> None:
 
 
 def set_registers(frame: Frame, op: SetMaxRegisters) -> None:
-    if not (frame.target.specific and frame.target.number >= 90):
+    if not frame.has(Feature.REGISTER_TRANSFER):
         raise frame.lacks("registers handed from role to role", "they are for sm_90a and sm_100a")
     frame.w.assembly(f"setmaxnreg.{op.direction}.sync.aligned.u32 {op.registers};", [], "", [])

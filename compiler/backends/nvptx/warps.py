@@ -10,6 +10,7 @@ from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.backends.nvptx.faults import special
 from compiler.backends.nvptx.frame import ALL_LANES, Frame
 from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote
+from compiler.machines.gpu import Feature
 
 _MODES = {"idx": "idx", "up": "up", "down": "down", "xor": "bfly"}
 _REDUX = {"add": "add", "and": "and", "or": "or", "xor": "xor"}
@@ -81,7 +82,7 @@ def match(frame: Frame, op: Match) -> None:
 def elect(frame: Frame, op: Elect) -> None:
     """The first lane, where there is no instruction for it."""
     w = frame.w
-    if frame.target.number >= 90:
+    if frame.has(Feature.ELECTION):
         chosen = w.parts([I32, I1], lambda type: f"call {type} @llvm.nvvm.elect.sync({ALL_LANES})")[1]
     else:
         chosen = w.compare("eq", special(w, "laneid"), constant(I64, 0))
@@ -92,7 +93,7 @@ def redux(frame: Frame, op: Redux) -> None:
     """One instruction from sm_80 on; before, five exchanges."""
     w, held = frame.w, frame.values[op.value.name]
     value = held.scalar
-    if frame.target.number >= 80:
+    if frame.has(Feature.WARP_REDUCTIONS):
         word = _REDUX.get(op.operation) or ("u" if held.dtype == "u32" else "") + op.operation
         value = w.call(f"llvm.nvvm.redux.sync.{word}", I32, value, ALL_LANES)
     else:

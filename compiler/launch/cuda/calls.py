@@ -184,12 +184,8 @@ class _Layout:
         foreign |= {place for place, index in filled["results"] if not _begins_aligned(tensors.get(results[index].input or ""))}
         memories = [(place, one.name) for place, one in enumerate(built.nest.parameters) if isinstance(one.type, Mem)]
         properties = self.gpu.device.properties
-        architecture = target_of_device(properties.capability).arch
         aligned = [name for place, name in memories if place not in foreign]
-        if any(dim.evaluate(known.__getitem__) <= 0 for one in built.nest.parameters if isinstance(one.type, Mem) for dim in one.type.dims):
-            # bulk copies are from arrays that have elements
-            architecture = architecture.rstrip("a")
-        return launch_choices(built, known, aligned, architecture, properties.multiprocessors)
+        return launch_choices(built, known, aligned, target_of_device(properties.capability).machine, properties.multiprocessors)
 
     def call(self, loaded: LoadedKernel) -> PlannedCall:
         """The call of a kernel that was loaded for one of the choices."""

@@ -31,7 +31,7 @@ class GpuCode:
 def gpu_code(functions: Sequence[HirFunction], device: CudaDevice, source: Source | None = None) -> GpuCode:
     """The code of these kernels, out of the cache where it is there. `source`: the program that lines of the code point to."""
     cache, target = store(), target_of_device(device.properties.capability)
-    name = "" if cache is None else key_of(["gpu code", compiler_identity(), assembler_version(), target.arch, *_told(functions, source)])
+    name = "" if cache is None else key_of(["gpu code", compiler_identity(), assembler_version(), str(target), *_told(functions, source)])
     found = None if cache is None else _found(cache, name)
     if found is not None:
         return found

@@ -27,7 +27,7 @@ def name_of(field: HirFunction) -> str:
 
 def case_of(facts: Facts, sizes: Mapping[str, int], device: CudaDevice) -> str:
     """What a run's finding holds for: the device and its driver, what the kernel is made for, and the sizes."""
-    held = facts.architecture, facts.units, sorted(facts.aligned), facts.lengths, facts.inside, sorted(sizes.items())
+    held = facts.machine.name, facts.units, sorted(facts.aligned), facts.lengths, facts.inside, sorted(sizes.items())
     return f"{device.properties} {device.driver.version} {held}"
 
 

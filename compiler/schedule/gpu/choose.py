@@ -9,6 +9,7 @@ from compiler.analysis.dependence import analyse
 from compiler.hir.core import Contract
 from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import laid_out, shared_uses
+from compiler.machines.units.unit import Issue
 from compiler.passes.quotients import quotients_outside
 from compiler.schedule.gpu.attention_fragments import AttentionOnWarps
 from compiler.schedule.gpu.attention_roles import AttentionDistributing
@@ -54,7 +55,7 @@ def choices(field: HirFunction | None, facts: Facts, sizes: Mapping[str, int]) -
     """The facts of a launch with these sizes, and how a product is cut that it would be a choice for all sizes alike: for these sizes
     themselves. There are few ways to cut, so kernels stay few. First what is estimated to end first, then what may be as fast as that;
     for all else there is but one. Raises `Impossible` for annotations that no schedule can keep."""
-    if field is None or facts.architecture != "sm_90a":
+    if field is None or facts.machine.unit(Issue.WARPGROUP) is None:
         return (Choice(facts),)
     prepared = _prepared(field, facts)
     if prepared is None:
@@ -100,8 +101,8 @@ def launches_for(nest: HirFunction, field: HirFunction | None, facts: Facts = NO
 
 
 def _fits(made: Launches, facts: Facts) -> bool:
-    """Whether a block of the architecture has the shared memory that the launches want."""
-    return all(laid_out(shared_uses(launch.function)) <= facts.shared_bytes for launch in made.launches)
+    """Whether a block of the machine has the shared memory that the launches want."""
+    return all(laid_out(shared_uses(launch.function)) <= facts.machine.block_shared for launch in made.launches)
 
 
 def _of_field(field: HirFunction, facts: Facts) -> Launches | None:

@@ -13,6 +13,8 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
 from compiler.machines.access import ALIGNMENT as ALIGNMENT
+from compiler.machines.gpu import GpuMachine
+from compiler.machines.nvidia import PORTABLE
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Unit
 
@@ -22,13 +24,6 @@ UNITS = (256, 64, 16, 8, 4)
 MAGNITUDES = tuple(2**n for n in range(32))
 """Sizes are told apart by the least of these that is no smaller."""
 
-OLDEST = 75
-"""The architecture whose instructions all targets have: sm_75."""
-
-LESS_SHARED = {75: 64, 80: 163, 86: 99, 89: 99, 120: 99}
-MOST_SHARED = 227
-"""KiB of shared memory that a block may have: by architecture, and of those with most."""
-
 
 @frozen
 class Facts:
@@ -37,8 +32,8 @@ class Facts:
     units: tuple[tuple[str, int], ...] = ()
     magnitudes: tuple[tuple[str, int], ...] = ()
     aligned: frozenset[str] = frozenset()
-    architecture: str = ""
-    """What instructions may be used beyond those of all targets: "sm_90a"; empty where the target isn't known."""
+    machine: GpuMachine = PORTABLE
+    """What the kernels are made for; all architectures alike where it isn't known."""
     processors: int = 132
     exact: frozenset[str] = frozenset()
     """Sizes that are as large as their magnitude says."""
@@ -51,21 +46,6 @@ class Facts:
     tiling: Tiling | None = None
     """How a product for warpgroups is cut, where that was chosen for the sizes themselves."""
 
-    @property
-    def generation(self) -> int:
-        """The number of the architecture: 90 of sm_90a."""
-        return int(self.architecture.removeprefix("sm_").rstrip("a") or OLDEST)
-
-    @property
-    def number(self) -> int:
-        """Of the architecture: 90 for "sm_90a"; 0 where it isn't known."""
-        return int("".join(filter(str.isdigit, self.architecture)) or 0)
-
-    @property
-    def shared_bytes(self) -> int:
-        """Of shared memory that a block may have; the most of all architectures where it isn't known."""
-        return LESS_SHARED.get(self.number, MOST_SHARED) * 1024
-
     def about(self, form: Affine) -> int:
         """About how large an extent is; one that nothing is known of counts as large."""
         known = dict(self.magnitudes)
@@ -75,16 +55,16 @@ class Facts:
 NOTHING = Facts()
 
 
-def facts_of(sizes: Mapping[str, int], aligned: Iterable[str], architecture: str = "", processors: int = 132) -> Facts:
-    """The facts of a launch with these values of its `index` parameters, and these memories at multiples of 16 bytes, on a machine of
-    this architecture with so many multiprocessors."""
+def facts_of(sizes: Mapping[str, int], aligned: Iterable[str], machine: GpuMachine = PORTABLE, processors: int = 132) -> Facts:
+    """The facts of a launch with these values of its `index` parameters, and these memories at multiples of 16 bytes, on a machine with
+    so many multiprocessors."""
     units = [(name, next((unit for unit in UNITS if value % unit == 0), 1)) for name, value in sorted(sizes.items())]
     magnitudes = [
         (name, next((most for most in MAGNITUDES if most >= value), MAGNITUDES[-1])) for name, value in sorted(sizes.items())
     ]
     exact = frozenset(name for name, value in magnitudes if value == sizes[name])
     divisors = tuple((name, unit) for name, unit in units if unit > 1)
-    return Facts(divisors, tuple(magnitudes), frozenset(aligned), architecture, processors, exact)
+    return Facts(divisors, tuple(magnitudes), frozenset(aligned), machine, processors, exact)
 
 
 def specialised(function: HirFunction, facts: Facts) -> tuple[HirFunction, tuple[Unit, ...], Facts]:

@@ -10,9 +10,9 @@ from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.core import union_axes
 from compiler.hir.memory import Load
 from compiler.hir.module import HirFunction
+from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.attention_field import AttentionField, attention_field
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.fragment_operands import BLOCK_SHARED, COPIES_SINCE
 from compiler.schedule.gpu.shared_tiles import CHUNK, padded
 from compiler.schedule.gpu.visible import Visible
 from compiler.schedule.gpu.warpgroup_operands import divides
@@ -72,7 +72,7 @@ class FragmentAttention(AttentionField):
 
 def fragment_attention(field: HirFunction, facts: Facts) -> FragmentAttention | None:
     """The field as attention for warps; None where they don't take it."""
-    if facts.generation < COPIES_SINCE or (field.kernel_info is not None and field.kernel_info.tensor_cores is False):
+    if not facts.machine.has(Feature.ASYNC_COPIES) or (field.kernel_info is not None and field.kernel_info.tensor_cores is False):
         return None
     found = attention_field(field, facts)
     if found is None or any(not divides(CHUNK, field.axes[axis]) for axis in (found.inner, found.value.axis)):
@@ -95,7 +95,7 @@ def fragment_attention(field: HirFunction, facts: Facts) -> FragmentAttention | 
     if packed is not None:
         known["visible"] = Visible((), tuple(found.exponent.guards))
     made = FragmentAttention(**known, down=down, across=across, parts=max(1, parts), packed=packed)
-    return made if _bytes(made) <= BLOCK_SHARED.get(facts.generation, 64) * 1024 else None
+    return made if _bytes(made) <= facts.machine.stage_shared else None
 
 
 def _bytes(attention: FragmentAttention) -> int:

@@ -17,6 +17,8 @@ from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import WARP_KINDS, WarpKind
 from compiler.hir.types import Mem, bytes_of
+from compiler.machines.gpu import Feature
+from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_operands import divides, rounds
 
@@ -24,14 +26,10 @@ WIDEST = 16
 """Bytes of a copy."""
 LEAST_COPY = 4
 """Bytes of the narrowest copy that goes on beside the computation."""
-COPIES_SINCE = 80
-"""The first architecture that has these."""
 LINE = 128
 """Bytes of a line of shared memory, in which chunks of 16 are swizzled."""
 LEAST = 16
 """Rows, columns and terms below which a tile would be mostly empty."""
-BLOCK_SHARED = {75: 64, 80: 160, 86: 98, 89: 98, 90: 224, 100: 224, 120: 98}
-"""KiB of shared memory that the stages of a block may take, by generation."""
 STAGES = 4
 
 
@@ -140,7 +138,7 @@ def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | N
     kind = WARP_KINDS.get(dtype)
     if dtype == "f32" and not rounds(function):
         return None
-    if kind is None or dtype != dtype_of(target.b) or kind.sums != target.to or facts.generation < kind.since:
+    if kind is None or dtype != dtype_of(target.b) or kind.sums != target.to or not facts.machine.multiplies(Issue.REGISTERS, dtype):
         return None
     loads = [_load_of(function, operand) for operand in (target.a, target.b)]
     if None in loads:
@@ -207,7 +205,7 @@ def _operand(function: HirFunction, facts: Facts, load: Load, guards: tuple[Valu
     size = bytes_of(mem.dtype)
     together = steps_by_one(mem, load.index, fast) and not any(fast in dict(getattr(guard.type, "axes", ())) for guard in guards)
     unit = _unit(function, load, fast) if together else size
-    if unit >= LEAST_COPY and facts.generation >= COPIES_SINCE:
+    if unit >= LEAST_COPY and facts.machine.has(Feature.ASYNC_COPIES):
         return Operand(load, guards, (own,), along, across, unit, Way.BESIDE)
     if together:
         return Operand(load, guards, (own,), along, across, WIDEST, Way.WORDS)
@@ -244,9 +242,9 @@ GAP = 32
 def _shape(facts: Facts, a: Operand, b: Operand, about: Sequence[int], others: int) -> Shape | None:
     """The tile that takes least time: what a processor computes and loads in its rounds."""
     size = a.size
-    shared = BLOCK_SHARED.get(facts.generation, 64) * 1024
+    shared = facts.machine.stage_shared
     ways = {a.way, b.way}
-    line = LINE // 2 if Way.ELEMENTS in ways or facts.generation < COPIES_SINCE else LINE
+    line = LINE // 2 if Way.ELEMENTS in ways or not facts.machine.has(Feature.ASYNC_COPIES) else LINE
     depth = line // size
     step, ahead = (32 // size, 2) if size < 8 else _doubles(a, b)
     most = 64 * 64 if Way.ELEMENTS in ways else 128 * 128 if size == 8 or Way.WORDS in ways else 128 * 256

@@ -10,7 +10,9 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import bytes_of
-from compiler.schedule.gpu.facts import OLDEST, Facts
+from compiler.machines.gpu import Feature, GpuMachine
+from compiler.machines.nvidia import PORTABLE
+from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.lanes import lanes_along, power_of_two
 from compiler.schedule.table import AxisPlan, Table
 
@@ -22,12 +24,6 @@ MOST_THREADS = 512
 
 LONGEST = 32768
 """Elements of a row that a block's registers hold."""
-
-CLUSTERED = (90, 100)
-"""Architectures whose blocks see each other's shared memory."""
-
-MOST_BLOCKS = 8
-"""Blocks of a cluster that every device of these has room for."""
 
 KEPT_BYTES = 128
 """What a thread keeps of a row: enough accesses in flight to hide their latency. Of rows too long for that, twice as much."""
@@ -53,9 +49,6 @@ MANY = 1 << 14
 WORD = 4
 """Bytes of elements that are kept as they are in memory."""
 
-NARROW_FLOATS = 80
-"""The first architecture that rounds to them by itself."""
-
 ROUNDING_BYTES = 4 * 16
 """What a thread needs besides where it rounds by integer arithmetic."""
 
@@ -69,11 +62,11 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
         return None
     read = _read(field, common, along)
     width = max([4, *(bytes_of(dtype_of(op.result)) for op in read)])
-    rounding = facts.number < NARROW_FLOATS and any(dtype_of(op.result) in ("f16", "bf16") for op in read)
+    rounding = not facts.machine.has(Feature.NARROW_FLOATS) and any(dtype_of(op.result) in ("f16", "bf16") for op in read)
     chain = is_chain(field, along)
     words = len(read) == 1 and bytes_of(mem_of(read[0].mem).dtype) == WORD
-    clustered = chain and facts.number in CLUSTERED and not others
-    cluster, values = cut(length * lines, KEPT_BYTES // width, clustered, MOST_THREADS if words else THREADS)
+    blocks = facts.machine.cluster if chain and not others else 1
+    cluster, values = cut(length * lines, KEPT_BYTES // width, blocks, MOST_THREADS if words else THREADS)
     part, values = -(-length // cluster), max(lanes, values)
     threads = power_of_two(max(min(WARP, -(-part // lanes)), -(-part * lines // values)))
     if others:
@@ -101,16 +94,17 @@ def _rows_each(values: int, rows: int, beside: int) -> int:
     return max(1, FLIGHT // values) if rows >= MANY * beside else 1
 
 
-def cut(length: int, values: int, clustered: bool, threads: int = THREADS) -> tuple[int, int]:
-    """Blocks that share a row, and elements of it that a thread keeps: `values`, where so many threads a block are enough for that, else
-    twice as many. Blocks are fewer rather than threads' parts small, since blocks of a cluster begin and end together."""
-    cluster = min(MOST_BLOCKS, power_of_two(-(-length // (2 * values * THREADS)))) if clustered else 1
+def cut(length: int, values: int, blocks: int, threads: int = THREADS) -> tuple[int, int]:
+    """Blocks that share a row, of so many at most, and elements of it that a thread keeps: `values`, where so many threads a block are
+    enough for that, else twice as many. Blocks are fewer rather than threads' parts small, since blocks of a cluster begin and end
+    together."""
+    cluster = min(blocks, power_of_two(-(-length // (2 * values * THREADS))))
     return cluster, values if length <= cluster * values * threads else 2 * values
 
 
-def row_lengths(field: HirFunction, sizes: Mapping[str, int], generation: int = OLDEST) -> tuple[tuple[str, int], ...]:
+def row_lengths(field: HirFunction, sizes: Mapping[str, int], machine: GpuMachine = PORTABLE) -> tuple[tuple[str, int], ...]:
     """The sizes that a kernel for chains of rows is made for: lengths of rows that registers hold, by their names."""
-    longest = LONGEST * (MOST_BLOCKS if generation in CLUSTERED else 1)
+    longest = LONGEST * machine.cluster
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract | Scan)]
     over = {frozenset(op.over) for op in reductions}
     if len(over) != 1 or any(not isinstance(op, Reduce) for op in reductions):

@@ -37,7 +37,7 @@ from compiler.schedule.table import SIMD, AxisPlan, Table
 WARPS = 8
 
 MOST_WARPS = 16
-"""Of a block that holds all of a scan, from sm_90 on, or walks along few columns."""
+"""Of a block that holds all of a scan, where that fits twice, or walks along few columns."""
 
 IN_FLIGHT = 4 << 20
 """Bytes that are read at once where columns are scanned: what keeps a large GPU's memory at work."""
@@ -45,11 +45,8 @@ IN_FLIGHT = 4 << 20
 WORDS = 32
 """Registers of a thread, of 32 bits, for the elements of all running values of a field."""
 
-LATE_WORDS = 48
-"""The same from sm_90 on, where elements have no more than 32 bits: there two blocks of such threads fit a multiprocessor."""
-
 RESIDENT = 2
-"""Blocks that a multiprocessor must hold at once, from sm_90 on: while one waits another works."""
+"""Blocks that a multiprocessor must hold at once, where threads keep more of a scan than that: while one waits another works."""
 
 ACCESS = 16
 """Bytes of the widest access."""
@@ -111,16 +108,16 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
     if columns and axis not in contiguous and (beside >= FEW_COLUMNS * facts.processors or length < WARP * WARPS * ROWS):
         widths = sum(bytes_of(dtype_of(scan.value)) for scan in scans)
         return _down(axis, others, columns[-1], length, beside * widths)
-    late = axis in contiguous and _number(facts.architecture) >= 90
-    lanes, registers = _shape(field, scans, length, late)
-    resident = RESIDENT if late else None
+    words = facts.machine.scan_words if axis in contiguous else WORDS
+    lanes, registers = _shape(field, scans, length, words)
+    resident = RESIDENT if words > WORDS else None
     run = WARP * lanes * registers
     warps = WARPS
     while warps > 1 and warps * run >= 2 * length:
         warps //= 2
     one_tile = known and length <= warps * run
-    fewer = _shape(field, scans, length, late=False)
-    if late and known and not others and not one_tile and length <= MOST_WARPS * WARP * prod(fewer):
+    fewer = _shape(field, scans, length, WORDS)
+    if words > WORDS and known and not others and not one_tile and length <= MOST_WARPS * WARP * prod(fewer):
         # One scan, that a block of more warps still holds: look-back takes further launches.
         (lanes, registers), warps, resident, one_tile = fewer, MOST_WARPS, None, True
     if not others or (beside < MANY_SCANS * facts.processors and not one_tile):
@@ -140,11 +137,6 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
     return ScanPlan(axis, Table(plans, [f"{who} walks along each scan of {axis}"], (WARP, max(warps, rows))), False, resident)
 
 
-def _number(architecture: str) -> int:
-    """90 of "sm_90a"; 0 where nothing is known."""
-    return int("".join(c for c in architecture if c.isdigit()) or 0)
-
-
 def _down(axis: str, others: Sequence[str], columns: str, length: int, bytes_across: int) -> ScanPlan:
     """Lanes along contiguous memory, warps and registers along the scan: the more the fewer bytes lie across."""
     warps, rows = WARPS, ROWS
@@ -161,12 +153,12 @@ def _down(axis: str, others: Sequence[str], columns: str, length: int, bytes_acr
     return ScanPlan(axis, Table(plans, reasons, (WARP, warps)), look_back=False)
 
 
-def _shape(field: HirFunction, scans: Sequence[Scan], length: int, late: bool) -> tuple[int, int]:
+def _shape(field: HirFunction, scans: Sequence[Scan], length: int, words: int) -> tuple[int, int]:
     """Neighbours of an access, and registers of a thread, for a scan of about this length."""
     widths = [bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load | Store)]
     lanes = min(MOST_LANES, max(1, ACCESS // max(widths, default=4)))
     sizes = [max(1, bytes_of(dtype_of(scan.value)) // 4) for scan in scans]
-    most = LATE_WORDS if late and max(sizes) == 1 else WORDS
+    most = words if max(sizes) == 1 else WORDS
     registers = max(1, most // (sum(sizes) * lanes))
     while registers > 1 and WARP * lanes * registers >= 2 * length:
         registers //= 2

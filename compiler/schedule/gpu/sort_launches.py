@@ -38,6 +38,9 @@ from compiler.schedule.threads import sort_passes
 BLOCKS = 2
 """Blocks that a multiprocessor holds at once, at least: while one waits another works."""
 
+FEW_THREADS = 1024
+"""Threads of a multiprocessor up to which registers aren't kept to several blocks of a sort."""
+
 Build = Callable[[Start, Builder, Lines, Value, Value], None]
 """Builds a launch: its beginning, its body, the line of the block, the block's number in the line and the thread's in the block."""
 
@@ -72,7 +75,7 @@ def sort_stage(
 ) -> CountedSort | SortPasses | Launch:
     """The stage of a group that sorts; `nest`: where the elements come from, where `fill` needn't have stored them."""
     assert group.sort is not None
-    making = _Making(around, group.sort, group.counts, number, nest, facts.generation >= 80)
+    making = _Making(around, group.sort, group.counts, number, nest, facts.machine.threads > FEW_THREADS)
     match way_of(group.sort, facts):
         case Way.MERGED:
             return sort_passes(around, group.sort, number)
@@ -94,7 +97,7 @@ class _Making:
     number: int
     nest: Nest | None
     late: bool
-    """From sm_80 on, where several blocks of a sort fit a multiprocessor."""
+    """Whether several blocks of a sort fit a multiprocessor."""
 
     @property
     def memories(self) -> list[Value]:

@@ -253,7 +253,7 @@ def _product_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | 
         if sides.setdefault(m, dim) != dim or sides.setdefault(n, 1 - dim) != 1 - dim:
             return None
     plans: dict[str, AxisPlan] = {}
-    tensor_cores = chosen(field, facts.products, launch.generation)
+    tensor_cores = chosen(field, facts.products, launch.machine)
     large = not tensor_cores and len(facts.products) == 1 and _fills(field, facts.products[0], set(sides), launch)
     for axis, dim in sides.items():
         block = axis in facts.common or axis in facts.written

@@ -16,7 +16,10 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import WARP_KINDS, Mma, MmaLoad, MmaStore
 from compiler.hir.types import Fragment, FragmentRole
-from compiler.schedule.gpu.facts import OLDEST, Facts
+from compiler.machines.gpu import GpuMachine
+from compiler.machines.nvidia import PORTABLE, first_with
+from compiler.machines.units.unit import Issue
+from compiler.schedule.gpu.facts import Facts
 
 if TYPE_CHECKING:
     from compiler.schedule.gpu.distribute import Distributing
@@ -29,9 +32,6 @@ SIDE = 16
 SUMS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32"}
 """Operands that tensor cores multiply exactly, and what the products are summed in."""
 
-SINCE = {"f16": 75, "bf16": 80, "i8": 75, "u8": 75}
-"""The first architecture that multiplies them."""
-
 
 def multiplies(target: Contract) -> bool:
     """Whether tensor cores give what the sum promises: exact products, sums in the accumulator's type."""
@@ -39,13 +39,13 @@ def multiplies(target: Contract) -> bool:
     return left == right and SUMS.get(left) == target.to and target.accumulator is None
 
 
-def chosen(field: HirFunction, products: Sequence[ProductSum], generation: int) -> bool:
-    """Whether a field's products go to the tensor cores of an architecture: some are theirs, it has all of those, and the program
-    doesn't forbid it."""
+def chosen(field: HirFunction, products: Sequence[ProductSum], machine: GpuMachine) -> bool:
+    """Whether a field's products go to the tensor cores of a machine: some are theirs, it has all of those, and the program doesn't
+    forbid it."""
     if field.kernel_info is not None and field.kernel_info.tensor_cores is False:
         return False
     ours = [product.op for product in products if isinstance(product.op, Contract) and multiplies(product.op)]
-    return bool(ours) and all(SINCE[dtype_of(op.a)] <= generation for op in ours)
+    return bool(ours) and all(machine.multiplies(Issue.FRAGMENTS, dtype_of(op.a)) for op in ours)
 
 
 def refusal(field: HirFunction | None, facts: Facts, strict: bool = False) -> tuple[str, str]:
@@ -59,21 +59,26 @@ def refusal(field: HirFunction | None, facts: Facts, strict: bool = False) -> tu
         )
     if not sums:
         return "the block has no sum of products with rows and columns", "tensor cores multiply matrices: `sum += A[i, k] * B[k, j]`"
-    doubles = WARP_KINDS["f64"]
-    sums_of, since = {**SUMS, "f64": doubles.sums}, {**SINCE, "f64": doubles.since}
-    words = [f"{dtype} summed in {to}{f' from sm_{since[dtype]}' if since[dtype] > OLDEST else ''}" for dtype, to in sums_of.items()]
-    hint = f"they multiply {', '.join(words)}"
+    sums_of = {**SUMS, "f64": WARP_KINDS["f64"].sums}
+    hint = f"they multiply {', '.join(f'{dtype} summed in {to}{_since(dtype)}' for dtype, to in sums_of.items())}"
     op = next((op for op in sums if not multiplies(op) and (dtype_of(op.a), dtype_of(op.b), op.to) != ("f64", "f64", "f64")), None)
     if op is not None:
         left, right = dtype_of(op.a), dtype_of(op.b)
         return f"it multiplies {left if left == right else f'{left} and {right}'}, summed in {op.to}", hint
-    late = next((dtype_of(op.a) for op in sums if since[dtype_of(op.a)] > facts.generation), None)
+    late = next((dtype_of(op.a) for op in sums if not facts.machine.multiplies(Issue.FRAGMENTS, dtype_of(op.a))), None)
     if late is not None:
-        return f"those of {facts.architecture or 'all targets'} don't multiply {late}", hint
+        return f"those of {facts.machine} don't multiply {late}", hint
     return (
         "its tiles aren't whole fragments",
         f"one axis of rows, one of columns, and one of the sum make fragments of {SIDE} by {SIDE}",
     )
+
+
+def _since(dtype: str) -> str:
+    """` from sm_80`, where not all targets multiply operands of a dtype."""
+    if PORTABLE.multiplies(Issue.FRAGMENTS, dtype):
+        return ""
+    return f" from {first_with(lambda machine: machine.multiplies(Issue.FRAGMENTS, dtype))}"
 
 
 @frozen

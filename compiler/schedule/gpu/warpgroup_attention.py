@@ -3,6 +3,7 @@
 from attrs import asdict, frozen
 
 from compiler.hir.module import HirFunction
+from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.attention_field import AttentionField, attention_field, ends
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_operands import ROWS, divides
@@ -29,7 +30,7 @@ class WarpgroupAttention(AttentionField):
 
 def warpgroup_attention(field: HirFunction, facts: Facts) -> WarpgroupAttention | None:
     """The field as attention for warpgroups; None where they don't take it."""
-    found = attention_field(field, facts) if facts.architecture == "sm_90a" else None
+    found = attention_field(field, facts) if facts.machine.unit(Issue.WARPGROUP) is not None else None
     if found is None or facts.about(field.axes[found.query.axis]) < ROWS:
         return None
     query, key, value = found.query, found.key, found.value

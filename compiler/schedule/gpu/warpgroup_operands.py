@@ -17,6 +17,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of, is_float
+from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_tiles import BUFFERS as BUFFERS
 from compiler.schedule.gpu.warpgroup_tiles import ROWS as ROWS
@@ -224,7 +225,7 @@ class SumOfLoads:
 def warpgroup_product(function: HirFunction, facts: Facts, found: SumOfLoads | None = None) -> WarpgroupProduct | None:
     """The field as a product for warpgroups, of the sum that was found in it; None where they don't take it: another machine, more than
     one sum, operands that are computed, types and strides that boxes can't have, little to do."""
-    if facts.architecture != "sm_90a" or (function.kernel_info is not None and function.kernel_info.tensor_cores is False):
+    if facts.machine.unit(Issue.WARPGROUP) is None or (function.kernel_info is not None and function.kernel_info.tensor_cores is False):
         return None
     direct = found is None
     found = found or sum_of_loads(function)

@@ -15,6 +15,7 @@ from compiler.hir.types import Mem
 from compiler.launch.cuda import code as cuda_code
 from compiler.launch.cuda.code import GpuCode, gpu_code
 from compiler.launch.emulator import thread_kernel
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.facts import facts_of
 from compiler.source import Source, Sources
 from zynml.api import open_source
@@ -46,7 +47,7 @@ def functions(text: str, target: str) -> list[HirFunction]:
     ((compute, built),) = kernels(session)
     sizes = {one.name: 4096 for one in built.nest.parameters if not isinstance(one.type, Mem)}
     memories = [one.name for one in built.nest.parameters if isinstance(one.type, Mem)]
-    return thread_kernel(built, compute, facts_of(sizes, memories, target)).functions
+    return thread_kernel(built, compute, facts_of(sizes, memories, MACHINES[target])).functions
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ needs_assembler = pytest.mark.skipif(not can_assemble(), reason="the assembler o
 
 
 def allowed(case: Case, arch: str) -> bool:
-    target = gpu_target(arch)
-    return arch in case.specific if case.specific else target.number >= case.sm or case.lacking is None
+    major, minor = gpu_target(arch).machine.capability
+    return arch in case.specific if case.specific else 10 * major + minor >= case.sm or case.lacking is None
 
 
 def native_target(case: Case) -> str:

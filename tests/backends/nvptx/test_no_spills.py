@@ -10,6 +10,7 @@ from compiler.backends.nvptx.target import gpu_target
 from compiler.fusion.program_kernels import kernels
 from compiler.hir.types import INDEX, Mem
 from compiler.launch.emulator import thread_kernel
+from compiler.machines.nvidia import MACHINES
 from compiler.schedule.gpu.facts import facts_of
 
 SQUARE = {"M": 4096, "N": 4096, "K": 4096, "B": 512}
@@ -55,7 +56,7 @@ def test_nothing_is_spilled(name: str, target: str) -> None:
     numbers = [one for one in built.nest.parameters if not isinstance(one.type, Mem) and one.type == INDEX]
     known = {one.name: sizes.get(one.name, 256) for one in numbers}
     memories = [one.name for one in built.nest.parameters if isinstance(one.type, Mem)]
-    module = compile_kernels(thread_kernel(built, compute, facts_of(known, memories, target)).functions, gpu_target(target))
+    module = compile_kernels(thread_kernel(built, compute, facts_of(known, memories, MACHINES[target])).functions, gpu_target(target))
     if module.hands_registers and toolkit() is None:
         pytest.skip("only the toolkit's assembler knows registers that roles hand to each other")
     assert {symbol: use.spills for symbol, use in assemble(module).kernels.items() if use.spills} == {}

@@ -2,8 +2,9 @@
 
 import pytest
 
-from compiler.backends.nvptx.target import MULTIPROCESSORS, PTX_VERSIONS, gpu_target, ptx_of_driver, target_of_device
+from compiler.backends.nvptx.target import PTX_VERSIONS, gpu_target, ptx_of_driver, target_of_device
 from compiler.diagnostics import ZyntaxError
+from compiler.machines.nvidia import MACHINES
 
 
 @pytest.mark.parametrize(
@@ -25,11 +26,11 @@ from compiler.diagnostics import ZyntaxError
     ],
 )
 def test_resident_blocks(arch: str, threads: int, registers: int, shared: int, blocks: int) -> None:
-    assert gpu_target(arch).multiprocessor.resident_blocks(threads, registers, shared) == blocks
+    assert gpu_target(arch).machine.resident_blocks(threads, registers, shared) == blocks
 
 
-def test_every_target_has_a_multiprocessor() -> None:
-    assert {gpu_target(arch).number for arch in PTX_VERSIONS} == set(MULTIPROCESSORS)
+def test_every_machine_has_versions_of_ptx() -> None:
+    assert PTX_VERSIONS.keys() == MACHINES.keys()
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_every_target_has_a_multiprocessor() -> None:
      ((10, 0), "sm_100a"), ((10, 3), "sm_100"), ((11, 0), "sm_100"), ((12, 0), "sm_120"), ((12, 1), "sm_120"), ((13, 0), "sm_120")],
 )  # fmt: skip
 def test_a_device_takes_its_own_target_or_the_highest_below(capability: tuple[int, int], arch: str) -> None:
-    assert target_of_device(capability).arch == arch
+    assert target_of_device(capability).machine.name == arch
 
 
 def test_older_devices_are_refused() -> None:

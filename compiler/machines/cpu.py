@@ -1,4 +1,4 @@
-"""What a CPU schedule asks of the machine, as plain numbers; the driver fills them in from detection."""
+"""The facts of a CPU that schedules read; the driver fills them in from detection."""
 
 from attrs import frozen
 
