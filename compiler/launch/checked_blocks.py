@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from attrs import Factory, define
 
-from compiler.diagnostics import ZyntaxError
-from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions, Warn, build
+from compiler.diagnostics import Diagnostic, ZyntaxError
+from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions, Warn, build, built, lower
 from compiler.launch.signature import assumed_signature, static_signature
-from compiler.lowering.kernel import Signature
+from compiler.lowering.kernel import LoweredKernel, Signature
 from compiler.lowering.outcome import outcome_type
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -22,7 +22,9 @@ class CheckedBlocks:
     options: KernelOptions
     _scopes: dict[Span, dict[str, Type]] = Factory(dict)
     """Types of the outer names that a block mentions."""
-    _kernels: dict[Span, tuple[Signature, BuiltKernel]] = Factory(dict)
+    _lowered: dict[Span, tuple[Signature, LoweredKernel]] = Factory(dict)
+    """Each block as it was typed last."""
+    _kernels: dict[Span, dict[Signature, BuiltKernel]] = Factory(dict)
 
     def outcome(self, node: nodes.Compute, scope: Mapping[str, Type], functions: Mapping[str, nodes.Function]) -> ComputeOutcome:
         """The checker's rule for a block's value: its type, where those of its inputs are known, and the block's faults."""
@@ -32,22 +34,36 @@ class CheckedBlocks:
         if signature is None:
             return ComputeOutcome(UNKNOWN)
         try:
-            kernel = build(node, signature, self.options)
+            lowered = lower(node, signature, self.options)
         except ZyntaxError as error:
             return ComputeOutcome(UNKNOWN, error.diagnostics)
-        self._kernels[node.span] = signature, kernel
-        return ComputeOutcome(outcome_type(kernel.lowered), kernel.lowered.warnings)
+        self._lowered[node.span] = signature, lowered
+        return ComputeOutcome(outcome_type(lowered), (), lambda: self._analysed(node, signature, lowered))
+
+    def _analysed(self, node: nodes.Compute, signature: Signature, lowered: LoweredKernel) -> tuple[Diagnostic, ...]:
+        """The faults that analysis finds, else the warnings of lowering."""
+        try:
+            self._kernel(node, signature, lowered)
+        except ZyntaxError as error:
+            return error.diagnostics
+        return lowered.warnings
+
+    def _kernel(self, node: nodes.Compute, signature: Signature, lowered: LoweredKernel) -> BuiltKernel:
+        """The kernel, analysed once for its signature. Raises ZyntaxError."""
+        kernels = self._kernels.setdefault(node.span, {})
+        if signature not in kernels:
+            kernels[signature] = built(lowered, node, self.options)
+        return kernels[signature]
 
     def shown(self, compute: nodes.Compute, functions: Mapping[str, nodes.Function]) -> BuiltKernel:
         """The block's kernel for the types that are known; where a dtype is only known at run time, for f32 and the rank that the block's
         indices show. Raises ZyntaxError."""
-        if compute.span in self._kernels:
-            return self._kernels[compute.span][1]
+        if compute.span in self._lowered:
+            return self._kernel(compute, *self._lowered[compute.span])
         signature = assumed_signature(compute, self._scopes.get(compute.span, {}), free_names(compute), functions)
         return build(compute, signature, self.options)
 
     def block(self, compute: nodes.Compute, functions: Mapping[str, nodes.Function], warn: Warn) -> ComputeBlock:
         """The block as something that can be called."""
         declared = {**self._scopes.get(compute.span, {}), **{entry.name: entry.value.type for entry in compute.inputs}}
-        known = dict([self._kernels[compute.span]]) if compute.span in self._kernels else {}
-        return ComputeBlock(compute, functions, declared, self.options, warn, known)
+        return ComputeBlock(compute, functions, declared, self.options, warn, dict(self._kernels.get(compute.span, {})))

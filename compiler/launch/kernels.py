@@ -140,10 +140,21 @@ def _require_countable(loop: For, low: int, high: int) -> None:
 
 def build(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> BuiltKernel:
     """The block for a signature. Raises ZyntaxError with every fault found in the block."""
+    return built(lower(compute, signature, options), compute, options)
+
+
+def lower(compute: nodes.Compute, signature: Signature, options: KernelOptions) -> LoweredKernel:
+    """The first half of `build`, which settles the type of the block's value."""
     with options.compiling(compute.span):
         started = perf_counter()
         lowered = lower_compute(_with_rule_of_floats(compute, options.floats), signature)
         options.times.add("lower", perf_counter() - started)
+        return lowered
+
+
+def built(lowered: LoweredKernel, compute: nodes.Compute, options: KernelOptions) -> BuiltKernel:
+    """The second half: analysis, with its faults."""
+    with options.compiling(compute.span):
         return BuiltKernel(checked(lowered, options.times), options, compute.span)
 
 
@@ -196,10 +207,10 @@ class ComputeBlock:
         return signature_of(self.compute, values, self.declared, self.functions, self.constants)
 
     def kernel_for(self, signature: Signature) -> BuiltKernel:
-        built = self._built.get(signature)
-        if built is None:
-            built = self._built[signature] = build(self.compute, signature, self.options)
+        kernel = self._built.get(signature)
+        if kernel is None:
+            kernel = self._built[signature] = build(self.compute, signature, self.options)
             if len(self._built) == 1:
-                for warning in built.lowered.warnings:
+                for warning in kernel.lowered.warnings:
                     self.warn(warning)
-        return built
+        return kernel

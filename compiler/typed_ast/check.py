@@ -76,6 +76,7 @@ def check(
     match program.statements[-1:]:
         case (ExpressionStatement(value=Compute() as last),):
             infer_statements.warn_unused(checker, last)
+    checker.analyse_blocks()
     typed = rebuild(program, checker.findings.types, checker.findings.kernels)
     for warning in unawaited(typed):
         checker.report(warning)

@@ -74,10 +74,12 @@ def checks(*classes: type[Statement]) -> Callable[[StatementRule], StatementRule
 
 @frozen
 class ComputeOutcome:
-    """What a compute block's value is, and what is wrong with the block."""
+    """What a compute block's value is, and what is wrong with the block. `analyse`: finds faults and warnings that the type doesn't
+    depend on; asked when the whole file has its types."""
 
     type: Type
     diagnostics: tuple[Diagnostic, ...] = field(default=(), converter=as_tuple)
+    analyse: Callable[[], tuple[Diagnostic, ...]] = tuple
 
 
 class ComputeRule(Protocol):
@@ -125,6 +127,8 @@ class Checker:
     instances: dict[tuple[Any, ...], Type] = Factory(dict)
     results: dict[UserFunction, Type] = Factory(dict)
     in_progress: set[Any] = Factory(set)
+    unanalysed: list[tuple[tuple[Label, ...], ComputeOutcome]] = Factory(list)
+    """Compute blocks whose messages count, each with the calls of generic functions around it."""
     _seen: set[tuple[str, Span | None]] = Factory(set)
 
     def __attrs_post_init__(self) -> None:
@@ -133,15 +137,29 @@ class Checker:
     # ---- reporting ----
 
     def report(self, diagnostic: Diagnostic) -> Type:
-        """Collects a diagnostic, once for a code and place; its value is the type that silences what follows."""
-        key = (diagnostic.code, diagnostic.span)
-        if self.findings.muted or key in self._seen:
-            return ERROR
-        self._seen.add(key)
-        if self.findings.calls:
-            diagnostic = attrs.evolve(diagnostic, others=diagnostic.others + self.findings.calls)
-        self.diagnostics.add(diagnostic)
+        """Collects a diagnostic, once for a code and position; its value is the type that silences what follows."""
+        if not self.findings.muted:
+            self._report(diagnostic, self.findings.calls)
         return ERROR
+
+    def _report(self, diagnostic: Diagnostic, calls: tuple[Label, ...]) -> None:
+        key = (diagnostic.code, diagnostic.span)
+        if key not in self._seen:
+            self._seen.add(key)
+            self.diagnostics.add(attrs.evolve(diagnostic, others=diagnostic.others + calls) if calls else diagnostic)
+
+    def outcome(self, outcome: ComputeOutcome) -> None:
+        """Reports the faults of a compute block that are known now; `analyse_blocks` reports the others."""
+        for fault in outcome.diagnostics:
+            self.report(fault)
+        if not self.findings.muted:
+            self.unanalysed.append((self.findings.calls, outcome))
+
+    def analyse_blocks(self) -> None:
+        """Reports what analysis finds wrong with the compute blocks."""
+        for calls, outcome in self.unanalysed:
+            for fault in outcome.analyse():
+                self._report(fault, calls)
 
     def later(self, what: str, span: Span, hint: str) -> Type:
         """Reports a construct that nothing executes yet."""

@@ -54,8 +54,7 @@ def compute(checker: Checker, node: Compute, scope: Scope, expected: Type | None
     findings = checker.findings
     typed = attrs.evolve(node, inputs=tuple(rebuild(i, findings.types, findings.kernels) for i in node.inputs), kernel=metadata)
     outcome = checker.compute_rule(typed, scope.variables(), scope.functions())
-    for fault in outcome.diagnostics:
-        checker.report(fault)
+    checker.outcome(outcome)
     return FutureType(outcome.type) if metadata.is_async and outcome.type != ERROR else outcome.type
 
 

@@ -96,3 +96,32 @@ def test_a_value_that_nobody_uses_is_a_warning() -> None:
     assert [(d.code, d.severity) for d in found.sorted] == [("0604", Severity.WARNING)]
     assert checked(f"let x = zeros(3)\ndef f() {{ compute(x) {BODY} }}\nprintln(f())").diagnostics.sorted == ()
     assert checked("mut x = zeros(3)\ncompute(mut x) { for i in 0..N { x[i] = 1.0 } }").diagnostics.sorted == ()
+
+
+def test_blocks_are_analysed_when_the_whole_file_has_its_types() -> None:
+    asked: list[str] = []
+
+    class Analysing(Recording):
+        def __call__(self, node: nodes.Compute, scope: Mapping[str, Type], functions: Mapping[str, nodes.Function]) -> ComputeOutcome:
+            asked.append("type")
+
+            def analyse() -> tuple[Diagnostic, ...]:
+                asked.append("faults")
+                return (Diagnostic("0403", f"a race for {scope['x']}", node.span),)
+
+            return ComputeOutcome(TensorType(F32, StaticShape((3,))), (), analyse)
+
+    (fault, shape) = errors(f"def f(x) {{ compute(x) {BODY} }}\nlet y = f(zeros(3)) + zeros(4)\nf(zeros(3))", Analysing())
+    assert asked == ["type", "type", "faults", "faults"]
+    assert (fault.code, fault.message, fault.others) == ("0403", "a race for ?", ())
+    assert shape.code == "0301"
+
+
+def test_a_fault_of_analysis_names_the_call_of_a_generic_function() -> None:
+    class Racing(Recording):
+        def __call__(self, node: nodes.Compute, scope: Mapping[str, Type], functions: Mapping[str, nodes.Function]) -> ComputeOutcome:
+            races = str(scope["x"]) == "tensor[4, f32]"
+            return ComputeOutcome(UNKNOWN, (), lambda: (Diagnostic("0403", "a race", node.span),) if races else ())
+
+    (fault,) = errors(f"def f(x) {{ compute(x) {BODY} }}\nf(zeros(3))\nf(zeros(4))", Racing())
+    assert [label.text for label in fault.others] == ["called here with (tensor[4, f32])"]
