@@ -22,7 +22,7 @@ from quantdsl.run import replay
 from runtime.replay.feed import Feed
 
 events, what = Feed.events, sys.argv[1]
-replay.KEPT = 0.0
+replay.CHECKPOINT_SECONDS = 0.0
 
 def slowly(self):
     for number, block in enumerate(events(self)):

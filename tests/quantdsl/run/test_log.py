@@ -32,7 +32,7 @@ def test_one_event_keeps_its_newest_records(many: int, monkeypatch: pytest.Monke
     """However many records were there when it began, and however often they are collected."""
     body = f"n += 1; log_ring(-n); if n == 3 {{ for i in 0..{many} {{ log_ring(i) }} }}"
     found = [logged(body, 5)]
-    monkeypatch.setattr(replay, "TOLD", -1.0)
+    monkeypatch.setattr(replay, "PROGRESS_SECONDS", -1.0)
     found.append(logged(body, 5))
     kept = list(range(many))
     want = [-1, -2, *([-3, *kept])[-ENOUGH:], -4, -5]
