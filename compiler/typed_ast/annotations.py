@@ -1,13 +1,19 @@
 """What the annotations of a compute block say, as KernelMetadata. Checks what can be checked from the text alone: known names and
 kinds, arguments, limits that hold on every device. Whether the body keeps a promise is analysis' business."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import attrs
-from attrs import Factory, define
+from attrs import define
 
 from compiler.diagnostics import Diagnostic, Label
-from compiler.source import NOWHERE, Span
+from compiler.typed_ast.annotation_arguments import (
+    BLOCK_ANNOTATIONS,
+    LOOP_ANNOTATIONS,
+    ArgumentReader,
+    Evaluate,
+    span_of_argument,
+)
 from compiler.typed_ast.constants import constant
 from compiler.typed_ast.kernel import FLOATS, KERNEL_ALIASES, PRODUCTS, KernelMetadata, KernelType
 from compiler.typed_ast.kernel_options import read_options
@@ -35,30 +41,6 @@ MAX_THREADS = 1024
 MAX_THREADS_Z = 64
 MAX_SHARED_BYTES = 227 * 1024
 
-BLOCK_ANNOTATIONS = {
-    "kernel": "@kernel(kind, ...)",
-    "device": '@device("cpu" | "cuda" | "cuda:1" | "auto", fallback=)',
-    "workgroup": "@workgroup(x, y=1, z=1)",
-    "grid": "@grid(x, y=1, z=1)",
-    "shared": "@shared(bytes)",
-    "tile": "@tile(m=, n=, k=)",
-    "broadcast": "@broadcast(name, axis=)",
-    "async": "@async",
-    "tensor_cores": "@tensor_cores(on | off)",
-    "pipeline": "@pipeline(stages=)",
-    "warps": "@warps(n)",
-    "registers": "@registers(n)",
-    "cluster": "@cluster(n)",
-    "precision": "@precision(acc=, products=, floats=)",
-    "deterministic": "@deterministic",
-    "name": '@name("text")',
-    "trace": "@trace",
-    "shape": "@shape(A: [M, K])",
-}
-LOOP_ANNOTATIONS = {"unroll": "@unroll(n)", "vectorize": "@vectorize(n)", "parallel": "@parallel", "serial": "@serial"}
-
-Evaluate = Callable[[Expression], object]
-
 
 def kernel_metadata(compute: Compute, evaluate: Evaluate = constant) -> tuple[KernelMetadata, tuple[Diagnostic, ...]]:
     """The metadata of a block, and what is wrong with its annotations. `evaluate` gives an expression's constant, or None."""
@@ -79,25 +61,7 @@ def same(a: object, b: object) -> bool:
 
 
 @define
-class _Reader:
-    evaluate: Evaluate
-    metadata: KernelMetadata = KernelMetadata()
-    found: list[Diagnostic] = Factory(list)
-
-    # ---- reporting ----
-
-    def fault(self, code: str, message: str, span: Span, hint: str | None = None, others: tuple[Label, ...] = ()) -> None:
-        self.found.append(Diagnostic(code, message, span, "", others, hint=hint))
-
-    def later(self, what: str, span: Span, hint: str) -> None:
-        self.fault("0109", f"{what} is valid, but not supported yet", span, hint)
-
-    def set(self, **changes: object) -> None:
-        self.metadata = attrs.evolve(self.metadata, **changes)  # type: ignore[arg-type]
-
-    def hint(self, **changes: object) -> None:
-        self.set(hints=attrs.evolve(self.metadata.hints, **changes))  # type: ignore[arg-type]
-
+class _Reader(ArgumentReader):
     # ---- annotations ----
 
     def read(self, annotations: tuple[Annotation, ...]) -> None:
@@ -116,13 +80,13 @@ class _Reader:
                     )
                 continue
             first[key] = annotation
-            self.one(annotation)
+            self.block_annotation(annotation)
         grid = first.get("grid")
         if grid is not None and self.metadata.kernel_type is not KernelType.CUSTOM:
             hint = "leave it out: the number of blocks follows from the sizes; `@workgroup` sets how many threads one has"
             self.fault("0402", "`@grid` belongs to `custom` kernels", grid.span, hint)
 
-    def one(self, annotation: Annotation) -> None:
+    def block_annotation(self, annotation: Annotation) -> None:
         name, span = annotation.name, annotation.span
         match name:
             case "kernel":
@@ -166,44 +130,6 @@ class _Reader:
                 hint = did_you_mean(f"@{name}", [f"@{k}" for k in known]) or "there are " + ", ".join(f"`@{k}`" for k in known)
                 self.fault("0401", f"there is no annotation `@{name}`", span, hint)
 
-    # ---- arguments ----
-
-    def wrong(self, value: Expression, what: str, wanted: str, hint: str | None = None) -> None:
-        self.fault("0203", f"{what} is {wanted}", value.span, hint)
-
-    def count(self, annotation: Annotation, message: str, span: Span | None = None) -> None:
-        form = (BLOCK_ANNOTATIONS | LOOP_ANNOTATIONS)[annotation.name]
-        self.fault("0204", f"`@{annotation.name}` {message}", span or annotation.span, f"its form is `{form}`")
-
-    def no_arguments(self, annotation: Annotation) -> bool:
-        if annotation.arguments:
-            self.count(annotation, "takes no arguments")
-        return not annotation.arguments
-
-    def single(self, annotation: Annotation, name: str | None = None) -> Expression | None:
-        """The only argument, which may be named `name`."""
-        if len(annotation.arguments) != 1:
-            self.count(annotation, f"takes 1 argument, but {len(annotation.arguments)} are given")
-            return None
-        argument = annotation.arguments[0]
-        if argument.name not in (None, name):
-            self.count(annotation, f"has no parameter `{argument.name}`", _place(argument))
-            return None
-        return argument.value
-
-    def positive(self, value: Expression, what: str, least: int = 1) -> int | None:
-        """An int that is known now, at least `least`."""
-        found = self.evaluate(value)
-        if type(found) is int:
-            if found >= least:
-                return found
-            self.wrong(value, what, f"at least {least}, not {found}")
-        elif found is not None:
-            self.wrong(value, what, f"an int, not {_words(found)}")
-        else:
-            self.later(f"{what} that is not known when the program is compiled", value.span, "write a number")
-        return None
-
     # ---- one annotation each ----
 
     def kernel(self, annotation: Annotation) -> None:
@@ -234,7 +160,7 @@ class _Reader:
         targets = [a for a in annotation.arguments if a.name is None]
         for argument in annotation.arguments:
             if argument.name not in (None, "fallback"):
-                self.count(annotation, f"has no parameter `{argument.name}`", _place(argument))
+                self.count(annotation, f"has no parameter `{argument.name}`", span_of_argument(argument))
                 return
         if len(targets) != 1:
             self.count(annotation, f"takes 1 device, but {len(targets)} are given")
@@ -273,13 +199,13 @@ class _Reader:
         for argument in annotation.arguments:
             axis = argument.name or next(names, "")
             if not axis:
-                self.count(annotation, f"takes at most 3 arguments, but {len(annotation.arguments)} are given", _place(argument))
+                self.count(annotation, f"takes at most 3 arguments, but {len(annotation.arguments)} are given", span_of_argument(argument))
                 return
             if axis not in sizes:
-                self.count(annotation, f"has no parameter `{axis}`", _place(argument))
+                self.count(annotation, f"has no parameter `{axis}`", span_of_argument(argument))
                 return
             if axis in given:
-                self.count(annotation, f"has `{axis}` twice", _place(argument))
+                self.count(annotation, f"has `{axis}` twice", span_of_argument(argument))
                 return
             given.add(axis)
             value = self.positive(argument.value, f"`{axis}` of `@{annotation.name}`")
@@ -326,7 +252,7 @@ class _Reader:
         entries: dict[str, int] = {}
         for argument in annotation.arguments:
             if argument.name is None:
-                self.count(annotation, "takes named arguments only", _place(argument))
+                self.count(annotation, "takes named arguments only", span_of_argument(argument))
                 return
             value = self.positive(argument.value, f"`{argument.name}` of `@tile`")
             if value is not None:
@@ -338,7 +264,7 @@ class _Reader:
         axes = [a.value for a in annotation.arguments if a.name == "axis"]
         strange = next((a for a in annotation.arguments if a.name not in (None, "axis")), None)
         if strange is not None:
-            self.count(annotation, f"has no parameter `{strange.name}`", _place(strange))
+            self.count(annotation, f"has no parameter `{strange.name}`", span_of_argument(strange))
             return
         if len(names) != 1 or len(axes) != 1:
             self.count(annotation, "takes an input and its `axis`")
@@ -393,10 +319,10 @@ class _Reader:
         for argument in annotation.arguments:
             name = argument.name or "acc"
             if name not in ("acc", "products", "floats"):
-                self.count(annotation, f"has no parameter `{name}`", _place(argument))
+                self.count(annotation, f"has no parameter `{name}`", span_of_argument(argument))
                 return
             if name in given:
-                self.count(annotation, f"is given `{name}` twice", _place(argument))
+                self.count(annotation, f"is given `{name}` twice", span_of_argument(argument))
                 return
             given[name] = argument.value
         if not given:
@@ -477,14 +403,6 @@ def _key(annotation: Annotation) -> str:
 
 def _kinds() -> str:
     return ", ".join(f"`{k.value}`" for k in KernelType)
-
-
-def _place(argument: Argument) -> Span:
-    return argument.value.span if argument.span == NOWHERE else argument.span
-
-
-def _words(value: object) -> str:
-    return f"{value!r}" if isinstance(value, float) else {bool: "a bool", str: "a string"}.get(type(value), "this")
 
 
 def _loops(block: Block) -> Iterator[For]:

@@ -55,7 +55,7 @@ class TreeJson:
             cls.__name__: cls
             for module in self._modules
             for cls in vars(module).values()
-            if isinstance(cls, type) and (attrs.has(cls) or issubclass(cls, Enum)) and cls.__module__ == module.__name__
+            if isinstance(cls, type) and (attrs.has(cls) or issubclass(cls, Enum)) and cls.__module__.startswith(module.__name__)
         }
         for cls in found.values():
             if attrs.has(cls):

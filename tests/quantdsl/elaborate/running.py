@@ -9,7 +9,7 @@ from compiler.source import Source
 from quantdsl.check.program import check_program
 from quantdsl.elaborate import Elaborated, elaborate
 from quantdsl.parse import parse_source
-from tests.native.both import Both
+from tests.quantdsl.native.both import Both
 
 LEVELS = (OptimizationLevel.O0, OptimizationLevel.OLATENCY)
 MARKETS = """currency USD { scale 8 }

@@ -16,7 +16,7 @@ from quantdsl.native.ring import Ring
 from quantdsl.native.slab import Slab
 from quantdsl.native.table import FULL, INSERTED, PRESENT, Table
 from quantdsl.native.types import F64, I1, I8, I64, struct
-from tests.native.both import Both
+from tests.quantdsl.native.both import Both
 
 EXAMPLES = settings(max_examples=25, deadline=None)
 

@@ -21,7 +21,7 @@ from compiler.source import Span
 from quantdsl.native.build import Program
 from quantdsl.native.types import F32, F64, I1, I8, I16, I32, I64, I128, U8, U64, enum, optional, struct
 from quantdsl.native.values import Result, bad, good, match, none, otherwise, read_optional, some, write_optional
-from tests.native.both import Both
+from tests.quantdsl.native.both import Both
 
 LEVELS = (OptimizationLevel.O0, OptimizationLevel.O1, OptimizationLevel.O3, OptimizationLevel.OLATENCY)
 INTS64 = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1), st.sampled_from([-(2**63), 2**63 - 1, 2**32, -(2**31)]))

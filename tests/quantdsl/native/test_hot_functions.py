@@ -8,7 +8,7 @@ from compiler.analysis.host_costs import worst_case
 from compiler.analysis.host_effects import findings
 from compiler.hir.layout import new_memory
 from compiler.passes.prove_checks import prove_checks
-from tests.native.both import Both
+from tests.quantdsl.native.both import Both
 
 
 def test_a_run_of_orders_and_books() -> None:

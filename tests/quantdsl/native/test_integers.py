@@ -16,7 +16,7 @@ from compiler.hir.layout import numpy_dtype
 from compiler.hir.module import FaultSite, HirModule, OptimizationLevel
 from compiler.hir.numbers import limits
 from compiler.hir.types import Pointer, Tile
-from tests.native.both import Both
+from tests.quantdsl.native.both import Both
 
 INTS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 LEVELS = (OptimizationLevel.O0, OptimizationLevel.OLATENCY)

@@ -15,7 +15,7 @@ from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer
 from quantdsl.native.build import Body, Program, Variable
 from quantdsl.native.types import F64, I1, I16, I64, U8, struct
-from tests.native.both import Both
+from tests.quantdsl.native.both import Both
 
 INTS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
 LEVELS = (OptimizationLevel.O0, OptimizationLevel.O1, OptimizationLevel.OLATENCY)

@@ -8,7 +8,7 @@ from compiler.hir.types import Pointer
 from compiler.hir.verify import faults
 from quantdsl.native.build import Program
 from quantdsl.native.types import I64, struct
-from tests.native.both import Both
+from tests.quantdsl.native.both import Both
 
 STRUCT = "struct<S; a: i64, b: array<3 x i32>>"
 HEAD = f"func @f(%s: ptr<{STRUCT}>, %o: ptr<array<open x i64>>, %x: i64, %y: i32, %w: i128, %d: f64, %p: i1)"

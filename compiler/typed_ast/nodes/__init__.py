@@ -1,0 +1,10 @@
+"""The nodes of the tree. Fields only: what a program says, where it says it (`span`), and, after the checker, the type of
+each expression (`type`). The parser's actions build them; the checker returns the tree anew with its types filled in."""
+
+from compiler.typed_ast.nodes.bases import *  # noqa: F403
+from compiler.typed_ast.nodes.compute import *  # noqa: F403
+from compiler.typed_ast.nodes.declarations import *  # noqa: F403
+from compiler.typed_ast.nodes.expressions import *  # noqa: F403
+from compiler.typed_ast.nodes.patterns import *  # noqa: F403
+from compiler.typed_ast.nodes.statements import *  # noqa: F403
+from compiler.typed_ast.nodes.type_syntax import *  # noqa: F403

@@ -1,0 +1,40 @@
+"""What all nodes are: fields only, and where in the source they stand."""
+
+from attrs import field, frozen
+
+from compiler.source import NOWHERE, Span
+from compiler.typed_ast.types import UNKNOWN, Type
+from runtime.tuples import as_tuple
+
+children = field(default=(), converter=as_tuple)
+"""A field of several nodes."""
+
+
+@frozen(kw_only=True)
+class Node:
+    span: Span = NOWHERE
+
+
+@frozen(kw_only=True)
+class TypeSyntax(Node):
+    """A type as the program writes it; the checker resolves it to a `Type`."""
+
+
+@frozen(kw_only=True)
+class Expression(Node):
+    type: Type = UNKNOWN
+
+
+@frozen(kw_only=True)
+class Pattern(Node):
+    """What stands after `case`."""
+
+
+@frozen(kw_only=True)
+class Statement(Node):
+    pass
+
+
+@frozen(kw_only=True)
+class Declaration(Statement):
+    pass
