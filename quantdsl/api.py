@@ -137,10 +137,11 @@ class Program:
         latency_all: bool = False,
         pnl_every: str | int = of.PNL_EVERY,
         out: str | Path | None = None,
+        pictures: bool = True,
     ) -> Result:
         """Replay data: the name of a file, an Arrow table, arrays by column, a structured array, an array of `EVENT`, a list of these
         (merged by time), or a dict from symbols to these. The keywords are the options of `zyntax run`; times and durations are texts, or
-        ns. With `out` the same files are written as by `--out`. Raises QuantError."""
+        ns. With `out` the same files are written as by `--out`, without PNG files where `pictures` is False. Raises QuantError."""
         with _told(self._sources):
             options = _options(data, fills, latency, begin, end, on_bad, on_cross, reorder, mapped or {}, latency_all, pnl_every)
             sinks: list[Any] = []
@@ -151,7 +152,7 @@ class Program:
                 else:
                     from runtime.replay.outputs.folder import Outputs  # and so Arrow, for those who want tables
 
-                    sinks.append(_Both(Kept(about), Outputs(Path(out), about)))
+                    sinks.append(_Both(Kept(about), Outputs(Path(out), about, pictures)))
                 return sinks[0]
 
             ending = Replay(self.strategy, options).run(sink)

@@ -39,7 +39,7 @@ def replay(path: str, here: Reporter, **given: Any) -> int:
             doing("counting system calls")
             audit = counted(strategy, options)
         with noticed():
-            ending = Replay(strategy, options, _telling(doing), audit).run(lambda about: _sink(given["out"], about))
+            ending = Replay(strategy, options, _telling(doing), audit).run(lambda about: _sink(given, about))
     print(summary_text(ending.summary, given["out"]), end="")
     sys.stdout.flush()
     here.show([*(Diagnostic("0811", note, severity=Severity.NOTE) for note in ending.notes), *ending.left_out])
@@ -114,14 +114,14 @@ def run_options(**given: Any) -> "RunOptions":
     )
 
 
-def _sink(out: str | None, about: Any) -> Any:
-    if out is None:
+def _sink(given: Mapping[str, Any], about: Any) -> Any:
+    if given["out"] is None:
         from runtime.replay.outputs.kept import Kept
 
         return Kept(about, tables=False)
     from runtime.replay.outputs.folder import Outputs
 
-    return Outputs(Path(out), about)
+    return Outputs(Path(given["out"]), about, pictures=not given["no_pictures"])
 
 
 def _telling(doing: Callable[[str], None]) -> "Callable[[ReplayProgress], None]":

@@ -15,11 +15,11 @@ def swing() -> Sample:
 @pytest.fixture(scope="session")
 def folder(swing: Sample, tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("swing")
-    write(found, swing)
+    write(found, swing, pictures=True)
     return found
 
 
-@pytest.fixture(autouse=True)
-def quick_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures are drawn for `folder` alone, which is made before; elsewhere an empty file stands for each."""
+@pytest.fixture
+def empty_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty file stands for each picture."""
     monkeypatch.setattr("runtime.replay.outputs.folder.write_picture", lambda chart, path: path.touch())

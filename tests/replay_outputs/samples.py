@@ -64,9 +64,9 @@ def pieces(records: Records, size: int) -> list[Records]:
     return [records[start : start + size] for start in range(0, len(records), size)]
 
 
-def write(folder: Path, swing: Sample, size: int = 10**9, checkpoints: bool = False) -> dict[str, Any]:
+def write(folder: Path, swing: Sample, size: int = 10**9, checkpoints: bool = False, pictures: bool = False) -> dict[str, Any]:
     """All of the sample's outputs, its records handed over in pieces of some size."""
-    with Outputs(folder, swing.run) as out:
+    with Outputs(folder, swing.run, pictures) as out:
         for name, records in swing.records.items():
             for piece in pieces(records, size):
                 out.add(name, piece)

@@ -42,7 +42,7 @@ from tests.replay_outputs.samples import pieces, sample
 
 swing, parts.ROWS = sample(), 100
 limit = int(sys.argv[2])
-with Outputs(Path(sys.argv[1]), swing.run) as out:
+with Outputs(Path(sys.argv[1]), swing.run, pictures=False) as out:
     if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     for name in ("fills", "pnl"):
@@ -112,20 +112,22 @@ def test_parts_become_one_file_in_order(swing: Sample, folder: Path, tmp_path: P
     assert not list(tmp_path.glob("*.partial-*"))
 
 
+@pytest.mark.usefixtures("empty_pictures")
 def test_a_fault_while_finishing_leaves_no_table_that_looks_whole(swing: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> str:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("runtime.replay.outputs.folder.report", fails)
     with pytest.raises(OutputFault, match=r"report\.html: No space left on device"):
-        write(tmp_path, swing)
+        write(tmp_path, swing, pictures=True)
     assert summary(tmp_path)["partial"].endswith("No space left on device")
     assert {name: partial_rows(tmp_path, name) for name in NAMES} == summary(tmp_path)["rows"]
     assert not list(tmp_path.glob("*.png"))
 
 
+@pytest.mark.usefixtures("empty_pictures")
 def test_a_new_run_takes_the_old_ones_outputs_away_first_and_nothing_else(swing: Sample, tmp_path: Path) -> None:
-    write(tmp_path, swing)
+    write(tmp_path, swing, pictures=True)
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "photo.png").write_text("mine")
     (tmp_path / "fills.partial-0001.parquet").write_text("of a killed run")

@@ -96,7 +96,7 @@ def run_of(records: dict[str, Any], run: Run) -> Gathered:
 
 
 def test_a_run_of_nothing_has_all_its_outputs(swing: Sample, tmp_path: Path) -> None:
-    with Outputs(tmp_path, swing.run) as out:
+    with Outputs(tmp_path, swing.run, pictures=False) as out:
         summary = out.finish(Totals(0, 0, 0, 0))
     assert (summary["fill_ratio"], summary["pnl"]["USD"]["sharpe"], summary["from"]) == (None, None, None)
     assert (tmp_path / "report.html").read_text().count("nothing to show") == len(CHARTS)

@@ -33,10 +33,10 @@ _OURS = tuple(f"{name}{ending}" for name in (*NAMES, "log") for ending in (".par
 
 class Outputs:
     """To be used with `with`: leaving it without `finish` marks what there is as partial. Every method raises OutputFault where something
-    can't be written; what was written before stays valid."""
+    can't be written; what was written before stays valid. `pictures`: whether the charts, which the report has, are PNG files too."""
 
-    def __init__(self, folder: Path, run: Run) -> None:
-        self.folder, self.run = folder, run
+    def __init__(self, folder: Path, run: Run, pictures: bool = True) -> None:
+        self.folder, self.run, self.pictures = folder, run, pictures
         self.gathered, self._digest = Gathered(run), Digest()
         tables = Tables(run)
         self._files = {name: TableFile(folder, name, _records_maker(tables, name), len) for name in LAYOUTS}
@@ -45,7 +45,7 @@ class Outputs:
             self._files["log"] = TableFile(folder, "log", lambda chunks: tables.of_log(chain.from_iterable(chunks)), len)
         self._ended = False
         self.without_pictures: PackageMissing | None = None
-        """Why the finished run has no pictures."""
+        """Why the finished run lacks the pictures that were asked for."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._clear()
@@ -83,14 +83,15 @@ class Outputs:
             raise ValueError(f"{totals.rows_bad} bad rows were counted, {self._files['bad_rows'].rows} were added")
         summary = finished(self.gathered, self._digest, totals)
         drawn = charts(self.gathered)
-        try:
-            require_pictures()
-        except PackageMissing as missing:
-            self.without_pictures = missing
+        if self.pictures:
+            try:
+                require_pictures()
+            except PackageMissing as missing:
+                self.without_pictures = missing
         with ExitStack() as together:
             for file in self._files.values():
                 together.enter_context(file.whole(partial=False))
-            for chart in drawn if self.without_pictures is None else ():
+            for chart in drawn if self.pictures and self.without_pictures is None else ():
                 write_picture(chart, together.enter_context(whole_file(self.folder / f"{chart.key}.png")))
             page = together.enter_context(whole_file(self.folder / REPORT))
             page.write_text(report(self.run, summary, drawn), encoding="utf-8")

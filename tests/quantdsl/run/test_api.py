@@ -48,8 +48,9 @@ def test_parameters_are_keywords(cross: quantdsl.Program) -> None:
 
 
 def test_outputs_can_be_written_too(cross: quantdsl.Program, tmp_path: Path) -> None:
-    result = cross.run(TRADES, out=tmp_path / "out", latency=(50_000, 80_000))
+    result = cross.run(TRADES, out=tmp_path / "out", pictures=False, latency=(50_000, 80_000))
     assert f'"hash": "{result.summary["hash"]}"' in (tmp_path / "out" / "summary.json").read_text()
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json", ".html", ".parquet"}
 
 
 def test_a_text_is_a_program_too() -> None:

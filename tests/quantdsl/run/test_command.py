@@ -28,7 +28,7 @@ def summary(folder: Path) -> dict[str, Any]:
 
 
 def test_a_run_writes_all_its_outputs_and_prints_what_came_of_it(zyntax: Zyntax, tmp_path: Path) -> None:
-    done = zyntax("run", CROSS, "--data", TRADES, "--out", "out")
+    done = zyntax("run", CROSS, "--data", TRADES, "--out", "out", pictures=True)
     assert (done.code, done.err) == (0, "")
     names = {path.name for path in (tmp_path / "out").iterdir()}
     pictures = {f"{name}.png" for name in ("equity", "drawdown", "position", "price", "rejects", "latency")}
