@@ -35,7 +35,7 @@ from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.tensor_cores import refusal
 from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
-from compiler.schedule.place import NotPlaceable
+from compiler.schedule.region import NotPlaceable
 from compiler.typed_ast import nodes
 from runtime.tensor import numpy_dtype
 

@@ -13,7 +13,8 @@ from compiler.passes.analysed import AnalysedKernel
 from compiler.schedule.field import table_for
 from compiler.schedule.materialise import materialise
 from compiler.schedule.nest import marked
-from compiler.schedule.place import NotPlaceable, place
+from compiler.schedule.place import place
+from compiler.schedule.region import NotPlaceable
 from compiler.schedule.running import refusal
 
 

@@ -21,7 +21,7 @@ from compiler.hir.module import CallingConvention, Form, HirFunction, HirKernelI
 from compiler.hir.types import Mem, Space, Tile
 from compiler.schedule.gpu.sorting import counts_memory
 from compiler.schedule.launches import Launch, SharedVariable
-from compiler.schedule.place import NotPlaceable
+from compiler.schedule.region import NotPlaceable
 
 Dims = tuple[int, int, int]
 

@@ -13,7 +13,7 @@ from compiler.schedule.field import axes_contiguous
 from compiler.schedule.launches import Launch, Launches, SortPasses
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.merge_sort import merge_pass
-from compiler.schedule.place import NotPlaceable
+from compiler.schedule.region import NotPlaceable
 from compiler.schedule.stages import Around, Group, Start, iterations, stages_of
 from compiler.schedule.table import AxisPlan, Table
 

@@ -5,7 +5,7 @@ import pytest
 
 from compiler.backends.nvptx.assemble import assemble
 from compiler.backends.nvptx.compile import compile_kernels
-from compiler.backends.nvptx.fragments import PRODUCTS
+from compiler.backends.nvptx.fragment_shapes import PRODUCTS
 from compiler.backends.nvptx.target import gpu_target
 from compiler.emulator.interpret import interpret
 from compiler.hir.build import FunctionBuilder

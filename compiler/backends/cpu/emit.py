@@ -3,10 +3,11 @@
 The entry is `i64 name(ptr slots)`: eight bytes a parameter (addresses; integers extended; floats in their own width), then
 the number of threads, then the address of the fault record. It returns 0, 1 after a failed check, 2 when memory ran out."""
 
-from compiler.backends.cpu import access, control, faults, sort
+from compiler.backends.cpu import access, faults, sort, threads
 from compiler.backends.cpu.frame import Frame, Kernel, Mode, alias_notes, close_frame, new_frame
 from compiler.backends.llvm import arithmetic
 from compiler.backends.llvm.bundle import scalar_bundle
+from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.frame import Memory
 from compiler.backends.llvm.plain import emit_plain
 from compiler.backends.llvm.types import I8, I64, PTR, memory_type
@@ -24,7 +25,7 @@ ORDINARY = 1 << 47
 
 def emit_function(
     function: HirFunction, mode: Mode, parallel: str, attributes: tuple[str, ...], native_half: bool, ordinary_sizes: bool = True
-) -> tuple[ModuleWriter, list[faults.CheckSite]]:
+) -> tuple[ModuleWriter, list[CheckSite]]:
     """The module of a kernel, and in REPORT mode the checks by the numbers that its records use."""
     module = ModuleWriter(function.name, attributes, native_half)
     w = module.function(symbol_name(function), I64, [(PTR, "slots")])
@@ -82,7 +83,7 @@ def emit(frame: Frame, op: Instruction) -> None:
         case Store():
             access.store(frame, op)
         case For():
-            control.loop(frame, op)
+            threads.loop(frame, op)
         case Check():
             faults.check(frame, op)
         case Alloc():

@@ -5,12 +5,10 @@ from attrs import frozen
 
 from compiler.backends.cpu.frame import Frame, Mode
 from compiler.backends.llvm.bundle import Bundle
-from compiler.backends.llvm.checks import RECORD_VALUES, CheckSite, all_hold, as_slot, check_site, pass_check
+from compiler.backends.llvm.checks import RECORD_VALUES, all_hold, as_slot, check_site, pass_check
 from compiler.backends.llvm.types import I8, I64
 from compiler.backends.llvm.writer import constant
 from compiler.hir.memory import Check
-
-__all__ = ["RECORD_VALUES", "CheckSite", "NativeFault", "check"]
 
 
 @frozen

@@ -3,11 +3,11 @@ current place, and the checks that have been passed on the way here."""
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from attrs import Factory, define, field
 
 from compiler.backends.llvm.bundle import unsupported
+from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.frame import Frame as BaseFrame
 from compiler.backends.llvm.frame import Memory
 from compiler.backends.llvm.types import I64, PTR
@@ -15,9 +15,6 @@ from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, c
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
-
-if TYPE_CHECKING:
-    from compiler.backends.cpu.faults import CheckSite
 
 
 class Mode(Enum):
@@ -38,7 +35,7 @@ class Kernel:
     """How thread loops run: "gomp", "pool" or "serial"."""
     emit: "Callable[[Frame, Instruction], None]"
     has_checks: bool = False
-    checks: "list[CheckSite]" = Factory(list)
+    checks: list[CheckSite] = Factory(list)
     aliases: dict[str, str] = Factory(dict)
     """Alias metadata of each memory by name."""
 

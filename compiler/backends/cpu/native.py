@@ -6,7 +6,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from compiler.backends.cpu.faults import RECORD_VALUES, CheckSite, NativeFault
+from compiler.backends.cpu.faults import NativeFault
+from compiler.backends.llvm.checks import RECORD_VALUES, CheckSite
 from compiler.hir.module import HirFunction
 from compiler.hir.types import DTYPES, Mem, Tile, is_float
 from runtime import forks

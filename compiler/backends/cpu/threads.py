@@ -1,7 +1,8 @@
 """Loops over threads: the body becomes a function of a context and a range of iterations; a team (libgomp's, or the run time's
 pool) runs it in equal chunks, or the caller alone where there is too little work to pay for a team."""
 
-from compiler.backends.cpu.frame import Frame, close_frame, new_frame
+from compiler.backends.cpu.frame import Frame, Mode, close_frame, new_frame
+from compiler.backends.cpu.marked_loops import counted_loop
 from compiler.backends.llvm.bundle import Bundle
 from compiler.backends.llvm.frame import Memory, index_bundle
 from compiler.backends.llvm.types import I8, I32, I64, PTR
@@ -17,6 +18,14 @@ SERIAL_WORK = 40_000
 """Inner steps below which a loop runs on one thread: about 20 microseconds."""
 UNKNOWN_TRIPS = 16
 """What a loop inside is taken to run when its bounds aren't known outside."""
+
+
+def loop(frame: Frame, op: For) -> None:
+    """A loop, on threads where it is marked so and this is the fast kernel outside of another such loop."""
+    if op.place == "thread" and not frame.in_threads and frame.kernel.mode is Mode.FAST and frame.kernel.parallel != "serial":
+        thread_loop(frame, op)
+    else:
+        counted_loop(frame, op, frame.affine(op.low), frame.affine(op.high))
 
 
 def thread_loop(frame: Frame, op: For) -> None:
@@ -160,8 +169,6 @@ def _free_names(frame: Frame, op: For) -> list[str]:
 
 def _body(frame: Frame, op: For, context: Context) -> str:
     """`void body(context, begin, end)`: those iterations, one after the other."""
-    from compiler.backends.cpu.control import counted_loop
-
     kernel = frame.kernel
     name = kernel.module.unique(f"{frame.w.name}.body")
     w = kernel.module.function(name, None, [(PTR, "context"), (I64, "begin"), (I64, "end")], "internal", "noinline")

@@ -3,7 +3,6 @@ imports and the other declarations."""
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.functions import Functions, function_definition
@@ -19,6 +18,7 @@ from compiler.backends.host.naming import (
     Variable,
 )
 from compiler.backends.host.positions import Positions
+from compiler.backends.host.runtime import HostRuntime
 from compiler.backends.host.statements import DISCARD
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
@@ -27,9 +27,6 @@ from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.handed_on import deferred_blocks
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.types import UNKNOWN, Type
-
-if TYPE_CHECKING:
-    from compiler.backends.host.program import HostRuntime
 
 TOP = f"{MARK}top"
 _LATER = {
@@ -43,7 +40,7 @@ _LATER = {
 class Generator(Functions):
     """Makes the module of one program."""
 
-    def __init__(self, program: nodes.Program, library: Library, positions: Positions, runtime: "HostRuntime") -> None:
+    def __init__(self, program: nodes.Program, library: Library, positions: Positions, runtime: HostRuntime) -> None:
         super().__init__(program, library, positions)
         self.runtime = runtime
         self.tests: list[tuple[str, str]] = []

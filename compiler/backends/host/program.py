@@ -3,7 +3,7 @@ the source's file name and lines, so tracebacks, debuggers and profilers speak t
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import define, field
 
@@ -13,52 +13,16 @@ from compiler.backends.host.faults import POSITIONS, raise_translated, silent_fl
 from compiler.backends.host.generate import Generator
 from compiler.backends.host.naming import MARK
 from compiler.backends.host.positions import Positions
+from compiler.backends.host.runtime import HostRuntime
 from compiler.backends.host.support import helpers
 from compiler.backends.host.values import Bounds
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.source import NOWHERE, Source, Span
+from compiler.source import NOWHERE, Source
 from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import Callee, Slot, match_arguments
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.types import Type
-
-
-class HostRuntime(Protocol):
-    """What a running program asks of whoever runs it."""
-
-    @property
-    def functions(self) -> Mapping[str, Callable[..., Any]]:
-        """Functions for `extern name(...)` that are not in the library."""
-
-    def compute(self, site: int, values: dict[str, Any]) -> Any:
-        """Runs the program's `compute_sites[site]`. `values`: the inputs by name, and every outer variable that the block
-        mentions."""
-
-    def compute_later(self, site: int, values: dict[str, Any], readers: int) -> Any:
-        """The same for a block whose value later blocks read: something to hand to these, which are run by `compute_chain`. `readers`:
-        how many there are, 0 where something else looks at the value, too, by `settled`."""
-
-    def compute_chain(self, site: int, values: dict[str, Any]) -> Any:
-        """Runs a block, and those before it that wait for it."""
-
-    def settled(self, value: Any) -> Any:
-        """The value of a block that waited."""
-
-    def render(self, value: Any, form: str, options: dict[str, Any], span: Span) -> None:
-        """`render value { ... }`."""
-
-    def parameter(self, name: str, default: Any, bounds: Bounds | None, span: Span) -> Any:
-        """The value of `param name`: what the user set, else the default."""
-
-    def configure(self, entries: dict[str, Any], span: Span) -> None:
-        """`config { ... }`."""
-
-    def module(self, path: tuple[str, ...], span: Span) -> "HostProgram | None":
-        """The program that `import a.b` means; None for a module of the library."""
-
-    def settle(self, program_ends: bool) -> None:
-        """Called when a program or one of its functions has ended: raises what went wrong in blocks that nobody awaits any more."""
 
 
 @define(eq=False)

@@ -3,8 +3,6 @@ zeros below. Also the matrix moves between shared memory and registers that `mma
 
 `wmma` wants the address of a matrix at a multiple of 32 bytes and its rows (columns) a multiple of 16 bytes apart."""
 
-from attrs import frozen
-
 from compiler.backends.llvm.arithmetic import to_memory
 from compiler.backends.llvm.bundle import scalar_bundle, unsupported
 from compiler.backends.llvm.indexing import strides_of
@@ -13,7 +11,8 @@ from compiler.backends.llvm.types import F32, I32, I64, LlvmType, memory_type, r
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.backends.nvptx.access import element_address, mask_of, together
 from compiler.backends.nvptx.faults import special
-from compiler.backends.nvptx.frame import Frame, fragment_bundle, memory_kind, scalar_kind
+from compiler.backends.nvptx.fragment_shapes import PADDED, PRODUCTS, shape_of
+from compiler.backends.nvptx.frame import Frame, fragment_bundle, memory_kind
 from compiler.hir.affine import Affine
 from compiler.hir.core import Const
 from compiler.hir.instruction import Value as HirValue
@@ -22,71 +21,20 @@ from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMa
 from compiler.hir.types import Fragment, FragmentRole, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.machines.units import wmma
-from compiler.machines.units.unit import Issue, Shape
+from compiler.machines.units.unit import Shape
 
-
-@frozen
-class Product:
-    """How the hardware multiplies: registers a thread of a, of b; its name of the operands' type."""
-
-    a: int
-    b: int
-    word: str
-
-
-_HALF = {(16, 16, 16): (8, 8), (32, 8, 16): (8, 8), (8, 32, 16): (8, 8)}
-_BRAIN = {(16, 16, 16): (4, 4), (32, 8, 16): (8, 2), (8, 32, 16): (2, 8)}
-_BYTES = {(16, 16, 16): (2, 2), (32, 8, 16): (4, 1), (8, 32, 16): (1, 4)}
-PRODUCTS: dict[tuple[str, Shape], Product] = {
-    **{("f16", shape): Product(a, b, "f16") for shape, (a, b) in _HALF.items()},
-    **{("bf16", shape): Product(a, b, "bf16") for shape, (a, b) in _BRAIN.items()},
-    **{(dtype, shape): Product(a, b, word) for dtype, word in (("i8", "s8"), ("u8", "u8")) for shape, (a, b) in _BYTES.items()},
-    ("f32", (16, 16, 8)): Product(4, 4, "tf32"),
-    ("f64", (8, 8, 4)): Product(1, 1, "f64"),
-    ("f16", (8, 8, 8)): Product(1, 1, "f16"),
-    ("bf16", (8, 8, 8)): Product(1, 1, "bf16"),
-}
-"""By the dtype of `a` and `b`, and rows, columns, depth. f32 operands are rounded to tf32."""
-
-_PADDED = (8, 8, 8)
 _WORDS = {"f32": "f32", "f16": "f16", "i32": "s32", "f64": "f64"}
-
-
-def _shape(fragment: Fragment) -> Shape:
-    return fragment.rows, fragment.columns, fragment.depth
 
 
 def _name(shape: Shape) -> str:
     return "m{}n{}k{}".format(*shape)
 
 
-def registers_of(frame: Frame, fragment: Fragment) -> tuple[LlvmType, int]:
-    """The registers of a thread that hold its part of a fragment: their type, and how many."""
-    shape, dtype = _shape(fragment), fragment.dtype
-    if fragment.role is FragmentRole.ACCUMULATOR:
-        if not any(have == shape and dtype in wmma.SUMS[of] for of, have in PRODUCTS):
-            raise _no_product(frame, fragment)
-        if shape == _PADDED or dtype == "f64":
-            return scalar_kind(dtype), 2
-        return scalar_kind(dtype), 4 if dtype == "f16" else 8
-    product = PRODUCTS.get((dtype, shape))
-    if product is None:
-        raise _no_product(frame, fragment)
-    frame.require(lambda machine: machine.multiplies(Issue.FRAGMENTS, dtype), f"tensor cores for {dtype}")
-    kind = I32 if dtype == "f32" else scalar_kind(dtype)
-    return kind, product.a if fragment.role is FragmentRole.A else product.b
-
-
-def _no_product(frame: Frame, fragment: Fragment) -> Exception:
-    shapes = dict.fromkeys(f"{of} {'x'.join(map(str, shape))}" for of, shape in PRODUCTS)
-    return frame.lacks(f"tensor core fragment {fragment}", f"there are {', '.join(shapes)}")
-
-
 def fill(frame: Frame, op: Const) -> None:
     """A fragment of one number everywhere."""
     assert isinstance(op.type, Fragment)
     w = frame.w
-    register, count = registers_of(frame, op.type)
+    register, count = frame.registers_of(op.type)
     number = constant(register_type(op.type.dtype), float(op.value) if register_type(op.type.dtype).is_float else int(op.value))
     held = to_memory(w, number, op.type.dtype)
     if register == I32 and held.type != I32:
@@ -116,13 +64,13 @@ def _stride(frame: Frame, mem: HirValue) -> Value:
 def mma_load(frame: Frame, op: MmaLoad) -> None:
     fragment, w = op.type, frame.w
     assert isinstance(fragment, Fragment)
-    register, count = registers_of(frame, fragment)
-    if _shape(fragment) == _PADDED:
+    register, count = frame.registers_of(fragment)
+    if shape_of(fragment) == PADDED:
         frame.define(op, fragment_bundle(fragment, _load_small(frame, op, fragment)))
         return
     role = {FragmentRole.A: "a", FragmentRole.B: "b", FragmentRole.ACCUMULATOR: "c"}[fragment.role]
-    word = _WORDS[fragment.dtype] if role == "c" else PRODUCTS[fragment.dtype, _shape(fragment)].word
-    name = f"wmma.load.{role}.sync.aligned.{op.layout}.{_name(_shape(fragment))}.{memory_kind(mem_of(op.mem))}.{word}"
+    word = _WORDS[fragment.dtype] if role == "c" else PRODUCTS[fragment.dtype, shape_of(fragment)].word
+    name = f"wmma.load.{role}.sync.aligned.{op.layout}.{_name(shape_of(fragment))}.{memory_kind(mem_of(op.mem))}.{word}"
     stride = _stride(frame, op.mem)
 
     def make() -> list[Value]:
@@ -141,10 +89,10 @@ def mma_store(frame: Frame, op: MmaStore) -> None:
     fragment = op.fragment.type
     assert isinstance(fragment, Fragment)
     held = list(frame.values[op.fragment.name].items)
-    if _shape(fragment) == _PADDED:
+    if shape_of(fragment) == PADDED:
         _store_small(frame, op, fragment, held)
         return
-    name = f"wmma.store.d.sync.aligned.{op.layout}.{_name(_shape(fragment))}.{memory_kind(mem_of(op.mem))}.{_WORDS[fragment.dtype]}"
+    name = f"wmma.store.d.sync.aligned.{op.layout}.{_name(shape_of(fragment))}.{memory_kind(mem_of(op.mem))}.{_WORDS[fragment.dtype]}"
     stride = _stride(frame, op.mem)
     count = len(held)
 
@@ -164,10 +112,10 @@ def mma(frame: Frame, op: Mma) -> None:
     assert isinstance(a, Fragment) and isinstance(c, Fragment)
     if c.dtype not in wmma.SUMS[a.dtype]:
         raise frame.lacks(f"product of {a.dtype} summed in {c.dtype}", f"sums are in {' or '.join(wmma.SUMS[a.dtype])}")
-    shape, word = _shape(a), PRODUCTS[a.dtype, _shape(a)].word
+    shape, word = shape_of(a), PRODUCTS[a.dtype, shape_of(a)].word
     of = [list(frame.values[value.name].items) for value in (op.a, op.b, op.c)]
     left, right = op.layout.split(".") if "." in op.layout else (op.layout, op.layout)
-    if shape == _PADDED:
+    if shape == PADDED:
         zero = constant(F32, 0.0)
         held = [[of[0][0], constant(I32, 0)], of[1], [*of[2], zero, zero]]
         name = f"mma.sync.aligned.m16n8k8.row.col.f32.{word}.{word}.f32"
@@ -175,7 +123,7 @@ def mma(frame: Frame, op: Mma) -> None:
     else:
         sums = _WORDS[c.dtype]
         types = f"{sums}.{sums}" if word == "f16" else f"{sums}.{word}.{word}.{sums}"
-        register, count = registers_of(frame, c)
+        register, count = frame.registers_of(c)
         results = _multiply(w, f"wmma.mma.sync.aligned.{left}.{right}.{_name(shape)}.{types}", [register] * count, of)
     frame.define(op, fragment_bundle(c, results))
 

@@ -8,16 +8,18 @@ from attrs import Factory, define, frozen
 from compiler.backends.llvm.bundle import Bundle, unsupported
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.frame import Frame as BaseFrame
-from compiler.backends.llvm.types import F32, F64, I32, I64, LlvmType
+from compiler.backends.llvm.types import I32, I64, LlvmType
 from compiler.backends.llvm.writer import ModuleWriter, Value, constant, poison
 from compiler.backends.nvptx.debug import Debug
+from compiler.backends.nvptx.fragment_shapes import PRODUCTS, registers_of
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction, HirGlobal
-from compiler.hir.types import Fragment, HirType, Mem
+from compiler.hir.types import Fragment, FragmentRole, HirType, Mem
 from compiler.machines.gpu import Feature, GpuMachine
 from compiler.machines.nvidia import first_with
+from compiler.machines.units.unit import Issue
 
 ALL_LANES = constant(I32, -1)
 
@@ -89,9 +91,7 @@ class Frame(BaseFrame):
 
     def undefined(self, type: HirType) -> Bundle:
         if isinstance(type, Fragment):
-            from compiler.backends.nvptx.fragments import registers_of
-
-            register, count = registers_of(self, type)
+            register, count = self.registers_of(type)
             return fragment_bundle(type, [poison(register)] * count)
         return BaseFrame.undefined(self, type)
 
@@ -99,6 +99,16 @@ class Frame(BaseFrame):
         if not self.kernel.has_checks:
             return None
         return self.w.compare("eq", self.w.load(I64, self.flag), constant(I64, 0))
+
+    def registers_of(self, fragment: Fragment) -> tuple[LlvmType, int]:
+        """The registers of a thread that hold its part of a fragment: their type, and how many."""
+        registers = registers_of(fragment)
+        if registers is None:
+            shapes = dict.fromkeys(f"{dtype} {'x'.join(map(str, shape))}" for dtype, shape in PRODUCTS)
+            raise self.lacks(f"tensor core fragment {fragment}", f"there are {', '.join(shapes)}")
+        if fragment.role is not FragmentRole.ACCUMULATOR:
+            self.require(lambda machine: machine.multiplies(Issue.FRAGMENTS, fragment.dtype), f"tensor cores for {fragment.dtype}")
+        return registers
 
     # ---- demands on the target ----
 
@@ -122,11 +132,6 @@ class Frame(BaseFrame):
 def fragment_bundle(type: Fragment, registers: list[Value]) -> Bundle:
     """A fragment as a value: its registers, in the hardware's order."""
     return Bundle(type.dtype, (("register", len(registers)),), None, 0, tuple(registers))
-
-
-def scalar_kind(dtype: str) -> LlvmType:
-    """The register that holds a matrix element of 32 or 64 bits, or a pair of 16-bit or four 8-bit ones."""
-    return {"f32": F32, "f64": F64}.get(dtype, I32)
 
 
 def memory_kind(mem: Mem) -> str:

@@ -27,7 +27,7 @@ from compiler.schedule.gpu.shared_tiles import Place, SharedTile
 from compiler.schedule.gpu.warpgroup_operands import Side, divides
 from compiler.schedule.gpu.warpgroup_results import taken
 from compiler.schedule.gpu.warpgroup_rounds import small
-from compiler.schedule.place import NotPlaceable, Region, Target
+from compiler.schedule.region import NotPlaceable, Region, Target
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
 STEP = 16
@@ -186,7 +186,7 @@ class AttentionOnWarps(AttentionWeights):
         attention = self.attention
         first = Affine()
         if attention.across > 1:
-            totals, output, first = joined_by_warps(self, region, totals, output)
+            totals, output, first = joined_by_warps(self, attention, region.builder, self.row_of_lane, self.team, totals, output)
 
         def results(place: Region, totals: Sequence[Value], output: Value) -> None:
             column = attention.value.axis
@@ -204,7 +204,7 @@ class AttentionOnWarps(AttentionWeights):
         if attention.parts == 1:
             results(region, totals, output)
         else:
-            with joined_by_blocks(self, region, part, totals, output, first) as (last, found, joined):
+            with joined_by_blocks(self, attention, region, self.row_of_lane, part, totals, output, first) as (last, found, joined):
                 results(last, found, joined)
 
     def start(self, walk: Walk, turn: Value) -> Affine:

@@ -4,18 +4,16 @@ the largest of the maxima they are added up in the order of the parts."""
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
-from typing import TYPE_CHECKING
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space
+from compiler.schedule.gpu.attention_weights import AttentionWeights
+from compiler.schedule.gpu.fragment_attention import FragmentAttention
 from compiler.schedule.gpu.last_block import Part, comes_last
-from compiler.schedule.place import Region
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.attention_fragments import AttentionOnWarps
+from compiler.schedule.region import Region
 
 TOGETHER = 4
 """Parts whose sums are read at a time."""
@@ -24,33 +22,31 @@ GAP = 8
 
 
 def joined_by_warps(
-    placing: "AttentionOnWarps", region: Region, totals: Sequence[Value], output: Value
+    placing: AttentionWeights, attention: FragmentAttention, b: Builder, row: Affine, team: Affine, totals: Sequence[Value], output: Value
 ) -> tuple[list[Value], Value, Affine]:
     """The sums of the warps that share a tile's keys, through shared memory: each has then all of some features, from the first that is
-    given."""
-    b, attention = region.builder, placing.attention
+    given. `row`: that of a lane; `team`: the warp's number among those that share."""
     rows, width, each = attention.rows, attention.width, attention.width // attention.across
     sums = b.emit(SharedAlloc(type=Mem("f32", (attention.across, rows, width + GAP), space=Space.SHARED, align=16)), "sums").result
     few = b.emit(SharedAlloc(type=Mem("f32", (attention.across, len(totals), rows), space=Space.SHARED, align=16)), "totals").result
-    row = placing.row_of_lane
     pair, feature = placing.features
-    b.store(sums, output, [placing.team, row, placing.across + Affine.of(feature) * 8 + Affine.of(pair)])
+    b.store(sums, output, [team, row, placing.across + Affine.of(feature) * 8 + Affine.of(pair)])
     for number, total in enumerate(totals):
-        b.store(few, total, [placing.team, Affine.of(number), row])
+        b.store(few, total, [team, Affine.of(number), row])
     b.emit(SyncThreads())
-    own = placing.register_axis("feature", each // 8)
-    first = Affine.of(b.index(placing.team * each).name)
-    found: list[Value] = []
-    for team in range(attention.across):
-        place = Affine.of(team)
+    own = placing.out.axis("feature", each // 8)
+    first = Affine.of(b.index(team * each).name)
+    sum: list[Value] = []
+    for other in range(attention.across):
+        place = Affine.of(other)
         there = [b.load(few, [place, Affine.of(number), row]) for number in range(len(totals))]
         there.append(b.load(sums, [place, row, first + placing.across + Affine.of(own) * 8 + Affine.of(pair)]))
-        found = joined(placing, b, found, there) if found else there
+        sum = joined(placing, b, sum, there) if sum else there
     placing.features = (pair, own)
-    return found[:-1], found[-1], first
+    return sum[:-1], sum[-1], first
 
 
-def joined(placing: "AttentionOnWarps", b: Builder, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+def joined(placing: AttentionWeights, b: Builder, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
     """Two parts as one: maximum, sums of weights, sums of values."""
     most = b.op("max", left[0], right[0])
     base = placing.based(b, most)
@@ -62,14 +58,20 @@ def joined(placing: "AttentionOnWarps", b: Builder, left: Sequence[Value], right
 
 @contextmanager
 def joined_by_blocks(
-    placing: "AttentionOnWarps", region: Region, part: Part, totals: Sequence[Value], output: Value, first: Affine
+    placing: AttentionWeights,
+    attention: FragmentAttention,
+    region: Region,
+    row: Affine,
+    part: Part,
+    totals: Sequence[Value],
+    output: Value,
+    first: Affine,
 ) -> Iterator[tuple[Region, list[Value], Value]]:
     """`with joined_by_blocks(...) as (last, totals, output):` what the block does that comes last, with the sums of all."""
-    b, attention = region.builder, placing.attention
+    b = region.builder
     most = Affine.of(part.most)
     sums = placing.workspace("sums", Mem("f32", (*part.tiles, most, Affine.of(attention.rows), Affine.of(attention.width)), align=64))
     few = placing.workspace("totals", Mem("f32", (*part.tiles, most, Affine.of(len(totals)), Affine.of(attention.rows)), align=64))
-    row = placing.row_of_lane
     pair, feature = placing.features
     column = first + placing.across + Affine.of(feature) * 8 + Affine.of(pair)
 
@@ -89,4 +91,4 @@ def joined_by_blocks(
             read = [body.load(few, place) for place in others]
             body.yield_(*joined(placing, body, loop.carried, [*read, body.load(sums, at)]))
         *found, result = loop.results
-        yield last.inside(deep, (attention.query.axis, attention.value.axis, *placing.batch)), found, result
+        yield last.inside(deep, region.axes), found, result

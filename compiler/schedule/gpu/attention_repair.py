@@ -7,7 +7,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.core import IsNan
 from compiler.hir.gpu import Vote
 from compiler.hir.instruction import Value
-from compiler.schedule.place import Region
+from compiler.schedule.region import Region
 
 if TYPE_CHECKING:
     from compiler.schedule.gpu.attention_walk import Walk

@@ -1,27 +1,26 @@
 """Results of attention on warpgroups: through the shared memory that the queries were in, and from there by bulk copies."""
 
-from typing import TYPE_CHECKING
-
 from compiler.hir.affine import Affine
 from compiler.hir.core import Pack2
 from compiler.hir.gpu import FenceAsync
 from compiler.hir.hopper import BulkCommit, BulkStore, BulkWait
-from compiler.hir.memory import Store
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Store, mem_of
+from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
-from compiler.hir.types import Mem, bytes_of
+from compiler.hir.types import bytes_of
+from compiler.schedule.gpu.attention_group import AttentionGroup
+from compiler.schedule.gpu.attention_weights import AttentionWeights
+from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_operands import ROWS, divides, wide_of
 from compiler.schedule.gpu.warpgroup_results import taken
-from compiler.schedule.place import Region
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.attention_roles import AttentionDistributing
+from compiler.schedule.region import Region
 
 
-def is_boxed(placing: "AttentionDistributing", store: Store) -> bool:
+def is_boxed(field: HirFunction, attention: WarpgroupAttention, store: Store) -> bool:
     """Whether bulk copies write the result's tile, from where the queries were: numbers of their type, that end in memory where the
     axes do."""
-    attention, mem = placing.attention, store.mem.type
-    assert isinstance(mem, Mem)
+    mem = mem_of(store.mem)
     if mem.dtype != attention.dtype or mem.align < 16 or not 2 <= mem.rank <= 5:
         return False
     if store.where is not None or store.mem.source is not None:
@@ -35,7 +34,7 @@ def is_boxed(placing: "AttentionDistributing", store: Store) -> bool:
         found = [place for place, form in enumerate(store.index) if axis in form.names]
         if len(found) != 1:
             return False
-        form, extent = store.index[found[0]], placing.field.axes[axis]
+        form, extent = store.index[found[0]], field.axes[axis]
         if form.coefficient(axis) != 1 or axis in form.without(axis).names:
             return False
         if not divides(tile, extent) and (form != Affine.of(axis) or mem.dims[found[0]] != extent):
@@ -44,30 +43,32 @@ def is_boxed(placing: "AttentionDistributing", store: Store) -> bool:
     return places[1] == mem.rank - 1 and attention.width <= attention.depth
 
 
-def stored(placing: "AttentionDistributing", store: Store, region: Region) -> None:
+def stored(
+    placing: AttentionWeights, attention: WarpgroupAttention, group: AttentionGroup, memory: Value, store: Store, region: Region
+) -> None:
     """The tile through the shared memory of the warpgroup's queries."""
-    b, attention, memory = region.builder, placing.attention, placing.memory.query
+    b = region.builder
     wide = wide_of(attention.query.mem)
     feature, features = placing.features
     packed = b.emit(Pack2(value=placing.value(store.value, region), over=feature)).result
-    row = placing.team * ROWS + placing.warp * 16 + placing.lane - placing.lane.floordiv(16) * 16
-    placing.meet(b)
+    row = group.row + group.warp * 16 + group.lane - group.lane.floordiv(16) * 16
+    group.meet(b)
     for column in range(0, attention.width, 16):
         words = [taken(b, packed, {features: column // 8 + n // 2, placing.half: n % 2}) for n in range(4)]
-        index = (Affine.of(column // wide), row, placing.lane.floordiv(16) * 8 + column % wide)
+        index = (Affine.of(column // wide), row, group.lane.floordiv(16) * 8 + column % wide)
         b.emit(StoreMatrix(mem=memory, index=index, values=tuple(words)))
     b.emit(FenceAsync())
-    placing.meet(b)
+    group.meet(b)
     target = region.find(store.mem)
     assert target is not None
     rows, columns = attention.query.axis, attention.value.axis
     box = tuple(ROWS if rows in form.names else wide if columns in form.names else 1 for form in store.index)
-    with b.when(placing.leader) as one:
+    with b.when(group.leader) as one:
         place = region.inside(one, ())
-        place.forms[rows] = region.starts[rows] + placing.team * ROWS
+        place.forms[rows] = region.starts[rows] + group.row
         for part in range(-(-attention.width // wide)):
             place.forms[columns] = Affine.of(part * wide)
-            at = (Affine.of(part), placing.team * ROWS, Affine())
+            at = (Affine.of(part), group.row, Affine())
             there = tuple(placing.form(form, place) for form in store.index)
             one.emit(BulkStore(shared=memory, shared_index=at, tensor=target, tensor_index=there, box=box))
         one.emit(BulkCommit())

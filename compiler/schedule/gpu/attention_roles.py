@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Reduce, dtype_of
-from compiler.hir.gpu import FenceAsync, GridIndex, SyncThreads, WarpIndex
+from compiler.hir.gpu import FenceAsync, GridIndex, SyncThreads
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierArrive,
@@ -28,6 +28,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
+from compiler.schedule.gpu.attention_group import ALL_GROUPS, AttentionGroup
 from compiler.schedule.gpu.attention_memory import Memory, Ring
 from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_results import is_boxed, stored
@@ -35,15 +36,13 @@ from compiler.schedule.gpu.attention_walk import Walk, placed, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, divides, wide_of
-from compiler.schedule.gpu.warpgroup_products import WARPGROUP
 from compiler.schedule.gpu.warpgroup_rounds import small
-from compiler.schedule.place import NotPlaceable, Region, Target
+from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP
+from compiler.schedule.region import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
 REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Of a thread that copies, and of one that multiplies, by the warpgroups that do."""
-ALL, MEETING, TURNS = 1, 2, 5
-"""Barriers: of all that multiply; the first of those of one warpgroup; the first of those that a warpgroup waits at for its turn."""
 
 
 class AttentionDistributing(AttentionWeights):
@@ -155,8 +154,9 @@ class AttentionDistributing(AttentionWeights):
         pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", self.terms // 8), self.out.axis("row0", 2)
         feature, features = self.out.axis("feature0", 2), self.out.axis("feature1", attention.width // 8)
         self.columns, self.half, self.rows, self.features, self.memory = (pair, eight), half, (half,), (feature, features), memory
-        self.stand_in_group(b, thread)
-        row = self.team * ROWS + self.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8
+        self.group = standing = AttentionGroup(b, attention.groups, thread)
+        self.lane, self.across = standing.lane, standing.column
+        row = standing.row + standing.warp * 16 + self.lane.floordiv(4) + Affine.of(half) * 8
         rows = attention.query.axis
         inner.forms[rows] = region.starts[rows] + row
         if not divides(attention.rows, self.field.axes[rows]):
@@ -181,8 +181,7 @@ class AttentionDistributing(AttentionWeights):
             self.arrived(body, memory.values, *stage)
             body.yield_(*after, self.packed(body, weights))
         carried = [*first.results, output]
-        with b.when(self.is_team(b, attention.groups - 1)) as own:
-            own.emit(SyncThreads(id=TURNS, count=2 * WARPGROUP, arrive=True))
+        standing.begin_turns(b)
         for low, high, whole in self.stretches(b, walk):
             with b.loop("turn", low.name, high.name, carried=carried) as (body, loop):
                 body.yield_(*self.step(body, inner, memory, walk, loop.variable, loop.carried, whole, sums))
@@ -206,27 +205,17 @@ class AttentionDistributing(AttentionWeights):
         inner.made[attention.weighted.results[0]] = output
         self.produce(group, inner, {})
 
-    def stand_in_group(self, b: Builder, thread: Value) -> None:
-        """Where the thread stands: its warpgroup among those that multiply, its warp in that, its lane; the first column that it has."""
-        warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
-        self.lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
-        self.team = Affine.of(b.index(warp.floordiv(4) + -1).name)
-        self.warp = warp - warp.floordiv(4) * 4
-        self.across = (self.lane - self.lane.floordiv(4) * 4) * 2
-        place = Affine.of(thread.name)
-        self.leader = b.op("eq", b.index(place - place.floordiv(WARPGROUP) * WARPGROUP), b.index(0))
-
     def turn_queries(self, b: Builder, memory: Memory, sign: Value) -> None:
         """The warpgroup's queries times a sign."""
         wide, depth = wide_of(self.attention.query.mem), self.attention.depth
         with b.loop("element", 0, ROWS * depth // WARPGROUP) as (body, loop):
-            place = Affine.of(loop.variable.name) * WARPGROUP + self.warp * 32 + self.lane
+            place = Affine.of(loop.variable.name) * WARPGROUP + self.group.warp * 32 + self.lane
             row, column = place.floordiv(depth), place - place.floordiv(depth) * depth
-            at = (column.floordiv(wide), self.team * ROWS + row, column - column.floordiv(wide) * wide)
+            at = (column.floordiv(wide), self.group.row + row, column - column.floordiv(wide) * wide)
             value = body.cast(body.load(memory.query, at), "f32")
             body.store(memory.query, body.cast(body.mul(value, sign), self.attention.dtype), at)
         b.emit(FenceAsync())
-        b.emit(SyncThreads(id=ALL, count=WARPGROUP * self.attention.groups))
+        b.emit(SyncThreads(id=ALL_GROUPS, count=WARPGROUP * self.attention.groups))
 
     def step(
         self,
@@ -245,11 +234,11 @@ class AttentionDistributing(AttentionWeights):
         keys = memory.place(b, number)
         values, _ = memory.place(b, b.sub(number, b.const(1, "index")))
         self.arrived(b, memory.keys, *keys)
-        self.my_turn(b)
+        self.group.await_turn(b)
         b.emit(WarpgroupFence())
         asked = self.scored(b, memory, keys[0])
         total = self.weighted(b, memory, values, weights, total)
-        self.next_one(b)
+        self.group.pass_turn(b)
         (found,) = self.waited(b, [asked], 1)
         self.given_back(b, memory.keys, keys[0])
         growth, grown, *after, weights = self.softened(turn, found, before, sums)
@@ -266,16 +255,10 @@ class AttentionDistributing(AttentionWeights):
     # ---- storing ----
 
     def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
-        if isinstance(target, Store) and is_boxed(self, target):
-            stored(self, target, region)
+        if isinstance(target, Store) and is_boxed(self.field, self.attention, target):
+            stored(self, self.attention, self.group, self.memory.query, target, region)
         else:
             super().finish_target(target, region, result, begun)
-
-    def meet(self, b: Builder) -> None:
-        """The threads of each warpgroup wait for each other."""
-        for group in range(self.attention.groups):
-            with b.when(self.is_team(b, group)) as own:
-                own.emit(SyncThreads(id=MEETING + group, count=WARPGROUP))
 
     # ---- products ----
 
@@ -294,7 +277,7 @@ class AttentionDistributing(AttentionWeights):
                 WarpgroupMma(
                     accumulator=total,
                     a=memory.query,
-                    a_index=(box, self.team * ROWS, within),
+                    a_index=(box, self.group.row, within),
                     b=ring.memory,
                     b_index=(stage, box, Affine(), within),
                     keep=b.const(part > 0, "i1"),
@@ -308,24 +291,8 @@ class AttentionDistributing(AttentionWeights):
         """The values when all products but those of the last groups are done."""
         return b.emit(WarpgroupWait(values=tuple(values), count=count)).results
 
-    def my_turn(self, b: Builder) -> None:
-        """Waits until the warpgroup before has asked for its products: what the tensor cores have of one is under way while the others
-        compute weights."""
-        for group in range(self.attention.groups):
-            with b.when(self.is_team(b, group)) as own:
-                own.emit(SyncThreads(id=TURNS + group, count=2 * WARPGROUP))
-
-    def next_one(self, b: Builder) -> None:
-        groups = self.attention.groups
-        for group in range(groups):
-            with b.when(self.is_team(b, group)) as own:
-                own.emit(SyncThreads(id=TURNS + (group + 1) % groups, count=2 * WARPGROUP, arrive=True))
-
-    def is_team(self, b: Builder, group: int) -> Value:
-        return b.op("eq", b.index(self.team), b.index(group))
-
     def given_back(self, b: Builder, ring: Ring, stage: Affine) -> None:
-        with b.when(self.leader) as freeing:
+        with b.when(self.group.leader) as freeing:
             freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(stage,)))
 
     def packed(self, b: Builder, weights: Value) -> Value:

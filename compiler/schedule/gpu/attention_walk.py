@@ -9,7 +9,7 @@ from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.visible import Visible
 from compiler.schedule.gpu.warpgroup_rounds import small
-from compiler.schedule.place import Region
+from compiler.schedule.region import Region
 
 HEADS = 16
 """Matrices whose tiles are taken together where tiles differ in work: the longest of all of them first, while what they read stays in

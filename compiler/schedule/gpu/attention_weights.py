@@ -22,7 +22,7 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.exponents import sign_of
 from compiler.schedule.gpu.rescaling import LOWEST
 from compiler.schedule.gpu.warpgroup_operands import divides
-from compiler.schedule.place import Region
+from compiler.schedule.region import Region
 from compiler.schedule.table import Table
 
 SLACK = 8.0

@@ -2,20 +2,17 @@
 turn must be remembered: 32 bits beside each register's best value, taken over where that is beaten. The index itself is put together
 behind the loop."""
 
-from typing import TYPE_CHECKING
 
 from compiler.hir.affine import Affine
 from compiler.hir.core import Cast, Contract, Index, Reduce, dtype_of
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile, is_float
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.distribute import Distributing
-    from compiler.schedule.place import Region
+from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.region import Region
 
 
-def counts_turns(placing: "Distributing", target: Reduce | Contract) -> bool:
+def counts_turns(placing: BlockTiles, target: Reduce | Contract) -> bool:
     """Whether a target is the place of the best along one loop, the index growing along it: of equal ones the first is the lowest."""
     if not isinstance(target, Reduce) or target.monoid not in ("argmin", "argmax") or len(target.values) != 2:
         return False
@@ -25,7 +22,7 @@ def counts_turns(placing: "Distributing", target: Reduce | Contract) -> bool:
     return index.of.coefficient(target.over[0]) > 0 and set(index.of.names) <= placing.field.axes.keys()
 
 
-def nothing_found(placing: "Distributing", target: Reduce, region: "Region") -> list[Value]:
+def nothing_found(placing: BlockTiles, target: Reduce, region: Region) -> list[Value]:
     """The lowest value, of turn 0: where all values are the lowest, that is the first."""
     dtype = dtype_of(target.values[0])
     axes = placing.tile_axes(sorted(placing.axes(target.values), key=placing.table.order), region)
@@ -33,7 +30,7 @@ def nothing_found(placing: "Distributing", target: Reduce, region: "Region") -> 
     return [region.builder.const(number, Tile(dtype, axes)), region.builder.const(0, Tile("i32", axes))]
 
 
-def best_so_far(placing: "Distributing", target: Reduce, before: list[Value], region: "Region") -> list[Value]:
+def best_so_far(placing: BlockTiles, target: Reduce, before: list[Value], region: Region) -> list[Value]:
     """The better of what each register had before, and of the loop's turn. NaN is better than all numbers, and than a later NaN."""
     b, (best, turn) = region.builder, before
     value = placing.brought(target, region)[0]
@@ -44,7 +41,7 @@ def best_so_far(placing: "Distributing", target: Reduce, before: list[Value], re
     return [b.select(better, value, best), b.select(better, now, turn)]
 
 
-def indexed(placing: "Distributing", target: Reduce, found: list[Value], region: "Region") -> list[Value]:
+def indexed(placing: BlockTiles, target: Reduce, found: list[Value], region: Region) -> list[Value]:
     """The best values with their indices."""
     b, index = region.builder, _index(target)
     assert index is not None

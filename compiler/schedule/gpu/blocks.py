@@ -30,7 +30,7 @@ from compiler.schedule.gpu.sort_launches import Way, sort_stage, way_of
 from compiler.schedule.gpu.sort_source import Nest, nest_of
 from compiler.schedule.gpu.spread import Spread, extents_of, is_contiguous, leading_of, spread_of, spreads_in
 from compiler.schedule.launches import LONG, MANY, Either, Launch, Launches, Stage
-from compiler.schedule.place import NotPlaceable
+from compiler.schedule.region import NotPlaceable
 from compiler.schedule.stages import Around, Dims, Group, Start, iterations, stages_of
 from compiler.schedule.threads import BLOCK
 

@@ -18,7 +18,7 @@ from compiler.hir.types import Tile
 from compiler.schedule.gpu.blocks import nest_launches
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
-from compiler.schedule.place import NotPlaceable
+from compiler.schedule.region import NotPlaceable
 
 
 def without_checks(field: HirFunction) -> tuple[HirFunction, HirFunction | None]:

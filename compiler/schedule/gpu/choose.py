@@ -39,7 +39,8 @@ from compiler.schedule.gpu.windows import WindowDistributing, window_product
 from compiler.schedule.gpu.workspaces import copied_before
 from compiler.schedule.launches import Launches, Product, Unit
 from compiler.schedule.nest import marked
-from compiler.schedule.place import NotPlaceable, place
+from compiler.schedule.place import place
+from compiler.schedule.region import NotPlaceable
 from compiler.schedule.threads import launches_of, thread_table
 
 

@@ -2,7 +2,6 @@
 thread gets the result; the order depends on the shape of the block alone."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -10,9 +9,7 @@ from compiler.hir.core import Contract, Reduce, dtype_of
 from compiler.hir.gpu import GridIndex, Shuffle, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.block_tiles import BlockTiles
 
 WARP = 32
 
@@ -21,7 +18,7 @@ _CARRIERS = {"i1": "i32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32"}
 
 
 def combine_over_threads(
-    placing: "Distributing", target: Reduce | Contract, values: Sequence[Value], dims: Sequence[int], b: Builder
+    placing: BlockTiles, target: Reduce | Contract, values: Sequence[Value], dims: Sequence[int], b: Builder
 ) -> list[Value]:
     """The values of all threads along these dimensions of the block made one, in each of them."""
     found = list(values)
@@ -56,7 +53,7 @@ def exchanged(b: Builder, value: Value, distance: int) -> Value:
 
 
 def _through_memory(
-    placing: "Distributing", target: Reduce | Contract, values: Sequence[Value], dim: int, near: int, alone: bool, b: Builder
+    placing: BlockTiles, target: Reduce | Contract, values: Sequence[Value], dim: int, near: int, alone: bool, b: Builder
 ) -> list[Value]:
     """The totals of groups of `near` neighbours along a dimension, put where all threads see them and added up by each. A reduction that
     a block does once, without loops, has the memory `alone`: nobody waits until all have read it."""

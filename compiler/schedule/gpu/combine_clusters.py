@@ -2,7 +2,6 @@
 thread joins what they were told in the order of the blocks."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -10,15 +9,13 @@ from compiler.hir.core import Contract, Reduce
 from compiler.hir.gpu import ClusterStore, ClusterSync, GridIndex
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile
+from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
-from compiler.schedule.place import NotPlaceable
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.region import NotPlaceable
 
 
 def combine_over_cluster(
-    placing: "Distributing", target: Reduce | Contract, values: Sequence[Value], dims: Sequence[int], b: Builder
+    placing: BlockTiles, target: Reduce | Contract, values: Sequence[Value], dims: Sequence[int], b: Builder
 ) -> list[Value]:
     """The values of all threads along these dimensions of the blocks of a cluster made one, in each of them. That all blocks have begun
     is asked for once, and waited for behind what each does by itself."""

@@ -8,7 +8,7 @@ the thread's digit is a scalar of the function, the registers stay an axis of th
 
 Each loop of place "block" at the top becomes a launch."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -18,12 +18,13 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.control import For
 from compiler.hir.core import Contract, Reduce, dtype_of
-from compiler.hir.gpu import GridIndex, SharedAlloc, WarpIndex
+from compiler.hir.gpu import WarpIndex
 from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Alloc, Store
+from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction, LaunchBounds
-from compiler.hir.types import Mem, Space, Tile, is_float
+from compiler.hir.types import Mem, Tile, is_float
 from compiler.schedule.gpu.best import best_so_far, counts_turns, indexed, nothing_found
+from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.combine_clusters import combine_over_cluster
 from compiler.schedule.gpu.last_block import Part, in_last_block, reading
@@ -31,7 +32,7 @@ from compiler.schedule.gpu.rescaling import rescaling_of
 from compiler.schedule.gpu.staging import pass_on, staged_product
 from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
 from compiler.schedule.launches import Launch, Launches
-from compiler.schedule.place import NotPlaceable, Placing, Region, Target
+from compiler.schedule.region import NotPlaceable, Region, Target
 from compiler.schedule.stages import Around, Group, Start, stages_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
@@ -46,27 +47,11 @@ def distribute(field: HirFunction, table: Table) -> HirFunction:
     return Distributing(field, table).run()
 
 
-class Distributing(Placing):
-    outer = "block"
-
+class Distributing(BlockTiles):
     def __init__(self, field: HirFunction, table: Table) -> None:
         super().__init__(field, table)
-        self.threads: list[Value] = []
-        """The thread's place along each dimension of the block, in the launch that is being built."""
-        self.body: Builder | None = None
-        self.memories: dict[Hashable, Value] = {}
-        """Shared memories of this launch, by what they are for."""
-        self.passed: dict[tuple[Value, Region], Value] = {}
-        """Shared memories of values that threads passed on, by where they were made."""
-        self.member: Value | None = None
-        """The block's place in its cluster, in the launch that is being built."""
-        self.begun = False
-        """Whether it is known in that launch that all blocks of a cluster have begun."""
         self.part: Part | None = None
         """The block's part of reductions that several blocks share."""
-        self.turns: dict[str, Affine] = {}
-        """The turn of the loop over an axis, where the code that is being built stands."""
-        self.workspaces: dict[Hashable, Value] = {}
         self.left: dict[Value, Value] = {}
         """Memories of one element with whole reductions that later launches read."""
         self.behind: set[Value] = set()
@@ -122,23 +107,6 @@ class Distributing(Placing):
         """Which part of the work is the block's, of this number in the grid."""
         return number
 
-    def stand(self, b: Builder) -> None:
-        """The thread's place in its block."""
-        self.threads = []
-        rest = b.emit(GridIndex(operator="thread_idx", dim="x")).result
-        for extent in self.table.block[:-1]:
-            self.threads.append(b.op("rem", rest, b.const(extent, "index")))
-            rest = b.op("div", rest, b.const(extent, "index"))
-        self.threads.append(rest)
-
-    def enter(self, plan: AxisPlan, loop: Affine, region: Region) -> None:
-        super().enter(plan, loop, region)
-        self.turns[plan.axis] = loop
-        if plan.threads > 1:
-            if not self.threads:
-                raise NotPlaceable(f"`{plan.axis}` is for the threads of a block, and no block stands around it")
-            region.forms[plan.axis] += Affine.of(self.threads[plan.dim].name) * plan.lanes
-
     def in_block(self, group: Sequence[Target], region: Region, ragged: Sequence[AxisPlan]) -> None:
         """The block's part: without masks where its tiles lie inside. Products are masked as they are staged."""
         self.enter_once(region)
@@ -183,27 +151,6 @@ class Distributing(Placing):
             form = form.without(SIMD)
         return region.builder.inbounds(form, below)
 
-    def idle(self, axes: Iterable[str]) -> list[int]:
-        """Dimensions of the block along which nothing with these axes varies."""
-        used = {self.table[axis].dim for axis in axes if self.table[axis].threads > 1}
-        return [dim for dim, extent in enumerate(self.table.block) if extent > 1 and dim not in used]
-
-    def one_of(self, dims: Iterable[int], b: Builder, where: Value | None = None) -> Value | None:
-        """True in one thread of the block along these dimensions, and only where `where` holds."""
-        for dim in dims:
-            first = b.op("eq", self.threads[dim], b.const(0, "index"))
-            where = first if where is None else b.op("and", where, first)
-        return where
-
-    def shared_memory(self, purpose: Hashable, dtype: str, extents: Sequence[int]) -> Value:
-        """The block's memory for a purpose. Uses that barriers keep apart get the same."""
-        key = (purpose, dtype, tuple(extents))
-        if key not in self.memories:
-            assert self.body is not None
-            type = Mem(dtype, extents, space=Space.SHARED, align=32)
-            self.memories[key] = self.body.emit(SharedAlloc(type=type), "shared").result
-        return self.memories[key]
-
     # ---- targets ----
 
     def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
@@ -222,12 +169,6 @@ class Distributing(Placing):
         mem = region.find(target.mem)
         assert mem is not None
         b.store(mem, self.value(target.value, region), self.index(target.index, target.mem, region), where)
-
-    def require_distinct(self, axes: Iterable[str]) -> None:
-        """Two axes of one value can't lie along the same threads."""
-        dims = [self.table[axis].dim for axis in axes if self.table[axis].threads > 1]
-        if len(dims) != len(set(dims)):
-            raise NotPlaceable("two axes of a result lie along the same threads")
 
     def identity(self, target: Reduce | Contract, region: Region) -> list[Value]:
         if self.rescaling is not None and target is self.rescaling.rule.maximum:
@@ -258,7 +199,7 @@ class Distributing(Placing):
         if rule is not None and rule.covers(target):
             accumulators = rule.rescaled(accumulators, region)
         if isinstance(target, Contract) and any(self.table[axis].tile > 1 for axis in target.over if axis in self.table):
-            return staged_product(self, target, accumulators, region)
+            return staged_product(self, target, self.fragments(target, region), accumulators, region)
         if isinstance(target, Reduce) and self.brings_all(target, region):
             return self.brought(target, region)
         if isinstance(target, Reduce) and counts_turns(self, target):
@@ -288,19 +229,6 @@ class Distributing(Placing):
         return combine_over_cluster(self, target, values, sorted(dims), region.builder)
 
     # ---- values ----
-
-    def register_axis(self, name: str, extent: int) -> str:
-        """An axis of registers beside those of the table."""
-        return self.out.axis(name, extent)
-
-    def lookup(self, value: Value, region: Region) -> tuple[Value, Region] | None:
-        """What was made of a value around here, and where."""
-        home: Region | None = region
-        while home is not None:
-            if value in home.made:
-                return home.made[value], home
-            home = home.parent
-        return None
 
     def value(self, value: Value, region: Region) -> Value:
         """As in all tiles; a value that other threads of the block have is passed on through shared memory."""
@@ -384,13 +312,6 @@ class Distributing(Placing):
         with in_last_block(self, part, totals, region) as last:
             if self.last_words(group, region, last):
                 raise NotPlaceable("blocks share a reduction that is read again")
-
-    def workspace(self, purpose: Hashable, type: Mem, zeros: bool = False) -> Value:
-        """A memory that all blocks of a launch, or launches behind it, see."""
-        key = (self.body, purpose)
-        if key not in self.workspaces:
-            self.workspaces[key] = self.out.body.emit(Alloc(type=type, zeros=zeros), "shared").result
-        return self.workspaces[key]
 
     def prerequisites(self, target: Target, region: Region) -> list[Target]:
         if (target, region) in self.finished:

@@ -123,6 +123,16 @@ class FragmentProduct:
     def sum(self) -> str:
         return self.a.sum
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Axes of the results' rows and columns."""
+        return (*self.a.axes, self.b.own)
+
+    @property
+    def walked(self) -> tuple[str, ...]:
+        """Axes of the sum."""
+        return (*self.outer, self.sum)
+
 
 def fragment_product(function: HirFunction, facts: Facts) -> FragmentProduct | None:
     """The field as a product for tensor cores; None where they don't take it: more than one sum, operands that are computed, types, little

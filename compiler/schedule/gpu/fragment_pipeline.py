@@ -16,11 +16,11 @@ from compiler.hir.tensor_core import WarpMma
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.fragment_operands import FragmentProduct
-from compiler.schedule.gpu.fragment_stages import Stages
+from compiler.schedule.gpu.fragment_stages import Stages, row_count, row_digits
 from compiler.schedule.gpu.warpgroup_operands import divides
 from compiler.schedule.gpu.warpgroup_products import counted_on
 from compiler.schedule.gpu.warpgroup_rounds import small
-from compiler.schedule.place import NotPlaceable, Region, Target
+from compiler.schedule.region import NotPlaceable, Region, Target
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
 BAND = 16
@@ -31,10 +31,8 @@ class FragmentDistributing(Distributing):
     """Builds the one launch of such a field."""
 
     def __init__(self, field: HirFunction, product: FragmentProduct) -> None:
-        self.own = (*product.a.axes, product.b.own)
-        self.walked = (*product.outer, product.sum)
-        self.others = [axis for axis in field.axes if axis not in (*self.own, *self.walked)]
-        plans = [AxisPlan(axis, "block") for axis in (*self.others, *self.own)] + [AxisPlan(axis) for axis in self.walked]
+        self.others = [axis for axis in field.axes if axis not in (*product.own, *product.walked)]
+        plans = [AxisPlan(axis, "block") for axis in (*self.others, *product.own)] + [AxisPlan(axis) for axis in product.walked]
         shape = product.shape
         words = [f"{shape.rows} by {shape.columns} sums a block, {' by '.join(map(str, shape.part))} a warp, on the tensor cores"]
         for name, side in zip(("rows", "columns"), (product.a, product.b), strict=True):
@@ -49,10 +47,10 @@ class FragmentDistributing(Distributing):
         return []
 
     def shared_out(self, group: Sequence[Target], region: Region) -> None:
-        if any(self.target_axes(target) != {*self.own, *self.others} for target in group):
+        if any(self.target_axes(target) != {*self.product.own, *self.others} for target in group):
             raise NotPlaceable("a result that doesn't vary along all axes of a product")
         b, shape = region.builder, self.product.shape
-        extents = [*(self.field.axes[axis] for axis in self.others), self.rows(b).ceildiv(shape.rows)]
+        extents = [*(self.field.axes[axis] for axis in self.others), row_count(self.field, self.product, b).ceildiv(shape.rows)]
         extents.append(self.field.axes[self.product.b.own].ceildiv(shape.columns))
         counts = [b.op("max", b.index(extent), b.const(0, "index")) for extent in extents]
         total = counts[0]
@@ -83,27 +81,7 @@ class FragmentDistributing(Distributing):
         region.forms[columns] = region.starts[columns] = Affine.of(column.name) * shape.columns
         if self.product.a.across:
             region.starts[self.product.a.own] = self.first_row
-        region.axes |= {*self.own, *self.others}
-
-    def rows(self, b: Builder) -> Affine:
-        """How many rows there are."""
-        first, *more = (self.field.axes[axis] for axis in self.product.a.axes)
-        if not more:
-            return first
-        total = b.op("max", b.index(first), b.const(0, "index"))
-        for extent in more:
-            total = b.mul(total, b.op("max", b.index(extent), b.const(0, "index")))
-        return Affine.of(total.name)
-
-    def digits(self, row: Affine, b: Builder) -> dict[str, Affine]:
-        """The place of a row along each of the rows' axes; of one beyond the last, beyond the first axis."""
-        first, *more = self.product.a.axes
-        rest, found = row, {}
-        for axis in reversed(more):
-            extent, number = b.index(self.field.axes[axis]), b.index(rest)
-            found[axis] = Affine.of(small(b, "rem", number, extent).name)
-            rest = Affine.of(small(b, "div", number, extent).name)
-        return {first: rest, **found}
+        region.axes |= {*self.product.own, *self.others}
 
     # ---- the sum ----
 
@@ -115,8 +93,8 @@ class FragmentDistributing(Distributing):
         warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
         first_row = Affine.of(b.index((warp - warp.floordiv(shape.down) * shape.down) * rows).name)
         first_column = Affine.of(b.index(warp.floordiv(shape.down) * columns).name)
-        a = Stages(self, product.a, product, True, first_row, thread, lane, region)
-        other = Stages(self, product.b, product, False, first_column, thread, lane, region)
+        a = Stages(self, product.a, product, self.first_row, first_row, thread, lane, region)
+        other = Stages(self, product.b, product, None, first_column, thread, lane, region)
         sides = (a, other)
         steps = b.index(self.field.axes[product.sum].ceildiv(shape.depth), "steps")
         counts = [b.index(self.field.axes[axis]) for axis in product.outer] + [steps]
@@ -159,9 +137,9 @@ class FragmentDistributing(Distributing):
                 made = WarpMma(accumulator=total, values=(*held, *now), shape=(rows, columns, shape.step), dtype=product.dtype)
                 total, held = body.emit(made).result, following
             body.yield_(total, *(counted_on(body, places, counts) if places else ()), *held)
-        inner = region.inside(b, self.own)
+        inner = region.inside(b, self.product.own)
         eight, half, sixteen = (Affine.of(names[name]) for name in ("column", "half", "row"))
-        inner.forms.update(self.digits(self.first_row + first_row + lane.floordiv(4) + half * 8 + sixteen * 16, b))
+        inner.forms.update(row_digits(self.field, product, self.first_row + first_row + lane.floordiv(4) + half * 8 + sixteen * 16, b))
         column = product.b.own
         inner.forms[column] = region.starts[column] + first_column + (lane - lane.floordiv(4) * 4) * 2 + Affine.of(SIMD) + eight * 8
         for axis, tile in ((product.a.axes[0], shape.rows if len(product.a.axes) == 1 else 0), (column, shape.columns)):
@@ -183,8 +161,8 @@ class FragmentDistributing(Distributing):
 
     def inside_sum(self, region: Region, b: Builder, places: Sequence[Value]) -> Region:
         """The body at a place of the sum."""
-        inner = region.inside(b, (*self.own, *self.walked))
-        for axis, place in zip(self.walked, places, strict=True):
+        inner = region.inside(b, (*self.product.own, *self.product.walked))
+        for axis, place in zip(self.product.walked, places, strict=True):
             inner.forms[axis] = Affine.of(place.name) * (self.product.shape.depth if axis == self.product.sum else 1)
         return inner
 

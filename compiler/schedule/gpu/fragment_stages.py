@@ -4,45 +4,46 @@ Fragments come by `ldmatrix`, eight rows of 16 bytes at a time: lines of shared 
 at most 128 bytes, and their chunks of 16 bytes are XORed with the number of the line, so that neither copies nor fragments meet in a bank.
 Fragments of 64 bits, and of 32 bits that lie across, come element by element, from lines with a gap of 32 bytes behind them."""
 
-from typing import TYPE_CHECKING
 
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCopy
 from compiler.hir.build import Builder
 from compiler.hir.gpu import SharedAlloc
 from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import LoadMatrix
 from compiler.hir.types import U32, Mem, Space
 from compiler.hir.words import WORD, LoadWords, StoreWords
+from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.fragment_operands import GAP, LINE, FragmentProduct, Operand, Way
 from compiler.schedule.gpu.warpgroup_operands import divides
-from compiler.schedule.place import Region
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.fragment_pipeline import FragmentDistributing
+from compiler.schedule.gpu.warpgroup_rounds import small
+from compiler.schedule.region import Region
 
 CHUNK = 16
 """Bytes of a row of a matrix."""
 
 
 class Stages:
-    """One operand's. `first`: the warp's first row, or column, of the tile."""
+    """One operand's. `rows`: of the left operand, the first row of the block's tile, counted through all axes of the rows; `first`: the
+    warp's first row, or column, of the tile."""
 
     def __init__(
         self,
-        placing: "FragmentDistributing",
+        placing: BlockTiles,
         operand: Operand,
         product: FragmentProduct,
-        is_a: bool,
+        rows: Affine | None,
         first: Affine,
         thread: Affine,
         lane: Affine,
         region: Region,
     ) -> None:
         b, shape = region.builder, product.shape
-        self.placing, self.operand, self.product, self.is_a = placing, operand, product, is_a
-        self.extent = shape.rows if is_a else shape.columns
-        self.part = shape.part[0 if is_a else 1]
+        self.placing, self.operand, self.product, self.block_row = placing, operand, product, rows
+        self.is_a = rows is not None
+        self.extent = shape.rows if self.is_a else shape.columns
+        self.part = shape.part[0 if self.is_a else 1]
         size = operand.size
         self.by_matrix = size < (4 if operand.across else 8)
         self.wide, self.lines = (self.extent, shape.depth) if operand.across else (shape.depth, self.extent)
@@ -77,13 +78,13 @@ class Stages:
     def row(self, line: Affine, region: Region) -> dict[str, Affine]:
         """The places of a row of the tile along the own axes. Beyond the last row is the last: its products are never stored."""
         b, placing = region.builder, self.placing
-        if self.is_a:
-            row, count = placing.first_row + line, placing.rows(b)
+        if self.block_row is not None:
+            row, count = self.block_row + line, row_count(placing.field, self.product, b)
         else:
             row, count = region.starts[self.operand.own] + line, placing.field.axes[self.operand.own]
         if not divides(self.extent, count):
             row = Affine.of(b.op("min", b.index(row), b.index(count - 1)).name)
-        return placing.digits(row, b) if self.is_a else {self.operand.own: row}
+        return row_digits(placing.field, self.product, row, b) if self.is_a else {self.operand.own: row}
 
     def place(self, line: Affine, along: Affine, b: Builder) -> Value:
         """Where an element lies in a stage, its chunk swizzled."""
@@ -206,7 +207,7 @@ class Stages:
     def at(self, b: Builder, region: Region, number: int) -> Region:
         """The place of a piece, and along which axes it may lie outside."""
         operand, placing = self.operand, self.placing
-        inner = region.inside(b, (*placing.own, *placing.walked))
+        inner = region.inside(b, (*self.product.own, *self.product.walked))
         line, along, _ = self.pieces[number]
         ends = [(operand.sum, self.product.shape.depth)]
         if operand.across:
@@ -295,3 +296,25 @@ class Stages:
                     own, term = block * rows + half * 8, part * shape.step + deep
                     found.append(term * self.line + own if self.operand.across else own * self.line + term)
         return found
+
+
+def row_count(field: HirFunction, product: FragmentProduct, b: Builder) -> Affine:
+    """How many rows there are."""
+    first, *more = (field.axes[axis] for axis in product.a.axes)
+    if not more:
+        return first
+    total = b.op("max", b.index(first), b.const(0, "index"))
+    for extent in more:
+        total = b.mul(total, b.op("max", b.index(extent), b.const(0, "index")))
+    return Affine.of(total.name)
+
+
+def row_digits(field: HirFunction, product: FragmentProduct, row: Affine, b: Builder) -> dict[str, Affine]:
+    """The place of a row along each of the rows' axes; of one beyond the last, beyond the first axis."""
+    first, *more = product.a.axes
+    rest, digits = row, {}
+    for axis in reversed(more):
+        extent, number = b.index(field.axes[axis]), b.index(rest)
+        digits[axis] = Affine.of(small(b, "rem", number, extent).name)
+        rest = Affine.of(small(b, "div", number, extent).name)
+    return {first: rest, **digits}

@@ -7,7 +7,6 @@ Tickets count up to the number of blocks and begin again at 0: their memory is z
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
@@ -18,11 +17,9 @@ from compiler.hir.gpu import Atomic, Fence, SyncThreads
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Tile
+from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
-from compiler.schedule.place import Region, Target
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.region import Region, Target
 
 
 @frozen
@@ -38,7 +35,7 @@ class Part:
 
 @contextmanager
 def in_last_block(
-    placing: "Distributing", part: Part, totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]], region: Region
+    placing: BlockTiles, part: Part, totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]], region: Region
 ) -> Iterator[Region]:
     """`with in_last_block(...) as last:` what the block does that comes last, where the results of the reductions are known. `totals` is
     what each reduction has in this block, alike in all threads along which the result doesn't vary."""
@@ -52,7 +49,7 @@ def in_last_block(
 
 
 @contextmanager
-def comes_last(placing: "Distributing", part: Part, region: Region) -> Iterator[Region]:
+def comes_last(placing: BlockTiles, part: Part, region: Region) -> Iterator[Region]:
     """`with comes_last(...) as last:` what the block does that comes last of those which share a tile, and sees what they all left."""
     b = region.builder
     b.emit(SyncThreads())
@@ -85,7 +82,7 @@ class _Left:
         return [*part.tile, number, self.own, *map(Affine.of, value.type.axis_names)]
 
 
-def _left(placing: "Distributing", part: Part, target: Reduce | Contract, number: int, value: Value, region: Region) -> _Left:
+def _left(placing: BlockTiles, part: Part, target: Reduce | Contract, number: int, value: Value, region: Region) -> _Left:
     """The block's value, stored for the last block."""
     assert isinstance(value.type, Tile)
     b = region.builder
@@ -102,7 +99,7 @@ def _left(placing: "Distributing", part: Part, target: Reduce | Contract, number
 
 
 def _joined(
-    placing: "Distributing", part: Part, target: Reduce | Contract, values: Sequence[Value], left: Sequence[_Left], b: Builder
+    placing: BlockTiles, part: Part, target: Reduce | Contract, values: Sequence[Value], left: Sequence[_Left], b: Builder
 ) -> list[Value]:
     """What all blocks left, joined: threads along which the result doesn't vary take turns, then join theirs."""
     idle = left[0].idle
@@ -131,7 +128,7 @@ def _identities(target: Reduce | Contract) -> list[tuple[float | int, str]]:
     return list(zip(identity_of(target.monoid, dtypes), dtypes, strict=True))
 
 
-def reading(placing: "Distributing", results: Sequence[Value]) -> tuple[set[Value], set[Target]]:
+def reading(placing: BlockTiles, results: Sequence[Value]) -> tuple[set[Value], set[Target]]:
     """The values that are computed from these, other reductions left out, and the targets that read one of them."""
     behind, targets = set(results), set[Target]()
     for op in placing.field.body.body:

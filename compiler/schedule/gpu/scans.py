@@ -30,7 +30,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.look_back import LookBack
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
-from compiler.schedule.place import Region, Target
+from compiler.schedule.region import Region, Target
 from compiler.schedule.running import refusal, scans_of
 from compiler.schedule.table import SIMD, AxisPlan, Table
 

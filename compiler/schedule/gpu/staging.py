@@ -1,43 +1,31 @@
 """Sums of products from shared memory. For each tile of the summed axes the threads of a block put the tiles of both operands in shared
-memory together, wait, and walk along the sum, each with its registers of the result.
-
-An operand is put there by threads spread so that neighbours read neighbouring elements; one that is computed from a reduction along the
-summed axis (the weights of attention) is computed where its parts are, and put there from those registers."""
+memory together, wait, and walk along the sum, each with its registers of the result."""
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.core import Contract, Reduce, dtype_of
-from compiler.hir.gpu import GridIndex, SyncThreads
-from compiler.hir.instruction import Instruction, Value
-from compiler.hir.memory import Load
-from compiler.hir.types import Mem, bytes_of
-from compiler.schedule.gpu.tensor_cores import multiplied
-from compiler.schedule.place import Region
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.distribute import Distributing
-
-PADDING = 1
-"""Elements between rows of a shared tile, so that a column of it lies in different banks."""
-
-ROW_BYTES = 16
-"""The same for tensor cores and wide reads, which want rows at multiples of that."""
+from compiler.hir.core import Contract, dtype_of
+from compiler.hir.gpu import SyncThreads
+from compiler.hir.instruction import Value
+from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.staged_tiles import Staged
+from compiler.schedule.gpu.tensor_cores import Fragments, multiplied
+from compiler.schedule.region import Region
 
 
-def staged_product(placing: "Distributing", target: Contract, accumulators: Sequence[Value], region: Region) -> list[Value]:
-    """The accumulators with the products of this tile of the summed axes added."""
+def staged_product(
+    placing: BlockTiles, target: Contract, fragments: Fragments | None, accumulators: Sequence[Value], region: Region
+) -> list[Value]:
+    """The accumulators with the products of this tile of the summed axes added: by tensor cores where they are fragments."""
     b = region.builder
     over = [axis for axis in target.over if placing.plan(axis, region).tile > 1]
-    fragments = placing.fragments(target, region)
     staged = [
-        Staged(placing, side, operand, over, region, fragments is not None) for side, operand in (("a", target.a), ("b", target.b))
+        Staged(placing, side, value, over, region, fragments is not None) for side, value in (("a", target.a), ("b", target.b))
     ]
-    for one in staged:
-        one.put(b)
+    for operand in staged:
+        operand.put(b)
     b.emit(SyncThreads())
     extents = [placing.plan(axis, region).tile for axis in over]
     if fragments is not None:
@@ -49,7 +37,7 @@ def staged_product(placing: "Distributing", target: Contract, accumulators: Sequ
     with b.loop("step", 0, prod(extents), carried=accumulators, unroll=4) as (body, loop):
         steps = _digits(body, loop.variable, extents)
         places = dict(zip(over, steps, strict=True))
-        left, right = (one.read(body, places, region) for one in staged)
+        left, right = (operand.read(body, places, region) for operand in staged)
         made = Contract(a=left, b=right, accumulator=loop.carried[0], over=(), to=target.to, flags=target.flags)
         body.yield_(body.emit(made).result)
     b.emit(SyncThreads())
@@ -66,39 +54,7 @@ def _digits(b: Builder, number: Value, extents: Sequence[int]) -> list[Affine]:
     return found[::-1]
 
 
-class Staged:
-    """A tile of an operand in shared memory: for threads, summed axes first and the operand's own axes fastest, so that neighbours read
-    neighbouring elements; for tensor cores, which take either, as it lies in memory."""
-
-    def __init__(self, placing: "Distributing", side: str, operand: Value, over: Sequence[str], region: Region, whole: bool) -> None:
-        names = placing.axes([operand])
-        along = [axis for axis in over if axis in names]
-        own = sorted((a for a in names if a not in over and placing.plan(a, region).tile > 1), key=placing.table.order)
-        self.dtype = dtype_of(operand)
-        self.sum_fastest = whole and contiguous(operand, along[-1]) > contiguous(operand, own[-1])
-        self.axes = own + along if self.sum_fastest else along + own
-        extents = [placing.plan(axis, region).tile for axis in self.axes]
-        if len(extents) > 1:
-            wide = whole or placing.plan(self.axes[-1], region).lanes > 1
-            extents[-1] += ROW_BYTES // bytes_of(self.dtype) if wide else PADDING
-        self.memory = placing.shared_memory(side, dtype_of(operand), extents or [1])
-        if depends_on_reduction(operand, along) or placing.lookup(operand, region) is not None:
-            self.spread, self.where = region, placing.one_of(placing.idle(self.axes), region.builder)
-        else:
-            self.spread, self.where = side_by_side(placing, operand, self.axes, region)
-        self.value = placing.masked(placing.value(operand, self.spread), 0, along, self.spread)
-
-    def put(self, b: Builder) -> None:
-        """This thread's part of the tile, to shared memory."""
-        b.store(self.memory, self.value, [self.spread.forms[axis] - self.spread.starts[axis] for axis in self.axes] or [0], self.where)
-
-    def read(self, b: Builder, places: dict[str, Affine], region: Region) -> Value:
-        """The registers of this thread at a place along the summed axes."""
-        index = [places[axis] if axis in places else region.forms[axis] - region.starts[axis] for axis in self.axes]
-        return b.load(self.memory, index or [0])
-
-
-def pass_on(placing: "Distributing", value: Value, made: Value, axes: Sequence[str], home: Region) -> Value:
+def pass_on(placing: BlockTiles, value: Value, made: Value, axes: Sequence[str], home: Region) -> Value:
     """Shared memory with a value's tile, for threads that need other elements of it than their own."""
     b = home.builder
     memory = placing.shared_memory(("passed", value), dtype_of(made), [placing.plan(axis, home).tile for axis in axes])
@@ -106,63 +62,3 @@ def pass_on(placing: "Distributing", value: Value, made: Value, axes: Sequence[s
     b.store(memory, made, [home.forms[axis] - home.starts[axis] for axis in axes], placing.one_of(placing.idle(axes), b))
     b.emit(SyncThreads())
     return memory
-
-
-def depends_on_reduction(value: Value, over: Sequence[str]) -> bool:
-    """Whether the value is computed from a reduction that varies along one of the axes itself."""
-    waiting, seen = [value], set()
-    while waiting:
-        one = waiting.pop()
-        if one in seen or one.source is None:
-            continue
-        seen.add(one)
-        if isinstance(one.source, Reduce | Contract):
-            if set(over).intersection(getattr(one.type, "axis_names", ())):
-                return True
-            continue
-        waiting += one.source.operand_values
-    return False
-
-
-def side_by_side(placing: "Distributing", operand: Value, axes: Sequence[str], region: Region) -> tuple[Region, Value | None]:
-    """The body as threads see it that share out the elements of a tile among all of them, the axis contiguous in memory fastest; and
-    when a thread has a part, if not all have."""
-    b = region.builder
-    spread = region.inside(b, axes)
-    rest = b.emit(GridIndex(operator="thread_idx", dim="x")).result
-    left = placing.table.threads
-    for axis in sorted(axes, key=lambda axis: -contiguous(operand, axis)):
-        extent = placing.plan(axis, region).tile
-        threads = min(extent, left)
-        registers = extent // threads
-        place = Affine()
-        if threads > 1:
-            here = rest if threads == left else b.op("rem", rest, b.const(threads, "index"))
-            rest = b.op("div", rest, b.const(threads, "index")) if threads < left else b.const(0, "index")
-            place = Affine.of(here.name)
-            left //= threads
-        if registers > 1:
-            place = place + Affine.of(placing.register_axis(f"{axis}_c", registers)) * threads
-        spread.forms[axis] = spread.starts[axis] + place
-    return spread, (b.op("eq", rest, b.const(0, "index")) if left > 1 else None)
-
-
-def contiguous(operand: Value, axis: str) -> int:
-    """How many loads behind an operand step to the next element along the axis, less those that step further."""
-    votes = 0
-    waiting: list[Instruction | None] = [operand.source]
-    seen: set[int] = set()
-    while waiting:
-        op = waiting.pop()
-        if op is None or id(op) in seen or isinstance(op, Reduce | Contract):
-            continue
-        seen.add(id(op))
-        if isinstance(op, Load):
-            steps = [form.coefficient(axis) for form in op.index]
-            mem = op.mem.type
-            assert isinstance(mem, Mem)
-            unit = mem.strides is None or mem.strides[-1].value == 1
-            if any(steps):
-                votes += 1 if unit and steps[-1] == 1 and not any(steps[:-1]) else -1
-        waiting += [value.source for value in op.operand_values]
-    return votes

@@ -3,7 +3,6 @@ its part of the sum in fragments. When the sum is complete the fragments go thro
 block's tile: what comes after the sum knows nothing of fragments."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
@@ -19,12 +18,10 @@ from compiler.hir.types import Fragment, FragmentRole
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE, first_with
 from compiler.machines.units.unit import Issue
+from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.facts import Facts
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.distribute import Distributing
-    from compiler.schedule.gpu.staging import Staged
-    from compiler.schedule.place import Region
+from compiler.schedule.gpu.staged_tiles import Staged
+from compiler.schedule.region import Region
 
 SIDE = 16
 """Rows, columns and depth of a fragment."""
@@ -97,7 +94,7 @@ class Fragments:
         return self.rows * self.columns
 
 
-def fragments_of(placing: "Distributing", target: Contract, product: ProductSum, region: "Region") -> Fragments | None:
+def fragments_of(placing: BlockTiles, target: Contract, product: ProductSum, region: Region) -> Fragments | None:
     """The fragments of a product's tile; None where tensor cores don't take it: a type, a tile that isn't whole fragments, more axes."""
     if not multiplies(target):
         return None
@@ -128,7 +125,7 @@ def zeros(b: Builder, target: Contract, fragments: Fragments) -> list[Value]:
 
 
 def multiplied(
-    placing: "Distributing", fragments: Fragments, left: "Staged", right: "Staged", depth: int, sums: Sequence[Value], b: Builder
+    placing: BlockTiles, fragments: Fragments, left: Staged, right: Staged, depth: int, sums: Sequence[Value], b: Builder
 ) -> list[Value]:
     """The warp's sums with the products of a step added."""
     row, column = _warp(placing, fragments, b)
@@ -143,7 +140,7 @@ def multiplied(
     return found
 
 
-def _warp(placing: "Distributing", fragments: Fragments, b: Builder) -> tuple[Affine, Affine]:
+def _warp(placing: BlockTiles, fragments: Fragments, b: Builder) -> tuple[Affine, Affine]:
     """The first row and column of the warp's part of the tile."""
     warp = b.emit(WarpIndex(operator="warp")).result
     across = b.const(fragments.across, "index")
@@ -151,14 +148,14 @@ def _warp(placing: "Distributing", fragments: Fragments, b: Builder) -> tuple[Af
     return Affine.of(down.name) * (SIDE * fragments.rows), Affine.of(along.name) * (SIDE * fragments.columns)
 
 
-def _fragment(staged: "Staged", role: FragmentRole, own: Affine, step: int, b: Builder) -> Value:
+def _fragment(staged: Staged, role: FragmentRole, own: Affine, step: int, b: Builder) -> Value:
     type = Fragment(role, SIDE, SIDE, SIDE, staged.dtype)
     index = [own, Affine.of(step)] if staged.sum_fastest else [Affine.of(step), own]
     rows_first = (role is FragmentRole.A) == staged.sum_fastest
     return b.emit(MmaLoad(layout="row" if rows_first else "col", mem=staged.memory, index=tuple(index), type=type)).result
 
 
-def collected(placing: "Distributing", target: Contract, fragments: Fragments, sums: Sequence[Value], region: "Region") -> list[Value]:
+def collected(placing: BlockTiles, target: Contract, fragments: Fragments, sums: Sequence[Value], region: Region) -> list[Value]:
     """The complete sums as each thread's registers of the tile."""
     b = region.builder
     axes = (fragments.row_axis, fragments.column_axis)

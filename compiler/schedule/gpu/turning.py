@@ -13,7 +13,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT
-from compiler.schedule.place import Region
+from compiler.schedule.region import Region
 from compiler.schedule.table import SIMD, Table
 
 CHUNKS = 8
@@ -49,7 +49,7 @@ class Turning(Distributing):
         lane = Affine.of(SIMD) if along.lanes > 1 else Affine()
         column = Affine.of(piece.name) * along.lanes + lane
         turns = along.tile // high
-        further = Affine.of(self.register_axis(f"{along.axis}_t", turns)) if turns > 1 else Affine()
+        further = Affine.of(self.out.axis(f"{along.axis}_t", turns)) if turns > 1 else Affine()
         spread = region.inside(b, (along.axis, across.axis))
         spread.forms[along.axis] = region.starts[along.axis] + line.name + further * high
         spread.forms[across.axis] = region.starts[across.axis] + column

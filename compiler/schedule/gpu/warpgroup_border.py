@@ -4,7 +4,6 @@ whose tile has one, and reaches over the border, computes the tile once more, te
 again. What a tile costs without any is one look at its sums."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.build import Builder
@@ -13,13 +12,12 @@ from compiler.hir.gpu import GridIndex, SharedAlloc
 from compiler.hir.hopper import BulkWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space, Tile, bytes_of
+from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, digit, divides
-from compiler.schedule.place import Region, Target
+from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP
+from compiler.schedule.region import Region, Target
 
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
-
-THREADS = 128
 OWN, OWN_GUARDED = 8, 4
 """Columns of a tile that is computed again that a thread has, at most; and where each term has a condition, which takes registers too."""
 TURNS = 2
@@ -39,63 +37,63 @@ class Border:
 
     def begin(self, b: Builder) -> None:
         if self.notes is not None:
-            for group in range(self.product.warpgroups):
+            for number in range(self.product.warpgroups):
                 for turn in range(TURNS):
-                    b.store(self.notes, b.const(0, "i32"), [group, turn])
+                    b.store(self.notes, b.const(0, "i32"), [number, turn])
 
-    def noted(self, placing: "WarpgroupDistributing", sums: Value, number: Value, b: Builder) -> Value:
+    def noted(self, group: Warpgroup, sums: Value, number: Value, b: Builder) -> Value:
         """Whether any thread of the warpgroup has a NaN in its sums of this tile, or, of sums in parts, an infinity."""
         assert self.notes is not None
-        place = self.place(placing, number)
+        place = self.place(group, number)
         strange = b.sub(sums, sums) if self.product.low else sums
-        (found,) = b.reduce("or", b.emit(IsNan(value=strange)).result, over=placing.digits)
+        (found,) = b.reduce("or", b.emit(IsNan(value=strange)).result, over=group.digits)
         with b.when(found) as noting:
             noting.store(self.notes, noting.const(1, "i32"), place)
-        placing.meet(b)
+        group.meet(b)
         return b.op("ne", b.load(self.notes, place), b.const(0, "i32"))
 
-    def place(self, placing: "WarpgroupDistributing", number: Value) -> list[Affine]:
-        turn = Affine.of(number.name).floordiv(self.product.turns) * self.product.blocks + placing.block
-        return [placing.team, turn - turn.floordiv(TURNS) * TURNS]
+    def place(self, group: Warpgroup, number: Value) -> list[Affine]:
+        turn = Affine.of(number.name).floordiv(self.product.turns) * self.product.blocks + group.block
+        return [group.team, turn - turn.floordiv(TURNS) * TURNS]
 
-    def repaired(self, placing: "WarpgroupDistributing", group: Sequence[Target], region: Region, number: Value, b: Builder) -> None:
+    def repaired(self, placing: BlockTiles, group: Warpgroup, targets: Sequence[Target], region: Region, number: Value, b: Builder) -> None:
         """Where the tile reaches over the border, or is of sums in parts: all of it once more, an element a thread and turn, over what
         was written."""
         assert self.notes is not None
-        with b.when(placing.leader) as one:
+        with b.when(group.leader) as one:
             one.emit(BulkWait(count=0))
-        placing.meet(b)
+        group.meet(b)
         with b.when(self.outside(placing, region, b)) as again:
             self.repairing = True
-            self.recomputed(placing, group, region, again)
+            self.recomputed(placing, group, targets, region, again)
             self.repairing = False
-        with b.when(placing.leader) as one:
-            one.store(self.notes, one.const(0, "i32"), self.place(placing, number))
-        placing.meet(b)
+        with b.when(group.leader) as one:
+            one.store(self.notes, one.const(0, "i32"), self.place(group, number))
+        group.meet(b)
 
-    def recomputed(self, placing: "WarpgroupDistributing", group: Sequence[Target], region: Region, b: Builder) -> None:
+    def recomputed(self, placing: BlockTiles, group: Warpgroup, targets: Sequence[Target], region: Region, b: Builder) -> None:
         """Each thread has rows and columns of the tile in registers, so that what it reads counts for several sums."""
-        columns, rows = placing.width, self.product.rows
+        columns, rows = group.width, self.product.rows
         across = 16 if columns % 16 == 0 else 8
         most = OWN if isinstance(self.product.target, Contract) else OWN_GUARDED
         own = next(number for number in range(most, 0, -1) if columns // across % number == 0)
-        down = [(placing.out.axis("below", 2), step) for step in (8, 16, 32) if step >= THREADS // across]
+        down = [(placing.out.axis("below", 2), step) for step in (8, 16, 32) if step >= WARPGROUP // across]
         aside = placing.out.axis("aside", own)
         thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
-        lane, warp = thread - thread.floordiv(32) * 32, thread.floordiv(32) - thread.floordiv(THREADS) * (THREADS // 32)
+        lane, warp = thread - thread.floordiv(32) * 32, thread.floordiv(32) - thread.floordiv(WARPGROUP) * (WARPGROUP // 32)
         warps = across // 8
-        first = placing.first_row(placing.block) + lane.floordiv(8) + warp.floordiv(warps) * 4
+        first = group.first_row(group.block) + lane.floordiv(8) + warp.floordiv(warps) * 4
         left = lane - lane.floordiv(8) * 8 + (warp - warp.floordiv(warps) * warps) * 8
         with b.loop("again", 0, columns // (across * own)) as (body, loop):
             row = Affine.of(body.index(first).name)
             places = [digit(row, size, extent, rows, down) for _, size, extent in self.product.a.digits]
-            column = placing.first_column + left + (Affine.of(loop.variable.name) * own + aside) * across
-            inner = placing.at(region, body, places, column)
+            column = group.first_column + left + (Affine.of(loop.variable.name) * own + aside) * across
+            inner = group.at(region, body, places, column)
             tile = Tile(self.product.to, (*((axis, 2) for axis, _ in down), (aside, own)))
             inner.made[self.product.target.results[0]] = self.summed(placing, inner, body.const(0.0, tile))
-            placing.produce(group, inner, {})
+            placing.produce(targets, inner, {})
 
-    def summed(self, placing: "WarpgroupDistributing", region: Region, zero: Value) -> Value:
+    def summed(self, placing: BlockTiles, region: Region, zero: Value) -> Value:
         """The sums of products as the nest has them, in its order along each axis."""
         product, target = self.product, self.product.target
         lanes = 16 // bytes_of(product.a.mem.dtype) if isinstance(target, Contract) else 1
@@ -124,7 +122,7 @@ class Border:
 
         return walked((*product.outer, product.sum), region, zero)
 
-    def outside(self, placing: "WarpgroupDistributing", region: Region, b: Builder) -> Value:
+    def outside(self, placing: BlockTiles, region: Region, b: Builder) -> Value:
         """Whether any product of the tile lies outside of the guard."""
         if self.product.low:
             return b.const(True, "i1")

@@ -121,6 +121,10 @@ class WarpgroupProduct:
     ways: tuple[Estimated, ...] = ()
     """All ways to cut it, the tiling's first; none where that was given."""
 
+    def varying(self, field: HirFunction) -> list[str]:
+        """Axes along which the sums vary."""
+        return [axis for axis in field.axes if axis not in (*self.outer, self.sum)]
+
     @property
     def groups(self) -> int:
         """Warpgroups that share a tile."""

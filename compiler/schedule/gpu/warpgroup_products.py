@@ -31,17 +31,17 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_border import Border
-from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, divides, wide_of
+from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, wide_of
 from compiler.schedule.gpu.warpgroup_results import result_boxes, store_boxes
 from compiler.schedule.gpu.warpgroup_ring import Ring, stage_dims, view
 from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, Part, Rounds, small
 from compiler.schedule.gpu.warpgroup_split import Split
-from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, Wishes
-from compiler.schedule.place import NotPlaceable, Region, Target
+from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, WARPGROUP, Wishes
+from compiler.schedule.region import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
-WARPGROUP = 128
 BAND = 2048
 """Rows that are taken together, so that what they read stays in the L2 cache."""
 REGISTERS = 40, 232
@@ -53,13 +53,12 @@ class WarpgroupDistributing(Distributing):
 
     def __init__(self, field: HirFunction, product: WarpgroupProduct) -> None:
         axes = [*product.a.axes, product.b.axis]
-        batch = [axis for axis in field.axes if axis not in (*axes, *product.outer, product.sum)]
+        batch = [axis for axis in product.varying(field) if axis not in axes]
         plans = [AxisPlan(axis, "block") for axis in (*batch, *axes)] + [AxisPlan(axis) for axis in (*product.outer, product.sum)]
         super().__init__(field, Table(plans, block=(WARPGROUP * (product.warpgroups + 1),)))
         self.product, self.batch, self.own = product, batch, axes
-        self.team, self.block, self.rank = Affine(), 0, Affine()
-        self.digits = ("", "", "")
-        """Axes of the sums: neighbouring columns, groups of 8 of them, rows 8 apart."""
+        self.rank = Affine()
+        """The block's, in its cluster."""
 
     def run(self) -> HirFunction:
         function = super().run()
@@ -130,7 +129,8 @@ class WarpgroupDistributing(Distributing):
             with copying.when(first) as one:
                 self.tiles(one, region, (0, 1), counts, lambda inner, part: self.copied(inner, part, ring))
             place = Affine.of(thread.name)
-            self.leader = multiplying.op("eq", multiplying.index(place - place.floordiv(WARPGROUP) * WARPGROUP), multiplying.index(0))
+            leader = multiplying.op("eq", multiplying.index(place - place.floordiv(WARPGROUP) * WARPGROUP), multiplying.index(0))
+            self.warpgroup = Warpgroup(self.field, product, self.rank, leader)
 
             def multiplied(inner: Region, part: Part) -> None:
                 self.multiplied(inner, part, block, ring, group)
@@ -138,7 +138,7 @@ class WarpgroupDistributing(Distributing):
             who = Affine.of(multiplying.emit(WarpIndex(operator="warp")).result.name).floordiv(4) + -1
             own = multiplying.index(who).name if product.turns > 1 else 0
             self.tiles(multiplying, region, (own, product.turns), counts, multiplied)
-            with multiplying.when(self.leader) as last:
+            with multiplying.when(leader) as last:
                 last.emit(BulkWait(count=0, read=True))
         if product.together > 1:
             # what others send must find this block's memory
@@ -259,55 +259,57 @@ class WarpgroupDistributing(Distributing):
     # ---- multiplying ----
 
     def multiplied(
-        self, region: Region, part: Part, team: Value, ring: Ring, group: Sequence[Target]
+        self, region: Region, part: Part, team: Value, ring: Ring, targets: Sequence[Target]
     ) -> None:
         b, product = region.builder, self.product
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
-        own = self.out.axis("column2", self.width // 8) if product.pieces > 1 else eight
+        own = self.out.axis("column2", product.width // 8) if product.pieces > 1 else eight
         half = self.out.axis("row0", 2)
         who = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
-        self.team, self.digits = who.floordiv(4) + -1, (pair, own, half)
+        group = self.warpgroup
+        group.team, group.digits = who.floordiv(4) + -1, (pair, own, half)
         sums = Tile(product.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
         zero = b.const(0.0 if product.to == "f32" else 0, sums)
-        ring.await_turn(b, self.team, part.round)
+        ring.await_turn(b, group.team, part.round)
         if product.stretch:
             complete = self.stretches(b, part.done, part.steps, zero, ring)
         else:
             complete = self.summed(b, part.done, part.steps, [zero] * product.blocks, ring)
         if product.pieces > 1:
-            complete = self.split.joined(self, b, team, part.round, complete, eight, own)
+            complete = self.split.joined(group, b, team, part.round, complete, eight, own)
         if self.leftovers is None:
-            self.finished_sums(region, b, part, complete, group)
+            self.finished_sums(region, b, part, complete, targets)
             return
         assert isinstance(self.rounds, CutRounds)
         with b.branch(b.op("gt", part.low, b.const(0, "index"))) as (leaving, finishing, _):
-            self.leftovers.leave(self, leaving, self.rounds, complete)
-            complete = self.leftovers.added(self, finishing, self.rounds, part, complete)
-            self.finished_sums(region, finishing, part, complete, group)
+            self.leftovers.leave(group, leaving, self.rounds, complete)
+            complete = self.leftovers.added(group, finishing, self.rounds, part, complete)
+            self.finished_sums(region, finishing, part, complete, targets)
 
-    def finished_sums(self, region: Region, b: Builder, part: Part, complete: Sequence[Value], group: Sequence[Target]) -> None:
+    def finished_sums(self, region: Region, b: Builder, part: Part, complete: Sequence[Value], targets: Sequence[Target]) -> None:
         """What follows the sums, of each block of rows."""
-        product, (pair, own, half) = self.product, self.digits
+        product, group = self.product, self.warpgroup
+        pair, own, half = group.digits
         who = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
         lane = b.emit(WarpIndex(operator="lane")).result
-        column = self.first_column + (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(own) * 8 + pair
-        for self.block, sum in enumerate(complete):
-            row = b.index(self.first_row(self.block) + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4))
+        column = group.first_column + (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(own) * 8 + pair
+        for group.block, sum in enumerate(complete):
+            row = b.index(group.first_row(group.block) + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4))
             places = [digit(Affine.of(row.name), size, extent, product.rows, [(half, 8)]) for _, size, extent in product.a.digits]
-            inner = self.at(region, b, places, column)
+            inner = group.at(region, b, places, column)
             inner.made[product.target.results[0]] = sum
             if product.may_repair:
-                wrong = self.border.noted(self, sum, part.round, b)
-            self.produce(group, inner, {})
+                wrong = self.border.noted(group, sum, part.round, b)
+            self.produce(targets, inner, {})
             if product.may_repair:
                 with b.when(wrong) as again:
-                    self.border.repaired(self, group, region, part.round, again)
+                    self.border.repaired(self, group, targets, region, part.round, again)
 
     def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], ring: Ring) -> list[Value]:
         """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's
         operands make. They are added to those that have begun; of a stretch, whose begin is those of the stretch before, they take their
         place."""
-        product, leader = self.product, self.leader
+        product, group, leader = self.product, self.warpgroup, self.warpgroup.leader
         kind = WARPGROUP_KINDS[product.a.mem.dtype]
         begin = ring.place(b, done)
         with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun]) as (body, loop):
@@ -324,7 +326,7 @@ class WarpgroupDistributing(Distributing):
                         WarpgroupMma(
                             accumulator=totals[place],
                             a=pair[0],
-                            a_index=view(product.a, stage, self.first_row(block), part),
+                            a_index=view(product.a, stage, group.first_row(block), part),
                             b=pair[1],
                             b_index=view(product.b, stage, Affine(), part),
                             keep=later if part == 0 and pair is pairs[0] else always,
@@ -341,7 +343,7 @@ class WarpgroupDistributing(Distributing):
             body.yield_(*ring.next(body, at, parity), at, *waited)
         _, _, last, *totals = loop.results
         with b.when(leader) as passing:
-            ring.pass_turn(passing, self.team)
+            ring.pass_turn(passing, group.team)
         complete = b.emit(WarpgroupWait(values=tuple(totals), count=0)).results
         # the assembler moves what reads the sums above the wait where it is short of registers, but nothing above a fence
         b.emit(Fence(scope="block"))
@@ -353,7 +355,7 @@ class WarpgroupDistributing(Distributing):
         """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product. Warpgroups of a
         tile end theirs at different steps: while one adds, the tensor cores have the other's products."""
         product, blocks, sums = self.product, self.product.blocks, len(ring.pairs)
-        early = self.team * (product.stretch // product.groups)
+        early = self.warpgroup.team * (product.stretch // product.groups)
         turns = (Affine.of(steps.name) + early).ceildiv(product.stretch)
         with b.loop("stretch", 0, turns, carried=[zero] * (blocks * (1 + sums))) as (body, loop):
             first = Affine.of(loop.variable.name) * product.stretch - early
@@ -367,42 +369,13 @@ class WarpgroupDistributing(Distributing):
             body.yield_(*totals, *found)
         return loop.results[:blocks]
 
-    @property
-    def width(self) -> int:
-        """Columns of a tile that this block finishes."""
-        return self.product.width
-
-    @property
-    def first_column(self) -> Affine:
-        return self.rank * self.width if self.product.pieces > 1 else Affine()
-
-    def first_row(self, block: int) -> Affine:
-        """In the tile, of one of this warpgroup's blocks of 64."""
-        return ((self.team if self.product.turns == 1 else Affine()) * self.product.blocks + block) * ROWS
-
-    def at(self, region: Region, b: Builder, rows: Sequence[Affine], column: Affine) -> Region:
-        """The tile at these places of the operands' own axes."""
-        inner = region.inside(b, (*self.own, *self.batch))
-        for side, places in zip(self.product.sides, (rows, [column]), strict=True):
-            for axis, place, tile in zip(side.axes, places, side.tile, strict=True):
-                inner.forms[axis] = region.starts[axis] + place
-                if not divides(tile * (self.product.cluster if axis == self.product.a.axes[0] else 1), self.field.axes[axis]):
-                    inner.masks[axis] = self.field.axes[axis]
-        return inner
-
     # ---- storing ----
 
     def finish_target(self, target: Target, region: Region, result: dict[Target, list[Value]], begun: bool) -> None:
         if isinstance(target, Store) and not self.border.repairing and (boxes := result_boxes(target, self.field, self.product)):
-            store_boxes(self, target, boxes, region)
+            store_boxes(self, self.warpgroup, target, boxes, region)
         else:
             super().finish_target(target, region, result, begun)
-
-    def meet(self, b: Builder) -> None:
-        """The threads of this warpgroup wait for each other."""
-        with b.branch(b.op("eq", b.index(self.team), b.index(0))) as (first, other, _):
-            first.emit(SyncThreads(id=1, count=WARPGROUP))
-            other.emit(SyncThreads(id=2, count=WARPGROUP))
 
 
 def counted_on(b: Builder, places: Sequence[Value], counts: Sequence[Value]) -> list[Value]:

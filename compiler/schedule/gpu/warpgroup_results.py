@@ -4,7 +4,6 @@ from registers, too (bulk copies of turned matrices took 0.2 to 1 microsecond lo
 
 from collections.abc import Mapping
 from math import prod
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
@@ -18,11 +17,10 @@ from compiler.hir.memory import Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, Space, bytes_of
+from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_operands import BOXED, BUFFERS, ROWS, SWIZZLED, WarpgroupProduct, digit, divides
-from compiler.schedule.place import Region
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
+from compiler.schedule.region import Region
 
 MATRIX = 8
 """Rows, and columns, of what a warp stores together."""
@@ -71,14 +69,14 @@ def _boxes(store: Store, field: HirFunction, product: WarpgroupProduct) -> Boxes
     return None if columns is None else Boxes(mem.dtype, columns)
 
 
-def store_boxes(placing: "WarpgroupDistributing", store: Store, boxes: Boxes, region: Region) -> None:
+def store_boxes(placing: BlockTiles, group: Warpgroup, store: Store, boxes: Boxes, region: Region) -> None:
     """A box after the other, in two buffers for each warpgroup: while one is copied out the other fills."""
-    b, product = region.builder, placing.product
-    buffers = _buffers(placing, boxes)
+    b, product = region.builder, group.product
+    buffers = _buffers(placing, product, boxes)
     value = placing.value(store.value, region)
     target = region.find(store.mem)
     assert target is not None
-    pair, eight, half = placing.digits
+    pair, eight, half = group.digits
     packed = b.emit(Pack2(value=value, over=pair)).result
     lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
     warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
@@ -88,27 +86,27 @@ def store_boxes(placing: "WarpgroupDistributing", store: Store, boxes: Boxes, re
         buffer = Affine.of(part % BUFFERS)
         # of an odd number of parts the last has just filled the first buffer
         pending = 0 if part == 0 and parts % BUFFERS else BUFFERS - 1
-        with b.when(placing.leader) as one:
+        with b.when(group.leader) as one:
             one.emit(BulkWait(count=pending, read=True))
-        placing.meet(b)
+        group.meet(b)
         for column in range(0, boxes.columns, 2 * MATRIX):
             first = (part * boxes.columns + column) // MATRIX
             words = [taken(b, packed, {eight: first + n // 2, half: n % 2}) for n in range(4)]
-            index = (placing.team, buffer, row, lane.floordiv(2 * MATRIX) * MATRIX + column)
+            index = (group.team, buffer, row, lane.floordiv(2 * MATRIX) * MATRIX + column)
             b.emit(StoreMatrix(mem=buffers, index=index, values=tuple(words)))
         b.emit(FenceAsync())
-        placing.meet(b)
+        group.meet(b)
         place, extents = region.inside(b, ()), {product.b.axis: boxes.columns}
-        place.forms[product.b.axis] = region.starts[product.b.axis] + placing.first_column + part * boxes.columns
+        place.forms[product.b.axis] = region.starts[product.b.axis] + group.first_column + part * boxes.columns
         for axis, size, tile in product.a.digits:
             extents[axis] = min(tile, max(1, ROWS // size))
-            place.forms[axis] = region.starts[axis] + digit(placing.first_row(placing.block), size, tile, product.rows)
+            place.forms[axis] = region.starts[axis] + digit(group.first_row(group.block), size, tile, product.rows)
         box = tuple(prod(extent for axis, extent in extents.items() if axis in form.names) for form in store.index)
-        with b.when(placing.leader) as one:
+        with b.when(group.leader) as one:
             one.emit(
                 BulkStore(
                     shared=buffers,
-                    shared_index=(placing.team, buffer, Affine(), Affine()),
+                    shared_index=(group.team, buffer, Affine(), Affine()),
                     tensor=target,
                     tensor_index=tuple(placing.form(form, place) for form in store.index),
                     box=box,
@@ -117,10 +115,10 @@ def store_boxes(placing: "WarpgroupDistributing", store: Store, boxes: Boxes, re
             one.emit(BulkCommit())
 
 
-def _buffers(placing: "WarpgroupDistributing", boxes: Boxes) -> Value:
+def _buffers(placing: BlockTiles, product: WarpgroupProduct, boxes: Boxes) -> Value:
     assert placing.body is not None
     if boxes not in placing.memories:
-        dims, swizzle = (placing.product.warpgroups, BUFFERS, ROWS, boxes.columns), f"{boxes.columns * bytes_of(boxes.dtype)}B"
+        dims, swizzle = (product.warpgroups, BUFFERS, ROWS, boxes.columns), f"{boxes.columns * bytes_of(boxes.dtype)}B"
         type = Mem(boxes.dtype, dims, space=Space.SHARED, align=8 * SWIZZLED, swizzle=swizzle)
         placing.memories[boxes] = placing.body.emit(SharedAlloc(type=type), "result").result
     return placing.memories[boxes]

@@ -6,7 +6,6 @@ Equal shares of all steps for all blocks (stream-K: Osama, Merrill, Cecka, Garla
 blocks at as many places of the sum share neither what the cache has nor pages of memory: decision 0019."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
@@ -16,15 +15,9 @@ from compiler.hir.gpu import Atomic, Fence, GridIndex
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc
 from compiler.hir.types import Mem
+from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
-from compiler.schedule.gpu.warpgroup_tiles import MOST_PIECES
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
-
-
-THREADS = 128
-"""Of a warpgroup."""
+from compiler.schedule.gpu.warpgroup_tiles import MOST_PIECES, WARPGROUP
 
 
 @frozen
@@ -89,22 +82,22 @@ class Leftovers:
 
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
         self.product = product
-        dims = (product.teams, product.together, product.groups * product.blocks, product.columns // 8, THREADS, 2, 2)
+        dims = (product.teams, product.together, product.groups * product.blocks, product.columns // 8, WARPGROUP, 2, 2)
         self.sums = b.alloc(Mem(product.to, dims, align=64), "sums")
         there = Mem("u32", (product.teams, product.together, product.groups), align=64)
         self.there = b.emit(Alloc(type=there, zeros=True), "there").result
 
-    def leave(self, placing: "WarpgroupDistributing", b: Builder, rounds: CutRounds, sums: Sequence[Value]) -> None:
+    def leave(self, group: Warpgroup, b: Builder, rounds: CutRounds, sums: Sequence[Value]) -> None:
         """For the block that finishes the tile."""
         place = Affine.of(rounds.team.name)
         for block, sum in enumerate(sums):
-            b.store(self.sums, sum, self.index(placing, b, place, block))
-        placing.meet(b)
-        with b.when(placing.leader) as one:
+            b.store(self.sums, sum, self.index(group, b, place, block))
+        group.meet(b)
+        with b.when(group.leader) as one:
             one.emit(Fence(scope="device"))
-            self.exchanged(placing, one, place, 1)
+            self.exchanged(group, one, place, 1)
 
-    def added(self, placing: "WarpgroupDistributing", b: Builder, rounds: CutRounds, part: Part, sums: Sequence[Value]) -> list[Value]:
+    def added(self, group: Warpgroup, b: Builder, rounds: CutRounds, part: Part, sums: Sequence[Value]) -> list[Value]:
         """The tile's sums, of those of its first steps."""
         assert part.others is not None
         with b.loop("other", 0, part.others.name, carried=[rounds.team, *sums]) as (body, loop):
@@ -112,28 +105,28 @@ class Leftovers:
             other = body.sub(nearer, rounds.left)
             place = Affine.of(other.name)
             with body.repeat() as (again, _):
-                there = Atomic(operation="add", mem=self.there, index=self.flag(placing, place), value=again.const(0, "u32"))
+                there = Atomic(operation="add", mem=self.there, index=self.flag(group, place), value=again.const(0, "u32"))
                 again.condition(again.op("eq", again.emit(there).result, again.const(0, "u32")))
             body.emit(Fence(scope="device"))
-            placing.meet(body)
-            with body.when(placing.leader) as one:
-                self.exchanged(placing, one, place, 0)
-            found = [body.load(self.sums, self.index(placing, body, place, block)) for block in range(len(sums))]
+            group.meet(body)
+            with body.when(group.leader) as one:
+                self.exchanged(group, one, place, 0)
+            found = [body.load(self.sums, self.index(group, body, place, block)) for block in range(len(sums))]
             body.yield_(other, *[body.add(sum, more) for sum, more in zip(before, found, strict=True)])
         return loop.results[1:]
 
-    def index(self, placing: "WarpgroupDistributing", b: Builder, place: Affine, block: int) -> list[Affine]:
-        pair, eight, half = placing.digits
+    def index(self, group: Warpgroup, b: Builder, place: Affine, block: int) -> list[Affine]:
+        pair, eight, half = group.digits
         thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
-        rows = placing.team * self.product.blocks + block
-        own = thread - thread.floordiv(THREADS) * THREADS
-        return [place, placing.rank, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
+        rows = group.team * self.product.blocks + block
+        own = thread - thread.floordiv(WARPGROUP) * WARPGROUP
+        return [place, group.rank, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
 
-    def flag(self, placing: "WarpgroupDistributing", place: Affine) -> tuple[Affine, ...]:
-        return place, placing.rank, placing.team
+    def flag(self, group: Warpgroup, place: Affine) -> tuple[Affine, ...]:
+        return place, group.rank, group.team
 
-    def exchanged(self, placing: "WarpgroupDistributing", b: Builder, place: Affine, there: int) -> None:
-        b.emit(Atomic(operation="exchange", mem=self.there, index=self.flag(placing, place), value=b.const(there, "u32")))
+    def exchanged(self, group: Warpgroup, b: Builder, place: Affine, there: int) -> None:
+        b.emit(Atomic(operation="exchange", mem=self.there, index=self.flag(group, place), value=b.const(there, "u32")))
 
 
 def small(b: Builder, operator: str, left: Value, right: Value) -> Value:

@@ -3,7 +3,6 @@ memory that all of them see, and each adds up, piece after piece in order, its p
 the same bits in every run."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -11,10 +10,8 @@ from compiler.hir.gpu import GridIndex
 from compiler.hir.hopper import BarrierArrive, BarrierInit, BarrierMake, BarrierWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Barrier, Mem
+from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
-
-if TYPE_CHECKING:
-    from compiler.schedule.gpu.warpgroup_products import WarpgroupDistributing
 
 TURNS = 2
 """Tiles whose sums have memory of their own: a warpgroup may be one tile ahead of others."""
@@ -36,8 +33,8 @@ class Split:
         """The barriers, made in the block and initialised by one thread: one for each warpgroup, that waits for its like."""
         if self.sums is not None:
             self.written = b.emit(BarrierMake(type=Barrier(self.product.groups)), "written").result
-            for group in range(self.product.groups):
-                one.emit(BarrierInit(barrier=self.written, barrier_index=(Affine.of(group),), count=self.product.pieces))
+            for number in range(self.product.groups):
+                one.emit(BarrierInit(barrier=self.written, barrier_index=(Affine.of(number),), count=self.product.pieces))
 
     def range(self, b: Builder, steps: Value, rank: Affine) -> tuple[Value, Value]:
         """Where the block's piece of so many steps begins, and how long it is."""
@@ -46,33 +43,33 @@ class Split:
         return low, b.op("min", pieces, b.sub(steps, low))
 
     def joined(
-        self, placing: "WarpgroupDistributing", b: Builder, cluster: Value, number: Value, parts: Sequence[Value], eight: str, own: str
+        self, group: Warpgroup, b: Builder, cluster: Value, number: Value, parts: Sequence[Value], eight: str, own: str
     ) -> list[Value]:
         """The sums of the block's own columns, along the axis `own`, of sums of all columns, along `eight`."""
         product = self.product
         assert self.sums is not None and self.written is not None
-        pair, _, half = placing.digits
+        pair, _, half = group.digits
         thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
         turn = Affine.of(number.name)
         begin = [Affine.of(cluster.name), turn - turn.floordiv(TURNS) * TURNS]
 
         def place(piece: Affine, block: int, column: Affine) -> list[Affine]:
-            rows = placing.team * product.blocks + block
+            rows = group.team * product.blocks + block
             lane = thread - thread.floordiv(128) * 128
             return [*begin, piece, rows, column, lane, Affine.of(half), Affine.of(pair)]
 
         for block, part in enumerate(parts):
-            b.store(self.sums, part, place(placing.rank, block, Affine.of(eight)))
-        placing.meet(b)
-        with b.when(placing.leader) as one:
+            b.store(self.sums, part, place(group.rank, block, Affine.of(eight)))
+        group.meet(b)
+        with b.when(group.leader) as one:
             for piece in range(product.pieces):
                 there = one.const(piece, "i32")
-                one.emit(BarrierArrive(barrier=self.written, barrier_index=(placing.team,), rank=there, scope="cluster"))
+                one.emit(BarrierArrive(barrier=self.written, barrier_index=(group.team,), rank=there, scope="cluster"))
         parity = b.cast(b.index(begin[1]), "i32")
-        b.emit(BarrierWait(barrier=self.written, barrier_index=(placing.team,), parity=parity, scope="cluster"))
+        b.emit(BarrierWait(barrier=self.written, barrier_index=(group.team,), parity=parity, scope="cluster"))
         found = []
         for block in range(len(parts)):
-            column = placing.rank * (product.columns // 8 // product.pieces) + Affine.of(own)
+            column = group.rank * (product.columns // 8 // product.pieces) + Affine.of(own)
             read = [b.load(self.sums, place(Affine.of(piece), block, column)) for piece in range(product.pieces)]
             total = read[0]
             for more in read[1:]:

@@ -14,6 +14,8 @@ BOX = 64
 """Columns of 16 bits that a box has."""
 ROWS = 64
 """Rows that a warpgroup multiplies at a time."""
+WARPGROUP = 128
+"""Threads of a warpgroup."""
 SWIZZLED = 128
 """Bytes of a row of a box."""
 BUFFERS = 2

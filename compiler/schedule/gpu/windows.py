@@ -15,7 +15,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.warpgroup_operands import sum_of_loads
-from compiler.schedule.place import Region, Target
+from compiler.schedule.region import Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
 

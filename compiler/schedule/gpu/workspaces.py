@@ -20,7 +20,7 @@ from compiler.schedule.gpu.lanes import lanes_along
 from compiler.schedule.gpu.maps import map_launches
 from compiler.schedule.gpu.need import needed
 from compiler.schedule.launches import Launches
-from compiler.schedule.place import NotPlaceable
+from compiler.schedule.region import NotPlaceable
 
 WIDTHS = (16, 8, 4)
 """Bytes that a thread reads and writes at once, of what is turned."""

@@ -1,7 +1,6 @@
-"""Loops on the CPU: shared among threads, or counted with the marks that LLVM's vectoriser reads."""
+"""Loops of one thread on the CPU, with the marks that LLVM's vectoriser reads."""
 
-from compiler.backends.cpu.frame import Frame, Mode
-from compiler.backends.cpu.threads import thread_loop
+from compiler.backends.cpu.frame import Frame
 from compiler.backends.llvm import structured
 from compiler.backends.llvm.writer import Value
 from compiler.hir.control import For
@@ -9,19 +8,6 @@ from compiler.hir.core import Binary, dtype_of
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Load, SetSlot, Store
 from compiler.hir.types import is_float
-
-
-def loop(frame: Frame, op: For) -> None:
-    if op.place == "thread" and not frame.in_threads and frame.kernel.mode is Mode.FAST and frame.kernel.parallel != "serial":
-        thread_loop(frame, op)
-        return
-    plain_loop(frame, op)
-
-
-def plain_loop(frame: Frame, op: For) -> None:
-    w = frame.w
-    counted_loop(frame, op, frame.affine(op.low), frame.affine(op.high))
-    assert not w.terminated
 
 
 def counted_loop(frame: Frame, op: For, low: Value, high: Value) -> None:

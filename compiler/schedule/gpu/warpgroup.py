@@ -1,0 +1,56 @@
+"""The warpgroup that multiplies in the launch of a product: where its threads stand in a tile, and which sums they have."""
+
+from collections.abc import Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.gpu import SyncThreads
+from compiler.hir.instruction import Value
+from compiler.hir.module import HirFunction
+from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, divides
+from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP
+from compiler.schedule.region import Region
+
+
+class Warpgroup:
+    def __init__(self, field: HirFunction, product: WarpgroupProduct, rank: Affine, leader: Value) -> None:
+        self.field, self.product = field, product
+        self.rank = rank
+        """The block's, in its cluster."""
+        self.leader = leader
+        """Whether the thread is the warpgroup's first."""
+        self.team = Affine()
+        """The warpgroup's number among those that multiply."""
+        self.block = 0
+        """Which of its blocks of 64 rows is computed."""
+        self.digits = ("", "", "")
+        """Axes of the sums: neighbouring columns, groups of 8 of them, rows 8 apart."""
+
+    @property
+    def width(self) -> int:
+        """Columns of a tile that this block finishes."""
+        return self.product.width
+
+    @property
+    def first_column(self) -> Affine:
+        return self.rank * self.width if self.product.pieces > 1 else Affine()
+
+    def first_row(self, block: int) -> Affine:
+        """In the tile, of one of this warpgroup's blocks of 64."""
+        return ((self.team if self.product.turns == 1 else Affine()) * self.product.blocks + block) * ROWS
+
+    def at(self, region: Region, b: Builder, rows: Sequence[Affine], column: Affine) -> Region:
+        """The tile at these places of the operands' own axes."""
+        inner = region.inside(b, self.product.varying(self.field))
+        for side, places in zip(self.product.sides, (rows, [column]), strict=True):
+            for axis, place, tile in zip(side.axes, places, side.tile, strict=True):
+                inner.forms[axis] = region.starts[axis] + place
+                if not divides(tile * (self.product.cluster if axis == self.product.a.axes[0] else 1), self.field.axes[axis]):
+                    inner.masks[axis] = self.field.axes[axis]
+        return inner
+
+    def meet(self, b: Builder) -> None:
+        """The threads of this warpgroup wait for each other."""
+        with b.branch(b.op("eq", b.index(self.team), b.index(0))) as (first, other, _):
+            first.emit(SyncThreads(id=1, count=WARPGROUP))
+            other.emit(SyncThreads(id=2, count=WARPGROUP))

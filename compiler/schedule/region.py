@@ -1,0 +1,51 @@
+"""Where `place` stands while it builds loops: the bodies of loops around each other, and what each knows of the axes."""
+
+from collections.abc import Iterable
+
+from attrs import Factory, define
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.core import Contract, Reduce
+from compiler.hir.instruction import Value
+from compiler.hir.memory import Store
+from compiler.schedule.table import AxisPlan
+
+Target = Store | Reduce | Contract
+
+
+class NotPlaceable(Exception):
+    """The field has something `place` doesn't know how to put in loops; the message says what."""
+
+
+@define(eq=False)
+class Region:
+    """The body of one loop (or of the function): which axes have loops here, how they are written, which are ragged."""
+
+    builder: Builder
+    parent: "Region | None" = None
+    axes: frozenset[str] = frozenset()
+    """Axes whose loop this is the body of."""
+    forms: dict[str, Affine] = Factory(dict)
+    starts: dict[str, Affine] = Factory(dict)
+    """Where the tile of an axis begins."""
+    masks: dict[str, Affine] = Factory(dict)
+    narrow: dict[str, AxisPlan] = Factory(dict)
+    """Plans that hold here instead of the table's: the ends of axes go in smaller tiles."""
+    made: dict[Value, Value] = Factory(dict)
+
+    @property
+    def looped(self) -> set[str]:
+        return set(self.forms)
+
+    def inside(self, builder: Builder, axes: Iterable[str]) -> "Region":
+        """The body of a loop in this region, over these axes."""
+        return Region(builder, self, frozenset(axes), dict(self.forms), dict(self.starts), dict(self.masks), dict(self.narrow))
+
+    def find(self, value: Value) -> Value | None:
+        region: Region | None = self
+        while region is not None:
+            if value in region.made:
+                return region.made[value]
+            region = region.parent
+        return None

@@ -1,0 +1,232 @@
+"""Values in tiles: what a field's instructions, reductions and local buffers become in the body of a loop, as far as the tile goes. Which
+loops there are, and which targets they compute, `place` decides."""
+
+from collections.abc import Iterable, Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder, FunctionBuilder
+from compiler.hir.clone import rebuilt
+from compiler.hir.core import Combine, Const, Contract, Reduce, Scan, Select, dtype_of, union_axes
+from compiler.hir.identity import identity_of
+from compiler.hir.instruction import Instruction, Value
+from compiler.hir.memory import Load, Store
+from compiler.hir.module import Form, HirFunction
+from compiler.hir.types import Mem, Tile, is_float
+from compiler.schedule.kept_order import breach
+from compiler.schedule.region import NotPlaceable, Region, Target
+from compiler.schedule.table import AxisPlan, Table
+
+
+class TileValues:
+    def __init__(self, field: HirFunction, table: Table) -> None:
+        if broken := breach(field, table):
+            raise NotPlaceable(broken)
+        self.field = field
+        self.table = table
+        self.scope = field.scope()
+        self.out = FunctionBuilder(field.name, Form.TILE)
+        for plan in table.plans:
+            for name, extent, _ in dict.fromkeys((*plan.digits(), *plan.narrowed().digits())):
+                self.out.function.axes[name] = Affine.of(extent)
+                self.out._taken.add(name)
+        self.named = {result.name: result for op in field.body.body for result in op.results}
+        self.sources: dict[Value, Store] = {}
+        self.scans = [op for op in field.body.body if isinstance(op, Scan)]
+        self.once = {plan.axis for plan in table.plans if plan.place == "once"}
+
+    def produce(self, targets: Sequence[Target], region: Region, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
+        """Computes all targets inside `region`: the loops that they need."""
+        raise NotImplementedError
+
+    # ---- axes ----
+
+    def axes(self, values: Iterable[Value]) -> set[str]:
+        return {name for name, _ in union_axes(*values) if name in self.table}
+
+    def target_axes(self, target: Target) -> set[str]:
+        """Axes that need loops before the target can be computed."""
+        if isinstance(target, Store):
+            named = {name for name, _ in self.scope.axes_of(*target.index) if name in self.table}
+            return named | self.axes([target.value])
+        return self.axes(v for v in target.operand_values if not _is_accumulator(target, v))
+
+    def private_axes(self, mem: Value) -> set[str]:
+        """Axes along which a local buffer has elements of its own."""
+        return {name for name, _ in self.scope.axes_of(*self.sources[mem].index)}
+
+    def reads(self, op: Instruction) -> list[Value]:
+        """Operands, and the values behind names in affine attributes."""
+        found = [v for v in op.operand_values if not (isinstance(op, Store) and v is op.mem)]
+        return found + [self.named[name] for name in op.symbols if name in self.named]
+
+    # ---- reductions ----
+
+    def plan(self, axis: str, region: Region) -> AxisPlan:
+        return region.narrow.get(axis) or self.table[axis]
+
+    def tile_axes(self, axes: Iterable[str], region: Region) -> tuple[tuple[str, int], ...]:
+        return tuple((name, extent) for axis in axes for name, extent, _ in self.plan(axis, region).digits())
+
+    def identity(self, target: Reduce | Contract, region: Region) -> list[Value]:
+        if isinstance(target, Contract):
+            if target.accumulator is not None:
+                raise NotPlaceable("a contraction with an accumulator in a field")
+            axes = sorted(self.axes([target.a, target.b]), key=self.table.order)
+            return [region.builder.const(0.0 if is_float(target.to) else 0, Tile(target.to, self.tile_axes(axes, region)))]
+        axes = sorted(self.axes(target.values), key=self.table.order)
+        return [
+            region.builder.const(number, Tile(dtype_of(value), self.tile_axes(axes, region)))
+            for value, number in zip(target.values, identity_of(target.monoid, [dtype_of(v) for v in target.values]), strict=True)
+        ]
+
+    def accumulate(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
+        b = region.builder
+        if isinstance(target, Contract):
+            left, right = self.value(target.a, region), self.value(target.b, region)
+            if any(axis in region.masks for axis in target.over):
+                left = self.masked(left, 0.0, [a for a in target.over if a in self.axes([target.a])], region)
+            made = Contract(a=left, b=right, accumulator=accumulators[0], over=(), to=target.to, flags=target.flags)
+            return [b.emit(made).result]
+        numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
+        guarded = self.guarded(target, numbers)
+        if guarded is not None:
+            # `acc + (p ? x : 0)` is `p ? acc + x : acc`, which is one instruction where vectors have masks.
+            condition, value = (self.value(v, region) for v in guarded)
+            where = self.mask(region, [a for a in target.over if a in region.masks], None)
+            condition = condition if where is None else b.op("and", condition, where)
+            flags = target.flags if is_float(dtype_of(value)) else ()
+            return [b.select(condition, b.op(target.monoid, accumulators[0], value, flags=flags), accumulators[0])]
+        return self.combined(target, accumulators, self.brought(target, region), b)
+
+    def brought(self, target: Reduce, region: Region) -> list[Value]:
+        """What this tile brings to a reduction: outside, the element that changes nothing."""
+        numbers = identity_of(target.monoid, [dtype_of(v) for v in target.values])
+        axes = [axis for axis in target.over if axis in region.masks]
+        return [self.masked(self.value(v, region), number, axes, region) for v, number in zip(target.values, numbers, strict=True)]
+
+    def guarded(self, target: Reduce, numbers: list[float | int]) -> tuple[Value, Value] | None:
+        """The condition and value of a reduction that takes part only where the condition holds."""
+        if len(target.values) != 1:
+            return None
+        match target.values[0].source:
+            case Select(condition=condition, then=then, otherwise=Value(source=Const(value=number))) if number == numbers[0]:
+                return condition, then
+            case _:
+                return None
+
+    def combined(self, target: Target, left: list[Value], right: list[Value], b: Builder) -> list[Value]:
+        """Two partial results of a reduction made one."""
+        assert isinstance(target, Reduce | Contract)
+        monoid = "add" if isinstance(target, Contract) else target.monoid
+        if len(left) > 1:
+            return b.emit(Combine(monoid=monoid, operands_=(*left, *right))).results
+        return [b.op(monoid, left[0], right[0], flags=target.flags if is_float(dtype_of(left[0])) else ())]
+
+    def combine_digits(self, target: Reduce | Contract, accumulators: list[Value], region: Region) -> list[Value]:
+        """After the last loop: the static digits of the reduced axes combined."""
+        over = [name for name, _ in self.tile_axes((a for a in target.over if a in self.table), region)]
+        if not over:
+            return accumulators
+        monoid = "add" if isinstance(target, Contract) else target.monoid
+        flags = tuple(flag for flag in target.flags if flag == "reassoc") if isinstance(target, Contract) else target.flags
+        return region.builder.reduce(monoid, *accumulators, over=over, flags=flags)
+
+    # ---- values ----
+
+    def value(self, value: Value, region: Region) -> Value:
+        """The value's tile, computed in the outermost body in which all its axes have loops."""
+        found = region.find(value)
+        if found is not None:
+            return found
+        op = value.source
+        assert op is not None, f"{value} has no source"
+        if isinstance(op, Reduce | Contract):
+            self.produce([op], region, {})
+            found = region.find(value)
+            assert found is not None
+            return found
+        needed = self.axes([value]) | {a for v in op.operand_values for a in self.axes([v])}
+        home = region
+        while home.parent is not None and not home.axes & needed and not self.reads_local(op, home):
+            home = home.parent
+        with home.builder.at(op.span):
+            made = self.make(op, value, home)
+        home.made[value] = made
+        return made
+
+    def reads_local(self, op: Instruction, region: Region) -> bool:
+        return isinstance(op, Load) and op.mem in region.made
+
+    def make(self, op: Instruction, value: Value, region: Region) -> Value:
+        b = region.builder
+        if isinstance(op, Const):
+            axes = [name for name, _ in union_axes(value) if name in self.table]
+            return b.const(op.value, Tile(dtype_of(value), self.tile_axes(axes, region)))
+        if isinstance(op, Load):
+            where = self.mask(region, [a for a, _ in self.scope.axes_of(*op.index)], op.where)
+            mem = region.find(op.mem)
+            if mem is None:
+                raise NotPlaceable(f"{op.mem} is read before it is written")
+            return b.load(mem, self.index(op.index, op.mem, region), where, op.pad)
+        made = rebuilt(op, lambda v: self.value(v, region), lambda form: self.form(form, region))
+        results = b.emit(made).results
+        for old, new in zip(op.results, results, strict=True):
+            region.made[old] = new
+        return region.made[value]
+
+    def symbol(self, name: str, region: Region) -> str:
+        """The name under which a symbol of an affine form is known in the new function."""
+        return self.value(self.named[name], region).name if name in self.named else name
+
+    def form(self, form: Affine, region: Region) -> Affine:
+        names: dict[str, Affine | str] = {name: self.symbol(name, region) for name in form.names if name not in region.forms}
+        return form.substitute({**names, **{n: f for n, f in region.forms.items() if n in form.names}})
+
+    def index(self, index: tuple[Affine, ...], mem: Value, region: Region) -> list[Affine]:
+        if mem not in self.sources:
+            return [self.form(form, region) for form in index]
+        kept = [self.form(form, region) for form in index]
+        extra = [self.plan(axis, region).within() for axis in self.shared_axes(mem, region)]
+        return extra + kept
+
+    # ---- masks ----
+
+    def mask(self, region: Region, axes: Iterable[str], where: Value | None) -> Value | None:
+        """The condition under which an access along these axes is inside: ragged ends and the access's own condition."""
+        b = region.builder
+        conditions = [] if where is None else [self.value(where, region)]
+        for axis in dict.fromkeys(axes):
+            if axis in region.masks:
+                conditions.append(self.inside(axis, region))
+        result: Value | None = None
+        for condition in conditions:
+            result = condition if result is None else b.op("and", result, condition)
+        return result
+
+    def inside(self, axis: str, region: Region) -> Value:
+        """The condition under which a place along a ragged axis exists."""
+        return region.builder.inbounds(region.forms[axis], region.masks[axis])
+
+    def masked(self, value: Value, number: float, axes: Iterable[str], region: Region) -> Value:
+        where = self.mask(region, [a for a in axes if a in region.masks], None)
+        if where is None:
+            return value
+        return region.builder.select(where, value, region.builder.const(number, dtype_of(value)))
+
+    # ---- local buffers ----
+
+    def shared_axes(self, mem: Value, region: Region) -> list[str]:
+        """Axes whose loops stand outside the buffer but whose tile digits it must keep apart."""
+        outside = self.target_axes(self.sources[mem]) - self.private_axes(mem)
+        return [a for a in sorted(outside, key=self.table.order) if self.plan(a, region).digits()]
+
+    def make_buffer(self, store: Store, region: Region) -> None:
+        type = store.mem.type
+        assert isinstance(type, Mem)
+        extra = [Affine.of(self.plan(axis, region).tile) for axis in self.shared_axes(store.mem, region)]
+        region.made[store.mem] = region.builder.alloc(
+            Mem(type.dtype, (*extra, *type.dims), space=type.space, align=64), store.mem.name
+        )
+
+def _is_accumulator(target: Target, value: Value) -> bool:
+    return isinstance(target, Contract) and value is target.accumulator
