@@ -12,7 +12,8 @@ from compiler.analysis.affine_sets import lower, upper
 from compiler.analysis.field_values import FieldValues, Refused, folded_index, padded
 from compiler.analysis.lift_cells import Cell, close
 from compiler.analysis.lift_digits import digits_joined
-from compiler.analysis.lift_memory import Frame, Memory
+from compiler.analysis.lift_events import LiftedLoop
+from compiler.analysis.lift_memory import LiftedMemory
 from compiler.analysis.normal_forms import normal_form
 from compiler.hir.affine import Affine
 from compiler.hir.clone import rebuilt
@@ -42,11 +43,11 @@ class _Lift:
     assumed: list[Affine] | None = None
     apart: bool = False
     made: FieldValues = field(init=False)
-    memory: Memory = field(init=False)
+    memory: LiftedMemory = field(init=False)
     values: dict[Value, Value] = field(factory=dict)
     names: dict[str, Affine] = field(factory=dict)
     slots: dict[Value, Value] = field(factory=dict)
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[LiftedLoop, ...] = ()
     context: list[Value] = field(factory=list)
     checked: dict[str, list[Value]] = field(factory=dict)
     """Names of indices that data decide and that checks stand before, and what these say."""
@@ -63,7 +64,7 @@ class _Lift:
             new = self.made.owner.parameter(parameter.name, parameter.type)
             self.made.named[new.name] = new
             self.values[parameter] = new
-        self.memory = Memory(self.made, self.zeroed)
+        self.memory = LiftedMemory(self.made, zeroed=self.zeroed)
         self.memory.find_written(source, self.values)
         self.region(source.body)
         self.memory.store_all()
@@ -245,12 +246,12 @@ class _Lift:
         for slot, value in zip(slots, results[len(op.results) :], strict=True):
             self.slots[slot] = value
 
-    def cell(self, key: Value, name: str, initial: Value, frame: Frame) -> Cell:
+    def cell(self, key: Value, name: str, initial: Value, frame: LiftedLoop) -> Cell:
         dtype = dtype_of(initial)
         axes = tuple((f.axis, f.extent) for f in (*self.frames, frame))
         return Cell(self.memory.placeholder(name, Tile(dtype, axes)), initial, name, frame.op.span)
 
-    def enter(self, op: For) -> tuple[Frame, Value | None]:
+    def enter(self, op: For) -> tuple[LiftedLoop, Value | None]:
         """The loop's axis, and the condition under which its iteration exists where its bounds depend on outer axes."""
         low, high = self.form(op.low), self.form(op.high)
         variable = op.variable.name
@@ -275,7 +276,7 @@ class _Lift:
             of, below = here - (low - start), span.ceildiv(abs(op.step))
             within = self.made.emit(InBounds(of=of, below=below, span=op.span))[0]
         self.bind_variable(op.variable, start + here * op.step)
-        return Frame(op, axis, extent), within
+        return LiftedLoop(op, axis, extent), within
 
     def bind_variable(self, variable: Value, form: Affine) -> None:
         self.names[variable.name] = form

@@ -10,7 +10,8 @@ from compiler.analysis.accesses import COMMUTATIVE, affine_value, reorders
 from compiler.analysis.affine_sets import lower
 from compiler.analysis.field_values import FieldValues, Refused
 from compiler.analysis.homogeneity import is_number
-from compiler.analysis.lift_memory import Frame, Memory
+from compiler.analysis.lift_events import LiftedLoop
+from compiler.analysis.lift_memory import LiftedMemory
 from compiler.analysis.lift_rescaled import Growing, begins_hidden, rescaled_event, rescaled_sum, unguarded, with_nan
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Combine, Compare, Const, IsNan, Select, Unary, dtype_of, union_axes
@@ -46,12 +47,12 @@ class Update:
         return other is not None and (self.monoid, self.members, self.elements) == (other.monoid, other.members, other.elements)
 
 
-def close(made: FieldValues, memory: Memory, frame: Frame, cells: list[Cell], mark: int) -> list[Value]:
+def close(made: FieldValues, memory: LiftedMemory, frame: LiftedLoop, cells: list[Cell], mark: int) -> list[Value]:
     """The values that the cells have after the loop; inside, events since `mark` get the running values they read."""
     return _Closing(made, memory, frame, cells, mark).run()
 
 
-def match_update(made: FieldValues, memory: Memory, value: Value, old: Value) -> Update | None:
+def match_update(made: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> Update | None:
     """`value` as `old (+) e`, e free of old, through selects that keep the old value."""
 
     def free(part: Value) -> bool:
@@ -104,7 +105,7 @@ def match_update(made: FieldValues, memory: Memory, value: Value, old: Value) ->
             return None
 
 
-def _extreme(made: FieldValues, memory: Memory, value: Value, old: Value) -> Update | None:
+def _extreme(made: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> Update | None:
     """`x > old ? x : old` is max for all but NaN, which it passes over, and zeros, of which it keeps the first."""
     op = value.source
     assert isinstance(op, Select)
@@ -147,8 +148,8 @@ def without_nan(made: FieldValues, monoid: str, x: Value) -> Value:
 @define(eq=False)
 class _Closing:
     made: FieldValues
-    memory: Memory
-    frame: Frame
+    memory: LiftedMemory
+    frame: LiftedLoop
     cells: list[Cell]
     mark: int
     at_iteration: dict[Value, Value] = field(factory=dict)

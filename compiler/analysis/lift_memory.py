@@ -1,91 +1,25 @@
-"""Memory under the lift: what a nest stores is a list of events, in the order of the text, each over the axes of its loops. A read
-of memory that the nest writes is the event that wrote the element, with axes renamed; `C[p] = C[p] (+) e` is an accumulation in
-any loop order. Reads that another iteration must have written are refused.
+"""Memory under the lift: a read of memory that the nest writes is the event that wrote the element (`lift_events.py`), with axes renamed.
+Reads that another iteration must have written are refused.
 
 How a read finds its writer. The read stands in loops L, the event in loops E, with common loops in front. With the common axes
 held, `event index == read index` is solved for the event's own axes. One solution: the writer ran in the same iteration of the
 common loops, earlier in the text. None: it is looked for with all axes free; a writer in a later iteration has not run yet, one
 in an earlier iteration means that the loop carries the value, which is refused."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from compiler.analysis.accesses import COMMUTATIVE, affine_value, constraints_of, reorders, walk
+from compiler.analysis.accesses import affine_value, constraints_of, reorders
 from compiler.analysis.affine_sets import Outcome, Solution, injective, solve
-from compiler.analysis.field_values import FieldValues, Refused, guarded_load
+from compiler.analysis.field_values import Refused, guarded_load
+from compiler.analysis.lift_events import LiftedLoop, MemoryEvent, MemoryEvents, PendingRead, common_loops
 from compiler.hir.affine import Affine
-from compiler.hir.control import For
-from compiler.hir.core import Binary, Combine, InBounds, Select, Unary, dtype_of, union_axes
+from compiler.hir.core import Binary, Combine, InBounds, dtype_of, union_axes
 from compiler.hir.instruction import Value
-from compiler.hir.memory import Alloc, Load, Store, mem_of
-from compiler.hir.module import HirFunction
+from compiler.hir.memory import mem_of
 from compiler.hir.types import Tile
 from compiler.source import Span
-
-
-@frozen(eq=False)
-class Frame:
-    """A loop being lifted, and its axis."""
-
-    op: For
-    axis: str
-    extent: Affine
-
-    @property
-    def variable(self) -> str:
-        return self.op.variable.name
-
-
-@define(eq=False)
-class Read:
-    """A read of memory that the nest writes, not yet resolved; its placeholder stands for it."""
-
-    mem: Value
-    index: tuple[Affine, ...]
-    conditions: tuple[Value, ...]
-    frames: tuple[Frame, ...]
-    position: int
-    placeholder: Value
-    span: Span | None
-
-
-@define(eq=False)
-class Event:
-    """A store, or an accumulation (`monoid` set): then `elements[component]` joins what `reads` read."""
-
-    mem: Value
-    index: tuple[Affine, ...]
-    elements: tuple[Value, ...]
-    conditions: tuple[Value, ...]
-    frames: tuple[Frame, ...]
-    position: int
-    span: Span | None
-    monoid: str | None = None
-    flags: tuple[str, ...] = ()
-    component: int = 0
-    reads: tuple[Read, ...] = ()
-    fresh: int = 0
-    """In how many outer loops the memory is set anew before this accumulation: these it doesn't sum over."""
-
-    @property
-    def value(self) -> Value:
-        return self.elements[self.component]
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Axes over which an accumulation sums: those that its index lacks."""
-        have = {name for form in self.index for name in form.names}
-        return tuple(frame.axis for frame in self.frames[self.fresh :] if frame.axis not in have) if self.monoid else ()
-
-
-@define(eq=False)
-class _Accumulated:
-    monoid: str
-    reads: tuple[Read, ...]
-    elements: tuple[Value, ...]
-    flags: tuple[str, ...]
-    component: int = 0
 
 
 @define(eq=False)
@@ -93,222 +27,17 @@ class _Final:
     index: tuple[Affine, ...]
     value: Value
     conditions: tuple[Value, ...]
-    event: Event
+    event: MemoryEvent
 
 
 @define(eq=False)
-class Memory:
-    """All that a lift knows of memory, and of the placeholders in its values."""
+class LiftedMemory(MemoryEvents):
+    """All that a lift knows of memory."""
 
-    made: FieldValues
-    zeroed: frozenset[str]
-    written: dict[Value, Span | None] = field(factory=dict)
-    scratch: set[Value] = field(factory=set)
-    events: list[Event] = field(factory=list)
-    reads: list[Read] = field(factory=list)
-    read_of: dict[Value, Read] = field(factory=dict)
-    refusals: dict[Value, Refused] = field(factory=dict)
-    placeholder_names: set[Value] = field(factory=set)
-    assumed_numbers: set[Value] = field(factory=set)
-    _placeholders: dict[Value, frozenset[Value]] = field(factory=dict)
+    zeroed: frozenset[str] = frozenset()
+    """Memories that are zero at the start."""
     _resolved: dict[Value, Value] = field(factory=dict)
     _busy: set[Value] = field(factory=set)
-    _order: dict[int, int] = field(factory=dict)
-
-    def find_written(self, function: HirFunction, values: dict[Value, Value]) -> None:
-        """Which memories the function stores to."""
-        for op in walk(function.body):
-            if isinstance(op, Store) and op.mem in values:
-                self.written.setdefault(values[op.mem], op.span)
-        for mem in self.written:
-            if not mem_of(mem).noalias:
-                raise Refused(f"`{mem.name}` may share its memory with another input", self.written[mem])
-
-    def allocate(self, old: Value) -> Value:
-        assert isinstance(old.source, Alloc)
-        made = self.made.owner.value(old.name, old.type)
-        self.scratch.add(made)
-        self.written[made] = old.source.span
-        return made
-
-    # ---- placeholders ----
-
-    def placeholder(self, name: str, type: Tile) -> Value:
-        value = self.made.owner.value(name, type)
-        self.made.named[value.name] = value
-        self.placeholder_names.add(value)
-        self._placeholders[value] = frozenset({value})
-        return value
-
-    def poison(self, name: str, like: Value, reason: Refused) -> Value:
-        value = self.placeholder(name, Tile(dtype_of(like), union_axes(like)))
-        self.refusals[value] = reason
-        return value
-
-    def placeholders_in(self, value: Value) -> frozenset[Value]:
-        """Placeholders that the value is computed from."""
-        stack = [value]
-        while stack:
-            current = stack[-1]
-            if current in self._placeholders:
-                stack.pop()
-                continue
-            below = self._below(current)
-            open_ = [v for v in below if v not in self._placeholders]
-            if open_:
-                stack.extend(open_)
-                continue
-            found: frozenset[Value] = frozenset()
-            for v in below:
-                found |= self._placeholders[v]
-            self._placeholders[current] = found
-            stack.pop()
-        return self._placeholders[value]
-
-    def _below(self, value: Value) -> list[Value]:
-        if value.source is None:
-            return []
-        named = [self.made.named[name] for name in value.source.symbols if name in self.made.named]
-        return [*value.source.operand_values, *named]
-
-    def _in_forms(self, forms: Sequence[Affine]) -> frozenset[Value]:
-        found: frozenset[Value] = frozenset()
-        for form in forms:
-            for name in form.names:
-                if name in self.made.named:
-                    found |= self.placeholders_in(self.made.named[name])
-        return found
-
-    # ---- recording ----
-
-    def mark(self) -> int:
-        return len(self.events) + len(self.reads)
-
-    def _since(self, mark: int) -> list[Event | Read]:
-        everything: list[Event | Read] = sorted([*self.events, *self.reads], key=lambda one: self._order[id(one)])
-        return everything[mark:]
-
-    def used_since(self, mark: int) -> set[Value]:
-        found: set[Value] = set()
-        for one in self._since(mark):
-            values = [*one.conditions, *(one.elements if isinstance(one, Event) else ())]
-            for value in values:
-                found |= self.placeholders_in(value)
-            found |= self._in_forms(one.index)
-        return found
-
-    def replace_since(self, mark: int, known: dict[Value, Value]) -> None:
-        """Put running values in the events recorded since the mark."""
-        change = self.made.replacement(known, {})
-        for one in self._since(mark):
-            one.conditions = tuple(change.of(v) for v in one.conditions)
-            one.index = tuple(change.form(form) for form in one.index)
-            if isinstance(one, Event):
-                one.elements = tuple(change.of(v) for v in one.elements)
-
-    def load(self, mem: Value, index: tuple[Affine, ...], conditions: Sequence[Value], frames: tuple[Frame, ...], op: Load) -> Value:
-        if mem not in self.written:
-            if op.pad is not None or op.where is not None:
-                where = self.made.conjunction(conditions)
-                return self.made.emit(Load(mem=mem, index=index, where=where, pad=op.pad), op.result.name)[0]
-            return guarded_load(self.made, mem, index, conditions, op.result.name)
-        if op.pad is not None or op.where is not None:
-            raise Refused(f"a padded load of `{mem.name}`, which the nest also writes", op.span)
-        names = [name for form in index for name in form.names]
-        axes = {name: self.made.axes[name] for name in names if name in self.made.axes}
-        for value in [*(self.made.named[n] for n in names if n in self.made.named), *conditions]:
-            axes.update(dict(union_axes(value)))
-        placeholder = self.placeholder(op.result.name, Tile(mem_of(mem).dtype, tuple(axes.items())))
-        read = Read(mem, index, tuple(conditions), frames, len(self.events), placeholder, op.span)
-        self._order[id(read)] = len(self._order)
-        self.reads.append(read)
-        self.read_of[placeholder] = read
-        return placeholder
-
-    def store(
-        self, mem: Value, index: tuple[Affine, ...], value: Value, conditions: Sequence[Value], frames: tuple[Frame, ...], span: Span | None
-    ) -> None:
-        event = Event(mem, index, (value,), tuple(conditions), frames, len(self.events), span)
-        found = self._accumulated(value, event)
-        if found is not None:
-            self._sums(event, found)
-        self._order[id(event)] = len(self._order)
-        self.events.append(event)
-
-    def _sums(self, event: Event, found: _Accumulated) -> None:
-        """The event as an accumulation, unless it is one over no axis: that is only a value computed from the old one."""
-        resets = [one.frames for one in self.events[: event.position] if one.mem is event.mem and one.monoid is None]
-        before = event.elements
-        event.monoid, event.reads, event.elements = found.monoid, found.reads, found.elements
-        event.flags, event.component = found.flags, found.component
-        event.fresh = max((_common(resetting, event.frames) for resetting in resets), default=0)
-        if not event.missing:
-            event.monoid, event.reads, event.elements, event.component = None, (), before, 0
-
-    def rescaled_since(self, mark: int, judge: Callable[[Event], tuple[Read, Value] | None]) -> None:
-        """Stores since the mark that rescale the element which they add to (`judge` says which one they read, and what they add) become
-        accumulations."""
-        for one in self._since(mark):
-            found = judge(one) if isinstance(one, Event) and one.monoid is None else None
-            if found is not None and isinstance(one, Event):
-                self._sums(one, _Accumulated("add", (found[0],), (found[1],), ("reassoc", "contract")))
-
-    def own_element(self, read: Read, event: Event) -> bool:
-        """Whether it reads the event's own element, where nothing was stored since."""
-        if read.index != event.index or read.frames != event.frames or read.mem is not event.mem:
-            return False
-        return all(one.mem is not read.mem for one in self.events[read.position : event.position])
-
-    def _accumulated(self, value: Value, event: Event) -> _Accumulated | None:
-        """The stored value as `old (+) e`, old the element itself read in the same iteration."""
-        op = value.source
-        match op:
-            case Binary(operator=operator, left=left, right=right, flags=flags) if operator in COMMUTATIVE or operator == "sub":
-                first = self._old(left, event)
-                if first is not None and first.placeholder not in self.placeholders_in(right):
-                    element = self.made.emit(Unary(operator="neg", value=right))[0] if operator == "sub" else right
-                    return _Accumulated("add" if operator == "sub" else operator, (first,), (element,), flags)
-                second = self._old(right, event) if operator != "sub" else None
-                if second is not None and second.placeholder not in self.placeholders_in(left):
-                    return _Accumulated(operator, (second,), (left,), flags)
-                return None
-            case Combine(monoid=monoid, operands_=operands):
-                half = len(operands) // 2
-                number = op.results.index(value)
-                reads = [self._old(v, event, any_mem=True) for v in operands[:half]]
-                known = tuple(read for read in reads if read is not None)
-                if len(known) != half or known[number].mem is not event.mem:
-                    return None
-                if any(r.placeholder in self.placeholders_in(e) for r in known for e in operands[half:]):
-                    return None
-                return _Accumulated(monoid, known, operands[half:], (), number)
-            case Select(condition=condition, then=then, otherwise=otherwise):
-                for keeps, changes, on_true in ((otherwise, then, True), (then, otherwise, False)):
-                    old = self._old(keeps, event)
-                    if old is None or old.placeholder in self.placeholders_in(condition):
-                        continue
-                    inner = self._accumulated(changes, event)
-                    if inner is None or len(inner.reads) != 1 or inner.reads[0] is not old:
-                        continue
-                    (nothing,) = self.made.identity(inner.monoid, [dtype_of(inner.elements[0])])
-                    element = inner.elements[0]
-                    chosen = self.made.select(condition, element, nothing) if on_true else self.made.select(condition, nothing, element)
-                    return _Accumulated(inner.monoid, inner.reads, (chosen,), inner.flags)
-                return None
-            case _:
-                return None
-
-    def _old(self, value: Value, event: Event, any_mem: bool = False) -> Read | None:
-        """The read behind the value, when it reads the event's own element and nothing was stored there since."""
-        read = self.read_of.get(value)
-        if read is None or read.index != event.index or read.frames != event.frames:
-            return None
-        if read.mem is not event.mem and not any_mem:
-            return None
-        since = [one for one in self.events[read.position :] if one.mem is read.mem]
-        if any(not any_mem or read not in one.reads for one in since):
-            return None
-        return read
 
     # ---- resolving reads ----
 
@@ -324,7 +53,7 @@ class Memory:
         self._resolved[value] = self.made.replace(value, known, {}) if known else value
         return self._resolved[value]
 
-    def content_of(self, read: Read) -> Value:
+    def content_of(self, read: PendingRead) -> Value:
         if read.placeholder in self._busy:
             raise Refused(f"`{read.mem.name}` is computed from itself", read.span)
         self._busy.add(read.placeholder)
@@ -348,12 +77,12 @@ class Memory:
         self,
         mem: Value,
         index: tuple[Affine, ...],
-        frames: tuple[Frame, ...],
+        frames: tuple[LiftedLoop, ...],
         before: int,
         position: int,
         context: tuple[Value, ...],
         span: Span | None,
-        own: Event | None,
+        own: MemoryEvent | None,
     ) -> Value:
         """What `mem[index]` holds in an iteration of `frames`, as left by the events before number `before`. `own`: the accumulation
         whose start this is."""
@@ -383,18 +112,18 @@ class Memory:
 
     def _older(
         self,
-        event: Event,
+        event: MemoryEvent,
         index: tuple[Affine, ...],
-        frames: tuple[Frame, ...],
+        frames: tuple[LiftedLoop, ...],
         position: int,
         context: tuple[Value, ...],
         span: Span | None,
-        own: Event | None,
+        own: MemoryEvent | None,
     ) -> tuple[Value, ...]:
         """What an accumulation's memories held before it, at the reader's index."""
         return tuple(self.content(read.mem, index, frames, self._first_of(event), position, context, span, own) for read in event.reads)
 
-    def _first_of(self, event: Event) -> int:
+    def _first_of(self, event: MemoryEvent) -> int:
         """The number of the first event of the group that one `combine` stores: all of them start from what was before."""
         first = event.position
         for other in self.events[: event.position]:
@@ -402,7 +131,7 @@ class Memory:
                 first = min(first, other.position)
         return first
 
-    def _joined(self, event: Event, older: tuple[Value, ...], total: tuple[Value, ...]) -> Value:
+    def _joined(self, event: MemoryEvent, older: tuple[Value, ...], total: tuple[Value, ...]) -> Value:
         assert event.monoid is not None
         if self.made.is_identity(event.monoid, older):
             return total[event.component]
@@ -412,7 +141,7 @@ class Memory:
             return self.made.emit(Binary(operator=event.monoid, left=older[0], right=total[0], flags=event.flags))[0]
         return self.made.emit(Combine(monoid=event.monoid, operands_=(*older, *total)))[event.component]
 
-    def _total(self, event: Event, mapping: dict[str, Affine]) -> tuple[Value, ...]:
+    def _total(self, event: MemoryEvent, mapping: dict[str, Affine]) -> tuple[Value, ...]:
         """All that an accumulation adds to one element."""
         assert event.monoid is not None
         elements = [self.resolved(e) for e in event.elements]
@@ -429,15 +158,15 @@ class Memory:
 
     def _writer(
         self,
-        event: Event,
+        event: MemoryEvent,
         index: tuple[Affine, ...],
-        frames: tuple[Frame, ...],
+        frames: tuple[LiftedLoop, ...],
         context: tuple[Value, ...],
         span: Span | None,
-        own: Event | None,
+        own: MemoryEvent | None,
     ) -> tuple[list[Value], dict[str, Affine], int] | None:
         """Whether and where the event wrote the element in the reader's iteration: conditions, the event's axes, common loops."""
-        common = _common(event.frames, frames)
+        common = common_loops(event.frames, frames)
         shared = {frame.axis for frame in event.frames[:common]}
         missing = set(event.missing)
         if missing & shared:
@@ -471,7 +200,9 @@ class Memory:
             conditions.append(here)
         return conditions, mapping, common
 
-    def _solve(self, event: Event, index: tuple[Affine, ...], frames: tuple[Frame, ...], own: Sequence[Frame], bound: set[str]) -> Solution:
+    def _solve(
+        self, event: MemoryEvent, index: tuple[Affine, ...], frames: tuple[LiftedLoop, ...], own: Sequence[LiftedLoop], bound: set[str]
+    ) -> Solution:
         """Solve `event index == index` for the axes of the frames `own`, but those that are bound."""
         prime = {frame.axis: Affine.of(frame.axis + "'") for frame in own if frame.axis not in bound}
         unknowns = {frame.axis + "'": frame.extent for frame in own if frame.axis not in bound}
@@ -480,7 +211,13 @@ class Memory:
         return solve(list(zip(mine, index, strict=True)), unknowns, known)
 
     def _not_before(
-        self, event: Event, index: tuple[Affine, ...], frames: tuple[Frame, ...], common: int, span: Span | None, own: Event | None
+        self,
+        event: MemoryEvent,
+        index: tuple[Affine, ...],
+        frames: tuple[LiftedLoop, ...],
+        common: int,
+        span: Span | None,
+        own: MemoryEvent | None,
     ) -> None:
         """No iteration before the reader's wrote the element by this event, else refuse."""
         if common == 0 or event is own:
@@ -500,7 +237,7 @@ class Memory:
                 raise Refused(f"`{event.mem.name}` is read as it was written {away}", span, frame.variable)
         raise Refused(f"which iteration wrote the element of `{event.mem.name}` that is read can't be told", span)
 
-    def _same_every_time(self, event: Event, common: int, span: Span | None) -> None:
+    def _same_every_time(self, event: MemoryEvent, common: int, span: Span | None) -> None:
         """A writer that writes at times only may have written in an earlier iteration of common loops that its index lacks."""
         have = {name for form in event.index for name in form.names}
         for frame in event.frames[:common]:
@@ -511,17 +248,17 @@ class Memory:
         self,
         mem: Value,
         index: tuple[Affine, ...],
-        frames: tuple[Frame, ...],
+        frames: tuple[LiftedLoop, ...],
         position: int,
         depth: int,
         span: Span | None,
-        own: Event | None,
+        own: MemoryEvent | None,
     ) -> None:
         """Events further down the text, in earlier iterations of loops common with the reader, didn't write the element."""
         for event in self.events[position:]:
             if event.mem is not mem or event is own:
                 continue
-            common = _common(event.frames, frames)
+            common = common_loops(event.frames, frames)
             if common <= max(depth, 0):
                 continue
             if own is not None and event.monoid == own.monoid and own.monoid is not None:
@@ -541,7 +278,7 @@ class Memory:
                 raise Refused(f"`{mem.name}` is read as an earlier iteration of `{event.frames[common - 1].variable}` wrote it", span)
 
     def _initial(
-        self, mem: Value, index: tuple[Affine, ...], frames: tuple[Frame, ...], context: tuple[Value, ...], span: Span | None
+        self, mem: Value, index: tuple[Affine, ...], frames: tuple[LiftedLoop, ...], context: tuple[Value, ...], span: Span | None
     ) -> Value:
         """What the memory held at the start."""
         if mem in self.scratch:
@@ -574,7 +311,7 @@ class Memory:
             self.made.at(final.event.span)
             self.made.owner.body.store(final.event.mem, final.value, final.index, guard)
 
-    def _final(self, event: Event, events: list[Event]) -> _Final:
+    def _final(self, event: MemoryEvent, events: list[MemoryEvent]) -> _Final:
         index = tuple(self._resolved_form(form) for form in event.index)
         for name in dict.fromkeys(name for form in index for name in form.names):
             if name in self.made.named and name not in self._parameters():
@@ -594,7 +331,7 @@ class Memory:
         if event.monoid is None:
             return _Final(index, self.resolved(event.value), kept, event)
         for other in events:
-            shared = {f.axis for f in other.frames[: _common(other.frames, event.frames)]}
+            shared = {f.axis for f in other.frames[: common_loops(other.frames, event.frames)]}
             if other is not event and shared & set(missing) and other.monoid != event.monoid:
                 raise Refused(f"`{event.mem.name}` is summed up and set in the same loop", other.span)
         first = self._first_of(event)
@@ -604,9 +341,9 @@ class Memory:
     def _parameters(self) -> set[str]:
         return {parameter.name for parameter in self.made.owner.function.parameters}
 
-    def _in_order(self, earlier: Event, later: Event) -> None:
+    def _in_order(self, earlier: MemoryEvent, later: MemoryEvent) -> None:
         """Where both write one element, the one further down the text does so last."""
-        common = _common(earlier.frames, later.frames)
+        common = common_loops(earlier.frames, later.frames)
         if common == 0 or (earlier.monoid == later.monoid and earlier.monoid is not None):
             return
         index = tuple(self._resolved_form(form) for form in later.index)
@@ -639,13 +376,3 @@ class Memory:
         return sorted(partners) == sorted(there) and all(
             self.made.axes[name[:-1]] == self.made.axes.get(str(form)) for name, form in found.values.items()
         )
-
-
-def _common(one: Sequence[Frame], other: Sequence[Frame]) -> int:
-    """How many loops both stand in, from the outermost."""
-    number = 0
-    for a, b in zip(one, other, strict=False):
-        if a is not b:
-            break
-        number += 1
-    return number

@@ -13,7 +13,8 @@ from attrs import evolve, frozen
 from compiler.analysis.accesses import constraints_of
 from compiler.analysis.field_values import FieldValues
 from compiler.analysis.homogeneity import Homogeneity, exponential_of, is_number
-from compiler.analysis.lift_memory import Event, Memory, Read
+from compiler.analysis.lift_events import MemoryEvent, PendingRead
+from compiler.analysis.lift_memory import LiftedMemory
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Const, Fma, Reduce, Select, dtype_of, union_axes
 from compiler.hir.instruction import Value
@@ -90,7 +91,7 @@ def with_nan(made: FieldValues, growing: Growing) -> Growing:
     return evolve(growing, with_nan=total)
 
 
-def unguarded(memory: Memory, value: Value, old: Value) -> tuple[Value, tuple[Value, ...]]:
+def unguarded(memory: LiftedMemory, value: Value, old: Value) -> tuple[Value, tuple[Value, ...]]:
     """What a value becomes where guards hold, which elsewhere keep the old one."""
     guards: list[Value] = []
     while isinstance(value.source, Select) and value.source.otherwise is old and old not in memory.placeholders_in(value.source.condition):
@@ -99,7 +100,7 @@ def unguarded(memory: Memory, value: Value, old: Value) -> tuple[Value, tuple[Va
     return value, tuple(guards)
 
 
-def rescaled_sum(made: FieldValues, memory: Memory, growing: Growing, value: Value, old: Value, initial: Value) -> Value | None:
+def rescaled_sum(made: FieldValues, memory: LiftedMemory, growing: Growing, value: Value, old: Value, initial: Value) -> Value | None:
     """What `old`, which an iteration leaves as `value`, is after the loop; None where it is no sum that follows the maximum."""
     inside, guards = unguarded(memory, value, old)
     term = _term(made, memory, growing, inside, old) if growing.keeps_to(guards) else None
@@ -119,7 +120,7 @@ def rescaled_sum(made: FieldValues, memory: Memory, growing: Growing, value: Val
     return made.emit(Binary(operator="add", left=first, right=total, flags=FLAGS))[0]
 
 
-def rescaled_event(made: FieldValues, memory: Memory, growing: Growing, event: Event) -> tuple[Read, Value] | None:
+def rescaled_event(made: FieldValues, memory: LiftedMemory, growing: Growing, event: MemoryEvent) -> tuple[PendingRead, Value] | None:
     """A store that rescales its own element and adds to it: the read of the old one, and what is added."""
     reads = [read for one in memory.placeholders_in(event.value) if (read := memory.read_of.get(one)) is not None]
     old = next((read for read in reads if memory.own_element(read, event)), None)
@@ -136,7 +137,7 @@ def rescaled_event(made: FieldValues, memory: Memory, growing: Growing, event: E
     return old, element
 
 
-def _term(made: FieldValues, memory: Memory, growing: Growing, value: Value, old: Value) -> tuple[Value, Value] | None:
+def _term(made: FieldValues, memory: LiftedMemory, growing: Growing, value: Value, old: Value) -> tuple[Value, Value] | None:
     """What an iteration adds, with the complete maximum instead of the running one, and the factor of the old sum."""
     found = _linear(made, memory, value, old)
     if found is None or len(found[0]) != 1:
@@ -178,7 +179,7 @@ def _plain(value: Value) -> Tile:
     return Tile(dtype_of(value))
 
 
-def _linear(made: FieldValues, memory: Memory, value: Value, old: Value) -> tuple[list[Value], Value | None] | None:
+def _linear(made: FieldValues, memory: LiftedMemory, value: Value, old: Value) -> tuple[list[Value], Value | None] | None:
     """`value` as old * factors + element, both free of old."""
 
     def free(part: Value) -> bool:
