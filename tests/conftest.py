@@ -1,11 +1,14 @@
-"""How the tests are shared out among processes (`-n`): a file at a time, so that what its tests have in common (engines, compiled programs)
-is made once; and first those files whose tests take longest."""
+"""Which tests are slow (see `tests.tiers`), and how tests are shared out among processes (`-n`): a file at a time, so that what its tests
+have in common (engines, compiled programs) is made once; and first those files whose tests take longest."""
 
 import gc
 import signal
+from collections import defaultdict
 from typing import Any
 
 import pytest
+
+from tests.tiers.breadth import breadth
 
 LONGEST = ("quantdsl/engine", "schedule", "quantdsl", "kernels", "interop", "backends", "programs")
 """Folders by the time that a file of them takes."""
@@ -33,8 +36,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return LoadFileScheduling(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks slow cases, before `-m` looks at marks."""
+    table = breadth()
+    cases: defaultdict[str, dict[str, pytest.Item]] = defaultdict(dict)
+    for item in items:
+        test, _, name = item.nodeid.partition("[")
+        cases[test][name.removesuffix("]")] = item
+    for test in {*table.tests} & cases.keys():
+        for name in table.slow(test, {name: _numbers(item) for name, item in cases[test].items()}):
+            cases[test][name].add_marker("slow")
     items.sort(key=_turn)
+
+
+def _numbers(item: pytest.Item) -> dict[str, int]:
+    """For each parameter of a case, the number of its value."""
+    callspec = getattr(item, "callspec", None)
+    return {} if callspec is None else dict(callspec.indices)
 
 
 def _turn(item: pytest.Item) -> int:

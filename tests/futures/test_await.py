@@ -3,15 +3,16 @@ futures that programs hand to Python."""
 
 import concurrent.futures
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import zynml
-from zynml import ZynMLError
+from zynml.compiled import CompiledProgram, ZynMLError
 
-PROGRAM = zynml.compile("""
+PROGRAM = """
 def value(f: Future<i64>): i64 { await f }
 def within(f: Future<i64>): i64 { await f timeout 0ms else -1 }
 def strictly(f: Future<i64>): i64 { await f timeout 1500us }
@@ -37,7 +38,12 @@ def dropped(x: tensor[N], k: tensor[M, i64]): i64 {
     3
 }
 def updated(x: tensor[N]) { compute(mut x) @async { for i in 0..N: x[i] = x[i] * 2.0 } }
-""")
+"""
+
+
+@pytest.fixture(scope="module")
+def program() -> CompiledProgram:
+    return zynml.compile(PROGRAM)
 
 
 def ready(value: Any) -> "concurrent.futures.Future[Any]":
@@ -50,64 +56,64 @@ def never() -> "concurrent.futures.Future[Any]":
     return concurrent.futures.Future()
 
 
-def message(function: str, *arguments: Any) -> str:
+def message(function: Callable[..., Any], *arguments: Any) -> str:
     with pytest.raises(ZynMLError) as raised:
-        getattr(PROGRAM, function)(*arguments)
+        function(*arguments)
     return str(raised.value).splitlines()[0]
 
 
 # ---- waiting ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_value_that_is_there() -> None:
-    assert PROGRAM.value(ready(7)) == PROGRAM.within(ready(7)) == PROGRAM.strictly(ready(7)) == PROGRAM.unknown(ready(7)) == 7
+def test_a_value_that_is_there(program: CompiledProgram) -> None:
+    assert program.value(ready(7)) == program.within(ready(7)) == program.strictly(ready(7)) == program.unknown(ready(7)) == 7
 
 
-def test_a_value_that_comes() -> None:
+def test_a_value_that_comes(program: CompiledProgram) -> None:
     future = never()
     threading.Thread(target=future.set_result, args=(8,)).start()
-    assert PROGRAM.value(future) == 8
+    assert program.value(future) == 8
 
 
-def test_a_value_that_is_late() -> None:
+def test_a_value_that_is_late(program: CompiledProgram) -> None:
     future = never()
-    assert PROGRAM.within(future) == -1
-    assert message("strictly", future) == "error[ZYN0810]: not ready after 1500us"
-    assert PROGRAM.late(future, "d") == "d"
+    assert program.within(future) == -1
+    assert message(program.strictly, future) == "error[ZYN0810]: not ready after 1500us"
+    assert program.late(future, "d") == "d"
     future.set_result(9)
-    assert PROGRAM.within(future) == PROGRAM.strictly(future) == 9
+    assert program.within(future) == program.strictly(future) == 9
 
 
-def test_else_is_evaluated_when_it_is_needed() -> None:
-    assert PROGRAM.lazily(ready(5), 0) == 5
-    assert message("lazily", never(), 0).startswith("error[ZYN0806]")
+def test_else_is_evaluated_when_it_is_needed(program: CompiledProgram) -> None:
+    assert program.lazily(ready(5), 0) == 5
+    assert message(program.lazily, never(), 0).startswith("error[ZYN0806]")
 
 
-def test_all() -> None:
-    assert PROGRAM.every([ready(1), ready(2), ready(3)]) == [1, 2, 3]
-    assert PROGRAM.every([]) == []
-    assert PROGRAM.pair(ready(1), ready(0.5)) == (1, 0.5)
-    assert PROGRAM.unknown_all((ready(1), ready("a"))) == (1, "a")
-    assert PROGRAM.every_within([ready(1), never()]) == []
-    assert PROGRAM.every_within([ready(1)]) == [1]
+def test_all(program: CompiledProgram) -> None:
+    assert program.every([ready(1), ready(2), ready(3)]) == [1, 2, 3]
+    assert program.every([]) == []
+    assert program.pair(ready(1), ready(0.5)) == (1, 0.5)
+    assert program.unknown_all((ready(1), ready("a"))) == (1, "a")
+    assert program.every_within([ready(1), never()]) == []
+    assert program.every_within([ready(1)]) == [1]
 
 
-def test_any() -> None:
+def test_any(program: CompiledProgram) -> None:
     future = never()
-    assert PROGRAM.first([never(), ready(4), ready(5)]) == (1, 4)
-    assert PROGRAM.either(future, never()) == (-1, 0)
+    assert program.first([never(), ready(4), ready(5)]) == (1, 4)
+    assert program.either(future, never()) == (-1, 0)
     threading.Thread(target=future.set_result, args=(6,)).start()
-    assert PROGRAM.first([never(), never(), future]) == (2, 6)
-    assert PROGRAM.either(never(), future) == (1, 6)
-    assert message("first", []) == "error[ZYN0808]: `await any` of no futures has no value"
+    assert program.first([never(), never(), future]) == (2, 6)
+    assert program.either(never(), future) == (1, 6)
+    assert message(program.first, []) == "error[ZYN0808]: `await any` of no futures has no value"
 
 
-def test_tensors_cross() -> None:
-    assert PROGRAM.total(ready(np.arange(4, dtype=np.float32))) == 6
-    assert PROGRAM.total(ready([1.0, 2.5])) == 3.5
+def test_tensors_cross(program: CompiledProgram) -> None:
+    assert program.total(ready(np.arange(4, dtype=np.float32))) == 6
+    assert program.total(ready([1.0, 2.5])) == 3.5
 
 
-def test_a_quick_block_overtakes_a_slow_one() -> None:
+def test_a_quick_block_overtakes_a_slow_one(program: CompiledProgram) -> None:
     """The slow one takes some tenths of a second, and the quick one has been compiled before."""
     program = zynml.compile("""
 def slow(x: tensor[N]): Future<f32> {
@@ -147,38 +153,38 @@ def overtake(x: tensor[N]): (i64, f32) {
         ("listed", ([ready(1)],), "error[ZYN0807]: a future can't be shown: its value may not be there yet"),
     ],
 )
-def test_what_is_no_future_or_no_value(function: str, arguments: tuple[Any, ...], text: str) -> None:
-    assert message(function, *arguments) == text
+def test_what_is_no_future_or_no_value(function: str, arguments: tuple[Any, ...], text: str, program: CompiledProgram) -> None:
+    assert message(getattr(program, function), *arguments) == text
 
 
-def test_a_future_that_fails_in_python() -> None:
+def test_a_future_that_fails_in_python(program: CompiledProgram) -> None:
     failed, cancelled = never(), never()
     failed.set_exception(KeyError("where"))
     cancelled.cancel()
-    assert message("value", failed) == "error[ZYN0807]: the future from Python has no value: KeyError: 'where'"
-    assert message("within", cancelled) == "error[ZYN0807]: the future from Python has no value: CancelledError"
+    assert message(program.value, failed) == "error[ZYN0807]: the future from Python has no value: KeyError: 'where'"
+    assert message(program.within, cancelled) == "error[ZYN0807]: the future from Python has no value: CancelledError"
 
 
 # ---- futures that come out ---------------------------------------------------------------------------------------------------
 
 
-def test_a_block_that_is_under_way_comes_out_as_a_future() -> None:
-    future = PROGRAM.start(np.arange(3, dtype=np.float32))
+def test_a_block_that_is_under_way_comes_out_as_a_future(program: CompiledProgram) -> None:
+    future = program.start(np.arange(3, dtype=np.float32))
     assert isinstance(future, zynml.Future)
     assert future.result().tolist() == [1, 2, 3]
     assert future.done() and repr(future) == "<zynml.Future, done>"
     assert future.result() is future.result()
 
 
-def test_futures_inside_of_other_values() -> None:
-    (one, two), three = PROGRAM.several(np.zeros(2, np.float32))
+def test_futures_inside_of_other_values(program: CompiledProgram) -> None:
+    (one, two), three = program.several(np.zeros(2, np.float32))
     assert (one.result().tolist(), two.result(timeout=60).tolist(), three) == ([1, 1], [1, 1], 3)
 
 
-def test_a_future_goes_back_in() -> None:
-    future = PROGRAM.start(np.ones(3, np.float32))
-    assert PROGRAM.total(future) == 6
-    assert PROGRAM.unknown(future).tolist() == [2, 2, 2]
+def test_a_future_goes_back_in(program: CompiledProgram) -> None:
+    future = program.start(np.ones(3, np.float32))
+    assert program.total(future) == 6
+    assert program.unknown(future).tolist() == [2, 2, 2]
 
 
 def test_python_waits_as_long_as_it_wants() -> None:
@@ -186,21 +192,21 @@ def test_python_waits_as_long_as_it_wants() -> None:
         zynml.compile("def same(f) { f }").same(never()).result(timeout=0)
 
 
-def test_faults_show_where_the_value_is_asked_for() -> None:
-    future = PROGRAM.gather(np.ones(3, np.float32), np.array([0, 3]))
+def test_faults_show_where_the_value_is_asked_for(program: CompiledProgram) -> None:
+    future = program.gather(np.ones(3, np.float32), np.array([0, 3]))
     for _ in range(2):
         with pytest.raises(ZynMLError, match="index 3 is out of range: axis 0 of `x` has 3 elements"):
             future.result()
-    assert PROGRAM.value(ready(1)) == 1  # told once, it isn't told again
+    assert program.value(ready(1)) == 1  # told once, it isn't told again
 
 
-def test_faults_of_a_future_that_is_dropped_show_when_the_function_ends() -> None:
-    assert PROGRAM.dropped(np.ones(3, np.float32), np.array([0, 2])) == 3
-    assert message("dropped", np.ones(3, np.float32), np.array([0, 3])).startswith("error[ZYN0801]: index 3 is out of range")
-    assert PROGRAM.dropped(np.ones(3, np.float32), np.array([0, 2])) == 3
+def test_faults_of_a_future_that_is_dropped_show_when_the_function_ends(program: CompiledProgram) -> None:
+    assert program.dropped(np.ones(3, np.float32), np.array([0, 2])) == 3
+    assert message(program.dropped, np.ones(3, np.float32), np.array([0, 3])).startswith("error[ZYN0801]: index 3 is out of range")
+    assert program.dropped(np.ones(3, np.float32), np.array([0, 2])) == 3
 
 
-def test_the_callers_array_is_updated() -> None:
+def test_the_callers_array_is_updated(program: CompiledProgram) -> None:
     x = np.ones(3, np.float32)
-    future = PROGRAM.updated(x)
+    future = program.updated(x)
     assert x.tolist() == future.result().tolist() == [2, 2, 2]

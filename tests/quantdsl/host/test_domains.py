@@ -7,7 +7,7 @@ import pytest
 
 from tests.quantdsl.elaborate.running import Functions
 from tests.quantdsl.host.running import functions, message
-from zynml import ZynMLError
+from zynml.compiled import CompiledProgram, ZynMLError
 
 HEAD = "use std.pricing\nuse std.risk\nuse std.simulation\n"
 OPTION = (100.0, 90.0, 0.03, 0.2, 1.0, 0.01)
@@ -30,12 +30,14 @@ PRICES = {
 SIGNATURE = "(s: f64, k: f64, r: f64, vol: f64, t: f64, q: f64) -> f64"
 WORDS = "numbers from 0 on|is above 0|are above 0"
 
-program = functions(HEAD + "".join(f"fn own_{name}{SIGNATURE} {{ {call} }}\n" for name, call in PRICES.items()))
+@pytest.fixture(scope="module")
+def program() -> CompiledProgram:
+    return functions(HEAD + "".join(f"fn own_{name}{SIGNATURE} {{ {call} }}\n" for name, call in PRICES.items()))
 BAD = [(0, -1.0), (1, -1.0), (3, -0.2), (4, -1.0), *((n, bad) for n in range(6) for bad in (math.nan, math.inf, -math.inf))]
 
 
 @pytest.mark.parametrize("name", PRICES)
-def test_what_no_option_has_is_an_error(name: str) -> None:
+def test_what_no_option_has_is_an_error(name: str, program: CompiledProgram) -> None:
     price = getattr(program, f"own_{name}")
     assert math.isfinite(price(*OPTION))
     for place, bad in BAD:
@@ -46,7 +48,7 @@ def test_what_no_option_has_is_an_error(name: str) -> None:
         assert "ZYN0808" in str(raised.value)
 
 
-def test_the_edges_have_their_limits() -> None:
+def test_the_edges_have_their_limits(program: CompiledProgram) -> None:
     def own(name: str, *given: float) -> float:
         return float(getattr(program, f"own_{name}")(*given))
 
@@ -114,7 +116,7 @@ def test_compute_blocks_stop_too(device: str) -> None:
             own.greeks(np.array([[1.0, 0.0, 100.0, 0.5, 1.0]]), np.array([100.0]), np.array([bad]))
 
 
-def test_compiled_functions_stop_too() -> None:
+def test_compiled_functions_stop_too(program: CompiledProgram) -> None:
     own = Functions(f"{HEAD}fn own{SIGNATURE} {{ bs_call(s, k, r, vol, t, q) }}\n")
     assert own.own(*OPTION) == pytest.approx(program.own_bs_call(*OPTION), rel=1e-14)
     for place, bad in BAD:

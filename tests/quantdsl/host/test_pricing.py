@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.quantdsl.host.running import functions
+from zynml.compiled import CompiledProgram
 
 PROGRAM = """
 use std.pricing
@@ -25,7 +26,9 @@ fn implied_all(p: tensor[N, f64], k: tensor[N, f64], s: f64, r: f64, t: f64) -> 
 }
 """
 
-program = functions(PROGRAM)
+@pytest.fixture(scope="module")
+def program() -> CompiledProgram:
+    return functions(PROGRAM)
 
 
 def phi(x: float) -> float:
@@ -38,7 +41,7 @@ def black_scholes(call: bool, s: float, k: float, r: float, vol: float, t: float
     return side * (s * math.exp(-q * t) * phi(side * d1) - k * math.exp(-r * t) * phi(side * d2))
 
 
-def test_the_normal_distribution() -> None:
+def test_the_normal_distribution(program: CompiledProgram) -> None:
     x = np.concatenate([np.linspace(-37.5, 37.5, 3001), [0.0, 1e-300, -1e-300, 8.3]])
     expected = np.array([phi(v) for v in x])
     # exp(-x*x/2) has a relative error of x*x/2 roundings.
@@ -47,7 +50,7 @@ def test_the_normal_distribution() -> None:
     assert math.isnan(program.cdf_at(math.nan))
 
 
-def test_quantiles() -> None:
+def test_quantiles(program: CompiledProgram) -> None:
     p = np.concatenate([10.0 ** -np.linspace(0.31, 300, 500), np.linspace(0.001, 0.999, 999), 1 - 10.0 ** -np.linspace(1, 15.9, 50)])
     np.testing.assert_allclose(program.quantile(p), [NormalDist().inv_cdf(v) for v in p], rtol=1e-14, atol=1e-17)
     assert (program.quantile_at(0.0), program.quantile_at(1.0)) == (-math.inf, math.inf)
@@ -55,7 +58,7 @@ def test_quantiles() -> None:
         assert math.isnan(program.quantile_at(outside))
 
 
-def test_published_prices() -> None:
+def test_published_prices(program: CompiledProgram) -> None:
     """E. Haug, The Complete Guide to Option Pricing Formulas, 2nd edition, 1.1.1; J. Hull, Options, Futures and Other Derivatives, 15.6."""
     assert round(program.price(True, 60.0, 65.0, 0.08, 0.30, 0.25, 0.0), 4) == 2.1334
     assert round(program.price(True, 42.0, 40.0, 0.10, 0.20, 0.5, 0.0), 2) == 4.76
@@ -64,7 +67,7 @@ def test_published_prices() -> None:
 
 @pytest.mark.parametrize("call", (True, False))
 @pytest.mark.parametrize("q", (0.0, 0.07))
-def test_prices_and_parity(call: bool, q: float) -> None:
+def test_prices_and_parity(call: bool, q: float, program: CompiledProgram) -> None:
     for k in (1.0, 60.0, 99.0, 100.0, 140.0, 1000.0):
         for vol, t in ((0.01, 0.01), (0.2, 1.0), (0.9, 7.0)):
             found = program.price(call, 100.0, k, 0.03, vol, t, q)
@@ -75,7 +78,7 @@ def test_prices_and_parity(call: bool, q: float) -> None:
 
 
 @pytest.mark.parametrize("call", (True, False))
-def test_greeks_are_derivatives(call: bool) -> None:
+def test_greeks_are_derivatives(call: bool, program: CompiledProgram) -> None:
     s, k, r, vol, t, q = 100.0, 108.0, 0.03, 0.25, 0.7, 0.02
 
     def value(**changed: float) -> float:
@@ -92,7 +95,7 @@ def test_greeks_are_derivatives(call: bool) -> None:
     assert rho == pytest.approx(slope("r", r, 1e-5), rel=1e-7)
 
 
-def test_without_time_or_volatility_what_exercise_of_the_forward_is_worth() -> None:
+def test_without_time_or_volatility_what_exercise_of_the_forward_is_worth(program: CompiledProgram) -> None:
     assert program.price(True, 100.0, 90.0, 0.03, 0.2, 0.0, 0.0) == 10
     assert program.price(False, 100.0, 90.0, 0.03, 0.2, 0.0, 0.0) == 0
     assert program.price(True, 100.0, 90.0, 0.03, 0.0, 2.0, 0.0) == pytest.approx(100 - 90 * math.exp(-0.06), rel=1e-15)
@@ -102,7 +105,7 @@ def test_without_time_or_volatility_what_exercise_of_the_forward_is_worth() -> N
 @pytest.mark.parametrize("call", (True, False))
 @pytest.mark.parametrize("vol", (1e-3, 0.05, 0.2, 1.0, 4.0))
 @pytest.mark.parametrize("t", (1 / 365, 1.0, 30.0))
-def test_implied_volatility_gives_back_the_price(call: bool, vol: float, t: float) -> None:
+def test_implied_volatility_gives_back_the_price(call: bool, vol: float, t: float, program: CompiledProgram) -> None:
     r, q = 0.03, 0.01
     for k in (1.0, 50.0, 90.0, 99.9, 100.0, 103.0, 150.0, 5000.0):
         price = program.price(call, 100.0, k, r, vol, t, q)
@@ -118,14 +121,14 @@ def test_implied_volatility_gives_back_the_price(call: bool, vol: float, t: floa
         assert abs(found - vol) <= 1e-14 * sum(own) / vega + 1e-13 * vol
 
 
-def test_implied_volatility_where_there_is_none() -> None:
+def test_implied_volatility_where_there_is_none(program: CompiledProgram) -> None:
     for price in (-1.0, 2.0, 100.0, 101.0, math.nan, math.inf):
         assert math.isnan(program.implied(True, price, 100.0, 90.0, 0.0, 1.0, 0.0)), price
     assert program.implied(True, 10.0, 100.0, 90.0, 0.0, 1.0, 0.0) == 0
     assert math.isnan(program.implied(True, 12.0, 100.0, 90.0, 0.0, 0.0, 0.0))
 
 
-def test_implied_volatility_in_compute_blocks() -> None:
+def test_implied_volatility_in_compute_blocks(program: CompiledProgram) -> None:
     strikes = np.linspace(70, 130, 31)
     prices = np.array([black_scholes(True, 100.0, k, 0.03, 0.1 + k / 1000, 0.5) for k in strikes])
     np.testing.assert_allclose(program.implied_all(prices, strikes, 100.0, 0.03, 0.5), 0.1 + strikes / 1000, rtol=1e-9)

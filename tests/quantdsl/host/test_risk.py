@@ -9,7 +9,7 @@ import pytest
 from tests.quantdsl.host.running import functions
 from tests.quantdsl.host.test_pricing import black_scholes
 from tests.randoms import known
-from zynml.compiled import ZynMLError
+from zynml.compiled import CompiledProgram, ZynMLError
 
 PROGRAM = """
 use std.risk
@@ -27,12 +27,14 @@ TABLE = np.array([[10.0, 0, 105, 0.5, 1], [-5.0, 1, 80, 1.0, 0], [2.0, 0, 90, 0.
 SPOTS, VOLS = np.array([100.0, 90.0, 50.0]), np.array([0.2, 0.3, 0.4])
 CORRELATION = np.array([[1.0, 0.5, -0.2], [0.5, 1.0, 0.1], [-0.2, 0.1, 1.0]])
 
-program = functions(PROGRAM)
+@pytest.fixture(scope="module")
+def program() -> CompiledProgram:
+    return functions(PROGRAM)
 
 
 @pytest.mark.parametrize("n", (1, 2, 10, 100, 1009))
 @pytest.mark.parametrize("level", (0.05, 0.5, 0.9, 0.95, 0.99, 0.999))
-def test_cases(n: int, level: float) -> None:
+def test_cases(n: int, level: float, program: CompiledProgram) -> None:
     """VaR is the inverted empirical distribution. ES is its mean over the tail: the integral of VaR over levels, which is a step function."""
     profits = np.random.default_rng(n).standard_t(3, n)
     losses = np.sort(-profits)
@@ -42,7 +44,7 @@ def test_cases(n: int, level: float) -> None:
     assert program.es_at(profits, level) == pytest.approx((losses * widths).sum() / (1 - level), rel=1e-11)
 
 
-def test_cases_that_are_equal_or_bad() -> None:
+def test_cases_that_are_equal_or_bad(program: CompiledProgram) -> None:
     assert program.var_at(np.full(10, -2.0), 0.9) == 2
     assert program.es_at(np.full(10, -2.0), 0.93) == pytest.approx(2, rel=1e-12)
     for profits, level, words in (
@@ -55,14 +57,14 @@ def test_cases_that_are_equal_or_bad() -> None:
 
 
 @pytest.mark.parametrize("level", (0.9, 0.95, 0.99, 0.999))
-def test_normal_profits(level: float) -> None:
+def test_normal_profits(level: float, program: CompiledProgram) -> None:
     value, shortfall = program.normal_at(0.3, 2.0, level)
     z = NormalDist().inv_cdf(level)
     assert value == pytest.approx(2 * z - 0.3, rel=1e-13)
     assert shortfall == pytest.approx(2 * NormalDist().pdf(z) / (1 - level) - 0.3, rel=1e-13)
 
 
-def test_linear_positions() -> None:
+def test_linear_positions(program: CompiledProgram) -> None:
     rng = np.random.default_rng(1)
     for days, assets in ((0, 2), (1, 1), (33, 3), (250, 7)):
         returns, exposures = rng.standard_normal((days, assets)) / 100, rng.standard_normal(assets) * 1e6
@@ -81,7 +83,7 @@ def value(spots: np.ndarray, gone: float = 0.0, vols: np.ndarray = VOLS, r: floa
     return total
 
 
-def test_greeks_of_a_table() -> None:
+def test_greeks_of_a_table(program: CompiledProgram) -> None:
     worth, delta, gamma, vega, theta, rho = program.greeks(TABLE, SPOTS, VOLS, 0.03)
     assert worth == pytest.approx(value(SPOTS), rel=1e-12)
     # All prices, all volatilities move together.
@@ -92,7 +94,7 @@ def test_greeks_of_a_table() -> None:
     assert rho == pytest.approx((value(SPOTS, r=0.03 + 1e-6) - value(SPOTS, r=0.03 - 1e-6)) / 2e-6, rel=1e-6)
 
 
-def test_simulated_profits_of_a_table() -> None:
+def test_simulated_profits_of_a_table(program: CompiledProgram) -> None:
     """One position expires before the horizon."""
     horizon, cases = 10 / 252, 300
     z = known.normal(9, np.arange(cases)[:, None], np.arange(3)[None, :]) @ np.linalg.cholesky(CORRELATION).T

@@ -8,6 +8,7 @@ import pytest
 from tests.quantdsl.host.running import functions
 from tests.quantdsl.host.test_pricing import black_scholes, phi
 from tests.randoms import known
+from zynml.compiled import CompiledProgram
 
 PROGRAM = """
 use std.simulation
@@ -26,7 +27,9 @@ fn lower(c: tensor[N, N, f64]) -> tensor { cholesky(c) }
 S, R, VOL = 100.0, 0.03, 0.2
 PATHS = 1 << 15
 
-program = functions(PROGRAM)
+@pytest.fixture(scope="module")
+def program() -> CompiledProgram:
+    return functions(PROGRAM)
 
 
 def error(samples: np.ndarray) -> float:
@@ -34,7 +37,7 @@ def error(samples: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("call", (True, False))
-def test_an_option_on_the_same_paths_as_numpy(call: bool) -> None:
+def test_an_option_on_the_same_paths_as_numpy(call: bool, program: CompiledProgram) -> None:
     z = VOL * known.normal(7, np.arange(PATHS))
     drift, side = R - 0.01 - VOL**2 / 2, 1 if call else -1
     x = sum(np.maximum(side * (S * np.exp(drift + sign * z) - 105), 0) for sign in (1, -1)) * math.exp(-R) / 2
@@ -50,13 +53,13 @@ def test_more_threads_give_the_same_bits() -> None:
 
 
 @pytest.mark.parametrize("steps", (1, 4))
-def test_the_emulator_gives_the_same_numbers(steps: int) -> None:
+def test_the_emulator_gives_the_same_numbers(steps: int, program: CompiledProgram) -> None:
     found = functions(PROGRAM, device="emulator").knock_out(True, 105.0, 90.0, steps, 100, 3)
     assert found == pytest.approx(program.knock_out(True, 105.0, 90.0, steps, 100, 3), rel=1e-12)
 
 
 @pytest.mark.parametrize("call", (True, False))
-def test_the_mean_of_one_price_is_that_price(call: bool) -> None:
+def test_the_mean_of_one_price_is_that_price(call: bool, program: CompiledProgram) -> None:
     expected = black_scholes(call, S, 105, R, VOL, 1)
     assert program.geometric(call, 105.0, 1) == pytest.approx(expected, rel=1e-12)
     # x and its control are the same: no error is left.
@@ -67,7 +70,7 @@ def test_the_mean_of_one_price_is_that_price(call: bool) -> None:
 
 @pytest.mark.parametrize("call", (True, False))
 @pytest.mark.parametrize("k", (90.0, 110.0))
-def test_asian_options(call: bool, k: float) -> None:
+def test_asian_options(call: bool, k: float, program: CompiledProgram) -> None:
     """On the same paths in NumPy; and of call and put, whose difference is that of the forward mean."""
     steps, paths = 12, 4000
     z = VOL * math.sqrt(1 / steps) * known.normal(3, np.arange(paths)[:, None], np.arange(steps)[None, :])
@@ -103,18 +106,18 @@ def up_and_out_put(k: float, barrier: float) -> float:
 
 @pytest.mark.parametrize("steps", (1, 7))
 @pytest.mark.parametrize("call, k, barrier", [(True, 105.0, 90.0), (True, 100.0, 99.0), (False, 95.0, 110.0), (False, 100.0, 140.0)])
-def test_options_that_knock_out(steps: int, call: bool, k: float, barrier: float) -> None:
+def test_options_that_knock_out(steps: int, call: bool, k: float, barrier: float, program: CompiledProgram) -> None:
     expected = (down_and_out_call if call else up_and_out_put)(k, barrier)
     price, deviation = program.knock_out(call, k, barrier, steps, PATHS, 11)
     assert abs(price - expected) < 4 * deviation
     assert 0 < deviation < 0.06
 
 
-def test_a_barrier_at_the_price_leaves_nothing() -> None:
+def test_a_barrier_at_the_price_leaves_nothing(program: CompiledProgram) -> None:
     assert program.knock_out(True, 90.0, 100.0, 3, 100, 1) == (0.0, 0.0)
 
 
-def test_the_lower_triangle() -> None:
+def test_the_lower_triangle(program: CompiledProgram) -> None:
     a = np.random.default_rng(5).standard_normal((7, 7))
     for c in (np.eye(3), np.array([[4.0]]), a @ a.T + np.eye(7)):
         np.testing.assert_allclose(program.lower(c), np.linalg.cholesky(c), rtol=1e-12, atol=1e-14)
@@ -122,7 +125,7 @@ def test_the_lower_triangle() -> None:
 
 
 @pytest.mark.parametrize("call", (True, False))
-def test_a_basket_on_the_same_paths_as_numpy(call: bool) -> None:
+def test_a_basket_on_the_same_paths_as_numpy(call: bool, program: CompiledProgram) -> None:
     spots, weights, vols = np.array([100.0, 90.0, 50.0]), np.array([0.4, 0.3, 0.6]), np.array([0.2, 0.3, 0.1])
     correlation = np.array([[1.0, 0.5, -0.2], [0.5, 1.0, 0.1], [-0.2, 0.1, 1.0]])
     z = known.normal(5, np.arange(4000)[:, None], np.arange(3)[None, :]) @ np.linalg.cholesky(correlation).T
@@ -134,7 +137,7 @@ def test_a_basket_on_the_same_paths_as_numpy(call: bool) -> None:
     assert (price, deviation) == (pytest.approx(x.mean(), rel=1e-11), pytest.approx(error(x), rel=1e-8))
 
 
-def test_a_basket_of_two_to_exchange() -> None:
+def test_a_basket_of_two_to_exchange(program: CompiledProgram) -> None:
     """W. Margrabe, The Value of an Option to Exchange One Asset for Another (1978): weights 1 and -1, strike 0."""
     correlation = np.array([[1.0, 0.6], [0.6, 1.0]])
     price, deviation = program.basket(True, np.array([100.0, 95.0]), np.array([1.0, -1.0]), np.array([0.2, 0.3]), correlation, 0.0, PATHS)
@@ -165,7 +168,7 @@ def on_a_tree(call: bool, s: float, k: float, r: float, vol: float, t: float, da
     "call, s, vol, t, dates",
     [(False, 36.0, 0.2, 1.0, 10), (False, 44.0, 0.4, 2.0, 20), (False, 40.0, 0.2, 1.0, 1), (True, 42.0, 0.3, 1.0, 6)],
 )
-def test_american_options(call: bool, s: float, vol: float, t: float, dates: int) -> None:
+def test_american_options(call: bool, s: float, vol: float, t: float, dates: int, program: CompiledProgram) -> None:
     """Within four errors above, and half a per cent more below: the rule is not quite the best."""
     expected = on_a_tree(call, s, 40.0, 0.06, vol, t, dates)
     price, deviation = program.american(call, s, vol, t, dates, PATHS)
@@ -173,5 +176,5 @@ def test_american_options(call: bool, s: float, vol: float, t: float, dates: int
     assert deviation < 0.01 * expected
 
 
-def test_an_american_option_that_no_path_can_exercise() -> None:
+def test_an_american_option_that_no_path_can_exercise(program: CompiledProgram) -> None:
     assert program.american(False, 4000.0, 0.01, 1.0, 4, 100) == (0.0, 0.0)
