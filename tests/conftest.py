@@ -45,15 +45,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         test, _, name = item.nodeid.partition("[")
         cases[test][name.removesuffix("]")] = item
     for test in {*table.tests} & cases.keys():
-        for name in table.slow(test, {name: _numbers(item) for name, item in cases[test].items()}):
+        for name in table.slow(test, {name: _values(item) for name, item in cases[test].items()}):
             cases[test][name].add_marker("slow")
     items.sort(key=_turn)
 
 
-def _numbers(item: pytest.Item) -> dict[str, int]:
-    """For each parameter of a case, the number of its value."""
-    callspec = getattr(item, "callspec", None)
-    return {} if callspec is None else dict(callspec.indices)
+def _values(item: pytest.Item) -> dict[str, str]:
+    """What a case has for each parameter; parameters that are listed together count as one."""
+    given: dict[str, Any] = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    together = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    groups = [names.replace(" ", "").split(",") if isinstance(names, str) else [*names] for names in together]
+    groups += [[name] for name in given.keys() - {name for names in groups for name in names}]
+    return {",".join(names): repr([given.get(name) for name in names]) for names in groups}
 
 
 def _turn(item: pytest.Item) -> int:

@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from attrs import field, frozen
 
@@ -26,8 +27,8 @@ class Breadth:
     def tests(self) -> list[str]:
         return [*self.products, *self.cases, *self.thinned, *self.whole]
 
-    def slow(self, test: str, cases: Mapping[str, Mapping[str, int]]) -> set[str]:
-        """Those of a test's cases that are slow. `cases`: by the name in brackets, each parameter's number of its value."""
+    def slow(self, test: str, cases: Mapping[str, Mapping[str, Any]]) -> set[str]:
+        """Those of a test's cases that are slow. `cases`: by the name in brackets, the value of each parameter."""
         if test in self.whole:
             return {*cases}
         names = [name for name in cases if not any(pattern.fullmatch(name) for pattern in self.cases.get(test, ()))]
@@ -37,7 +38,7 @@ class Breadth:
         return {*cases} - {*kept}
 
 
-def covering(cases: Mapping[str, Mapping[str, int]]) -> list[str]:
+def covering(cases: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """So few cases that each value of each parameter occurs in one; of equally good ones the first."""
     missing = {name: set(values.items()) for name, values in cases.items()}
     kept = []
