@@ -10,6 +10,7 @@ from compiler.machines.units.unit import Issue, MatrixUnit
 class Feature(Enum):
     """What an architecture can do beyond what all of them can."""
 
+    BLOCK_ORDER = "blocks of a launch that see, behind a fence, what those wrote that began before them"
     ASYNC_COPIES = "copies from global to shared memory that go on beside the computation (cp.async)"
     BULK_COPIES = "copies of whole boxes, and barriers that count their bytes (TMA, mbarrier)"
     CLUSTERS = "blocks that read each other's shared memory"

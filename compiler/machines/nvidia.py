@@ -9,7 +9,8 @@ from compiler.machines.units import mma_sync, wgmma, wmma
 
 _KIB = 1024
 
-_AMPERE = frozenset({Feature.ASYNC_COPIES, Feature.NARROW_FLOATS, Feature.WARP_REDUCTIONS})
+_TURING = frozenset({Feature.BLOCK_ORDER})
+_AMPERE = _TURING | {Feature.ASYNC_COPIES, Feature.NARROW_FLOATS, Feature.WARP_REDUCTIONS}
 _HOPPER = _AMPERE | {
     Feature.BULK_COPIES,
     Feature.CLUSTERS,
@@ -19,7 +20,7 @@ _HOPPER = _AMPERE | {
     Feature.STORE_MATRIX,
 }
 
-SM_75 = GpuMachine("sm_75", (7, 5), 32, 16, 64 * _KIB, 64 * _KIB, 64 * _KIB, units=(wmma.FIRST, mma_sync.FIRST))
+SM_75 = GpuMachine("sm_75", (7, 5), 32, 16, 64 * _KIB, 64 * _KIB, 64 * _KIB, features=_TURING, units=(wmma.FIRST, mma_sync.FIRST))
 SM_80 = GpuMachine(
     "sm_80", (8, 0), 64, 32, 164 * _KIB, 163 * _KIB, 160 * _KIB, features=_AMPERE, units=(wmma.ALL, mma_sync.SECOND)
 )

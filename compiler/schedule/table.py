@@ -8,6 +8,8 @@ from math import prod
 from attrs import evolve, field, frozen
 
 from compiler.hir.affine import Affine, AffineLike
+from compiler.machines.gpu import GpuMachine
+from compiler.machines.nvidia import PORTABLE
 from runtime.tuples import as_tuple
 
 SIMD = "simd"
@@ -107,6 +109,8 @@ class Table:
     resident: int | None = None
     """Blocks that a multiprocessor of a GPU shall have at a time: registers are kept to that."""
     split: Split | None = None
+    machine: GpuMachine = PORTABLE
+    """Whose blocks these are, where they are those of a GPU."""
     cluster: int = 1
     """Blocks that share a tile: each has its part of the axes whose place is "once", one behind the other."""
 

@@ -24,7 +24,8 @@ def kernel(monoid: str, dtype: str, threads: int, indexed: bool = False) -> HirF
     b = f.body
     thread = b.emit(GridIndex(operator="thread_idx", dim="x"), "t").result
     values = [b.load(x, [thread.name])] + ([b.cast(thread, "i64")] if indexed else [])
-    total = block_reduced(b, monoid, values, thread, threads, slots(b, threads, [dtype, "i64"][: len(values)]))
+    through = slots(b, threads, [dtype, "i64"][: len(values)], 32)
+    total = block_reduced(b, monoid, values, thread, threads, through, 32)
     b.store(out, total[0], [thread.name])
     if at is not None:
         b.store(at, total[1], [thread.name])

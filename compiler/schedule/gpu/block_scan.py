@@ -12,8 +12,6 @@ from compiler.hir.gpu import Shuffle, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.types import is_float
 
-WARP = 32
-
 
 @frozen
 class Joining:
@@ -22,6 +20,8 @@ class Joining:
     b: Builder
     monoid: str
     flags: tuple[str, ...] = ()
+    lanes: int = 32
+    """Of a warp."""
 
     def __call__(self, left: Value, right: Value) -> Value:
         return self.b.op(self.monoid, left, right, flags=self.flags if is_float(dtype_of(left)) else ())
@@ -48,12 +48,12 @@ class Joining:
     def over_lanes(self, value: Value, lane: Value, nothing: Value) -> tuple[Value, Value]:
         """What the lanes before this one make, and what all lanes of the warp make."""
         b, distance = self.b, 1
-        while distance < WARP:
+        while distance < self.lanes:
             there = b.op("ge", lane, b.const(distance, "index"))
             value = b.select(there, self(self._lane("up", value, distance), value), value)
             distance *= 2
         first = b.op("eq", lane, b.const(0, "index"))
-        return b.select(first, nothing, self._lane("up", value, 1)), self._lane("idx", value, WARP - 1)
+        return b.select(first, nothing, self._lane("up", value, 1)), self._lane("idx", value, self.lanes - 1)
 
     def _lane(self, mode: str, value: Value, lane: int) -> Value:
         return self.b.emit(Shuffle(mode=mode, value=value, lane=self.b.const(lane, "i32"))).result

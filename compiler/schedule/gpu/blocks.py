@@ -160,7 +160,7 @@ class _Scheduling:
     def blocks(
         self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
     ) -> Launch:
-        start = Start(around, name, self.block(_threads_for(extents)))
+        start = Start(around, name, self.block(_threads_for(extents, self.known.machine.lanes)))
         b, body = start.out.body, nest.inner.body
         start.take(group, b)
         work = self.cooperation(start, Region([], [*nest.between, *body.body]), spreads)
@@ -216,7 +216,7 @@ class _Scheduling:
         self, around: Around, group: Group, name: str, nest: Spread, spreads: Mapping[For, Spread], extents: Sequence[Affine] | None
     ) -> Launch:
         """Each block takes iterations as a whole."""
-        start = Start(around, name, self.block(_threads_for(extents)))
+        start = Start(around, name, self.block(_threads_for(extents, self.known.machine.lanes)))
         b = start.out.body
         blocks = self.shares(start, nest, 0, b)
         start.take(Group([nest.outer], again=group.again), b)
@@ -248,7 +248,8 @@ class _Scheduling:
         stride = b.mul(blocks, b.const(start.threads, "index"))
         found = work.share(nest, b.index(start.place, "place"), stride, b)
         for fold, values in zip(nest.folds, found, strict=True):
-            total = block_reduced(b, fold.monoid, values, work.thread, start.threads, slots(b, start.threads, fold.dtypes))
+            through = slots(b, start.threads, fold.dtypes, work.lanes)
+            total = block_reduced(b, fold.monoid, values, work.thread, start.threads, through, work.lanes)
             with b.when(work.first) as inner:
                 for cell, value in zip(fold.cells, total, strict=True):
                     inner.store(start.workspaces[around.others[cell]], value, [start.number.name])
@@ -270,8 +271,8 @@ class _Scheduling:
             with b.loop("part", work.thread.name, blocks.name, start.threads, nothing) as (inner, made):
                 read = [inner.load(start.workspaces[around.others[cell]], [made.variable.name]) for cell in fold.cells]
                 inner.yield_(*combined(inner, fold.monoid, made.carried, read))
-            through = slots(b, start.threads, fold.dtypes)
-            total = block_reduced(b, fold.monoid, made.results, work.thread, start.threads, through)
+            through = slots(b, start.threads, fold.dtypes, work.lanes)
+            total = block_reduced(b, fold.monoid, made.results, work.thread, start.threads, through, work.lanes)
             work.after(fold, nest, combined(b, fold.monoid, [start.values[cell] for cell in fold.cells], total), b)
         work.all(rest, b)
         start.give(group, b, work.first)
@@ -316,7 +317,7 @@ class _Scheduling:
     def cooperation(self, start: Start, region: Region, spreads: Mapping[For, Spread]) -> Cooperation:
         barriers = Barriers(self.facts, spreads)
         barriers.place(region)
-        return Cooperation(start, spreads, barriers)
+        return Cooperation(start, spreads, barriers, self.known.machine.lanes)
 
     def block(self, threads: int) -> Dims:
         """The threads of a block: the program's `@workgroup`, or as many as suit."""
@@ -383,11 +384,11 @@ def _are_long(extents: Sequence[Affine]) -> bool:
     return all((extent.value or 0) >= LONG for extent in extents)
 
 
-def _threads_for(extents: Sequence[Affine] | None) -> int:
-    """Threads for loops of these extents: no more warps than the longest fills."""
+def _threads_for(extents: Sequence[Affine] | None, lanes: int) -> int:
+    """Threads for loops of these extents: no more warps of so many lanes than the longest fills."""
     known = [extent.value for extent in extents] if extents is not None else [None]
     longest = max((value for value in known if value is not None), default=BLOCK)
-    return BLOCK if None in known else min(BLOCK, max(32, -(-longest // 32) * 32))
+    return BLOCK if None in known else min(BLOCK, max(lanes, -(-longest // lanes) * lanes))
 
 
 def _loops(spreads: Mapping[For, Spread]) -> str:

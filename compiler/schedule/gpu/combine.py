@@ -11,8 +11,6 @@ from compiler.hir.instruction import Value
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
 
-WARP = 32
-
 _CARRIERS = {"i1": "i32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32"}
 """What narrow ints travel as from lane to lane."""
 
@@ -25,7 +23,7 @@ def combine_over_threads(
     for dim in dims:
         stride = _stride(placing.table.block, dim)
         extent = placing.table.block[dim]
-        near = min(extent, max(1, WARP // stride))
+        near = min(extent, max(1, placing.table.machine.lanes // stride))
         step = 1
         while step < near:
             found = placing.combined(target, found, [exchanged(b, value, stride * step) for value in found], b)

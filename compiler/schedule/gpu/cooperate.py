@@ -24,8 +24,9 @@ from compiler.schedule.stages import Copy, Start, iterations
 class Cooperation:
     """Writes a block's work into the function that `start` began."""
 
-    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers) -> None:
-        self.start, self.spreads, self.barriers = start, spreads, barriers
+    def __init__(self, start: Start, spreads: Mapping[For, Spread], barriers: Barriers, lanes: int) -> None:
+        """`lanes`: of a warp."""
+        self.start, self.spreads, self.barriers, self.lanes = start, spreads, barriers, lanes
         self.copy, self.values = start.copy, start.values
         self.thread = start.out.body.index(start.thread, "thread")
         self.dynamic: list[SharedVariable] = []
@@ -128,11 +129,11 @@ class Cooperation:
         own = self.share(spread, self.thread, self.start.threads, b)
         if not spread.folds:
             return
-        throughs = [slots(self.start.out.body, self.start.threads, fold.dtypes) for fold in spread.folds]
+        throughs = [slots(self.start.out.body, self.start.threads, fold.dtypes, self.lanes) for fold in spread.folds]
         if spread.outer in self.barriers.handing:
             b.emit(SyncThreads())
         for fold, through, values, outside in zip(spread.folds, throughs, own, before, strict=True):
-            total = block_reduced(b, fold.monoid, values, self.thread, self.start.threads, through)
+            total = block_reduced(b, fold.monoid, values, self.thread, self.start.threads, through, self.lanes)
             self.after(fold, spread, combined(b, fold.monoid, outside, total), b)
 
     def before(self, cell: Value, spread: Spread, b: Builder) -> Value:

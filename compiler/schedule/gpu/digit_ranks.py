@@ -11,8 +11,8 @@ from compiler.hir.build import Builder
 from compiler.hir.core import Bitcast, dtype_of
 from compiler.hir.gpu import Atomic, SyncThreads, Vote, WarpSync
 from compiler.hir.instruction import Value
-from compiler.schedule.gpu.block_scan import WARP, Joining
-from compiler.schedule.gpu.sorting import DIGIT, DIGITS, shared
+from compiler.schedule.gpu.block_scan import Joining
+from compiler.schedule.gpu.sorting import DIGIT, DIGITS, WARP, shared
 
 
 @frozen

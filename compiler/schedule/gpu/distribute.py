@@ -23,11 +23,12 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction, LaunchBounds
 from compiler.hir.types import Mem, Tile, is_float
+from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.best import best_so_far, counts_turns, indexed, nothing_found
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.gpu.combine_clusters import combine_over_cluster
-from compiler.schedule.gpu.last_block import Part, in_last_block, reading
+from compiler.schedule.gpu.last_block import Part, in_last_block, join_totals, leave_totals, reading
 from compiler.schedule.gpu.rescaling import rescaling_of
 from compiler.schedule.gpu.staging import pass_on, staged_product
 from compiler.schedule.gpu.tensor_cores import Fragments, collected, fragments_of, zeros
@@ -271,20 +272,32 @@ class Distributing(BlockTiles):
         return [(t, self.combine_digits(t, own[t], region)) for t in carrying]
 
     def whole(self, plan: AxisPlan, group: Sequence[Target], region: Region) -> None:
-        """A reduction of everything, shared by all blocks. Where something else than a result reads it, the last block leaves it in a
-        memory of one element."""
+        """A reduction of everything, shared by all blocks, whose parts the last of them joins; a launch of one block does where blocks
+        don't see each other's writes."""
         b = region.builder
         tiles = b.index(self.field.axes[plan.axis].ceildiv(plan.tile), "tiles")
         count = b.op("max", b.op("min", tiles, b.const(CHUNKS, "index")), b.const(1, "index"))
         with self.blocks(count, region, ()) as (inner, number):
             part = Part(number, count, CHUNKS)
             totals = self.share_of_blocks(plan, part, group, inner)
-            with in_last_block(self, part, totals, inner) as last:
-                rest = self.last_words(group, region, last)
-                for value in (value for target in group for value in target.results if rest.intersection(reading(self, [value])[1])):
-                    self.left[value] = self.workspace(("box", value), Mem(dtype_of(value), (1,), align=64))
-                    last.builder.store(self.left[value], last.made[value], [0], self.one_of(range(len(self.threads)), last.builder))
+            if self.table.machine.has(Feature.BLOCK_ORDER):
+                with in_last_block(self, part, totals, inner) as last:
+                    self.end_whole(group, region, last)
+            else:
+                memories = leave_totals(self, part, totals, inner)
+        if not self.table.machine.has(Feature.BLOCK_ORDER):
+            with self.blocks(b.const(1, "index"), region, ()) as (inner, _):
+                join_totals(self, part, totals, memories, inner)
+                self.end_whole(group, region, inner)
         self.behind |= reading(self, list(self.left))[0]
+
+    def end_whole(self, group: Sequence[Target], region: Region, last: Region) -> None:
+        """What follows reductions of everything, where their results are known. What something else than a result reads is left in a
+        memory of one element."""
+        rest = self.last_words(group, region, last)
+        for value in (value for target in group for value in target.results if rest.intersection(reading(self, [value])[1])):
+            self.left[value] = self.workspace(("box", value), Mem(dtype_of(value), (1,), align=64))
+            last.builder.store(self.left[value], last.made[value], [0], self.one_of(range(len(self.threads)), last.builder))
 
     def last_words(self, group: Sequence[Target], region: Region, last: Region) -> set[Target]:
         """The results that wait for nothing but the group, finished in the last block; the other targets that read the group."""

@@ -1,6 +1,6 @@
 """Reductions that several blocks share. Each block leaves what its own elements make, and takes a ticket; the one with the last ticket
 finds the others' and joins all of them in the order of their numbers, then goes on with what follows. One launch, and the order
-depends on sizes alone.
+depends on sizes alone. On machines whose blocks don't see each other's writes, a launch behind does what the last block does here.
 
 Tickets count up to the number of blocks and begin again at 0: their memory is zeros before and after."""
 
@@ -39,13 +39,30 @@ def in_last_block(
 ) -> Iterator[Region]:
     """`with in_last_block(...) as last:` what the block does that comes last, where the results of the reductions are known. `totals` is
     what each reduction has in this block, alike in all threads along which the result doesn't vary."""
-    left = [[_left(placing, part, target, n, value, region) for n, value in enumerate(values)] for target, values in totals]
+    left = leave_totals(placing, part, totals, region)
     with comes_last(placing, part, region) as last:
-        deep = last.builder
-        for (target, values), found in zip(totals, left, strict=True):
-            for result, value in zip(target.results, _joined(placing, part, target, values, found, deep), strict=True):
-                last.made[result] = value
+        join_totals(placing, part, totals, left, last)
         yield last
+
+
+def leave_totals(
+    placing: BlockTiles, part: Part, totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]], region: Region
+) -> list[list[Value]]:
+    """The memories in which each block leaves what it has of each reduction."""
+    return [[_left(placing, part, target, n, value, region) for n, value in enumerate(values)] for target, values in totals]
+
+
+def join_totals(
+    placing: BlockTiles,
+    part: Part,
+    totals: Sequence[tuple[Reduce | Contract, Sequence[Value]]],
+    left: Sequence[Sequence[Value]],
+    region: Region,
+) -> None:
+    """The results of the reductions, of what all blocks left, made known in the region."""
+    for (target, values), memories in zip(totals, left, strict=True):
+        for result, value in zip(target.results, _joined(placing, part, target, values, memories, region.builder), strict=True):
+            region.made[result] = value
 
 
 @contextmanager
@@ -68,41 +85,40 @@ def comes_last(placing: BlockTiles, part: Part, region: Region) -> Iterator[Regi
         yield region.inside(deep, ())
 
 
-@frozen
-class _Left:
-    """Where a value of all blocks lies: `own`, the thread's place in it, along the dimensions of the block that the value varies along;
-    `idle` are the others."""
-
-    memory: Value
-    own: Affine
-    idle: Sequence[int]
-
-    def place(self, part: Part, number: Affine, value: Value) -> list[Affine]:
-        assert isinstance(value.type, Tile)
-        return [*part.tile, number, self.own, *map(Affine.of, value.type.axis_names)]
-
-
-def _left(placing: BlockTiles, part: Part, target: Reduce | Contract, number: int, value: Value, region: Region) -> _Left:
-    """The block's value, stored for the last block."""
+def _left(placing: BlockTiles, part: Part, target: Reduce | Contract, number: int, value: Value, region: Region) -> Value:
+    """The memory with the values of all blocks, where this one's is stored."""
     assert isinstance(value.type, Tile)
     b = region.builder
+    own, width, idle = _own(placing, target)
+    extents = (*part.tiles, Affine((), part.most), Affine((), width), *(extent for _, extent in value.type.axes))
+    purpose: Hashable = (target, number)
+    memory = placing.workspace(purpose, Mem(dtype_of(value), extents, align=64))
+    b.store(memory, value, _index(part, Affine.of(part.number.name), own, value), placing.one_of(idle, b))
+    return memory
+
+
+def _own(placing: BlockTiles, target: Reduce | Contract) -> tuple[Affine, int, list[int]]:
+    """The thread's place along the dimensions of the block that the results vary along, how many places there are, and the other
+    dimensions."""
     idle = placing.idle(placing.target_axes(target) - set(target.over))
     own, width = Affine(), 1
     for dim, extent in enumerate(placing.table.block):
         if extent > 1 and dim not in idle:
             own, width = own + Affine.of(placing.threads[dim].name) * width, width * extent
-    extents = (*part.tiles, Affine((), part.most), Affine((), width), *(extent for _, extent in value.type.axes))
-    purpose: Hashable = (target, number)
-    found = _Left(placing.workspace(purpose, Mem(dtype_of(value), extents, align=64)), own, idle)
-    b.store(found.memory, value, found.place(part, Affine.of(part.number.name), value), placing.one_of(idle, b))
-    return found
+    return own, width, idle
+
+
+def _index(part: Part, number: Affine, own: Affine, value: Value) -> list[Affine]:
+    """Where a block's value lies."""
+    assert isinstance(value.type, Tile)
+    return [*part.tile, number, own, *map(Affine.of, value.type.axis_names)]
 
 
 def _joined(
-    placing: BlockTiles, part: Part, target: Reduce | Contract, values: Sequence[Value], left: Sequence[_Left], b: Builder
+    placing: BlockTiles, part: Part, target: Reduce | Contract, values: Sequence[Value], memories: Sequence[Value], b: Builder
 ) -> list[Value]:
     """What all blocks left, joined: threads along which the result doesn't vary take turns, then join theirs."""
-    idle = left[0].idle
+    own, _, idle = _own(placing, target)
     number, below = Affine(), 1
     for dim in idle:
         number, below = number + Affine.of(placing.threads[dim].name) * below, below * placing.table.block[dim]
@@ -114,8 +130,8 @@ def _joined(
         place = Affine.of(loop.variable.name) * width + number
         inside = deep.inbounds(place, Affine.of(part.count.name))
         read = []
-        for found, value, start in zip(left, values, identities, strict=True):
-            there = deep.load(found.memory, found.place(part, place, value), inside)
+        for memory, value, start in zip(memories, values, identities, strict=True):
+            there = deep.load(memory, _index(part, place, own, value), inside)
             read.append(deep.select(inside, there, deep.const(*start)))
         deep.yield_(*placing.combined(target, loop.carried, read, deep))
     return combine_over_threads(placing, target, loop.results, idle, b)

@@ -19,12 +19,11 @@ from compiler.hir.gpu import Atomic, Shuffle, Vote
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, Mem
-from compiler.schedule.gpu.block_scan import WARP
 from compiler.schedule.gpu.number_bits import bits_of, from_bits, unsigned
 from compiler.schedule.gpu.reduction import combined, identities
 
 GROUP = 32
-"""Tiles of a group, and groups of a row of groups: one for each lane at most."""
+"""Tiles of a group, and groups of a row of groups: one for each lane of the warp that looks, which must have as many."""
 
 FLAG = 1 << 32
 
@@ -89,7 +88,7 @@ class LookBack:
     def of_all_lanes(self, b: Builder, value: Value) -> Value:
         """What all lanes make, in every lane."""
         distance = 1
-        while distance < WARP:
+        while distance < GROUP:
             other = b.emit(Shuffle(mode="xor", value=value, lane=b.const(distance, "i32"))).result
             value, distance = self.joined(b, value, other), 2 * distance
         return b.emit(Shuffle(mode="idx", value=value, lane=b.const(0, "i32"))).result

@@ -3,6 +3,8 @@ the size of the block alone, and every thread gets the same bits: what a lane ha
 
 from collections.abc import Sequence
 
+from attrs import frozen
+
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Combine, dtype_of
@@ -10,8 +12,6 @@ from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space, is_float
-
-WARP = 32
 
 
 def combined(b: Builder, monoid: str, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
@@ -26,32 +26,33 @@ def identities(b: Builder, monoid: str, dtypes: Sequence[str]) -> list[Value]:
     return [b.const(number, dtype) for number, dtype in zip(identity_of(monoid, list(dtypes)), dtypes, strict=True)]
 
 
-def slots(b: Builder, threads: int, dtypes: Sequence[str]) -> list[Value]:
-    """The shared memories that a reduction goes through: none when the block is one warp."""
-    count = -(-threads // WARP)
+def slots(b: Builder, threads: int, dtypes: Sequence[str], warp: int) -> list[Value]:
+    """The shared memories that a reduction goes through: none when the block is one warp, of so many lanes."""
+    count = -(-threads // warp)
     if count == 1:
         return []
     return [b.emit(SharedAlloc(type=Mem(dtype, (count,), space=Space.SHARED)), "slots").result for dtype in dtypes]
 
 
 def block_reduced(
-    b: Builder, monoid: str, values: Sequence[Value], thread: Value, threads: int, through: Sequence[Value]
+    b: Builder, monoid: str, values: Sequence[Value], thread: Value, threads: int, through: Sequence[Value], lanes: int
 ) -> list[Value]:
-    """In all threads, what the values of all threads make together. All of them must come here, and none may still read the slots
-    (`through`) from before: a barrier stands in the middle only."""
-    count = -(-threads // WARP)
-    whole = threads % WARP == 0
-    values = _over_warp(b, monoid, values, min(threads, WARP), None if whole else (thread, threads))
+    """In all threads, what the values of all threads make together, in warps of `lanes`. All of them must come here, and none may still
+    read the slots (`through`) from before: a barrier stands in the middle only."""
+    count = -(-threads // lanes)
+    whole = threads % lanes == 0
+    partial = None if whole else _Partial(thread, threads, lanes)
+    values = _over_warp(b, monoid, values, min(threads, lanes), partial)
     if count == 1:
         b.emit(SyncThreads())
         return _of_first_lane(b, values)
-    lane = b.op("rem", thread, b.const(WARP, "index"), name="lane")
-    warp = b.op("div", thread, b.const(WARP, "index"), name="warp")
+    lane = b.op("rem", thread, b.const(lanes, "index"), name="lane")
+    warp = b.op("div", thread, b.const(lanes, "index"), name="warp")
     with b.when(b.op("eq", lane, b.const(0, "index"))) as inner:
         for slot, value in zip(through, values, strict=True):
             inner.store(slot, value, [warp.name])
     b.emit(SyncThreads())
-    if not whole:
+    if not whole or count > lanes:
         return _one_by_one(b, monoid, through, count)
     inside = b.op("lt", lane, b.const(count, "index"))
     place = b.op("min", lane, b.const(count - 1, "index"))
@@ -60,13 +61,22 @@ def block_reduced(
     return _of_first_lane(b, _over_warp(b, monoid, parts, 1 << (count - 1).bit_length(), None))
 
 
-def _over_warp(b: Builder, monoid: str, values: Sequence[Value], lanes: int, partial: tuple[Value, int] | None) -> list[Value]:
-    """The values of the first `lanes` lanes of each warp, joined, in lane 0. `partial`: the thread's number and how many there are,
-    where the last warp may lack lanes: those count for nothing. (Lane 0 has all, since its partner of each step is the first lane of
+@frozen
+class _Partial:
+    """Blocks whose last warp lacks lanes: the thread's number, how many there are, and the lanes of a whole warp."""
+
+    thread: Value
+    threads: int
+    lanes: int
+
+
+def _over_warp(b: Builder, monoid: str, values: Sequence[Value], lanes: int, partial: "_Partial | None") -> list[Value]:
+    """The values of the first `lanes` lanes of each warp, joined, in lane 0. `partial`: where the last warp lacks
+    lanes, which count for nothing. (Lane 0 has all, since its partner of each step is the first lane of
     the other half.)"""
     distance = 1
     while distance < lanes:
-        others = _partners(b, values, distance) if partial is None else _partners_there(b, monoid, values, distance, *partial)
+        others = _partners(b, values, distance) if partial is None else _partners_there(b, monoid, values, distance, partial)
         values = combined(b, monoid, values, others)
         distance *= 2
     return list(values)
@@ -83,18 +93,18 @@ def _partners(b: Builder, values: Sequence[Value], distance: int) -> list[Value]
     return [b.emit(Shuffle(mode="xor", value=value, lane=step)).result for value in values]
 
 
-def _partners_there(b: Builder, monoid: str, values: Sequence[Value], distance: int, thread: Value, threads: int) -> list[Value]:
+def _partners_there(b: Builder, monoid: str, values: Sequence[Value], distance: int, partial: "_Partial") -> list[Value]:
     """The same, and the identity where there is no such lane."""
-    partner = b.op("xor", thread, b.const(distance, "index"))
-    there = b.op("lt", partner, b.const(threads, "index"))
-    lane = b.cast(b.op("rem", b.select(there, partner, thread), b.const(WARP, "index")), "i32")
+    partner = b.op("xor", partial.thread, b.const(distance, "index"))
+    there = b.op("lt", partner, b.const(partial.threads, "index"))
+    lane = b.cast(b.op("rem", b.select(there, partner, partial.thread), b.const(partial.lanes, "index")), "i32")
     nothing = identities(b, monoid, [dtype_of(value) for value in values])
     read = [b.emit(Shuffle(mode="idx", value=value, lane=lane)).result for value in values]
     return [b.select(there, other, none) for other, none in zip(read, nothing, strict=True)]
 
 
 def _one_by_one(b: Builder, monoid: str, through: Sequence[Value], count: int) -> list[Value]:
-    """The slots joined in order by every thread: for blocks whose last warp lacks lanes."""
+    """The slots joined in order by every thread: for blocks whose last warp lacks lanes, or of more warps than one has lanes."""
     total = [b.load(slot, [0]) for slot in through]
     for warp in range(1, count):
         total = combined(b, monoid, total, [b.load(slot, [Affine((), warp)]) for slot in through])

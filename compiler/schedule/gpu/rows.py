@@ -19,7 +19,6 @@ from compiler.schedule.table import AxisPlan, Table
 THREADS = 256
 """Threads that a multiprocessor has several blocks of; more that wait for each other wait longer."""
 
-WARP = 32
 MOST_THREADS = 512
 
 LONGEST = 32768
@@ -68,7 +67,7 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
     blocks = facts.machine.cluster if chain and not others else 1
     cluster, values = cut(length * lines, KEPT_BYTES // width, blocks, MOST_THREADS if words else THREADS)
     part, values = -(-length // cluster), max(lanes, values)
-    threads = power_of_two(max(min(WARP, -(-part // lanes)), -(-part * lines // values)))
+    threads = power_of_two(max(min(facts.machine.lanes, -(-part // lanes)), -(-part * lines // values)))
     if others:
         values = max(1, -(-part // (threads * lanes))) * lanes * lines
     needed = max(1, len(read)) * values * width + OTHER_BYTES + (ROUNDING_BYTES if rounding else 0)
@@ -76,7 +75,7 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
         return None
     registers = max(1, -(-part // (threads * lanes)))
     beside = max(1, THREADS // threads) if cluster == 1 else 1
-    each = _rows_each(registers * lanes * lines, facts.about(field.axes[common[-1]]), beside) if threads <= WARP else 1
+    each = _rows_each(registers * lanes * lines, facts.about(field.axes[common[-1]]), beside) if threads <= facts.machine.lanes else 1
     plans = [AxisPlan(axis, "block") for axis in common[:-1]]
     plans.append(AxisPlan(common[-1], "block", each, threads=beside, dim=1))
     plans += [AxisPlan(axis, "once", field.axes[axis].value or 0) for axis in others]
@@ -86,7 +85,7 @@ def row_table(field: HirFunction, common: tuple[str, ...], along: str, facts: Fa
         reason = f"rows along {along} stay in registers of {cluster} blocks of {threads} threads, a cluster: they are read once"
     spared = OTHER_BYTES - TIGHT_BYTES if words and threads > THREADS else 0
     resident = max(1, REGISTER_BYTES // (threads * beside * (needed - spared)))
-    return Table(plans, [reason], (threads, beside), resident=resident, cluster=cluster)
+    return Table(plans, [reason], (threads, beside), resident=resident, machine=facts.machine, cluster=cluster)
 
 
 def _rows_each(values: int, rows: int, beside: int) -> int:

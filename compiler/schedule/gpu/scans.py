@@ -2,13 +2,14 @@
 access; each is scanned by itself and led by what stands before it. Which way tiles follow each other depends on how many scans there
 are beside each other:
 
-* few: every tile is a block, and what stands before it comes by look-back (`look_back.py`): memory is read once and written once;
+* few: every tile is a block, and what stands before it comes by look-back (`look_back.py`): memory is read once and written once. On
+  machines whose blocks don't see each other's writes, launches before leave it (`tile_totals.py`): memory is read twice;
 * many: a block (or a warp, where they are short) walks along its scan and carries the running value;
 * along the stride of memory: lanes stand along what is contiguous, warps along the scan, and a block walks.
 
 All of them join in an order that depends on sizes alone: floats are the same in every run."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 from attrs import evolve, frozen
@@ -23,11 +24,13 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of
+from compiler.machines.gpu import Feature, GpuMachine
 from compiler.schedule.field import axes_contiguous
-from compiler.schedule.gpu.block_scan import WARP, Joining
+from compiler.schedule.gpu.block_scan import Joining
 from compiler.schedule.gpu.distribute import Distributing, launches_of_blocks
 from compiler.schedule.gpu.facts import Facts
-from compiler.schedule.gpu.look_back import LookBack
+from compiler.schedule.gpu.look_back import GROUP, LookBack
+from compiler.schedule.gpu.tile_totals import TileTotals, for_each
 from compiler.schedule.launches import Launches
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.region import Region, Target
@@ -65,18 +68,20 @@ FEW_COLUMNS = 4
 SHORTEST = 16
 """Elements that a thread scans by itself as fast as a warp does."""
 
-CLEARING = 256
-"""Threads of a block that clears."""
-
 
 @frozen
 class ScanPlan:
-    """`look_back`: each tile is a block, there may be several of a scan; else a block walks along its scan."""
+    """`tiled`: each tile is a block, there may be several of a scan; else a block walks along its scan."""
 
     axis: str
     table: Table
-    look_back: bool
+    tiled: bool
     resident: int | None = None
+
+    @property
+    def look_back(self) -> bool:
+        """Whether tiles look back for what stands before them; else launches before theirs leave it."""
+        return self.tiled and _looks_back(self.table.machine)
 
 
 def scan_launches(field: HirFunction, plan: ScanPlan) -> Launches:
@@ -99,45 +104,51 @@ def scan_plan(field: HirFunction, facts: Facts) -> ScanPlan | None:
     if {axis, *others} != set(field.axes) or in_written_order(field):
         return None
     contiguous = set(axes_contiguous(field))
-    length = facts.about(field.axes[axis])
+    length, warp = facts.about(field.axes[axis]), facts.machine.lanes
     known = set(field.axes[axis].names) <= dict(facts.magnitudes).keys()
     if known and length <= SHORTEST and others:
         return None
     beside = prod(facts.about(field.axes[one]) for one in others)
     columns = [one for one in others if one in contiguous]
-    if columns and axis not in contiguous and (beside >= FEW_COLUMNS * facts.processors or length < WARP * WARPS * ROWS):
+    if columns and axis not in contiguous and (beside >= FEW_COLUMNS * facts.processors or length < warp * WARPS * ROWS):
         widths = sum(bytes_of(dtype_of(scan.value)) for scan in scans)
-        return _down(axis, others, columns[-1], length, beside * widths)
+        return _down(axis, others, columns[-1], length, beside * widths, facts.machine)
     words = facts.machine.scan_words if axis in contiguous else WORDS
-    lanes, registers = _shape(field, scans, length, words)
+    lanes, registers = _shape(field, scans, length, words, warp)
     resident = RESIDENT if words > WORDS else None
-    run = WARP * lanes * registers
+    run = warp * lanes * registers
     warps = WARPS
     while warps > 1 and warps * run >= 2 * length:
         warps //= 2
     one_tile = known and length <= warps * run
-    fewer = _shape(field, scans, length, WORDS)
-    if words > WORDS and known and not others and not one_tile and length <= MOST_WARPS * WARP * prod(fewer):
+    fewer = _shape(field, scans, length, WORDS, warp)
+    if words > WORDS and known and not others and not one_tile and length <= MOST_WARPS * warp * prod(fewer):
         # One scan, that a block of more warps still holds: look-back takes further launches.
         (lanes, registers), warps, resident, one_tile = fewer, MOST_WARPS, None, True
     if not others or (beside < MANY_SCANS * facts.processors and not one_tile):
         # The tiles of all scans that begin alike begin together: the tile before has had the time of a row of them.
-        plans = [AxisPlan(axis, "block", registers, lanes, threads=WARP, warps=warps)]
+        plans = [AxisPlan(axis, "block", registers, lanes, threads=warp, warps=warps)]
         plans += [AxisPlan(one, "block") for one in others]
-        how = "one tile holds it" if one_tile else "tiles are blocks, and look back for what stands before them"
-        reasons = [f"{axis} is scanned by {warps * WARP} threads, {registers * lanes} elements each: {how}"]
-        return ScanPlan(axis, Table(plans, reasons, (WARP, warps)), not one_tile, resident)
+        ahead = "look back for" if _looks_back(facts.machine) else "launches before leave"
+        how = "one tile holds it" if one_tile else f"tiles are blocks, and {ahead} what stands before them"
+        reasons = [f"{axis} is scanned by {warps * warp} threads, {registers * lanes} elements each: {how}"]
+        return ScanPlan(axis, Table(plans, reasons, (warp, warps), machine=facts.machine), not one_tile, resident)
     if length <= run:
         warps = 1
     plans = [AxisPlan(one, "block") for one in others[:-1]]
     rows = WARPS if warps == 1 else 1
     plans.append(AxisPlan(others[-1], "block", threads=rows, dim=1))
-    plans.append(AxisPlan(axis, "time", registers, lanes, threads=WARP, warps=warps))
+    plans.append(AxisPlan(axis, "time", registers, lanes, threads=warp, warps=warps))
     who = "a warp" if warps == 1 else f"a block of {warps} warps"
-    return ScanPlan(axis, Table(plans, [f"{who} walks along each scan of {axis}"], (WARP, max(warps, rows))), False, resident)
+    reasons = [f"{who} walks along each scan of {axis}"]
+    return ScanPlan(axis, Table(plans, reasons, (warp, max(warps, rows)), machine=facts.machine), False, resident)
 
 
-def _down(axis: str, others: Sequence[str], columns: str, length: int, bytes_across: int) -> ScanPlan:
+def _looks_back(machine: GpuMachine) -> bool:
+    return machine.has(Feature.BLOCK_ORDER) and machine.lanes == GROUP
+
+
+def _down(axis: str, others: Sequence[str], columns: str, length: int, bytes_across: int, machine: GpuMachine) -> ScanPlan:
     """Lanes along contiguous memory, warps and registers along the scan: the more the fewer bytes lie across."""
     warps, rows = WARPS, ROWS
     if bytes_across * warps * rows < IN_FLIGHT:
@@ -147,20 +158,20 @@ def _down(axis: str, others: Sequence[str], columns: str, length: int, bytes_acr
     while warps > 1 and warps * rows >= 2 * length:
         warps //= 2
     plans = [AxisPlan(one, "block") for one in others if one != columns]
-    plans.append(AxisPlan(columns, "block", threads=WARP))
+    plans.append(AxisPlan(columns, "block", threads=machine.lanes))
     plans.append(AxisPlan(axis, "time", rows, warps=warps))
     reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it; {warps} warps walk along {axis}"]
-    return ScanPlan(axis, Table(plans, reasons, (WARP, warps)), look_back=False)
+    return ScanPlan(axis, Table(plans, reasons, (machine.lanes, warps), machine=machine), tiled=False)
 
 
-def _shape(field: HirFunction, scans: Sequence[Scan], length: int, words: int) -> tuple[int, int]:
+def _shape(field: HirFunction, scans: Sequence[Scan], length: int, words: int, warp: int) -> tuple[int, int]:
     """Neighbours of an access, and registers of a thread, for a scan of about this length."""
     widths = [bytes_of(mem_of(op.mem).dtype) for op in field.body.body if isinstance(op, Load | Store)]
     lanes = min(MOST_LANES, max(1, ACCESS // max(widths, default=4)))
     sizes = [max(1, bytes_of(dtype_of(scan.value)) // 4) for scan in scans]
     most = words if max(sizes) == 1 else WORDS
     registers = max(1, most // (sum(sizes) * lanes))
-    while registers > 1 and WARP * lanes * registers >= 2 * length:
+    while registers > 1 and warp * lanes * registers >= 2 * length:
         registers //= 2
     return lanes, registers
 
@@ -173,6 +184,9 @@ class ScanDistributing(Distributing):
         self.scan_plan = plan
         self.others = [one.axis for one in plan.table.plans if one.axis != plan.axis]
         self.known: dict[Scan, LookBack] = {}
+        self.totals: dict[Scan, TileTotals] = {}
+        self.leaving = False
+        """Whether the launch that is being built leaves the totals of tiles."""
         self.ticket: Value | None = None
         self.tile = Affine()
         """Number of the block's tile, along its scan."""
@@ -201,36 +215,49 @@ class ScanDistributing(Distributing):
     def shared_out(self, group: Sequence[Target], region: Region) -> None:
         if self.scan_plan.look_back:
             self.nothing_known(region)
+        elif self.scan_plan.tiled:
+            self.totals_first(group, region)
         super().shared_out(group, region)
 
     def nothing_known(self, region: Region) -> None:
         """The launch that clears what tiles tell each other."""
-        b, axis = region.builder, self.scan_plan.axis
-        tiles = self.field.axes[axis].ceildiv(self.table[axis].tile)
-        extents = [self.field.axes[one] for one in self.others]
-        self.ticket = b.alloc(Mem("i64", (1,), align=64), "ticket")
+        b = region.builder
+        extents, tiles = self.tiles_of_scans()
+        self.ticket = ticket = b.alloc(Mem("i64", (1,), align=64), "ticket")
         self.known = {scan: LookBack.made(b, scan.monoid, dtype_of(scan.value), extents, tiles) for scan in self.scans}
-        counts = [b.op("max", b.index(extent), b.const(0, "index")) for extent in (*extents, tiles)]
-        total = counts[0]
-        for count in counts[1:]:
-            total = b.mul(total, count)
-        width = b.const(CLEARING, "index")
-        blocks = b.op("div", b.add(total, b.const(CLEARING - 1, "index")), width)
-        with b.loop("block", 0, blocks.name, place="block", threads=CLEARING) as (body, loop):
-            self.threads = []
-            self.body = body
-            thread = _thread(body)
-            number = body.index(Affine.of(loop.variable.name) * CLEARING + thread.name)
-            with body.when(body.op("eq", number, body.const(0, "index"))) as first:
-                first.store(self.ticket, first.const(0, "i64"), [0])
-            with body.when(body.op("lt", number, total)) as inner:
-                places: list[Value] = []
-                for count in reversed(counts[1:]):
-                    places.insert(0, inner.op("rem", number, count))
-                    number = inner.op("div", number, count)
-                around = [place.name for place in (number, *places)]
-                for look_back in self.known.values():
-                    look_back.clear(inner, around[:-1], (number, *places)[-1])
+        with for_each(b, (*extents, tiles), _zeroed(ticket)) as (inner, places):
+            for look_back in self.known.values():
+                look_back.clear(inner, [place.name for place in places[:-1]], places[-1])
+
+    def totals_first(self, group: Sequence[Target], region: Region) -> None:
+        """The launches that leave what stands before each tile."""
+        b = region.builder
+        extents, tiles = self.tiles_of_scans()
+        self.totals = {scan: TileTotals.made(b, scan, extents, tiles) for scan in self.scans}
+        self.leaving = True
+        super().shared_out(group, region)
+        self.leaving = False
+        with for_each(b, extents) as (inner, around):
+            for totals in self.totals.values():
+                totals.run(inner, around, tiles)
+
+    def tiles_of_scans(self) -> tuple[list[Affine], Affine]:
+        """How many scans stand beside each other, axis by axis, and the tiles of each."""
+        axis = self.scan_plan.axis
+        return [self.field.axes[one] for one in self.others], self.field.axes[axis].ceildiv(self.table[axis].tile)
+
+    def produce(self, targets: Sequence[Target], region: Region, state: dict[Target, list[Value]]) -> dict[Target, list[Value]]:
+        if not self.leaving:
+            return super().produce(targets, region, state)
+        for scan, totals in self.totals.items():
+            total = self.scanned(scan, None, region)
+            b = region.builder
+            totals.leave(b, self.around(b, region), b.index(self.tile), total, self.one_of(range(len(self.threads)), b))
+        return {}
+
+    def around(self, b: Builder, region: Region) -> list[str]:
+        """Which scan the block's tile is of."""
+        return [b.index(region.forms[one]).name for one in self.others]
 
     def turn(self, b: Builder, number: Value) -> Value:
         """Tiles in the order in which blocks begin: those that a block waits for have begun before it."""
@@ -264,7 +291,7 @@ class ScanDistributing(Distributing):
         (number,) = identity_of(scan.monoid, [dtype_of(scan.value)])
         nothing = b.const(number, dtype_of(scan.value))
         value = self.masked(self.value(scan.value, region), number, [axis], region)
-        joined = Joining(b, scan.monoid, scan.flags)
+        joined = Joining(b, scan.monoid, scan.flags, self.table.machine.lanes)
         rows = next((name for name, _, _ in plan.digits() if name != SIMD), None)
         within, total = joined.along(SIMD, value, plan.lanes, scan.exclusive) if plan.lanes > 1 else (None, value)
         lead: Value | None = None
@@ -283,6 +310,9 @@ class ScanDistributing(Distributing):
         if self.known:
             found = self.found(self.known[scan], total, region)
             start = found if start is None else joined(found, start)
+        elif self.totals and not self.leaving:
+            found = self.totals[scan].before(b, self.around(b, region), b.index(self.tile))
+            start = found if start is None else joined(found, start)
         if start is not None:
             made = start if made is None else joined(start, made)
         assert made is not None, "a tile of one element with nothing before it"
@@ -296,7 +326,7 @@ class ScanDistributing(Distributing):
         if plan.threads > 1:
             memory = self.shared_memory("warps", dtype_of(total), (plan.warps,))
             return joined.over_warps(total, warp, nothing, memory, plan.warps, (), b.op("eq", lane, b.const(0, "index")))
-        memory = self.shared_memory("warps", dtype_of(total), (plan.warps, WARP))
+        memory = self.shared_memory("warps", dtype_of(total), (plan.warps, self.table.machine.lanes))
         return joined.over_warps(total, warp, nothing, memory, plan.warps, (lane.name,))
 
     def found(self, look_back: LookBack, total: Value, region: Region) -> Value:
@@ -305,8 +335,7 @@ class ScanDistributing(Distributing):
         lane, warp = self.threads
         box = self.shared_memory("found", look_back.dtype, (1,))
         with b.when(b.op("eq", warp, b.const(0, "index"))) as first:
-            around = [first.index(region.forms[one]).name for one in self.others]
-            found = look_back.before(first, around, first.index(self.tile), total, lane)
+            found = look_back.before(first, self.around(first, region), first.index(self.tile), total, lane)
             first.store(box, found, [0], first.op("eq", lane, first.const(0, "index")))
         b.emit(SyncThreads())
         value = b.load(box, [0])
@@ -318,3 +347,11 @@ def _thread(b: Builder) -> Value:
     """The thread's number in its block."""
     return b.emit(GridIndex(operator="thread_idx", dim="x")).result
 
+
+def _zeroed(memory: Value) -> Callable[[Builder], None]:
+    """What makes the one element of a memory 0."""
+
+    def store(b: Builder) -> None:
+        b.store(memory, b.const(0, "i64"), [0])
+
+    return store

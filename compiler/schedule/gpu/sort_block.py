@@ -10,11 +10,10 @@ from compiler.hir.build import Builder
 from compiler.hir.gpu import SyncThreads, WarpSync
 from compiler.hir.instruction import Value
 from compiler.hir.types import DTYPES
-from compiler.schedule.gpu.block_scan import WARP
 from compiler.schedule.gpu.digit_ranks import Ranking
 from compiler.schedule.gpu.number_bits import bits_of, from_bits
 from compiler.schedule.gpu.sort_source import Source
-from compiler.schedule.gpu.sorting import DIGIT, Lines, shared, taken
+from compiler.schedule.gpu.sorting import DIGIT, WARP, Lines, shared, taken
 
 LONGEST = 4096
 """Elements of a line that a block sorts."""

@@ -13,6 +13,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, INDEX
+from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.sort_block import LONGEST, RESIDENT, SHORTEST, BlockSort, shape_of
 from compiler.schedule.gpu.sort_pass import Pass
@@ -25,6 +26,7 @@ from compiler.schedule.gpu.sorting import (
     PASS_THREADS,
     THREADS,
     TURNS,
+    WARP,
     Lines,
     count_digits,
     items_of,
@@ -55,6 +57,8 @@ class Way(Enum):
 
 
 def way_of(sort: Sort, facts: Facts) -> Way:
+    if facts.machine.lanes != WARP or not facts.machine.has(Feature.BLOCK_ORDER):
+        return Way.MERGED
     most = longest(sort, facts)
     if most is None:
         return Way.EITHER

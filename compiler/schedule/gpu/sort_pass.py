@@ -12,11 +12,10 @@ from compiler.hir.gpu import Atomic, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Tile, bytes_of
-from compiler.schedule.gpu.block_scan import WARP
 from compiler.schedule.gpu.digit_ranks import Ranking
 from compiler.schedule.gpu.number_bits import bits_of, from_bits, unsigned
 from compiler.schedule.gpu.sort_source import Source
-from compiler.schedule.gpu.sorting import DIGITS, PASS_THREADS, Lines, shared, taken
+from compiler.schedule.gpu.sorting import DIGITS, PASS_THREADS, WARP, Lines, shared, taken
 
 WINDOW = 4
 """Tiles that a look back asks at once."""

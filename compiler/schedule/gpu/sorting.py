@@ -21,6 +21,9 @@ from compiler.hir.types import DTYPES, Mem, Space, bytes_of, is_float, is_signed
 from compiler.schedule.gpu.number_bits import bits_of, unsigned
 from compiler.schedule.gpu.sort_source import Source
 
+WARP = 32
+"""Lanes of a warp that ranks digits: what they vote is one word."""
+
 THREADS = 256
 DIGIT = 8
 DIGITS = 1 << DIGIT

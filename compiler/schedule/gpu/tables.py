@@ -17,6 +17,7 @@ from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of, union_axes
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
+from compiler.machines.gpu import Feature
 from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.lanes import contiguous_where_most_is, lanes_along, power_of_two
@@ -26,7 +27,6 @@ from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Split, Table
 
 THREADS = 256
-WARP = 32
 SQUARE = 16
 """Threads along rows and along columns of a product's tile."""
 
@@ -120,7 +120,7 @@ def _whole_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | No
     inner = [axis for axis in axes if axis in facts.contiguous] or axes[-1:]
     along = inner[-1]
     lanes = lanes_along(field, [along])
-    wide = max(WARP, min(THREADS, power_of_two(-(-launch.about(field.axes[along]) // lanes))))
+    wide = max(launch.machine.lanes, min(THREADS, power_of_two(-(-launch.about(field.axes[along]) // lanes))))
     outer = [axis for axis in axes if axis != along]
     cut = max(outer, key=lambda axis: launch.about(field.axes[axis]), default=along)
     if not outer or launch.about(field.axes[along]) > (THREADS // wide) * launch.about(field.axes[cut]):
@@ -133,7 +133,7 @@ def _whole_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | No
     reasons = [f"{along} lies along the threads: memory is contiguous along it", f"{cut} is cut in chunks: a block each"]
     block = (wide,) if wide == THREADS else (wide, THREADS // wide)
     results = [AxisPlan(axis, "block", threads=wide if axis == facts.common[-1] else 1) for axis in facts.common]
-    return Table([*results, plans.pop(cut), *plans.values()], reasons, block)
+    return Table([*results, plans.pop(cut), *plans.values()], reasons, block, machine=launch.machine)
 
 
 def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
@@ -156,7 +156,8 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
     if along is not None:
         many = prod(launch.about(field.axes[axis]) for axis in facts.common) >= MANY_ROWS
         length, lanes = launch.about(field.axes[along]), lanes_along(field, [along])
-        wide = WARP if many or length < SHORT_ROW else min(THREADS, length // REDUCTION_REGISTERS)
+        warp = launch.machine.lanes
+        wide = warp if many or length < SHORT_ROW else min(THREADS, length // REDUCTION_REGISTERS)
         threads, registers = THREADS, REDUCTION_REGISTERS
         if is_chain(field, along) and length > LONG_THREADS * REDUCTION_REGISTERS * lanes:
             wide = threads = LONG_THREADS
@@ -166,30 +167,31 @@ def _rows_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table:
         plans.append(AxisPlan(rows, "block", threads=threads // wide, dim=1))
         plans += [AxisPlan(axis) for axis in inside if axis != along]
         plans.append(AxisPlan(along, "time", registers, lanes, threads=wide))
-        who = "the lanes of a warp" if wide == WARP else f"{wide} threads"
+        who = "the lanes of a warp" if wide == warp else f"{wide} threads"
         reasons = [f"{along} lies along {who}: memory is contiguous along it"]
-        return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide)))
+        return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide), machine=launch.machine))
     columns = next((axis for axis in reversed(facts.common) if axis in facts.contiguous), facts.common[-1])
     plans = [AxisPlan(axis, "block") for axis in facts.common if axis != columns]
     lanes = lanes_along(field, [columns])
-    wide = min(WARP, power_of_two(-(-launch.about(field.axes[columns]) // lanes)))
+    wide = min(launch.machine.lanes, power_of_two(-(-launch.about(field.axes[columns]) // lanes)))
     plans.append(AxisPlan(columns, "block", lanes=lanes, threads=wide))
     reasons = [f"{columns} lies along the lanes of a warp: memory is contiguous along it"]
     below = [axis for axis in facts.common if axis != columns]
     if below and _short(field, facts.common, inside, launch):
         lanes = lanes_along(field, [columns])
-        wide = max(1, min(WARP, power_of_two(-(-launch.about(field.axes[columns]) // lanes))))
+        wide = max(1, min(launch.machine.lanes, power_of_two(-(-launch.about(field.axes[columns]) // lanes))))
         plans = [AxisPlan(axis, "block") for axis in below[:-1]]
         plans.append(AxisPlan(below[-1], "block", RESULTS if lanes > 1 else 1, threads=THREADS // wide, dim=1))
         plans.append(AxisPlan(columns, "block", lanes=lanes, threads=wide))
         reasons.append(f"few are summed, and each thread has its own: neighbours along {below[-1]}")
-        return Table([*plans, *(AxisPlan(axis) for axis in inside)], reasons, (wide, THREADS // wide))
+        return Table([*plans, *(AxisPlan(axis) for axis in inside)], reasons, (wide, THREADS // wide), machine=launch.machine)
     shared = free[0] if free else None
     for axis in sorted(inside, key=lambda axis: axis != shared):
         plans.append(AxisPlan(axis, "time", REDUCTION_REGISTERS, threads=THREADS // wide, dim=1) if axis == shared else AxisPlan(axis))
     if shared is None:
-        return Table(plans, reasons, (wide,))
-    return _split(field, facts, launch, Table(plans, [*reasons, f"{shared} is shared by rows of threads"], (wide, THREADS // wide)))
+        return Table(plans, reasons, (wide,), machine=launch.machine)
+    reasons.append(f"{shared} is shared by rows of threads")
+    return _split(field, facts, launch, Table(plans, reasons, (wide, THREADS // wide), machine=launch.machine))
 
 
 def _lines_table(field: HirFunction, facts: _Facts, launch: Facts, along: str, others: list[str]) -> Table:
@@ -207,7 +209,7 @@ def _lines_table(field: HirFunction, facts: _Facts, launch: Facts, along: str, o
     plans.append(AxisPlan(along, "time", lanes=lanes, threads=wide))
     lines = f"{threads // wide} lines along {beside} side by side" if threads > wide else f"lines along {beside} one after the other"
     reasons = [f"{along} lies along {wide} threads: memory is contiguous along it; {lines}"]
-    return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide)))
+    return _split(field, facts, launch, Table(plans, reasons, (wide, threads // wide), machine=launch.machine))
 
 
 def _split(field: HirFunction, facts: _Facts, launch: Facts, table: Table) -> Table:
@@ -216,7 +218,8 @@ def _split(field: HirFunction, facts: _Facts, launch: Facts, table: Table) -> Ta
     reductions = [op for op in field.body.body if isinstance(op, Reduce | Contract)]
     stores = [op for op in field.body.body if isinstance(op, Store)]
     alone = all(set(op.over) == inside for op in reductions) and not any(is_chain(field, axis) for axis in inside)
-    if facts.ordered or not alone or any(inside.intersection(axis for axis, _ in union_axes(op.value)) for op in stores):
+    ordered = facts.ordered or not launch.machine.has(Feature.BLOCK_ORDER)
+    if ordered or not alone or any(inside.intersection(axis for axis, _ in union_axes(op.value)) for op in stores):
         return table
     outermost = next(plan for plan in table.plans if plan.axis in inside)
     tiles = prod(-(-launch.about(field.axes[plan.axis]) // plan.tile) for plan in table.plans if plan.place == "block")
@@ -283,7 +286,7 @@ def _product_table(field: HirFunction, facts: _Facts, launch: Facts) -> Table | 
     reasons = [f"rows and columns {', '.join(own)} are tiles of a block; the sum goes through shared memory"]
     if tensor_cores:
         reasons.append("tensor cores multiply: products of these types are exact, and summed as the nest sums them")
-    return Table([plans[axis] for axis in order], reasons, (SQUARE, SQUARE), tensor_cores)
+    return Table([plans[axis] for axis in order], reasons, (SQUARE, SQUARE), tensor_cores, machine=launch.machine)
 
 
 def _fills(field: HirFunction, product: ProductSum, sides: set[str], launch: Facts) -> bool:
