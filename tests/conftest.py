@@ -2,6 +2,7 @@
 have in common (engines, compiled programs) is made once; and first those files whose tests take longest."""
 
 import gc
+import os
 import signal
 from collections import defaultdict
 from typing import Any
@@ -24,6 +25,19 @@ def pytest_configure() -> None:
     """Processes that tests start and interrupt would ignore Ctrl-C where these tests run as a job in the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("ZYNTAX_")}
+
+
+BEFORE = _settings()
+
+
+def pytest_collection_finish() -> None:
+    """A file that changes a setting when it is imported would change it for all tests: with `ZYNTAX_CACHE=off` they take several times as long."""
+    if _settings() != BEFORE:
+        raise pytest.UsageError(f"collecting the tests changed settings: {sorted(_settings().items() ^ BEFORE.items())}")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -15,9 +15,16 @@ from runtime.cuda.gpu import gpu as find_gpu
 from runtime.cuda.module import Kernel
 
 HERE = Path(__file__).parent
-os.environ.setdefault("ZYNTAX_CACHE", "off")
-os.environ.setdefault("ZYNTAX_TUNE", "off")
 SECONDS_PER_TEST = 120
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_anew() -> Iterator[None]:
+    """Kernels are compiled by the test that runs them, by estimates alone, unless the environment says otherwise."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in {"ZYNTAX_CACHE", "ZYNTAX_TUNE"} - os.environ.keys():
+            patch.setenv(name, "off")
+        yield
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
