@@ -1,6 +1,8 @@
 """Nests that keep their loops, on a GPU: rows whose loops a block shares, reductions of a grid, what one block does. Sizes are large enough
 for many blocks; expected values come from NumPy in float64."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from tests.kernels.checks import numbers
 from tests.random_nests.families import random_program
 from tests.random_nests.running import FAULTS, run_on
 from tests.schedule.test_gpu_blocks import GATHERED, HALVED, ROWS, SHARED_ROW, shared_row
+from tests.shrinking import require_passing
 
 
 @pytest.fixture(autouse=True)
@@ -92,8 +95,4 @@ def test_random_nests(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("compiler.schedule.launches.LONG", 2)
     for seed in range(first, first + 20):
         monkeypatch.setattr(blocks, "BLOCK", (256, 64, 48, 32, 17)[seed % 5])
-        program = random_program(seed)
-        try:
-            run_on("cuda:0", program)
-        except FAULTS as error:
-            raise AssertionError(f"{program}\n{error}") from error
+        require_passing(partial(random_program, seed, None), partial(run_on, "cuda:0"), FAULTS)

@@ -4,6 +4,8 @@ import multiprocessing
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -12,6 +14,7 @@ from attrs import frozen
 from compiler.diagnostics import ZyntaxError
 from tests.random_cases import attention, memory_bound, ordered, products, windows
 from tests.random_cases.case import TARGETS, Case, Draw, emulating, run
+from tests.shrinking import Choices, Failure, RecordedGenerator, smallest
 
 KINDS: tuple[tuple[int, Callable[[Draw], Case]], ...] = (
     (21, products.product),
@@ -36,32 +39,39 @@ class Outcome:
     fault: str = ""
 
 
-def random_case(seed: int, tiny: bool = False) -> Case:
-    chance = np.random.default_rng([seed, tiny])
+def random_case(seed: int, tiny: bool = False, choices: Choices | None = None) -> Case:
+    """The case of a seed, or the one that these choices make of it."""
+    chance = RecordedGenerator([seed, tiny], Choices() if choices is None else choices)
     weights = np.array([weight for weight, _ in KINDS], float)
     made = KINDS[int(chance.choice(len(KINDS), p=weights / weights.sum()))][1]
     return made(Draw(chance, tiny))
 
 
 def outcome(seed: int, device: str) -> Outcome:
-    """What came of a case."""
+    """What came of a case, and the smallest case that fails as it does."""
     began = perf_counter()
-    case = random_case(seed, tiny=device == "emulator")
+    tiny = device == "emulator"
+    case = random_case(seed, tiny)
+
+    def check(case: Case) -> None:
+        with emulating(TARGETS[seed % len(TARGETS)]) if tiny else nullcontext():
+            run(case, device)
+
     fault = ""
     try:
-        if device == "emulator":
-            with emulating(TARGETS[seed % len(TARGETS)]):
-                run(case, device)
-        else:
-            run(case, device)
-    except AssertionError as error:
-        fault = str(error)
-    except ZyntaxError as error:
-        fault = f"{type(error).__name__}: {error}"
+        check(case)
     except Exception:
-        fault = traceback.format_exc(limit=-4)
-    told = f"---- seed {seed}: {case.kind}, {case.words}, layouts {list(case.layouts)}\n{case.source.strip()}\n{fault[:2000]}\n" if fault else ""
-    return Outcome(case.kind, seed, perf_counter() - began, told)
+        failure = smallest(partial(random_case, seed, tiny), check, (Exception,))
+        fault = f"---- seed {seed}: {described(failure)}\n" if failure else f"---- seed {seed}: {case.kind} fails at times\n"
+    return Outcome(case.kind, seed, perf_counter() - began, fault)
+
+
+def described(failure: Failure) -> str:
+    """A case and how it fails."""
+    case, error = failure.program, failure.error
+    expected = isinstance(error, AssertionError | ZyntaxError)
+    fault = f"{type(error).__name__}: {error}" if expected else "".join(traceback.format_exception(error, limit=-4))
+    return f"{case.kind}, {case.words}, layouts {list(case.layouts)}\n{case.source.strip()}\n{fault[:2000]}"
 
 
 def outcomes(seeds: range, device: str, processes: int) -> Iterator[Outcome]:

@@ -3,6 +3,6 @@ searches, recurrences; random order of loops, bounds, steps, offsets, guards, dt
 at once. On the CPU, Python, the interpreter, native code at O0, and at O3 on one, two and three threads must agree; on another device,
 that device, the CPU and Python: to the bit, since all numbers are small integers, except where a program divides or takes roots.
 
-    python -m tests.random_nests 2000 [first seed]              prints what differs, with the program; exit code 1 if anything does
+    python -m tests.random_nests 2000 [first seed]              prints what differs, with the smallest program that shows it; exit code 1
     python -m tests.random_nests 500 --device emulator          on the emulator, every launch assembled for two GPU targets in turn
     python -m tests.random_nests 500 --device cuda:0 --processes 16"""

@@ -6,12 +6,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from time import perf_counter
 
 from attrs import frozen
 
 from tests.random_nests.families import random_program
 from tests.random_nests.running import FAULTS, TARGETS, assembled, run, run_on
+from tests.random_nests.writer import RandomProgram
+from tests.shrinking import smallest
 
 BATCH = 25
 """Programs that a process takes at a time."""
@@ -44,15 +47,20 @@ def outcome(batch: Batch) -> Outcome:
         program = random_program(seed)
         families[program.family] += 1
         try:
-            if batch.device == "cpu":
-                run(program)
-                continue
-            kernels = run_on(batch.device, program)
-            if batch.assemble:
-                spilling += sum(cubin.spills > 0 for cubin in assembled(kernels, TARGETS[seed % len(TARGETS)]))
-        except FAULTS as error:
-            wrong.append(f"---- {program}\n{type(error).__name__}: {error}\n")
+            spilling += spilling_blocks(program, batch)
+        except FAULTS:
+            failure = smallest(partial(random_program, seed, None), partial(spilling_blocks, batch=batch), FAULTS)
+            wrong.append(f"---- {failure.program}\n{type(failure.error).__name__}: {failure.error}\n" if failure else f"---- {program}\nfails at times\n")
     return Outcome(families, wrong, spilling)
+
+
+def spilling_blocks(program: RandomProgram, batch: Batch) -> int:
+    """Runs a program; gives how many of its launches spill registers, where they are assembled."""
+    if batch.device == "cpu":
+        run(program)
+        return 0
+    kernels = run_on(batch.device, program)
+    return sum(cubin.spills > 0 for cubin in assembled(kernels, TARGETS[program.seed % len(TARGETS)])) if batch.assemble else 0
 
 
 def outcomes(batches: list[Batch], processes: int) -> Iterator[Outcome]:

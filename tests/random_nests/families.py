@@ -1,18 +1,18 @@
 """The families of random programs: a method each."""
 
-import random
-
 import numpy as np
 
 from tests.kernels import checks
 from tests.random_nests.writer import Both, Loop, RandomProgram, Writer, extent_of
+from tests.shrinking import Choices, RecordedRandom
 
 LIMIT = 4_000
 """Inner steps of a program, so that Python and the interpreter stay quick."""
 
 
-def random_program(seed: int, family: str | None = None) -> RandomProgram:
-    chance = random.Random(seed)
+def random_program(seed: int, family: str | None = None, choices: Choices | None = None) -> RandomProgram:
+    """The program of a seed, or the one that these choices make of it."""
+    chance = RecordedRandom(seed, Choices() if choices is None else choices)
     family = family or chance.choice(FAMILIES)
     for _ in range(200):
         maker = Families(chance, family)

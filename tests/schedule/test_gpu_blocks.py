@@ -2,6 +2,7 @@
 the sanitizer; expected values come from NumPy."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tests.kernels.checks import numbers
 from tests.random_nests.families import random_program
 from tests.random_nests.running import FAULTS, run_on
 from tests.schedule.nests_on_blocks import barriers, emulated, watched
+from tests.shrinking import require_passing
 from zynml import ZynMLError
 
 Array = np.ndarray[Any, Any]
@@ -489,11 +491,7 @@ def test_random_nests(first: int, made: list[Launches], monkeypatch: pytest.Monk
     monkeypatch.setattr("compiler.schedule.launches.LONG", 2)
     for seed in range(first, first + 8):
         monkeypatch.setattr(blocks, "BLOCK", (64, 48, 32, 17)[seed % 4])
-        program = random_program(seed)
-        try:
-            run_on("emulator", program)
-        except FAULTS as error:
-            raise AssertionError(f"{program}\n{error}") from error
+        require_passing(partial(random_program, seed, None), partial(run_on, "emulator"), FAULTS)
     for launches in made:
         for launch in launches.launches:
             verify(launch.function)
