@@ -230,15 +230,18 @@ class Session:
         """Where the user wants all blocks to run. Raises ZyntaxError when the sanitizer can't be there."""
         if not self.options.sanitize:
             return self.options.device
-        if self.options.device not in (None, "emulator"):
+        device = self.options.device
+        if device is None:
+            return "emulator"
+        if device.partition(":")[0] != "emulator":
             raise ZyntaxError(
                 Diagnostic(
                     "0501",
-                    f"`--sanitize` watches threads on the emulator, not on `{self.options.device}`",
+                    f"`--sanitize` watches threads on the emulator, not on `{device}`",
                     hint="leave `--device` out, or say `--device emulator`",
                 )
             )
-        return "emulator"
+        return device
 
     def _now(self, activity: str) -> None:
         self._activity = activity

@@ -1,4 +1,5 @@
-"""Names of devices (`cpu`, `cuda`, `cuda:1`, `emulator`) and which of them this machine has. Nothing is allocated or launched here."""
+"""Names of devices (`cpu`, `cuda`, `cuda:1`, `emulator`, `emulator:sm_80`) and which of them this machine has. Nothing is allocated or
+launched here."""
 
 from collections.abc import Mapping
 
@@ -25,14 +26,22 @@ class Device(str):
     def ordinal(self) -> int:
         return int(self.partition(":")[2] or 0)
 
+    @property
+    def target(self) -> str:
+        """The machine that an emulator is: `sm_80` of `emulator:sm_80`; empty where its name doesn't say."""
+        return self.partition(":")[2]
+
 
 CPU = Device("cpu")
 EMULATOR = Device("emulator")
 
 
 def parse_device(name: str) -> Device:
-    """The device of that name; ValueError when there can be none. `cuda` is `cuda:0`, and `cpu:0` is `cpu`."""
+    """The device of that name; ValueError when there can be none. `cuda` is `cuda:0`, and `cpu:0` is `cpu`. Which machines the emulator can
+    be isn't known here."""
     kind, colon, index = name.partition(":")
+    if kind == EMULATOR and index.isidentifier() and index.isascii():
+        return Device(name)
     numbered = index.isascii() and index.isdigit() and len(index) < 4
     if kind not in KINDS or (colon and not numbered) or (kind in (CPU, EMULATOR) and int(index or 0) != 0):
         raise ValueError(f"`{name}` names no device")
@@ -53,7 +62,7 @@ def present_devices() -> tuple[Device, ...]:
 def is_present(device: str) -> bool:
     """Whether programs can use the device; CUDA is only asked about its own."""
     kind, _, index = device.partition(":")
-    return device in (CPU, EMULATOR) or (kind == "cuda" and int(index or 0) < _gpus())
+    return device == CPU or kind == EMULATOR or (kind == "cuda" and int(index or 0) < _gpus())
 
 
 def absence(device: Device) -> str:

@@ -17,17 +17,14 @@ class Emulated:
 
     elements: Array
     named: bool = True
+    device: Device = EMULATOR
 
     def claim(self) -> None:
         self.named = True
 
     @property
-    def device(self) -> Device:
-        return EMULATOR
-
-    @property
     def layout(self) -> Hashable:
-        return EMULATOR, self.dtype, self.shape
+        return self.device, self.dtype, self.shape
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,8 +72,8 @@ def to_device(tensor: Tensor, device: Device) -> Tensor:
         return tensor
     if device == CPU:
         return Tensor(np.array(tensor.contents, order="C", copy=True))
-    if device == EMULATOR:
-        return Tensor(None, Emulated(np.array(tensor.contents, order="C", copy=True)))
+    if device.kind == EMULATOR:
+        return Tensor(None, Emulated(np.array(tensor.contents, order="C", copy=True), device=device))
     from runtime.cuda.gpu import gpu
     from runtime.cuda.remote import upload
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from compiler.backends.nvptx.assemble import can_assemble
-from tests.random_cases.case import TARGETS, Case, emulating, run
+from tests.random_cases.case import TARGETS, Case, run
 from tests.random_cases.running import KINDS, random_case
 from tests.random_nests.running import assembled, recording
 from tests.shrinking import require_passing
@@ -21,8 +21,8 @@ def test_cases_are_right_on_the_emulator_and_assemble(first: int) -> None:
 
 
 def emulate(target: str, case: Case) -> None:
-    with emulating(target), recording() as launched:
-        run(case, "emulator")
+    with recording() as launched:
+        run(case, f"emulator:{target}")
     if can_assemble():
         assert len(assembled(launched, target)) == len(launched) > 0 or case.inputs[0].size == 0
 

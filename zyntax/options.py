@@ -27,7 +27,10 @@ level = click.option(
     help="How much to optimise: s is for size, latency for single calls.  [default: 3; strategies: latency]",
 )
 device = click.option(
-    "--device", metavar="DEVICE", help="Run every compute block there (`cpu`, `cuda:0`, `emulator`, `auto`), whatever the program says."
+    "--device",
+    metavar="DEVICE",
+    help="Run every compute block there (`cpu`, `cuda:0`, `auto`, `emulator`; `emulator:sm_80`: as that GPU would), whatever the "
+    "program says.",
 )
 explain_placement = click.option(
     "--explain-placement",
@@ -37,8 +40,8 @@ explain_placement = click.option(
 sanitize = click.option(
     "--sanitize",
     is_flag=True,
-    help="Run compute blocks on the emulator and report all races, places outside, reads of what nobody wrote, and barriers or "
-    "warp operations that some threads miss.",
+    help="Run compute blocks on the emulator (as sm_90 would, unless `--device emulator:TARGET` names another) and report all races, "
+    "places outside, reads of what nobody wrote, and barriers or warp operations that some threads miss.",
 )
 
 

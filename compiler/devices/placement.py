@@ -11,9 +11,10 @@ from compiler.devices.heterogeneous import HeterogeneousBlock, bytes_of
 from compiler.devices.places import Block, Places
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.launch.kernels import ComputeBlock
+from compiler.machines.emulated import require_present
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from runtime.device import Device, NoDevice, is_present, parse_device, require_present
+from runtime.device import Device, NoDevice, is_present, parse_device
 from runtime.tensor import Tensor
 
 

@@ -10,6 +10,7 @@ from attrs import Factory, define
 
 from compiler.devices.costs import Rates
 from compiler.launch.kernels import ComputeBlock
+from compiler.machines.emulated import emulated
 from compiler.source import Sources
 from runtime.device import CPU, EMULATOR, Device, present_devices
 from runtime.tensor import Tensor
@@ -61,7 +62,7 @@ class CpuPlace:
 
 @define(eq=False)
 class EmulatorPlace:
-    """The emulator, whose memory is the host's. Nobody chooses it for its speed."""
+    """The emulator of a machine, whose memory is the host's. Nobody chooses it for its speed."""
 
     report: "Report | None" = None
     device: Device = EMULATOR
@@ -70,10 +71,10 @@ class EmulatorPlace:
     def block(self, block: ComputeBlock) -> Block:
         from compiler.launch.emulator import EmulatedBlock
 
-        return _kept(self._blocks, block, lambda: EmulatedBlock(block, self.report))
+        return _kept(self._blocks, block, lambda: EmulatedBlock(block, emulated(self.device), self.report))
 
     def holds(self, tensor: Tensor) -> bool:
-        return tensor.host is not None or tensor.device == EMULATOR
+        return tensor.host is not None or tensor.device.kind == EMULATOR
 
     def bring(self, tensor: Tensor) -> Tensor:
         return tensor
@@ -155,8 +156,8 @@ class Places:
     def _make(self, device: Device) -> Place:
         if device == CPU:
             return CpuPlace()
-        if device == EMULATOR:
-            return EmulatorPlace(self.report)
+        if device.kind == EMULATOR:
+            return EmulatorPlace(self.report, device)
         from runtime.cuda.gpu import gpu
 
         return GpuPlace(gpu(device.ordinal), self.sources)

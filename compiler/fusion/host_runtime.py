@@ -84,7 +84,7 @@ class ProgramRuntime:
         if self._chains is None:
             from compiler.fusion.chains import Chains
 
-            self._chains = Chains(together=not self.program.options.sanitize)
+            self._chains = Chains(together=not self.program.options.sanitize or ":" in (self.program.options.device or ""))
         return self._chains
 
     def _placed(self, site: int) -> "PlacedBlock":

@@ -27,7 +27,7 @@ from compiler.launch.updates import require_updatable
 from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
 from compiler.lowering.launch import LaunchSizes
 from compiler.machines.gpu import GpuMachine
-from compiler.machines.nvidia import PORTABLE, SM_90
+from compiler.machines.nvidia import PORTABLE
 from compiler.passes.known_divisors import number_of
 from compiler.schedule.gpu.choose import Choice, choices, launches_for
 from compiler.schedule.gpu.facts import NOTHING, Facts, facts_of
@@ -40,9 +40,6 @@ from compiler.typed_ast import nodes
 from runtime.tensor import numpy_dtype
 
 Report = Callable[[tuple[Diagnostic, ...]], None]
-
-EMULATED = SM_90
-"""Whose instructions and limits the emulator has."""
 
 
 @define(eq=False)
@@ -124,10 +121,11 @@ def _multiplies_matrices(function: HirFunction) -> bool:
 
 @define(eq=False)
 class EmulatedBlock:
-    """A compute block on the emulator: called like a `ComputeBlock`. `report`: everything is watched, and it is told all that was
-    found in a run of the block; it may raise."""
+    """A compute block on the emulator of a machine, whose instructions and limits it has: called like a `ComputeBlock`. `report`:
+    everything is watched, and it is told all that was found in a run of the block; it may raise."""
 
     block: ComputeBlock
+    machine: GpuMachine
     report: Report | None = None
     _kernels: dict[Any, ThreadKernel] = Factory(dict)
 
@@ -142,7 +140,7 @@ class EmulatedBlock:
                 kernel = self._kernels[signature, facts] = thread_kernel(built, block.compute, facts)
             return kernel
 
-        return emulate(built, kernel_for, values, block.compute, self.report)
+        return emulate(built, kernel_for, values, block.compute, self.machine, self.report)
 
     def beside(self, values: Mapping[str, Any]) -> None:
         """The interpreter is Python like the program: it gains nothing from another thread."""
@@ -153,6 +151,7 @@ def emulate(
     kernel_for: Callable[[Facts], ThreadKernel],
     values: Mapping[str, Any],
     compute: nodes.Compute,
+    machine: GpuMachine,
     report: Report | None = None,
 ) -> Any:
     """Runs the launches in the interpreter and gives the block's value. Inputs that the block updates change only when all went
@@ -176,10 +175,10 @@ def emulate(
     workspaces = [array for array, argument in zip(arguments, plan.arguments, strict=True) if isinstance(argument, WorkspaceArgument)]
     known = index_values(built.nest, arguments)
     memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
-    kernel = kernel_for(launch_facts(built, known, memories, EMULATED))
+    kernel = kernel_for(launch_facts(built, known, memories, machine))
     try:
         if kernel.launches is None:
-            if (over := over_limit(built.lowered.function, EMULATED.block_shared, str(EMULATED))) is not None:
+            if (over := over_limit(built.lowered.function, machine.block_shared, str(machine))) is not None:
                 raise ZyntaxError(over)
             info = built.lowered.function.kernel_info
             grid = None if info is not None and info.grid is not None else tuple(grid_of(built, shapes, sizes))
@@ -197,7 +196,7 @@ def emulate(
                 launch = kernel.launches.launches[number]
                 blocks = launch.blocks(known)
                 if blocks > 0:
-                    given_bytes = launch.shared_bytes(known, EMULATED.block_shared, str(EMULATED))
+                    given_bytes = launch.shared_bytes(known, machine.block_shared, str(machine))
                     _interpret(launch.function, [*arguments, *shared, *extra], watch, blank, (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
         found = _diagnostic(fault, built.lowered.function.sites, compute)

@@ -258,8 +258,8 @@ def affine(value: Expression, size: Callable[[str, Span], ShapeExpr | None] | No
 
 
 def parse_device(text: str, span: Span) -> DeviceTarget | Diagnostic:
-    """`"cpu"`, `"cuda"`, `"cuda:1"`, `"emulator"`, `"auto"`; anything else is ZYN0501. Whether the device exists is asked when the
-    program runs."""
+    """`"cpu"`, `"cuda"`, `"cuda:1"`, `"emulator"`, `"emulator:sm_90a"`, `"auto"`; anything else is ZYN0501. Whether the device exists is
+    asked when the program runs."""
     kind, colon, index = text.partition(":")
     if kind in ("rocm", "metal", "vulkan"):
         return Diagnostic(
@@ -267,6 +267,8 @@ def parse_device(text: str, span: Span) -> DeviceTarget | Diagnostic:
         )
     if not colon and kind in ("cpu", "emulator", "auto"):
         return DeviceTarget(DeviceKind(kind))
+    if kind == "emulator" and index.isidentifier() and index.isascii():
+        return DeviceTarget(DeviceKind.EMULATOR, emulated=index)
     if kind == "cuda" and (not colon or (index.isascii() and index.isdigit() and len(index) < 4)):
         return DeviceTarget(DeviceKind.CUDA, int(index) if colon else 0)
     near = "did you mean `cuda`?" if kind == "gpu" else did_you_mean(text, ("cuda", "auto", "emulator"))

@@ -208,13 +208,17 @@ class DeviceKind(Enum):
 
 @frozen
 class DeviceTarget:
-    """Where a kernel runs or a tensor lies. `index` numbers devices of a kind; `compute_capability` narrows CUDA."""
+    """Where a kernel runs or a tensor lies. `index` numbers devices of a kind; `compute_capability` narrows CUDA; `emulated`: the
+    machine that the emulator is."""
 
     kind: DeviceKind
     index: int = 0
     compute_capability: tuple[int, int] | None = None
+    emulated: str = ""
 
     def __str__(self) -> str:
+        if self.emulated:
+            return f"{self.kind.value}:{self.emulated}"
         if self.kind in (DeviceKind.CPU, DeviceKind.EMULATOR, DeviceKind.AUTO):
             return str(self.kind.value)
         return f"{self.kind.value}:{self.index}"

@@ -1,15 +1,12 @@
 """What a case is, what it is drawn from, and how it runs."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import define, field, frozen
 
 import zynml
-from compiler.launch import emulator as device_kernels
-from compiler.machines.nvidia import MACHINES
 from tests.kernels.checks import DTYPES, exactly, holds, laid_out
 
 Array = np.ndarray[Any, Any]
@@ -133,16 +130,6 @@ def run(case: Case, device: str) -> None:
 
 TARGETS = ("sm_90a", "sm_80", "sm_75")
 """GPUs whose launches the emulator runs: cases take turns."""
-
-
-@contextmanager
-def emulating(target: str) -> Iterator[None]:
-    """The emulator has this GPU's instructions and limits."""
-    original, device_kernels.EMULATED = device_kernels.EMULATED, MACHINES[target]
-    try:
-        yield
-    finally:
-        device_kernels.EMULATED = original
 
 
 def _fetched(value: Any) -> Any:

@@ -4,7 +4,6 @@ import multiprocessing
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 from time import perf_counter
 
@@ -13,7 +12,7 @@ from attrs import frozen
 
 from compiler.diagnostics import ZyntaxError
 from tests.random_cases import attention, memory_bound, ordered, products, windows
-from tests.random_cases.case import TARGETS, Case, Draw, emulating, run
+from tests.random_cases.case import TARGETS, Case, Draw, run
 from tests.shrinking import Choices, Failure, RecordedGenerator, smallest
 
 KINDS: tuple[tuple[int, Callable[[Draw], Case]], ...] = (
@@ -54,8 +53,7 @@ def outcome(seed: int, device: str) -> Outcome:
     case = random_case(seed, tiny)
 
     def check(case: Case) -> None:
-        with emulating(TARGETS[seed % len(TARGETS)]) if tiny else nullcontext():
-            run(case, device)
+        run(case, f"emulator:{TARGETS[seed % len(TARGETS)]}" if tiny else device)
 
     fault = ""
     try:

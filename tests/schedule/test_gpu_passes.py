@@ -12,7 +12,6 @@ from compiler.schedule.gpu import passes, rows
 from compiler.schedule.gpu.choose import launches_for
 from compiler.schedule.gpu.facts import facts_of
 from compiler.schedule.launches import Launches
-from tests.random_cases.case import emulating
 from tests.schedule.test_gpu_convolutions import built, launches
 from tests.schedule.test_gpu_rows import SOFTMAX, best, softmax
 from tests.schedule.test_gpu_scans import numpy_dtype
@@ -48,8 +47,7 @@ def test_when_rows_go_in_passes() -> None:
 def test_softmax_in_passes(shape: tuple[int, int], target: str) -> None:
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     weight = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
-    with emulating(target):
-        np.testing.assert_allclose(zynml.compile(SOFTMAX, device="emulator").f(x), weight / weight.sum(1, keepdims=True), rtol=2e-5)
+    np.testing.assert_allclose(zynml.compile(SOFTMAX, device=f"emulator:{target}").f(x), weight / weight.sum(1, keepdims=True), rtol=2e-5)
 
 
 COLUMNS = """def f(x: tensor[M, N]) {
@@ -71,8 +69,7 @@ def test_when_columns_go_in_passes() -> None:
 @pytest.mark.usefixtures("short")
 def test_columns_less_their_largest() -> None:
     x = np.random.default_rng(2).standard_normal((3000, 3)).astype(np.float32)
-    with emulating("sm_80"):
-        np.testing.assert_array_equal(zynml.compile(COLUMNS, device="emulator").f(x), x - x.max(0))
+    np.testing.assert_array_equal(zynml.compile(COLUMNS, device="emulator:sm_80").f(x), x - x.max(0))
 
 
 @pytest.mark.usefixtures("short")

@@ -1,7 +1,6 @@
 """Reductions of rows and what reads the row again, on a GPU: rows in registers, in loops, several in a block. Expected values from NumPy
 in float64."""
 
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from compiler.schedule.gpu.rows import row_lengths
 from compiler.schedule.gpu.tables import block_table
 from compiler.schedule.launches import Launches
 from tests.emulator_cases import NUMPY
-from tests.random_cases.case import emulating
 from tests.schedule.test_gpu_maps import ptx
 
 SHAPES = [(1, 1), (3, 2), (5, 31), (9, 33), (4, 64), (3, 1000), (2, 1024), (1, 2049), (0, 5), (300, 4)]
@@ -152,19 +150,17 @@ def test_lengths_are_of_rows_that_are_read_again() -> None:
 
 
 @pytest.fixture
-def clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An emulator of sm_90a, where 32 threads keep four elements each and the longest row of a block has 128."""
+def clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """32 threads keep four elements each and the longest row of a block has 128."""
     monkeypatch.setattr(rows, "THREADS", 32)
     monkeypatch.setattr(rows, "MOST_THREADS", 32)
     monkeypatch.setattr(rows, "KEPT_BYTES", 16)
-    with emulating("sm_90a"):
-        yield
 
 
 @pytest.mark.usefixtures("clusters")
 @pytest.mark.parametrize("shape", [(2, 512), (1, 300), (3, 257), (1, 2000), (0, 300)])
 def test_softmax_over_a_cluster(shape: tuple[int, int]) -> None:
-    p = zynml.compile(SOFTMAX, device="emulator")
+    p = zynml.compile(SOFTMAX, device="emulator:sm_90a")
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     weight = np.exp(x.astype(np.float64) - x.max(1, keepdims=True, initial=-np.inf))
     np.testing.assert_allclose(p.f(x), weight / weight.sum(1, keepdims=True), rtol=2e-5)
@@ -176,7 +172,7 @@ def test_softmax_over_a_cluster(shape: tuple[int, int]) -> None:
 @pytest.mark.usefixtures("clusters")
 @pytest.mark.parametrize("shape", [(2, 1, 400), (1, 2, 261)])
 def test_a_norm_of_a_sum_over_a_cluster(shape: tuple[int, ...]) -> None:
-    p = zynml.compile(NORM, device="emulator")
+    p = zynml.compile(NORM, device="emulator:sm_90a")
     rng = np.random.default_rng(2)
     x, y, w, c = (rng.standard_normal(s).astype(np.float32) for s in (shape, shape, shape[2:], shape[2:]))
     z = x.astype(np.float64) + y
@@ -249,8 +245,7 @@ def test_several_short_rows_a_thread(shape: tuple[int, int], target: str, monkey
     monkeypatch.setattr(rows, "MANY", 0)
     x = np.random.default_rng(5).standard_normal(shape).astype(np.float32)
     weight = np.exp(x.astype(np.float64) - x.max(1, keepdims=True, initial=-np.inf))
-    with emulating(target):
-        np.testing.assert_allclose(zynml.compile(SOFTMAX, device="emulator").f(x), weight / weight.sum(1, keepdims=True), rtol=2e-5)
+    np.testing.assert_allclose(zynml.compile(SOFTMAX, device=f"emulator:{target}").f(x), weight / weight.sum(1, keepdims=True), rtol=2e-5)
 
 
 def test_many_short_rows_are_machine_code() -> None:

@@ -14,7 +14,6 @@ from compiler.schedule.gpu import passes, rows
 from compiler.schedule.gpu.facts import NOTHING, facts_of, specialised
 from compiler.schedule.gpu.side_by_side import joined_axes
 from compiler.schedule.launches import Launches
-from tests.random_cases.case import emulating
 
 GROUP_NORM = """def f(x: tensor[N, G, C, H, W], gain: tensor[G, C]) { compute(x, gain) { for n in 0..N, g in 0..G {
     var t = 0.0
@@ -51,8 +50,7 @@ def test_group_norms(shape: tuple[int, ...], target: str) -> None:
     x, gain = normal(*shape), normal(*shape[1:3])
     wide, over = x.astype(np.float64), (2, 3, 4)
     expected = (wide - wide.mean(over, keepdims=True)) / np.sqrt(wide.var(over, keepdims=True) + 1e-5) * gain[None, :, :, None, None]
-    with emulating(target):
-        np.testing.assert_allclose(zynml.compile(GROUP_NORM, device="emulator").f(x, gain), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(zynml.compile(GROUP_NORM, device=f"emulator:{target}").f(x, gain), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("least", [1 << 15, 64])
@@ -63,8 +61,8 @@ def test_variances_of_channels(shape: tuple[int, ...], least: int, monkeypatch: 
     if least == 64:
         monkeypatch.setattr(rows, "MOST_THREADS", 1)
     x = normal(*shape)
-    with emulating("sm_80"), np.errstate(all="ignore"):
-        found = zynml.compile(BATCH_VARIANCE, device="emulator").f(x)
+    with np.errstate(all="ignore"):
+        found = zynml.compile(BATCH_VARIANCE, device="emulator:sm_80").f(x)
         expected = x.astype(np.float64).var((0, 2, 3)) if shape[0] else np.full(shape[1], np.nan)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -151,9 +149,8 @@ def test_a_sum_that_no_result_varies_with(shape: tuple[int, int], target: str) -
     """It is everybody's: all blocks share it, and what is computed from it is a launch behind."""
     x, y = normal(*shape), normal(3, 37)
     total = x.astype(np.float64).sum()
-    with emulating(target):
-        np.testing.assert_allclose(zynml.compile(IN_ONE_PLACE, device="emulator").f(x), [total], rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(zynml.compile(SCALED, device="emulator").f(x, y), total * y, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(zynml.compile(IN_ONE_PLACE, device=f"emulator:{target}").f(x), [total], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(zynml.compile(SCALED, device=f"emulator:{target}").f(x, y), total * y, rtol=1e-4, atol=1e-5)
     assert len(made(IN_ONE_PLACE, {"M": 4096, "N": 1024}).launches) == 2
 
 
@@ -161,5 +158,4 @@ def test_a_sum_that_no_result_varies_with(shape: tuple[int, int], target: str) -
 def test_axes_of_any_name(inner: str) -> None:
     """The registers and digits of an axis have names of their own, too."""
     program = f"def f(x: tensor[A, B]) {{ compute(x) @kernel reduce(+) {{ for j in 0..A, {inner} in 0..B: yield x[j, {inner}] }} }}"
-    with emulating("sm_90a"):
-        assert zynml.compile(program, device="emulator").f(np.ones((478, 257), np.float32)) == 478 * 257
+    assert zynml.compile(program, device="emulator:sm_90a").f(np.ones((478, 257), np.float32)) == 478 * 257

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from compiler.machines.emulated import require_present
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.suggest import did_you_mean
-from runtime.device import NoDevice, require_present
+from runtime.device import NoDevice
 from zynml.stdlib.settings import StdlibSettings
 
 KEYS = ("device", "compute_device", "floats", "precision", "seed")

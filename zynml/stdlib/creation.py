@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from compiler.codes.device_faults import told
+from compiler.machines.emulated import require_present
 from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, DType, ListType, RangeType, Scalar, ShapeExpr, TensorType, TupleType, Type
-from runtime.device import CPU, Device, NoDevice, require_present
+from runtime.device import CPU, Device, NoDevice
 from runtime.tensor import Array, Tensor
 from runtime.transfers import to_device
 from zynml.stdlib.casts import cast_array
