@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from attrs import Factory, define, field, frozen
 
-from compiler.analysis.affine_sets import Facts
 from compiler.hir.affine import Affine
 from compiler.hir.control import For, If
 from compiler.hir.core import Binary, Cast, Combine, Compare, Const, InBounds, Index, Select
 from compiler.hir.instruction import Instruction, Region, Value
 from compiler.hir.memory import Alloc, GetSlot, Load, MakeSlot, SetSlot, Store
 from compiler.hir.module import HirFunction
+from compiler.hir.prover import Inequalities
 from compiler.hir.types import Mem, Tile, is_float
 
 
@@ -94,8 +94,8 @@ class Nest:
     def box(self, loops: tuple[Loop, ...]) -> dict[str, Affine]:
         return {loop.axis: loop.extent for loop in loops}
 
-    def facts(self, loops: tuple[Loop, ...]) -> Facts:
-        return Facts(self.box(loops), sizes_of(self.function))
+    def facts(self, loops: tuple[Loop, ...]) -> Inequalities:
+        return Inequalities.inside(self.box(loops), sizes_of(self.function))
 
 
 def sizes_of(function: HirFunction) -> frozenset[str]:

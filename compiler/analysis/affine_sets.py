@@ -1,15 +1,14 @@
-"""Facts about affine forms over boxes of iterations: bounds, signs, solutions of index equations, injectivity, and concrete
+"""Affine forms over boxes of iterations: bounds, solutions of index equations, injectivity, and concrete
 colliding iterations for messages. It knows axes and sizes, and nothing of instructions.
 
-A *box* gives each axis its extent: the axis runs over 0 <= a < extent, where the extent names sizes only. Sizes that the caller
-lists as such are not negative; of other names nothing is assumed."""
+A *box* gives each axis its extent: the axis runs over 0 <= a < extent, where the extent names sizes only."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import islice, product
 from math import gcd
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, define, frozen
 
 from compiler.hir.affine import Affine, FloorDiv
 
@@ -39,47 +38,6 @@ def _extreme(form: Affine, box: Box, sign: int) -> Affine:
         else:
             result = result + Affine.of(symbol) * coefficient
     return result
-
-
-@frozen
-class Facts:
-    """What is known of names: the box of the axes, the names that are never negative, and forms that are never negative."""
-
-    box: Mapping[str, Affine] = field(factory=dict)
-    sizes: frozenset[str] = frozenset()
-    nonnegative: tuple[Affine, ...] = ()
-
-    def proves_nonnegative(self, form: Affine, depth: int = 2) -> bool:
-        """True only when the form is never negative (for any sizes that leave the box nonempty)."""
-        if self._plainly_nonnegative(form):
-            return True
-        if depth == 0:
-            return False
-        known = [*self.nonnegative, *(self.box[a] - 1 for a in self._axes_near(form))]
-        related = [fact for fact in known if fact.terms and set(fact.names) & set(form.names)]
-        return any(self.proves_nonnegative(form - fact, depth - 1) for fact in related)
-
-    def _axes_near(self, form: Affine) -> list[str]:
-        return [axis for axis, extent in self.box.items() if extent.terms and set(extent.names) & set(form.names)]
-
-    def _plainly_nonnegative(self, form: Affine) -> bool:
-        least = lower(form, self.box)
-        total = least.constant
-        for symbol, coefficient in least.terms:
-            if isinstance(symbol, FloorDiv):
-                # floor(x/d) > x/d - 1; only a positive multiple of a nonnegative numerator is certain
-                if coefficient < 0 or not self._plainly_nonnegative(symbol.numerator):
-                    return False
-            elif coefficient < 0 or symbol not in self.sizes:
-                return False
-        return total >= 0
-
-    def proves_inside(self, form: Affine, extent: Affine) -> bool:
-        """0 <= form < extent, always."""
-        return self.proves_nonnegative(form) and self.proves_nonnegative(extent - 1 - form)
-
-    def with_constraints(self, constraints: Iterable[Affine]) -> "Facts":
-        return Facts(self.box, self.sizes, (*self.nonnegative, *constraints))
 
 
 class Outcome(Enum):

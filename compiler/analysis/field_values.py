@@ -7,8 +7,7 @@ from math import copysign
 from attrs import define, field
 
 from compiler.analysis.accesses import affine_value, constraints_of
-from compiler.analysis.affine_sets import Facts
-from compiler.hir.affine import Affine, FloorDiv
+from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Compare, Const, Contract, Reduce, Scan, Select, Unary, dtype_of, union_axes
@@ -16,6 +15,7 @@ from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import Form
+from compiler.hir.prover import Inequalities
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.source import Span
 
@@ -52,15 +52,10 @@ class FieldValues:
     def axes(self) -> dict[str, Affine]:
         return self.owner.function.axes
 
-    def facts(self, *conditions: Value, begun: Iterable[str] = ()) -> Facts:
-        """What holds over all axes, under these conditions, where loops over the axes `begun` have an iteration."""
+    def facts(self, *conditions: Value) -> Inequalities:
+        """What holds in an iteration of all axes, under these conditions."""
         known = [form for condition in conditions for form in constraints_of(condition) or ()]
-        for extent in (self.axes[axis] for axis in begun):
-            known.append(extent - 1)
-            for symbol, factor in extent.terms:
-                if isinstance(symbol, FloorDiv) and extent == Affine(((symbol, factor),)) and factor > 0:
-                    known.append(symbol.numerator - symbol.divisor)
-        return Facts(self.axes, self.sizes, (*known, *self.assumed))
+        return Inequalities.inside(self.axes, self.sizes, (*known, *self.assumed))
 
     def at(self, span: Span | None) -> None:
         self.owner.body.span = span
@@ -301,8 +296,8 @@ def padded(made: FieldValues, condition: Value, load: Value, otherwise: Value, c
         return None
     bounds = [f for form, dim in zip(op.index, mem_of(op.mem).dims, strict=True) for f in (form, dim - 1 - form)]
     facts = made.facts(*context)
-    needed = [form for form in bounds if not facts.proves_nonnegative(form)]
+    needed = [form for form in bounds if not facts.proves(form)]
     said = constraints_of(condition)
-    exactly = said is not None and all(f in bounds or facts.proves_nonnegative(f) for f in said) and all(f in said for f in needed)
+    exactly = said is not None and all(f in bounds or facts.proves(f) for f in said) and all(f in said for f in needed)
     where = None if exactly else op.where  # with `pad` an index outside is harmless
     return made.emit(Load(mem=op.mem, index=op.index, where=where, pad=constant.value, span=op.span), load.name)[0]

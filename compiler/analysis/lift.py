@@ -140,7 +140,7 @@ class _Lift:
     def check(self, op: Check) -> None:
         known = constraints_of(self.values[op.condition])
         facts = self.made.facts(*self.context)
-        unproved = [form for form in known or () if not facts.proves_nonnegative(form)]
+        unproved = [form for form in known or () if not facts.proves(form)]
         if known is None or (unproved and not self.assumes(unproved)):
             condition = self.values[op.condition]
             place = condition.source.of if isinstance(condition.source, InBounds) else Affine()

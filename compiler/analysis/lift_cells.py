@@ -292,7 +292,7 @@ class _Closing:
         if found.monoid != "add" or dtype_of(cell.initial) != "index" or step is None or start is None or step.value is None:
             return None
         extent = self.frame.extent
-        if not self.made.facts().proves_nonnegative(extent):
+        if not self.made.facts().proves(extent):
             return None
         return self.made.index(start + extent * step.value), self.made.index(start + Affine.of(self.frame.axis) * step.value)
 
@@ -327,7 +327,7 @@ class _Closing:
         if form.coefficient(self.frame.axis) <= 0:
             return False
         facts = self.made.facts()
-        return facts.proves_nonnegative(lower(form, self.made.axes) - start)
+        return facts.proves(lower(form, self.made.axes) - start)
 
     # ---- other ends ----
 

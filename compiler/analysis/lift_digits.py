@@ -185,7 +185,7 @@ class _Joining:
             case Compare() | InBounds():
                 (value,) = self.made.emit(op)
                 known = constraints_of(value) if self.digits.within in dict(union_axes(value)) else None
-                if known is not None and all(self.made.facts().proves_nonnegative(form) for form in known):
+                if known is not None and all(self.made.facts().proves(form) for form in known):
                     return [self.made.const(True, Tile("i1"))]
                 return [value]
             case _:

@@ -195,7 +195,7 @@ class LiftedMemory(MemoryEvents):
                 continue
             here = self.made.replace(condition, {}, mapping)
             known = constraints_of(here)
-            if here in context or (known is not None and all(facts.proves_nonnegative(form) for form in known)):
+            if here in context or (known is not None and all(facts.proves(form) for form in known)):
                 continue
             conditions.append(here)
         return conditions, mapping, common

@@ -58,8 +58,8 @@ def begins_hidden(made: FieldValues, element: Value, axis: str) -> bool:
         match value.source:
             case Select(condition=condition, then=then, otherwise=otherwise) if is_number(otherwise, -INFINITY):
                 known = constraints_of(made.replace(condition, {}, first))
-                facts = made.facts(begun=first)
-                if known is None or not all(facts.proves_nonnegative(form) for form in known):
+                facts = made.facts()
+                if known is None or not all(facts.proves(form) for form in known):
                     return True
                 value = then
             case Reduce(monoid="max", values=(inner,), over=over):

@@ -12,9 +12,10 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.instruction import Region, Value
 from compiler.hir.module import FaultSite
+from compiler.hir.prover import Inequalities
 from compiler.lowering.kernel import Signature
 from compiler.lowering.numbers import Number, Operand
-from compiler.lowering.ranges import Facts, Range
+from compiler.lowering.ranges import Range
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
@@ -119,7 +120,7 @@ class Body:
     diagnostics: Diagnostics = Factory(Diagnostics)
     scopes: list[dict[str, Binding]] = Factory(lambda: [{}])
     memories: dict[str, Memory] = Factory(dict)
-    facts: Facts = Factory(Facts)
+    facts: Inequalities = Factory(Inequalities)
     ranges: list[Range] = Factory(list)
     loops: list[tuple[str, Range]] = Factory(list)
     guards: list[Affine] = Factory(list)
@@ -240,7 +241,7 @@ class Body:
 
     def enter_range(self, one: Range) -> None:
         self.ranges.append(one)
-        self.facts.add_range(one)
+        self.facts.at_least_zero(*one.inequalities)
 
     # ---- findings ----
 

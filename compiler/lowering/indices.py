@@ -5,12 +5,13 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.module import FaultSite
+from compiler.hir.prover import Inequalities
 from compiler.lowering.arithmetic import form_of, in_sum
 from compiler.lowering.body import Access, Body, Memory, fault
 from compiler.lowering.dtypes import hir_name
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, typed
-from compiler.lowering.ranges import Facts, extreme, reached
+from compiler.lowering.ranges import extreme, reached
 from compiler.lowering.words import words
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -109,19 +110,18 @@ def guard(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Exp
     conditional expression that is computed on both sides)."""
     where: tuple[int, Value] | None = body.extra.get("where")
     for axis, (form, extent) in enumerate(zip(index, memory.dims, strict=True)):
-        if body.facts.proves(form) and body.facts.proves(extent - 1 - form):
+        if body.facts.proves_inside(form, extent):
             continue
         span = index_spans[axis] if axis < len(index_spans) else node.span
         _refuse_outside(body, memory, axis, form, extent, span)
         if not _at_launch(body, memory, axis, form, extent, span):
             _as_it_runs(body, memory, axis, form, extent, span)
-        body.facts.at_least_zero(form)
-        body.facts.at_least_zero(extent - 1 - form)
+        body.facts.at_least_zero(form, extent - 1 - form)
     if where is None:
         return None
     mark, condition = where
-    outer = Facts(body.facts.known[:mark], body.facts.cases)
-    safe = all(outer.proves(form) and outer.proves(extent - 1 - form) for form, extent in zip(index, memory.dims, strict=True))
+    outer = Inequalities(body.facts.known[:mark], body.facts.cases)
+    safe = all(outer.proves_inside(form, extent) for form, extent in zip(index, memory.dims, strict=True))
     return None if safe else condition
 
 

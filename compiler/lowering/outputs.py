@@ -6,10 +6,11 @@ from attrs import evolve, frozen
 
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.hir.affine import Affine
+from compiler.hir.prover import Inequalities
 from compiler.lowering.body import Access, Body, fault
 from compiler.lowering.dtypes import scalar_named
 from compiler.lowering.expressions import number
-from compiler.lowering.ranges import Facts, Range, extreme, last_value
+from compiler.lowering.ranges import Range, extreme, last_value
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -66,7 +67,7 @@ def declared_dims(body: Body, declared: Declared) -> tuple[Affine | None, ...] |
     return tuple(dims)
 
 
-def extents(accesses: Sequence[Access], name: str, rank: int, facts: Facts) -> tuple[list[Affine], list[Diagnostic], list[Affine]]:
+def extents(accesses: Sequence[Access], name: str, rank: int, facts: Inequalities) -> tuple[list[Affine], list[Diagnostic], list[Affine]]:
     """Largest index + 1 along each axis over all writes to the result, the problems met, and forms that must be at least 0 for
     the answer to be right."""
     found: list[Affine] = []
@@ -124,7 +125,7 @@ def _guarded(access: Access, form: Affine) -> Affine | None:
     return None
 
 
-def _larger(have: Affine | None, bound: Affine, facts: Facts, needed: list[Affine]) -> Affine | None:
+def _larger(have: Affine | None, bound: Affine, facts: Inequalities, needed: list[Affine]) -> Affine | None:
     if have is None or have == bound:
         return bound
     difference = (bound - have).value
@@ -148,7 +149,7 @@ def _exact(one: Range) -> Range:
     return evolve(one, last=last_value(one.low, high, one.step))
 
 
-def covering(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Facts) -> tuple[Affine, ...] | None:
+def covering(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Inequalities) -> tuple[Affine, ...] | None:
     """Forms of sizes that are all at least 0 only where the writes reach every element: none where they surely do, by boxes of
     unconditional writes that follow each other along one axis. None where that isn't a matter of sizes."""
     boxes = [box for access in _plain_writes(accesses, name) if (box := _box(access, facts)) is not None]
@@ -161,7 +162,7 @@ def covering(accesses: Sequence[Access], name: str, dims: Sequence[Affine], fact
     return min(found, key=len, default=None)
 
 
-def _unproved(forms: Sequence[Affine], facts: Facts, opaque: Container[str]) -> tuple[Affine, ...] | None:
+def _unproved(forms: Sequence[Affine], facts: Inequalities, opaque: Container[str]) -> tuple[Affine, ...] | None:
     """Those forms of which it isn't known that they are at least 0; None where one never is, or no launch knows."""
     found = tuple(dict.fromkeys(form for form in forms if not facts.proves(form)))
     unknown = any(name in opaque for form in found for name in form.names)
@@ -199,7 +200,7 @@ class _Box:
         return [*self.needs, *(form for (low, high), dim in zip(self.sides, dims, strict=True) for form in (-low, high - dim))]
 
 
-def _box(access: Access, facts: Facts) -> _Box | None:
+def _box(access: Access, facts: Inequalities) -> _Box | None:
     """The written box; None when the access writes no full one."""
     varying = {one.name: one for one in access.ranges}
     used: set[str] = set()
@@ -240,11 +241,11 @@ def _reached(form: Affine, loops: Sequence[Range]) -> tuple[_Side, list[Affine]]
     return (low, high + 1), needs
 
 
-def _spans(side: _Side, extent: Affine, facts: Facts) -> bool:
+def _spans(side: _Side, extent: Affine, facts: Inequalities) -> bool:
     return facts.proves(-side[0]) and facts.proves(side[1] - extent)
 
 
-def _chain(sides: list[_Side], extent: Affine, facts: Facts) -> bool:
+def _chain(sides: list[_Side], extent: Affine, facts: Inequalities) -> bool:
     reached = Affine()
     waiting = list(sides)
     while not facts.proves(reached - extent):
@@ -256,7 +257,7 @@ def _chain(sides: list[_Side], extent: Affine, facts: Facts) -> bool:
     return True
 
 
-def surely_uncovered(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Facts) -> Access | None:
+def surely_uncovered(accesses: Sequence[Access], name: str, dims: Sequence[Affine], facts: Inequalities) -> Access | None:
     """A write to blame when some element is certainly left out: all writes are plain, start past 0, stop short, or skip."""
     writes = [access for access in accesses if access.memory == name and access.is_write]
     if not writes or any(access.path for access in writes):

@@ -6,6 +6,7 @@ from attrs import evolve
 from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
+from compiler.hir.prover import Inequalities
 from compiler.hir.types import Mem
 from compiler.lowering import collecting, reductions
 from compiler.lowering.block import Block, identifier
@@ -26,7 +27,7 @@ from compiler.lowering.outputs import (
     surely_uncovered,
     uncovered_warning,
 )
-from compiler.lowering.ranges import Facts, Range
+from compiler.lowering.ranges import Range
 from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.sizes import Sizes
 from compiler.typed_ast.kernel import KernelType
@@ -36,7 +37,7 @@ from compiler.typed_ast.types import DType
 class ResultPlanning(Block):
     """The part of lowering that decides on results, between the walks that find out and the one that emits."""
 
-    facts: Facts
+    facts: Inequalities
 
     def only_updates(self) -> bool:
         return bool(self.copies) or (not self.yielding and all(d.name not in self.written.targets for d in self.declared))

@@ -10,9 +10,10 @@ from attrs import Factory, define, evolve, field, frozen
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.hir.affine import Affine, FloorDiv
+from compiler.hir.prover import Inequalities
 from compiler.lowering.body import Access
 from compiler.lowering.kernel import Equation, Signature, SizeRule, TensorInput
-from compiler.lowering.ranges import Facts, extreme
+from compiler.lowering.ranges import extreme
 from compiler.lowering.tile_sizes import SliceOfInput
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -393,9 +394,9 @@ class Sizes:
         """A function form in launch symbols."""
         return form.substitute(self.parameters)
 
-    def facts(self) -> Facts:
+    def facts(self) -> Inequalities:
         """What holds of the sizes: extents aren't negative, and sizes equal what they were solved to be."""
-        facts = Facts()
+        facts = Inequalities()
         for tensor in self.signature.tensors:
             for extent in (*self.extents(tensor), *(dim_form(tensor, axis) for axis in range(tensor.rank))):
                 facts.at_least_zero(self.in_function(extent))

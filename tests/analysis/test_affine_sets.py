@@ -3,7 +3,7 @@
 import itertools
 import random
 
-from compiler.analysis.affine_sets import Facts, Outcome, Places, collision, injective, lower, meeting, solve, upper
+from compiler.analysis.affine_sets import Outcome, Places, collision, injective, lower, meeting, solve, upper
 from compiler.hir.affine import Affine
 
 
@@ -24,15 +24,6 @@ def test_bounds_hold_on_every_point() -> None:
         values = [f.evaluate({"i": i, "j": j}.__getitem__) for i, j in itertools.product(range(4), range(3))]
         assert (lower(f, box).value or 0) <= min(values)
         assert max(values) <= (upper(f, box).value or 0)
-
-
-def test_signs_are_proved_from_extents_and_conditions() -> None:
-    facts = Facts({"i": Affine.of("N")}, frozenset({"N"}))
-    assert facts.proves_inside(Affine.of("i"), Affine.of("N"))
-    assert facts.proves_inside(Affine.of("i") + 2, Affine.of("N") + 2)
-    assert not facts.proves_inside(Affine.of("i") + 1, Affine.of("N"))
-    assert not facts.proves_nonnegative(Affine.of("M"))
-    assert facts.with_constraints([Affine.of("N") - 2 - Affine.of("i")]).proves_inside(Affine.of("i") + 1, Affine.of("N"))
 
 
 def test_injectivity_agrees_with_enumeration_where_it_is_claimed() -> None:
