@@ -69,14 +69,12 @@ class ProductSum:
 
 @frozen(eq=False)
 class Attention:
-    """`softmax(scores) values`: the two product sums, the maximum (None where it isn't subtracted) and the sum of exponentials."""
+    """`softmax(scores) values`: the two product sums, and the maximum (None where it isn't subtracted). What a schedule needs beyond
+    this shape, it asks itself."""
 
     scores: ProductSum
     weighted: ProductSum
     maximum: Reduce | None
-    total: Reduce
-    axis: str
-    masked: bool
 
 
 @define(eq=False)
@@ -262,14 +260,10 @@ def _attention(facts: FieldFacts) -> Attention | None:
             side = next((v for v in (weighted.a, weighted.b) if any(op is scores.op for op in instructions_below(v))), None)
             if side is None:
                 continue
-            below = list(instructions_below(side))
-            if not any(isinstance(op, Unary) and op.operator in ("exp", "exp2") for op in below):
+            if not any(isinstance(op, Unary) and op.operator in ("exp", "exp2") for op in instructions_below(side)):
                 continue
             mine = [r for r in facts.reductions if set(r.over) & set(weighted.k)]
             maximum = next((r for r in mine if r.monoid == "max"), None)
-            total = next((r for r in mine if r.monoid == "add" and any(op is scores.op for op in instructions_below(r.values[0]))), None)
-            if total is None:
-                continue
-            masked = any(isinstance(op, Select) for op in below)
-            return Attention(scores, weighted, maximum, total, weighted.k[0], masked)
+            if any(r.monoid == "add" and any(op is scores.op for op in instructions_below(r.values[0])) for r in mine):
+                return Attention(scores, weighted, maximum)
     return None

@@ -3,7 +3,7 @@ caps. Which processors take one, and how, is for others to say (`warpgroup_atten
 
 from attrs import evolve, frozen
 
-from compiler.analysis.recognise import ProductSum, product_sum
+from compiler.analysis.recognise import ProductSum, recognise
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Cast, Contract, Reduce, Scan, Select, dtype_of
 from compiler.hir.instruction import Value
@@ -54,17 +54,15 @@ class AttentionField:
 
 def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
     """The field as attention with 16-bit operands whose rows begin at multiples of 16 bytes; None where it is something else."""
-    rescaling = rescaling_of(field)
-    if rescaling is None:
+    shape, rescaling = recognise(field).attention, rescaling_of(field)
+    if shape is None or rescaling is None:
         return None
-    rule = rescaling.rule
+    rule, first, second = rescaling.rule, shape.scores, shape.weighted
+    scores, weighted = first.op, second.op
     sums = [op for op in field.body.body if isinstance(op, Contract | Reduce | Scan)]
-    scores = [op for op in sums if isinstance(op, Contract) and op not in rule.rescaled]
-    weighted = [op for op in rule.rescaled if is_product(op)]
-    if len(weighted) != 1 or len(scores) != 1 or any(op not in (rule.maximum, *rule.rescaled, *scores) for op in sums):
+    if [op for op in rule.rescaled if is_product(op)] != [weighted] or any(op not in (rule.maximum, *rule.rescaled, scores) for op in sums):
         return None
-    first, second = product_sum(scores[0]), product_sum(weighted[0])
-    if first is None or second is None or second.k != (rule.axis,) or len(first.k) != 1 or len(rule.maximum.over) != 1:
+    if not isinstance(scores, Contract) or second.k != (rule.axis,) or len(first.k) != 1 or len(rule.maximum.over) != 1:
         return None
     found = next((sides for axis in _rows(field, facts, first, rule) if (sides := _sides(first, second, axis, rule)) is not None), None)
     if found is None:
@@ -73,26 +71,26 @@ def attention_field(field: HirFunction, facts: Facts) -> AttentionField | None:
     dtype = query.mem.dtype
     if dtype not in ("f16", "bf16") or {key.mem.dtype, value.mem.dtype} != {dtype}:
         return None
-    if {dtype_of(op.results[0]) for op in (*scores, *weighted)} != {"f32"}:
+    if {dtype_of(op.results[0]) for op in (scores, weighted)} != {"f32"}:
         return None
     inner = first.k[0]
     depth, width = (_covering(facts, field, axis) for axis in (inner, value.axis))
     if depth is None or width is None or dtype_of(rule.maximum.results[0]) != "f32":
         return None
-    strict = isinstance(weighted[0], Reduce)
+    strict = isinstance(weighted, Reduce)
     stores = [op for op in field.body.body if isinstance(op, Store)]
     scope = field.scope()
     if any({axis for axis, _ in scope.axes_of(*op.index)} != set(field.axes) - {inner, rule.axis} for op in stores):
         return None
-    exponent = exponent_of(rule, scores[0].results[0], query.axis)
+    exponent = exponent_of(rule, scores.results[0], query.axis)
     if exponent.constant <= 0 or not exponent.explains(field):
         return None
     visible = visible_of(exponent.guards, rule.axis, query.axis)
     weight = second.b if _uncast(second.a).source is value.load else second.a
-    if isinstance(weighted[0], Reduce) and not _hidden_by(exponent, weighted[0], weight):
+    if isinstance(weighted, Reduce) and not _hidden_by(exponent, weighted, weight):
         return None
     return AttentionField(
-        rule, scores[0], weighted[0], weight, query, key, value, inner, rule.axis, depth, width, exponent, visible, strict
+        rule, scores, weighted, weight, query, key, value, inner, rule.axis, depth, width, exponent, visible, strict
     )
 
 
