@@ -80,6 +80,10 @@ class Affine:
         atom = FloorDiv(Affine._from(inside, rest), divisor)
         return Affine._from(outside, constant) + Affine(((atom, 1),))
 
+    def __mod__(self, divisor: int) -> "Affine":
+        """The rest of the division, from 0 on."""
+        return self - self.floordiv(divisor) * divisor
+
     def ceildiv(self, divisor: int) -> "Affine":
         return (self + (divisor - 1)).floordiv(divisor)
 

@@ -10,6 +10,7 @@ function = f.finish()
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any, TypeVar
 
 import attrs
@@ -169,6 +170,29 @@ class Builder:
 
     def index(self, of: AffineLike, name: str = "") -> Value:
         return self.emit(Index(of=Affine.of(of)), name).result
+
+    def named(self, form: AffineLike) -> Affine:
+        """The form, computed here once: a name."""
+        return Affine.of(self.index(form).name)
+
+    def count(self, form: AffineLike) -> Value:
+        """How many: the form, or 0 where it is negative."""
+        return self.op("max", self.index(form), self.const(0, "index"))
+
+    def product(self, values: Sequence[Value]) -> Value:
+        return reduce(self.mul, values)
+
+    def digits(self, number: Value, counts: Sequence[Value], names: Sequence[str] = ()) -> list[Value]:
+        """The number's digits in a mixed radix, the last one fastest; the first, which has no count, is all that is left."""
+        found: list[Value] = []
+        for count, name in zip(reversed(counts), reversed(names or [""] * len(counts)), strict=True):
+            found.insert(0, self.op("rem", number, count, name=name))
+            number = self.op("div", number, count)
+        return [number, *found]
+
+    def both(self, left: Value | None, right: Value) -> Value:
+        """A condition and one more."""
+        return right if left is None else self.op("and", left, right)
 
     def inbounds(self, of: AffineLike, below: AffineLike) -> Value:
         return self.emit(InBounds(of=Affine.of(of), below=Affine.of(below))).result

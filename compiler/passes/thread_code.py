@@ -99,7 +99,7 @@ class ThreadCode(Stretches):
         t, (x, y, _) = Affine.of(s.thread), self.workgroup
         match op:
             case GridIndex(operator="thread_idx", dim="x"):
-                return t if self.threads == x else t - t.floordiv(x) * x
+                return t if self.threads == x else t % x
             case GridIndex(operator="thread_idx", dim="y"):
                 return t.floordiv(x) - t.floordiv(x * y) * y
             case GridIndex(operator="thread_idx", dim="z"):
@@ -119,7 +119,7 @@ class ThreadCode(Stretches):
                 assert self.grid is not None
                 return self.grid["xyz".index(dim)]
             case WarpIndex(operator="lane") if thread is not None:
-                return thread - thread.floordiv(32) * 32
+                return thread % 32
             case WarpIndex(operator="warp") if thread is not None:
                 return thread.floordiv(32)
             case WarpIndex(operator="cluster_rank"):

@@ -40,7 +40,7 @@ class WarpLoops:
                 raise AssertionError(op.name)
 
     def lane(self, b: Builder, t: str) -> Value:
-        return b.cast(b.index(Affine.of(t) - Affine.of(t).floordiv(WARP) * WARP), "i32")
+        return b.cast(b.index(Affine.of(t) % WARP), "i32")
 
     def taking_part(self, b: Builder, t: str) -> Value:
         inside = b.inbounds(t, self.threads)

@@ -113,9 +113,7 @@ class Copying:
         whole = Region()
         b = Builder(self.owner, whole)
         counts = [b.op("max", b.index(loop.high - loop.low), b.index(0)) for loop in plan.loops]
-        total = counts[0]
-        for count in counts[1:]:
-            total = b.mul(total, count)
+        total = b.product(counts)
         share = b.op("div", b.add(total, b.index(CHUNKS - 1)), b.index(CHUNKS), name="share")
         carried = op.body.parameters[1:]
         sums = [b.alloc(Mem(_dtype(value), (CHUNKS,), align=64), "partial") for value in carried]

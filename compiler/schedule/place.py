@@ -182,20 +182,14 @@ class Placing(TileValues):
         if any(length.value == 0 for length in lengths):
             return
         # An extent may come out negative (`0..N-1` of nothing): a product of two of them must not count as work.
-        counts = [b.index(length) if len(plans) == 1 else b.op("max", b.index(length), b.const(0, "index")) for length in lengths]
-        total = counts[0]
-        for count in counts[1:]:
-            total = b.mul(total, count)
+        counts = [b.index(length) if len(plans) == 1 else b.count(length) for length in lengths]
+        total = b.product(counts)
         high = lengths[0] if len(plans) == 1 else Affine.of(total.name)
         with b.loop(f"{plans[0].axis}0", 0, high, place="thread") as (body, loop):
             inner = region.inside(body, [plan.axis for plan in plans])
-            place = loop.variable
-            digits: list[Affine] = []
-            for plan, count in reversed(list(zip(plans[1:], counts[1:], strict=True))):
-                digits.append(Affine.of(body.op("rem", place, count, name=f"{plan.axis}0").name))
-                place = body.op("div", place, count)
-            digits.append(Affine.of(place.name))
-            for plan, digit, start, extent in zip(here, reversed(digits), starts, extents, strict=True):
+            digits = body.digits(loop.variable, counts[1:], [f"{plan.axis}0" for plan in plans[1:]])
+            for plan, number, start, extent in zip(here, digits, starts, extents, strict=True):
+                digit = Affine.of(number.name)
                 inner.forms[plan.axis] = plan.form(digit + start if plan.axis in ends else digit)
                 if plan.axis in ends:
                     inner.narrow[plan.axis] = plan

@@ -200,7 +200,7 @@ class TileValues:
                 conditions.append(self.inside(axis, region))
         result: Value | None = None
         for condition in conditions:
-            result = condition if result is None else b.op("and", result, condition)
+            result = b.both(result, condition)
         return result
 
     def inside(self, axis: str, region: Region) -> Value:

@@ -11,7 +11,7 @@ from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncWait
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Reduce
-from compiler.hir.gpu import GridIndex, SyncThreads, WarpIndex
+from compiler.hir.gpu import SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
@@ -22,11 +22,11 @@ from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_walk import Walk, placed, shared_walk, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
 from compiler.schedule.gpu.fragment_attention import RESIDENT, STAGES, WARP_ROWS, FragmentAttention
+from compiler.schedule.gpu.indices import lane_index, small, small_digits, thread_index, warp_index
 from compiler.schedule.gpu.last_block import Part
 from compiler.schedule.gpu.shared_tiles import Place, SharedTile
 from compiler.schedule.gpu.warpgroup_operands import Side, divides
 from compiler.schedule.gpu.warpgroup_results import taken
-from compiler.schedule.gpu.warpgroup_rounds import small
 from compiler.schedule.region import NotPlaceable, Region, Target
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
@@ -53,8 +53,8 @@ class AttentionOnWarps(AttentionWeights):
         axes = {attention.query.axis, attention.value.axis, *self.batch}
         if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
             raise NotPlaceable("a result that doesn't vary as attention's do")
-        counts = [b.op("max", b.index(self.extent(axis)), b.const(0, "index")) for axis in self.batch]
-        queries = b.op("max", b.index(self.field.axes[attention.query.axis]), b.const(0, "index"))
+        counts = [b.count(self.extent(axis)) for axis in self.batch]
+        queries = b.count(self.field.axes[attention.query.axis])
         self.together = self.heads_together(b)
         rows = queries if self.together is None else b.mul(queries, self.together)
         tiles = b.index(Affine.of(rows.name).ceildiv(attention.rows))
@@ -66,13 +66,10 @@ class AttentionOnWarps(AttentionWeights):
             body = inner.builder
             part = small(body, "rem", place, parts)
             head, tile = placed(attention.visible, body, small(body, "div", place, parts), heads, tiles)
-            numbers: list[Affine] = []
-            for axis, count in reversed(list(zip(self.batch, counts, strict=True))):
-                number = Affine.of(small(body, "rem", head, count).name)
-                numbers.insert(0, number)
+            numbers = [Affine.of(digit.name) for digit in small_digits(body, head, counts)[1:]]
+            for axis, number in zip(self.batch, numbers, strict=True):
                 inner.forms[axis] = inner.starts[axis] = number * self.heads_of(axis)
-                head = small(body, "div", head, count)
-            self.first_row = Affine.of(body.index(Affine.of(tile.name) * attention.rows).name)
+            self.first_row = body.named(Affine.of(tile.name) * attention.rows)
             inner.starts[attention.query.axis] = self.first_row
             inner.starts[attention.value.axis] = Affine()
             self.attended(group, inner, Part(part, parts, attention.parts, *self.numbered(numbers, tile, body)))
@@ -129,12 +126,12 @@ class AttentionOnWarps(AttentionWeights):
 
     def attended(self, group: Sequence[Target], region: Region, part: Part) -> None:
         b, attention, rule = region.builder, self.attention, self.attention.rule
-        thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
-        self.lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
-        warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
-        self.team = Affine.of(b.index(warp.floordiv(attention.down)).name)
-        self.row = Affine.of(b.index((warp - warp.floordiv(attention.down) * attention.down) * WARP_ROWS).name)
-        self.across = (self.lane - self.lane.floordiv(4) * 4) * 2
+        thread = Affine.of(thread_index(b).name)
+        self.lane = lane_index(b)
+        warp = warp_index(b)
+        self.team = b.named(warp.floordiv(attention.down))
+        self.row = b.named((warp % attention.down) * WARP_ROWS)
+        self.across = (self.lane % 4) * 2
         eight, half, row = (self.out.axis(name, n) for name, n in (("column", self.terms // 8), ("half", 2), ("row", 1)))
         pair = self.out.axis(SIMD, 2)
         self.columns, self.half, self.rows = (pair, eight), half, (half, row)
@@ -163,7 +160,7 @@ class AttentionOnWarps(AttentionWeights):
         sums = [op for op in rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
         self.factor = self.factored(b, inner, lambda body, sign: self.turn_queries(body, queries, thread, sign))
         fragments = [value for four in queries.read(b, Affine(), queries.left(b, self.row, self.lane)) for value in four]
-        first = Affine.of(b.index(self.team * self.terms).name)
+        first = b.named(self.team * self.terms)
         self.key_places, self.value_places = keys.right(b, first, self.lane), values.across(b, first, self.lane)
         feature = self.out.axis("feature", attention.width // 8)
         self.features = (pair, feature)
@@ -256,7 +253,7 @@ class AttentionOnWarps(AttentionWeights):
     # ---- copies ----
 
     def stage(self, b: Builder, turn: Affine) -> Affine:
-        return Affine.of(b.index(turn - turn.floordiv(STAGES) * STAGES).name)
+        return b.named(turn % STAGES)
 
     def bring_queries(self, region: Region, tile: SharedTile, thread: Affine) -> None:
         b, side = region.builder, self.attention.query

@@ -2,8 +2,9 @@
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.gpu import SyncThreads, WarpIndex
+from compiler.hir.gpu import SyncThreads
 from compiler.hir.instruction import Value
+from compiler.schedule.gpu.indices import lane_index, warp_index
 from compiler.schedule.gpu.warpgroup_tiles import ROWS, WARPGROUP
 
 ALL_GROUPS, MEETING, TURNS = 1, 2, 5
@@ -16,14 +17,14 @@ class AttentionGroup:
 
     def __init__(self, b: Builder, count: int, thread: Value) -> None:
         self.count = count
-        warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
-        self.lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
-        self.number = Affine.of(b.index(warp.floordiv(4) + -1).name)
+        warp = warp_index(b)
+        self.lane = lane_index(b)
+        self.number = b.named(warp.floordiv(4) + -1)
         self.row = self.number * ROWS
-        self.warp = warp - warp.floordiv(4) * 4
-        self.column = (self.lane - self.lane.floordiv(4) * 4) * 2
+        self.warp = warp % 4
+        self.column = (self.lane % 4) * 2
         place = Affine.of(thread.name)
-        self.leader = b.op("eq", b.index(place - place.floordiv(WARPGROUP) * WARPGROUP), b.index(0))
+        self.leader = b.op("eq", b.index(place % WARPGROUP), b.index(0))
 
     def _is(self, b: Builder, number: int) -> Value:
         return b.op("eq", b.index(self.number), b.index(number))

@@ -35,7 +35,7 @@ def joined_by_warps(
         b.store(few, total, [team, Affine.of(number), row])
     b.emit(SyncThreads())
     own = placing.out.axis("feature", each // 8)
-    first = Affine.of(b.index(team * each).name)
+    first = b.named(team * each)
     sum: list[Value] = []
     for other in range(attention.across):
         place = Affine.of(other)

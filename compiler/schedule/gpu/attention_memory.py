@@ -55,5 +55,5 @@ class Memory:
         """The stage of a turn, and how often it was filled before, odd or even."""
         form = Affine.of(turn.name)
         filled = form.floordiv(STAGES)
-        parity = b.cast(b.index(filled - filled.floordiv(2) * 2), "i32")
-        return Affine.of(b.index(form - filled * STAGES).name), parity
+        parity = b.cast(b.index(filled % 2), "i32")
+        return b.named(form - filled * STAGES), parity

@@ -51,7 +51,7 @@ def stored(
     wide = wide_of(attention.query.mem)
     feature, features = placing.features
     packed = b.emit(Pack2(value=placing.value(store.value, region), over=feature)).result
-    row = group.row + group.warp * 16 + group.lane - group.lane.floordiv(16) * 16
+    row = group.row + group.warp * 16 + group.lane % 16
     group.meet(b)
     for column in range(0, attention.width, 16):
         words = [taken(b, packed, {features: column // 8 + n // 2, placing.half: n % 2}) for n in range(4)]

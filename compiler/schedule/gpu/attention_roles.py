@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Reduce, dtype_of
-from compiler.hir.gpu import FenceAsync, GridIndex, SyncThreads
+from compiler.hir.gpu import FenceAsync, SyncThreads
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierArrive,
@@ -34,9 +34,9 @@ from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_results import is_boxed, stored
 from compiler.schedule.gpu.attention_walk import Walk, placed, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
+from compiler.schedule.gpu.indices import small_digits, thread_index
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, divides, wide_of
-from compiler.schedule.gpu.warpgroup_rounds import small
 from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP
 from compiler.schedule.region import NotPlaceable, Region, Target
 from compiler.schedule.table import AxisPlan, Table
@@ -65,16 +65,15 @@ class AttentionDistributing(AttentionWeights):
         if any(not isinstance(target, Store) or self.target_axes(target) != axes for target in group):
             raise NotPlaceable("a result that doesn't vary as attention's do")
         extents = [*(self.field.axes[axis] for axis in self.batch), self.field.axes[attention.query.axis].ceildiv(attention.rows)]
-        *counts, tiles = [b.op("max", b.index(extent), b.const(0, "index")) for extent in extents]
+        *counts, tiles = [b.count(extent) for extent in extents]
         heads = counts[0] if counts else b.const(1, "index")
         for count in counts[1:]:
             heads = b.mul(heads, count)
         with self.blocks(b.mul(heads, tiles), region, axes) as (inner, place):
             body = inner.builder
             head, tile = placed(attention.visible, body, place, heads, tiles)
-            for axis, count in reversed(list(zip(self.batch, counts, strict=True))):
-                inner.forms[axis] = inner.starts[axis] = Affine.of(small(body, "rem", head, count).name)
-                head = small(body, "div", head, count)
+            for axis, digit in zip(self.batch, small_digits(body, head, counts)[1:], strict=True):
+                inner.forms[axis] = inner.starts[axis] = Affine.of(digit.name)
             inner.starts[attention.query.axis] = Affine.of(tile.name) * attention.rows
             inner.starts[attention.value.axis] = Affine()
             self.roles(group, inner)
@@ -84,7 +83,7 @@ class AttentionDistributing(AttentionWeights):
     def roles(self, group: Sequence[Target], region: Region) -> None:
         b, attention = region.builder, self.attention
         memory = Memory(b, attention)
-        thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+        thread = thread_index(b)
         first = b.op("eq", thread, b.const(0, "index"))
         with b.when(first) as once:
             memory.begin(once)
@@ -210,8 +209,8 @@ class AttentionDistributing(AttentionWeights):
         wide, depth = wide_of(self.attention.query.mem), self.attention.depth
         with b.loop("element", 0, ROWS * depth // WARPGROUP) as (body, loop):
             place = Affine.of(loop.variable.name) * WARPGROUP + self.group.warp * 32 + self.lane
-            row, column = place.floordiv(depth), place - place.floordiv(depth) * depth
-            at = (column.floordiv(wide), self.group.row + row, column - column.floordiv(wide) * wide)
+            row, column = place.floordiv(depth), place % depth
+            at = (column.floordiv(wide), self.group.row + row, column % wide)
             value = body.cast(body.load(memory.query, at), "f32")
             body.store(memory.query, body.cast(body.mul(value, sign), self.attention.dtype), at)
         b.emit(FenceAsync())

@@ -7,8 +7,8 @@ from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
 from compiler.schedule.gpu.attention_field import AttentionField
 from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.visible import Visible
-from compiler.schedule.gpu.warpgroup_rounds import small
 from compiler.schedule.region import Region
 
 HEADS = 16

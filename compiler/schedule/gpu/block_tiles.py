@@ -4,11 +4,12 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.gpu import GridIndex, SharedAlloc
+from compiler.hir.gpu import SharedAlloc
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space
+from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.place import Placing
 from compiler.schedule.region import NotPlaceable, Region
 from compiler.schedule.table import AxisPlan, Table
@@ -37,7 +38,7 @@ class BlockTiles(Placing):
     def stand(self, b: Builder) -> None:
         """The thread's place in its block."""
         self.threads = []
-        rest = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+        rest = thread_index(b)
         for extent in self.table.block[:-1]:
             self.threads.append(b.op("rem", rest, b.const(extent, "index")))
             rest = b.op("div", rest, b.const(extent, "index"))
@@ -66,7 +67,7 @@ class BlockTiles(Placing):
         """True in one thread of the block along these dimensions, and only where `where` holds."""
         for dim in dims:
             first = b.op("eq", self.threads[dim], b.const(0, "index"))
-            where = first if where is None else b.op("and", where, first)
+            where = b.both(where, first)
         return where
 
     def shared_memory(self, purpose: Hashable, dtype: str, extents: Sequence[int]) -> Value:

@@ -23,7 +23,7 @@ from compiler.hir.types import Mem, Slot, bytes_of
 from compiler.schedule.chunks import chunked_loops
 from compiler.schedule.copying import privately
 from compiler.schedule.gpu.barriers import Barriers
-from compiler.schedule.gpu.cooperate import Cooperation, counts_of, product
+from compiler.schedule.gpu.cooperate import Cooperation, counts_of
 from compiler.schedule.gpu.facts import NOTHING, Facts
 from compiler.schedule.gpu.reduction import block_reduced, combined, identities, slots
 from compiler.schedule.gpu.sort_launches import Way, sort_stage, way_of
@@ -176,7 +176,7 @@ class _Scheduling:
         tiles = Tiles(nest, start.block) if len(nest.loops) > 1 and start.block[1:] != (1, 1) else None
         counts = counts_of(nest, start.copy, b)
         place = b.index(start.place, "place")
-        inside = b.op("lt", place, product(counts, b)) if tiles is None else tiles.inside(work, counts, b)
+        inside = b.op("lt", place, b.product(counts)) if tiles is None else tiles.inside(work, counts, b)
         with b.when(inside) as inner:
             start.take(group, inner)
             if tiles is None:
@@ -281,7 +281,7 @@ class _Scheduling:
     def shares(self, start: Start, nest: Spread, each: int, b: Builder) -> Value:
         """How many blocks share the loops, one partial result each: as many as give each thread `each` iterations, or (0) a block for each
         iteration, up to the most there are."""
-        total = product(counts_of(nest, start.copy, b), b)
+        total = b.product(counts_of(nest, start.copy, b))
         share = start.threads * each if each else 1
         wanted = b.op("div", b.add(total, b.const(share - 1, "index")), b.const(share, "index"))
         return b.op("max", b.op("min", wanted, b.const(PARTS, "index")), b.const(1, "index"), name="blocks")
@@ -361,7 +361,7 @@ class Tiles:
             place = b.add(b.mul(tile, along), number)
             work.variable(loop, place, b)
             here = b.op("lt", place, count)
-            found = here if found is None else b.op("and", found, here)
+            found = b.both(found, here)
         assert found is not None
         return found
 

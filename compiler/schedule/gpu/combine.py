@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, dtype_of
-from compiler.hir.gpu import GridIndex, Shuffle, SyncThreads
+from compiler.hir.gpu import Shuffle, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.indices import thread_index
 
 _CARRIERS = {"i1": "i32", "i8": "i32", "u8": "u32", "i16": "i32", "u16": "u32"}
 """What narrow ints travel as from lane to lane."""
@@ -57,7 +58,7 @@ def _through_memory(
     a block does once, without loops, has the memory `alone`: nobody waits until all have read it."""
     table = placing.table
     stride, extent = _stride(table.block, dim), table.block[dim]
-    thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+    thread = thread_index(b)
     own = placing.threads[dim]
     memories = []
     for number, value in enumerate(values):

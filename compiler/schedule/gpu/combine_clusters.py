@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce
-from compiler.hir.gpu import ClusterStore, ClusterSync, GridIndex
+from compiler.hir.gpu import ClusterStore, ClusterSync
 from compiler.hir.instruction import Value
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
+from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.region import NotPlaceable
 
 
@@ -27,7 +28,7 @@ def combine_over_cluster(
     found = combine_over_threads(placing, target, values, dims, b)
     cluster, rank = placing.table.cluster, placing.member
     assert rank is not None
-    thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+    thread = thread_index(b)
     there, teller = b.cast(thread, "i32"), b.op("lt", thread, b.const(cluster, "index"))
     told = []
     for number, value in enumerate(found):

@@ -186,7 +186,7 @@ class Cooperation:
                 yield inner, made
             return
         counts = counts_of(spread, self.copy, b)
-        total = product(counts, b)
+        total = b.product(counts)
         if isinstance(stride, int):
             with b.loop("turn", number.name, total.name, stride, carried) as (inner, made):
                 self.digits(spread, made.variable, counts, inner)
@@ -213,10 +213,3 @@ def counts_of(spread: Spread, copy: Copy, b: Builder) -> list[Value]:
     """How many iterations each of the loops has, not below 0."""
     zero = b.const(0, "index")
     return [b.op("max", b.index(copy.form(iterations(loop))), zero) for loop in spread.loops]
-
-
-def product(counts: Sequence[Value], b: Builder) -> Value:
-    total = counts[0]
-    for count in counts[1:]:
-        total = b.mul(total, count)
-    return total

@@ -111,7 +111,7 @@ def alike(b: Builder, digit: Value) -> Value:
         has = b.op("ne", b.op("and", digit, b.const(1 << bit, "i32")), b.const(0, "i32"))
         vote = b.emit(Bitcast(value=b.emit(Vote(operation="ballot", predicate=has)).result, to="u32")).result
         same = b.op("xor", vote, b.select(has, b.const(0, "u32"), b.const((1 << 32) - 1, "u32")))
-        lanes = same if lanes is None else b.op("and", lanes, same)
+        lanes = b.both(lanes, same)
     assert lanes is not None
     return lanes
 

@@ -70,10 +70,8 @@ class Distributing(BlockTiles):
         plans = [plan for plan in self.table.plans if plan.place == "block" and plan.axis in needed]
         extents = [self.field.axes[plan.axis] for plan in plans]
         b = region.builder
-        counts = [b.op("max", b.index(e.ceildiv(p.tile)), b.const(0, "index")) for e, p in zip(extents, plans, strict=True)]
-        total = counts[0]
-        for count in counts[1:]:
-            total = b.mul(total, count)
+        counts = [b.count(e.ceildiv(p.tile)) for e, p in zip(extents, plans, strict=True)]
+        total = b.product(counts)
         parts = self.parts(b) if self.table.split is not None else None
         cluster = self.table.cluster
         grid = total if parts is None else b.mul(total, parts)
@@ -87,13 +85,9 @@ class Distributing(BlockTiles):
             place = self.turn(body, place)
             if parts is not None:
                 part, place = body.op("div", place, total, name="part"), body.op("rem", place, total)
-            tile: list[Affine] = []
-            for plan, count in reversed(list(zip(plans[1:], counts[1:], strict=True))):
-                tile.insert(0, Affine.of(body.op("rem", place, count, name=f"{plan.axis}0").name))
-                self.enter(plan, tile[0], inner)
-                place = body.op("div", place, count)
-            tile.insert(0, Affine.of(place.name))
-            self.enter(plans[0], tile[0], inner)
+            tile = [Affine.of(digit.name) for digit in body.digits(place, counts[1:], [f"{plan.axis}0" for plan in plans[1:]])]
+            for plan, digit in zip(plans, tile, strict=True):
+                self.enter(plan, digit, inner)
             if parts is not None and self.table.split is not None:
                 tiles = [e.ceildiv(p.tile) for e, p in zip(extents, plans, strict=True)]
                 self.part = Part(part, parts, self.table.split.parts, tile, tiles)
@@ -123,7 +117,7 @@ class Distributing(BlockTiles):
         inside: Value | None = None
         for plan in ragged:
             fits = b.op("le", b.index(region.starts[plan.axis] + plan.tile), b.index(self.field.axes[plan.axis]))
-            inside = fits if inside is None else b.op("and", inside, fits)
+            inside = b.both(inside, fits)
         assert inside is not None
         with b.branch(inside) as (yes, no, _):
             self.produce(group, region.inside(yes, axes), {})
@@ -166,7 +160,7 @@ class Distributing(BlockTiles):
         where = self.one_of(self.idle(axes), b, self.mask(region, axes, target.where))
         if self.member is not None and self.once.isdisjoint(axes):
             first = b.op("eq", self.member, b.const(0, "index"))
-            where = first if where is None else b.op("and", where, first)
+            where = b.both(where, first)
         mem = region.find(target.mem)
         assert mem is not None
         b.store(mem, self.value(target.value, region), self.index(target.index, target.mem, region), where)

@@ -6,11 +6,11 @@ from math import prod
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.region import Region, Target
 from compiler.schedule.table import AxisPlan, Table
 
@@ -42,14 +42,12 @@ class Flat(Distributing):
 
     def shared_out(self, group: Sequence[Target], region: Region) -> None:
         b, plans = region.builder, self.table.plans
-        counts = [b.op("max", b.index(self.field.axes[plan.axis].ceildiv(plan.tile)), b.const(0, "index")) for plan in plans]
-        total = counts[0]
-        for count in counts[1:]:
-            total = b.mul(total, count)
+        counts = [b.count(self.field.axes[plan.axis].ceildiv(plan.tile)) for plan in plans]
+        total = b.product(counts)
         blocks = b.op("div", b.add(total, b.const(THREADS - 1, "index")), b.const(THREADS, "index"))
         with self.blocks(blocks, region, ()) as (inner, block):
             body = inner.builder
-            thread = body.emit(GridIndex(operator="thread_idx", dim="x")).result
+            thread = thread_index(body)
             number = body.index(Affine.of(block.name) * THREADS + thread.name)
             with body.when(body.op("lt", number, total)) as deep:
                 own = inner.inside(deep, [plan.axis for plan in plans])

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCommit, AsyncWait
 from compiler.hir.build import Builder
-from compiler.hir.gpu import GridIndex, SyncThreads, WarpIndex
+from compiler.hir.gpu import SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import WarpMma
@@ -17,9 +17,9 @@ from compiler.hir.types import Tile
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.fragment_operands import FragmentProduct
 from compiler.schedule.gpu.fragment_stages import Stages, row_count, row_digits
+from compiler.schedule.gpu.indices import banded, lane_index, small, small_digits, thread_index, warp_index
 from compiler.schedule.gpu.warpgroup_operands import divides
 from compiler.schedule.gpu.warpgroup_products import counted_on
-from compiler.schedule.gpu.warpgroup_rounds import small
 from compiler.schedule.region import NotPlaceable, Region, Target
 from compiler.schedule.table import SIMD, AxisPlan, Table
 
@@ -52,10 +52,8 @@ class FragmentDistributing(Distributing):
         b, shape = region.builder, self.product.shape
         extents = [*(self.field.axes[axis] for axis in self.others), row_count(self.field, self.product, b).ceildiv(shape.rows)]
         extents.append(self.field.axes[self.product.b.own].ceildiv(shape.columns))
-        counts = [b.op("max", b.index(extent), b.const(0, "index")) for extent in extents]
-        total = counts[0]
-        for count in counts[1:]:
-            total = b.mul(total, count)
+        counts = [b.count(extent) for extent in extents]
+        total = b.product(counts)
         with self.blocks(total, region, ()) as (inner, number):
             self.tile(inner, number, counts)
             self.multiplied(group, inner)
@@ -66,16 +64,9 @@ class FragmentDistributing(Distributing):
         down, across = counts[-2:]
         matrix = b.mul(down, across)
         rest, place = small(b, "div", number, matrix), small(b, "rem", number, matrix)
-        for axis, count in reversed(list(zip(self.others, counts[:-2], strict=True))):
-            here = small(b, "rem", rest, count)
-            region.forms[axis] = region.starts[axis] = Affine.of(here.name)
-            rest = small(b, "div", rest, count)
-        band = b.mul(across, b.const(BAND, "index"))
-        above = b.mul(small(b, "div", place, band), b.const(BAND, "index"))
-        within = small(b, "rem", place, band)
-        height = b.op("min", b.sub(down, above), b.const(BAND, "index"))
-        row = b.add(above, small(b, "rem", within, height))
-        column = small(b, "div", within, height)
+        for axis, digit in zip(self.others, small_digits(b, rest, counts[:-2])[1:], strict=True):
+            region.forms[axis] = region.starts[axis] = Affine.of(digit.name)
+        row, column = banded(b, place, down, across, BAND)
         self.first_row = Affine.of(row.name) * shape.rows
         columns = self.product.b.own
         region.forms[columns] = region.starts[columns] = Affine.of(column.name) * shape.columns
@@ -88,18 +79,18 @@ class FragmentDistributing(Distributing):
     def multiplied(self, group: Sequence[Target], region: Region) -> None:
         b, product, shape = region.builder, self.product, self.product.shape
         rows, columns = shape.part
-        thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
-        lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
-        warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
-        first_row = Affine.of(b.index((warp - warp.floordiv(shape.down) * shape.down) * rows).name)
-        first_column = Affine.of(b.index(warp.floordiv(shape.down) * columns).name)
+        thread = Affine.of(thread_index(b).name)
+        lane = lane_index(b)
+        warp = warp_index(b)
+        first_row = b.named((warp % shape.down) * rows)
+        first_column = b.named(warp.floordiv(shape.down) * columns)
         a = Stages(self, product.a, product, self.first_row, first_row, thread, lane, region)
         other = Stages(self, product.b, product, None, first_column, thread, lane, region)
         sides = (a, other)
         steps = b.index(self.field.axes[product.sum].ceildiv(shape.depth), "steps")
         counts = [b.index(self.field.axes[axis]) for axis in product.outer] + [steps]
         for axis in product.outer:
-            steps = b.mul(steps, b.op("max", b.index(self.field.axes[axis]), b.const(0, "index")))
+            steps = b.mul(steps, b.count(self.field.axes[axis]))
         places: list[Value] = [b.const(0, "index") for _ in counts]
         for stage in range(shape.stages - 1):
             for side in sides:
@@ -141,7 +132,7 @@ class FragmentDistributing(Distributing):
         eight, half, sixteen = (Affine.of(names[name]) for name in ("column", "half", "row"))
         inner.forms.update(row_digits(self.field, product, self.first_row + first_row + lane.floordiv(4) + half * 8 + sixteen * 16, b))
         column = product.b.own
-        inner.forms[column] = region.starts[column] + first_column + (lane - lane.floordiv(4) * 4) * 2 + Affine.of(SIMD) + eight * 8
+        inner.forms[column] = region.starts[column] + first_column + (lane % 4) * 2 + Affine.of(SIMD) + eight * 8
         for axis, tile in ((product.a.axes[0], shape.rows if len(product.a.axes) == 1 else 0), (column, shape.columns)):
             if not tile or not divides(tile, self.field.axes[axis]):
                 inner.masks[axis] = self.field.axes[axis]
@@ -174,4 +165,4 @@ class FragmentDistributing(Distributing):
 
 def _turn(b: Builder, turn: Affine, stages: int) -> Affine:
     """The stage of a turn."""
-    return Affine.of(b.index(turn - turn.floordiv(stages) * stages).name)
+    return b.named(turn % stages)

@@ -16,8 +16,8 @@ from compiler.hir.types import U32, Mem, Space
 from compiler.hir.words import WORD, LoadWords, StoreWords
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.fragment_operands import GAP, LINE, FragmentProduct, Operand, Way
+from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.warpgroup_operands import divides
-from compiler.schedule.gpu.warpgroup_rounds import small
 from compiler.schedule.region import Region
 
 CHUNK = 16
@@ -67,11 +67,11 @@ class Stages:
         for number in range(-(-self.lines * across // threads)):
             if across <= threads:
                 line = thread.floordiv(across) + number * (threads // across)
-                along = thread - thread.floordiv(across) * across
+                along = thread % across
             else:
                 turns = across // threads
                 line, along = Affine.of(number // turns), thread + number % turns * threads
-            line, along = (Affine.of(b.index(form).name) for form in (line, along))
+            line, along = (b.named(form) for form in (line, along))
             found.append((line, along * each, self.place(line, along * each, b)))
         return found
 
@@ -94,14 +94,14 @@ class Stages:
         box = along.floordiv(self.line)
         number = b.index(along.floordiv(chunk) - box * (self.line // chunk))
         swizzled = b.op("xor", number, self.swizzle(line, b))
-        within = along - along.floordiv(chunk) * chunk
+        within = along % chunk
         return b.index(box * (self.lines * self.line) + line * self.line + Affine.of(swizzled.name) * chunk + within)
 
     def swizzle(self, line: Affine, b: Builder) -> Value:
         """What chunks of a line are XORed with: the line's number, of shorter ones that of as many as fill all banks."""
         chunks = self.line * self.operand.size // CHUNK
         row = line.floordiv(8 // chunks)
-        return b.index(row - row.floordiv(chunks) * chunks)
+        return b.index(row % chunks)
 
     def begin(self, b: Builder, region: Region, stage: Affine, enabled: Value) -> None:
         """The copies into a stage begin; `region` says of which part of the sum, `enabled` whether there is one."""
@@ -198,7 +198,7 @@ class Stages:
             where = self.placing.mask(inner, inner.masks, None)
             for guard in operand.guards:
                 holds = self.placing.value(guard, inner)
-                where = holds if where is None else b.op("and", where, holds)
+                where = b.both(where, holds)
             if where is not None:
                 valid = b.select(where, valid, b.const(0, "index"))
             found += b.emit(LoadWords(mem=self.source(region), index=self.index(inner), valid=valid)).results
@@ -243,8 +243,8 @@ class Stages:
     def matrices(self, first: Affine, lane: Affine, b: Builder) -> list[Affine]:
         """Where the lane's row of four matrices begins in a stage: by part of the depth, or, across, by 16 rows (or columns)."""
         size, shape = self.operand.size, self.product.shape
-        row, number = lane - lane.floordiv(8) * 8, lane.floordiv(8)
-        low, high = number - number.floordiv(2) * 2, number.floordiv(2)
+        row, number = lane % 8, lane.floordiv(8)
+        low, high = number % 2, number.floordiv(2)
         # of `a` the first two matrices lie along the rows, of `b` along the depth
         own, deep = (low, high) if self.is_a else (high, low)
         chunk = CHUNK // size
@@ -252,18 +252,18 @@ class Stages:
         if self.operand.across:
             for block in range(self.part // 16):
                 line, along = row + deep * 8, first + own * 8 + block * 16
-                found.append(self.place(Affine.of(b.index(line).name), Affine.of(b.index(along).name), b))
+                found.append(self.place(b.named(line), b.named(along), b))
         else:
-            line = Affine.of(b.index(first + row + own * 8).name)
+            line = b.named(first + row + own * 8)
             for part in range(shape.depth // shape.step):
-                found.append(self.place(line, Affine.of(b.index(deep * chunk + part * shape.step).name), b))
+                found.append(self.place(line, b.named(deep * chunk + part * shape.step), b))
         return [Affine.of(value.name) for value in found]
 
     def element(self, first: Affine, lane: Affine, b: Builder) -> Affine:
         """Where the lane's first element lies in a stage."""
-        own, term = first + lane.floordiv(4), lane - lane.floordiv(4) * 4
+        own, term = first + lane.floordiv(4), lane % 4
         line, along = (term, own) if self.operand.across else (own, term)
-        return Affine.of(b.index(line * self.line + along).name)
+        return b.named(line * self.line + along)
 
     def fragments(self, b: Builder, stage: Affine, part: int) -> list[Value]:
         """The warp's registers of a part of the depth."""
@@ -303,9 +303,9 @@ def row_count(field: HirFunction, product: FragmentProduct, b: Builder) -> Affin
     first, *more = (field.axes[axis] for axis in product.a.axes)
     if not more:
         return first
-    total = b.op("max", b.index(first), b.const(0, "index"))
+    total = b.count(first)
     for extent in more:
-        total = b.mul(total, b.op("max", b.index(extent), b.const(0, "index")))
+        total = b.mul(total, b.count(extent))
     return Affine.of(total.name)
 
 

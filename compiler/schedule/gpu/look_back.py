@@ -126,7 +126,7 @@ class _Awaited:
         there = None
         for slot in self.words:
             flag = b.op("ge", b.get(slot), b.const(FLAG, "u64"))
-            there = flag if there is None else b.op("and", there, flag)
+            there = b.both(there, flag)
         assert there is not None
         return b.op("or", ready, there)
 

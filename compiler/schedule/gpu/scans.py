@@ -18,7 +18,7 @@ from compiler.analysis.written_order import in_written_order
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Scan, dtype_of
-from compiler.hir.gpu import Atomic, GridIndex, SyncThreads
+from compiler.hir.gpu import Atomic, SyncThreads
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, Store, mem_of
@@ -29,6 +29,7 @@ from compiler.schedule.field import axes_contiguous
 from compiler.schedule.gpu.block_scan import Joining
 from compiler.schedule.gpu.distribute import Distributing, launches_of_blocks
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.look_back import GROUP, LookBack
 from compiler.schedule.gpu.tile_totals import TileTotals, for_each
 from compiler.schedule.launches import Launches
@@ -263,7 +264,7 @@ class ScanDistributing(Distributing):
         """Tiles in the order in which blocks begin: those that a block waits for have begun before it."""
         if self.ticket is None:
             return number
-        thread = _thread(b)
+        thread = thread_index(b)
         box = self.shared_memory("turn", "i64", (1,))
         with b.when(b.op("eq", thread, b.const(0, "index"))) as first:
             taken = first.emit(Atomic(operation="add", mem=self.ticket, index=(Affine(),), value=first.const(1, "i64"))).result
@@ -343,9 +344,6 @@ class ScanDistributing(Distributing):
         return value
 
 
-def _thread(b: Builder) -> Value:
-    """The thread's number in its block."""
-    return b.emit(GridIndex(operator="thread_idx", dim="x")).result
 
 
 def _zeroed(memory: Value) -> Callable[[Builder], None]:

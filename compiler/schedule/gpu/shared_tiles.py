@@ -42,10 +42,10 @@ class SharedTile:
         box, chunks = along.floordiv(self.line), self.line // CHUNK
         number = b.index(along.floordiv(CHUNK) - box * chunks)
         row = line.floordiv(CHUNK // chunks)
-        swizzled = b.op("xor", number, b.index(row - row.floordiv(chunks) * chunks))
-        within = along - along.floordiv(CHUNK) * CHUNK
+        swizzled = b.op("xor", number, b.index(row % chunks))
+        within = along % CHUNK
         form = box * (self.lines * self.line) + line * self.line + Affine.of(swizzled.name) * CHUNK + within
-        return Affine.of(b.index(form).name)
+        return b.named(form)
 
     def shared_out(self, thread: Affine, threads: int, b: Builder) -> list[tuple[Affine, Affine, Affine, Value | None]]:
         """A thread's pieces: row, element, place in a stage, and whether there is one."""
@@ -53,7 +53,7 @@ class SharedTile:
         found = []
         for first in range(0, self.lines * across, threads):
             number = thread + first
-            line, along = (Affine.of(b.index(form).name) for form in (number.floordiv(across), number - number.floordiv(across) * across))
+            line, along = (b.named(form) for form in (number.floordiv(across), number % across))
             here = b.op("lt", b.index(line), b.const(self.lines, "index")) if first + threads > self.lines * across else None
             found.append((line, along * CHUNK, self.place(line, along * CHUNK, b), here))
         return found
@@ -80,20 +80,20 @@ class SharedTile:
     def left(self, b: Builder, first: Affine, lane: Affine) -> list[Affine]:
         """The lane's places for a left operand of 16 rows, by 16 elements of the sum."""
         row, low, high = _lanes(lane)
-        line = Affine.of(b.index(first + row + low * 8).name)
-        return [self.place(line, Affine.of(b.index(high * CHUNK + part).name), b) for part in range(0, self.elements, 16)]
+        line = b.named(first + row + low * 8)
+        return [self.place(line, b.named(high * CHUNK + part), b) for part in range(0, self.elements, 16)]
 
     def right(self, b: Builder, first: Affine, lane: Affine) -> list[Affine]:
         """For a right operand whose columns are rows here: of the first 16, by 16 elements of the sum."""
         row, low, high = _lanes(lane)
-        line = Affine.of(b.index(first + row + high * 8).name)
-        return [self.place(line, Affine.of(b.index(low * CHUNK + part).name), b) for part in range(0, self.elements, 16)]
+        line = b.named(first + row + high * 8)
+        return [self.place(line, b.named(low * CHUNK + part), b) for part in range(0, self.elements, 16)]
 
     def across(self, b: Builder, first: Affine, lane: Affine) -> list[Affine]:
         """For a right operand whose columns are elements here, by 16 of them: of the first 16 rows."""
         row, low, high = _lanes(lane)
-        line = Affine.of(b.index(first + row + low * 8).name)
-        return [self.place(line, Affine.of(b.index(high * CHUNK + part).name), b) for part in range(0, self.elements, 16)]
+        line = b.named(first + row + low * 8)
+        return [self.place(line, b.named(high * CHUNK + part), b) for part in range(0, self.elements, 16)]
 
     def read(self, b: Builder, stage: Affine, places: list[Affine], below: int = 0, transpose: bool = False) -> Iterator[list[Value]]:
         """Four matrices at each of the places, `below` rows further down."""
@@ -105,4 +105,4 @@ class SharedTile:
 def _lanes(lane: Affine) -> tuple[Affine, Affine, Affine]:
     """A lane's row of a matrix, and the two digits of the matrix's number."""
     number = lane.floordiv(8)
-    return lane - number * 8, number - number.floordiv(2) * 2, number.floordiv(2)
+    return lane - number * 8, number % 2, number.floordiv(2)

@@ -8,13 +8,13 @@ from attrs import evolve, frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, INDEX
 from compiler.machines.gpu import Feature
 from compiler.schedule.gpu.facts import Facts
+from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.sort_block import LONGEST, RESIDENT, SHORTEST, BlockSort, shape_of
 from compiler.schedule.gpu.sort_pass import Pass
 from compiler.schedule.gpu.sort_source import Nest, Source, Stored
@@ -120,7 +120,7 @@ class _Making:
         start = Start(self.around, f"{self.number}_{name}" if name else str(self.number), (threads, 1, 1))
         b = start.out.body
         known = None if self.counts is None else start.workspaces[self.around.others[self.counts]]
-        thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+        thread = thread_index(b)
         blocks = b.index(start.copy.form(each))
         lines, place = line_of(b, self.sort, known, start.values[self.sort.keys], start.number, blocks)
         build(start, b, lines, place, thread)

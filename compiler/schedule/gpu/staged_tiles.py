@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, dtype_of
-from compiler.hir.gpu import GridIndex
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load
 from compiler.hir.types import Mem, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.region import Region
 
 PADDING = 1
@@ -74,7 +74,7 @@ def side_by_side(placing: BlockTiles, operand: Value, axes: Sequence[str], regio
     when a thread has a part, if not all have."""
     b = region.builder
     spread = region.inside(b, axes)
-    rest = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+    rest = thread_index(b)
     left = placing.table.threads
     for axis in sorted(axes, key=lambda axis: -contiguous(operand, axis)):
         extent = placing.plan(axis, region).tile

@@ -10,10 +10,10 @@ from attrs import frozen
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Scan, dtype_of
-from compiler.hir.gpu import GridIndex
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, is_float
+from compiler.schedule.gpu.indices import thread_index
 
 CLEARING = 256
 """Threads of a block, of launches with a thread for each scan or tile."""
@@ -54,21 +54,14 @@ def for_each(
 ) -> Iterator[tuple[Builder, list[Value]]]:
     """`with for_each(b, extents) as (inner, places):` a launch with a thread for each index of these extents. `once`:
     what the first thread does besides."""
-    counts = [b.op("max", b.index(extent), b.const(0, "index")) for extent in extents]
-    total = counts[0] if counts else b.const(1, "index")
-    for count in counts[1:]:
-        total = b.mul(total, count)
+    counts = [b.count(extent) for extent in extents]
+    total = b.product(counts) if counts else b.const(1, "index")
     width = b.const(CLEARING, "index")
     blocks = b.op("div", b.add(total, b.const(CLEARING - 1, "index")), width)
     with b.loop("block", 0, blocks.name, place="block", threads=CLEARING) as (body, loop):
-        thread = body.emit(GridIndex(operator="thread_idx", dim="x")).result
-        number = body.index(Affine.of(loop.variable.name) * CLEARING + thread.name)
+        number = body.index(Affine.of(loop.variable.name) * CLEARING + thread_index(body).name)
         if once is not None:
             with body.when(body.op("eq", number, body.const(0, "index"))) as first:
                 once(first)
         with body.when(body.op("lt", number, total)) as inner:
-            places: list[Value] = []
-            for count in reversed(counts[1:]):
-                places.insert(0, inner.op("rem", number, count))
-                number = inner.op("div", number, count)
-            yield inner, [number, *places] if counts else []
+            yield inner, inner.digits(number, counts[1:]) if counts else []

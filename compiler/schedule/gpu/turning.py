@@ -6,13 +6,14 @@ takes together lie eight lines apart, so that threads side by side read differen
 
 from compiler.hir.affine import Affine
 from compiler.hir.alignment import steps_by_one
-from compiler.hir.gpu import GridIndex, SharedAlloc, SyncThreads
+from compiler.hir.gpu import SharedAlloc, SyncThreads
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import Load, mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.facts import ALIGNMENT
+from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.region import Region
 from compiler.schedule.table import SIMD, Table
 
@@ -41,7 +42,7 @@ class Turning(Distributing):
         if not isinstance(op, Load) or not crosses(op, self.along.axis, self.across.axis):
             return super().make(op, value, region)
         b, along, across = region.builder, self.along, self.across
-        thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+        thread = thread_index(b)
         reading = across.tile // along.lanes
         high = self.table.threads // reading
         wide = b.const(reading, "index")

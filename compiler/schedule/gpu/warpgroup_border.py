@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, IsNan, Take
-from compiler.hir.gpu import GridIndex, SharedAlloc
+from compiler.hir.gpu import SharedAlloc
 from compiler.hir.hopper import BulkWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space, Tile, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct, digit, divides
 from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP
@@ -54,7 +55,7 @@ class Border:
 
     def place(self, group: Warpgroup, number: Value) -> list[Affine]:
         turn = Affine.of(number.name).floordiv(self.product.turns) * self.product.blocks + group.block
-        return [group.team, turn - turn.floordiv(TURNS) * TURNS]
+        return [group.team, turn % TURNS]
 
     def repaired(self, placing: BlockTiles, group: Warpgroup, targets: Sequence[Target], region: Region, number: Value, b: Builder) -> None:
         """Where the tile reaches over the border, or is of sums in parts: all of it once more, an element a thread and turn, over what
@@ -79,13 +80,13 @@ class Border:
         own = next(number for number in range(most, 0, -1) if columns // across % number == 0)
         down = [(placing.out.axis("below", 2), step) for step in (8, 16, 32) if step >= WARPGROUP // across]
         aside = placing.out.axis("aside", own)
-        thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
-        lane, warp = thread - thread.floordiv(32) * 32, thread.floordiv(32) - thread.floordiv(WARPGROUP) * (WARPGROUP // 32)
+        thread = Affine.of(thread_index(b).name)
+        lane, warp = thread % 32, thread.floordiv(32) - thread.floordiv(WARPGROUP) * (WARPGROUP // 32)
         warps = across // 8
         first = group.first_row(group.block) + lane.floordiv(8) + warp.floordiv(warps) * 4
-        left = lane - lane.floordiv(8) * 8 + (warp - warp.floordiv(warps) * warps) * 8
+        left = lane % 8 + (warp % warps) * 8
         with b.loop("again", 0, columns // (across * own)) as (body, loop):
-            row = Affine.of(body.index(first).name)
+            row = body.named(first)
             places = [digit(row, size, extent, rows, down) for _, size, extent in self.product.a.digits]
             column = group.first_column + left + (Affine.of(loop.variable.name) * own + aside) * across
             inner = group.at(region, body, places, column)

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from compiler.hir.affine import Affine, AffineLike
 from compiler.hir.build import Builder
-from compiler.hir.gpu import ClusterSync, Fence, GridIndex, SyncThreads, WarpIndex
+from compiler.hir.gpu import ClusterSync, Fence, SyncThreads, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierExpect,
@@ -31,12 +31,13 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile, bytes_of
 from compiler.schedule.gpu.distribute import Distributing
+from compiler.schedule.gpu.indices import banded, lane_index, small, small_digits, thread_index, warp_index
 from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_border import Border
 from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, wide_of
 from compiler.schedule.gpu.warpgroup_results import result_boxes, store_boxes
 from compiler.schedule.gpu.warpgroup_ring import Ring, stage_dims, view
-from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, Part, Rounds, small
+from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, Part, Rounds
 from compiler.schedule.gpu.warpgroup_split import Split
 from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, WARPGROUP, Wishes
 from compiler.schedule.region import NotPlaceable, Region, Target
@@ -99,7 +100,7 @@ class WarpgroupDistributing(Distributing):
     def roles(self, group: Sequence[Target], region: Region, block: Value, total: Value, counts: Sequence[Value]) -> None:
         b, product = region.builder, self.product
         ring = Ring(b, product)
-        thread = b.emit(GridIndex(operator="thread_idx", dim="x")).result
+        thread = thread_index(b)
         first = b.op("eq", thread, b.const(0, "index"))
         self.border = Border(b, product)
         with b.when(first) as once:
@@ -111,7 +112,7 @@ class WarpgroupDistributing(Distributing):
             b.emit(ClusterSync(writes=False))
         steps = b.index(self.field.axes[product.sum].ceildiv(product.depth), "steps")
         for axis in product.outer:
-            steps = b.mul(steps, b.op("max", b.index(self.field.axes[axis]), b.const(0, "index")))
+            steps = b.mul(steps, b.count(self.field.axes[axis]))
         first_step = b.const(0, "index")
         if product.pieces > 1:
             first_step, steps = self.split.range(b, steps, self.rank)
@@ -129,13 +130,13 @@ class WarpgroupDistributing(Distributing):
             with copying.when(first) as one:
                 self.tiles(one, region, (0, 1), counts, lambda inner, part: self.copied(inner, part, ring))
             place = Affine.of(thread.name)
-            leader = multiplying.op("eq", multiplying.index(place - place.floordiv(WARPGROUP) * WARPGROUP), multiplying.index(0))
+            leader = multiplying.op("eq", multiplying.index(place % WARPGROUP), multiplying.index(0))
             self.warpgroup = Warpgroup(self.field, product, self.rank, leader)
 
             def multiplied(inner: Region, part: Part) -> None:
                 self.multiplied(inner, part, block, ring, group)
 
-            who = Affine.of(multiplying.emit(WarpIndex(operator="warp")).result.name).floordiv(4) + -1
+            who = warp_index(multiplying).floordiv(4) + -1
             own = multiplying.index(who).name if product.turns > 1 else 0
             self.tiles(multiplying, region, (own, product.turns), counts, multiplied)
             with multiplying.when(leader) as last:
@@ -160,26 +161,15 @@ class WarpgroupDistributing(Distributing):
             part = self.rounds.part(body, loop.variable)
             number = part.tile
             along, across = counts[len(self.batch) : -1], counts[-1]
-            down = along[0]
-            for count in along[1:]:
-                down = body.mul(down, count)
+            down = body.product(along)
             matrix = small(body, "rem", number, body.mul(down, across))
             rest = small(body, "div", number, body.mul(down, across))
-            for axis, count in reversed(list(zip(self.batch, counts[: len(self.batch)], strict=True))):
-                place = small(body, "rem", rest, count)
-                inner.forms[axis] = inner.starts[axis] = Affine.of(place.name)
-                rest = small(body, "div", rest, count)
-            together = max(1, BAND // (product.rows * product.cluster))
-            band = body.mul(across, body.const(together, "index"))
-            above = body.mul(small(body, "div", matrix, band), body.const(together, "index"))
-            within = small(body, "rem", matrix, band)
-            height = body.op("min", body.sub(down, above), body.const(together, "index"))
-            row = body.add(above, small(body, "rem", within, height))
-            column = small(body, "div", within, height)
-            for own in range(len(along) - 1, 0, -1):
-                start = small(body, "rem", row, along[own])
-                inner.starts[product.a.axes[own]] = Affine.of(start.name) * product.a.tile[own]
-                row = small(body, "div", row, along[own])
+            for axis, digit in zip(self.batch, small_digits(body, rest, counts[: len(self.batch)])[1:], strict=True):
+                inner.forms[axis] = inner.starts[axis] = Affine.of(digit.name)
+            row, column = banded(body, matrix, down, across, max(1, BAND // (product.rows * product.cluster)))
+            row, *starts = small_digits(body, row, along[1:])
+            for axis, start, tile in zip(product.a.axes[1:], starts, product.a.tile[1:], strict=True):
+                inner.starts[axis] = Affine.of(start.name) * tile
             first = Affine.of(row.name) * product.cluster + (self.rank if product.cluster > 1 else 0)
             inner.starts[product.a.axes[0]] = first * product.a.tile[0]
             inner.starts[product.b.axis] = Affine.of(column.name) * product.columns
@@ -207,13 +197,9 @@ class WarpgroupDistributing(Distributing):
 
     def digits_of(self, b: Builder, low: Value, walked: Sequence[Value]) -> list[Value]:
         """The first step's place along each axis of the sum."""
-        found: list[Value] = []
         if self.product.pieces == 1 and not self.product.tiling.cut:
             return [b.const(0, "index") for _ in walked]
-        for count in reversed(walked[1:]):
-            found.append(small(b, "rem", low, count))
-            low = small(b, "div", low, count)
-        return [low, *reversed(found)]
+        return small_digits(b, low, walked[1:])
 
     def box(self, b: Builder, side: Side, memory: Value, stage: Affine, ring: Ring, region: Region) -> None:
         """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that. What
@@ -265,7 +251,7 @@ class WarpgroupDistributing(Distributing):
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
         own = self.out.axis("column2", product.width // 8) if product.pieces > 1 else eight
         half = self.out.axis("row0", 2)
-        who = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
+        who = warp_index(b)
         group = self.warpgroup
         group.team, group.digits = who.floordiv(4) + -1, (pair, own, half)
         sums = Tile(product.to, ((pair, 2), (eight, product.columns // 8), (half, 2)))
@@ -290,11 +276,11 @@ class WarpgroupDistributing(Distributing):
         """What follows the sums, of each block of rows."""
         product, group = self.product, self.warpgroup
         pair, own, half = group.digits
-        who = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
-        lane = b.emit(WarpIndex(operator="lane")).result
-        column = group.first_column + (Affine.of(lane.name) - Affine.of(lane.name).floordiv(4) * 4) * 2 + Affine.of(own) * 8 + pair
+        who = warp_index(b)
+        lane = lane_index(b)
+        column = group.first_column + (lane % 4) * 2 + Affine.of(own) * 8 + pair
         for group.block, sum in enumerate(complete):
-            row = b.index(group.first_row(group.block) + (who - who.floordiv(4) * 4) * 16 + Affine.of(lane.name).floordiv(4))
+            row = b.index(group.first_row(group.block) + (who % 4) * 16 + lane.floordiv(4))
             places = [digit(Affine.of(row.name), size, extent, product.rows, [(half, 8)]) for _, size, extent in product.a.digits]
             inner = group.at(region, b, places, column)
             inner.made[product.target.results[0]] = sum
@@ -359,7 +345,7 @@ class WarpgroupDistributing(Distributing):
         turns = (Affine.of(steps.name) + early).ceildiv(product.stretch)
         with b.loop("stretch", 0, turns, carried=[zero] * (blocks * (1 + sums))) as (body, loop):
             first = Affine.of(loop.variable.name) * product.stretch - early
-            before = body.op("max", body.index(first), body.const(0, "index"))
+            before = body.count(first)
             count = body.sub(body.op("min", body.index(first + product.stretch), steps), before)
             found = self.summed(body, body.add(done, before), count, loop.carried[blocks:], ring)
             totals = [body.add(total, found[(block + 1) * sums - 1]) for block, total in enumerate(loop.carried[:blocks])]

@@ -10,7 +10,7 @@ from attrs import frozen
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Take
-from compiler.hir.gpu import FenceAsync, SharedAlloc, WarpIndex
+from compiler.hir.gpu import FenceAsync, SharedAlloc
 from compiler.hir.hopper import BulkCommit, BulkStore, BulkWait
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Store, mem_of
@@ -18,6 +18,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import StoreMatrix
 from compiler.hir.types import Mem, Space, bytes_of
 from compiler.schedule.gpu.block_tiles import BlockTiles
+from compiler.schedule.gpu.indices import lane_index, warp_index
 from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_operands import BOXED, BUFFERS, ROWS, SWIZZLED, WarpgroupProduct, digit, divides
 from compiler.schedule.region import Region
@@ -78,9 +79,9 @@ def store_boxes(placing: BlockTiles, group: Warpgroup, store: Store, boxes: Boxe
     assert target is not None
     pair, eight, half = group.digits
     packed = b.emit(Pack2(value=value, over=pair)).result
-    lane = Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
-    warp = Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
-    row = (warp - warp.floordiv(4) * 4 - lane.floordiv(2 * MATRIX)) * 2 * MATRIX + lane
+    lane = lane_index(b)
+    warp = warp_index(b)
+    row = (warp % 4 - lane.floordiv(2 * MATRIX)) * 2 * MATRIX + lane
     parts = product.width // boxes.columns
     for part in range(parts):
         buffer = Affine.of(part % BUFFERS)

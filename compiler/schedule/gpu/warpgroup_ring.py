@@ -46,7 +46,7 @@ class Ring:
         """The first tile's warpgroup waits for nobody."""
         if self.turn is not None:
             passed = Affine.of(number.name).floordiv(self.turns) + team + 1
-            parity = b.cast(b.index(passed - passed.floordiv(2) * 2), "i32")
+            parity = b.cast(b.index(passed % 2), "i32")
             b.emit(BarrierWait(barrier=self.turn, barrier_index=(team,), parity=parity))
 
     def pass_turn(self, b: Builder, team: Affine) -> None:
@@ -57,7 +57,7 @@ class Ring:
         """The stage of a turn, and how often it was filled before, odd or even."""
         form = Affine.of(turn.name)
         filled = form.floordiv(self.stages)
-        return b.index(form - filled * self.stages), b.cast(b.index(filled - filled.floordiv(2) * 2), "i32")
+        return b.index(form - filled * self.stages), b.cast(b.index(filled % 2), "i32")
 
     def next(self, b: Builder, stage: Value, parity: Value) -> tuple[Value, Value]:
         """Of the turn after: without a division, which would take longer than small tiles' products."""

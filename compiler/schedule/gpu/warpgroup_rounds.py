@@ -11,10 +11,11 @@ from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.gpu import Atomic, Fence, GridIndex
+from compiler.hir.gpu import Atomic, Fence
 from compiler.hir.instruction import Value
 from compiler.hir.memory import Alloc
 from compiler.hir.types import Mem
+from compiler.schedule.gpu.indices import small, thread_index
 from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_tiles import MOST_PIECES, WARPGROUP
@@ -117,9 +118,9 @@ class Leftovers:
 
     def index(self, group: Warpgroup, b: Builder, place: Affine, block: int) -> list[Affine]:
         pair, eight, half = group.digits
-        thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
+        thread = Affine.of(thread_index(b).name)
         rows = group.team * self.product.blocks + block
-        own = thread - thread.floordiv(WARPGROUP) * WARPGROUP
+        own = thread % WARPGROUP
         return [place, group.rank, rows, Affine.of(eight), own, Affine.of(half), Affine.of(pair)]
 
     def flag(self, group: Warpgroup, place: Affine) -> tuple[Affine, ...]:
@@ -127,10 +128,3 @@ class Leftovers:
 
     def exchanged(self, group: Warpgroup, b: Builder, place: Affine, there: int) -> None:
         b.emit(Atomic(operation="exchange", mem=self.there, index=self.flag(group, place), value=b.const(there, "u32")))
-
-
-def small(b: Builder, operator: str, left: Value, right: Value) -> Value:
-    """A quotient or remainder of numbers below 2^32. Divisions of 64 bits are calls, and a function with calls has its products one
-    after the other."""
-    return b.cast(b.op(operator, b.cast(left, "u32"), b.cast(right, "u32")), "index")
-

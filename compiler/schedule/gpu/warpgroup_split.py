@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
-from compiler.hir.gpu import GridIndex
 from compiler.hir.hopper import BarrierArrive, BarrierInit, BarrierMake, BarrierWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Barrier, Mem
+from compiler.schedule.gpu.indices import thread_index
 from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 
@@ -49,13 +49,13 @@ class Split:
         product = self.product
         assert self.sums is not None and self.written is not None
         pair, _, half = group.digits
-        thread = Affine.of(b.emit(GridIndex(operator="thread_idx", dim="x")).result.name)
+        thread = Affine.of(thread_index(b).name)
         turn = Affine.of(number.name)
-        begin = [Affine.of(cluster.name), turn - turn.floordiv(TURNS) * TURNS]
+        begin = [Affine.of(cluster.name), turn % TURNS]
 
         def place(piece: Affine, block: int, column: Affine) -> list[Affine]:
             rows = group.team * product.blocks + block
-            lane = thread - thread.floordiv(128) * 128
+            lane = thread % 128
             return [*begin, piece, rows, column, lane, Affine.of(half), Affine.of(pair)]
 
         for block, part in enumerate(parts):

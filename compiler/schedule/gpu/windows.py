@@ -86,7 +86,7 @@ class WindowDistributing(Distributing):
         with b.loop("again", 0, prod(extents)) as (body, loop):
             rest, places = Affine.of(loop.variable.name), {}
             for (axis, _), extent in zip(digits, extents, strict=True):
-                places[axis] = Affine.of(body.index(rest - rest.floordiv(extent) * extent).name)
+                places[axis] = body.named(rest % extent)
                 rest = rest.floordiv(extent)
             own = [plan.axis for plan in self.table.plans if plan.place == "block"]
             element = region.inside(body, own)

@@ -151,7 +151,7 @@ def holding(b: Builder, forms: Sequence[Affine]) -> Value | None:
     found: Value | None = None
     for form in forms:
         one = b.op("ge", b.index(form), b.const(0, "index"))
-        found = one if found is None else b.op("and", found, one)
+        found = b.both(found, one)
     return found
 
 

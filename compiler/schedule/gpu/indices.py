@@ -1,0 +1,48 @@
+"""Which thread, warp or lane computes something, and numbers of tiles taken apart into indices along several axes."""
+
+from collections.abc import Sequence
+
+from compiler.hir.affine import Affine
+from compiler.hir.build import Builder
+from compiler.hir.gpu import GridIndex, WarpIndex
+from compiler.hir.instruction import Value
+
+
+def thread_index(b: Builder) -> Value:
+    """The thread's number in its block."""
+    return b.emit(GridIndex(operator="thread_idx", dim="x")).result
+
+
+def warp_index(b: Builder) -> Affine:
+    """The warp's number in its block."""
+    return Affine.of(b.emit(WarpIndex(operator="warp")).result.name)
+
+
+def lane_index(b: Builder) -> Affine:
+    """The thread's number in its warp."""
+    return Affine.of(b.emit(WarpIndex(operator="lane")).result.name)
+
+
+def small(b: Builder, operator: str, left: Value, right: Value) -> Value:
+    """A quotient or remainder of numbers below 2^32. Divisions of 64 bits are calls, and a function with calls has its products one
+    after the other."""
+    return b.cast(b.op(operator, b.cast(left, "u32"), b.cast(right, "u32")), "index")
+
+
+def small_digits(b: Builder, number: Value, counts: Sequence[Value]) -> list[Value]:
+    """`Builder.digits` of a number below 2^32."""
+    found: list[Value] = []
+    for count in reversed(counts):
+        found.insert(0, small(b, "rem", number, count))
+        number = small(b, "div", number, count)
+    return [number, *found]
+
+
+def banded(b: Builder, number: Value, down: Value, across: Value, rows: int) -> tuple[Value, Value]:
+    """Row and column of a tile in a matrix of `down` by `across` tiles that are taken in bands of so many rows, each column by column: what
+    is taken at a time reads rows and columns that are in the cache."""
+    band = b.mul(across, b.const(rows, "index"))
+    above = b.mul(small(b, "div", number, band), b.const(rows, "index"))
+    within = small(b, "rem", number, band)
+    height = b.op("min", b.sub(down, above), b.const(rows, "index"))
+    return b.add(above, small(b, "rem", within, height)), small(b, "div", within, height)
