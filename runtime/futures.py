@@ -121,34 +121,35 @@ class Unawaited:
     """The futures of one program whose value nobody has asked for. Their faults must not be lost."""
 
     def __init__(self) -> None:
-        self._futures: dict[Outcome, weakref.ref[Future]] = {}
+        self.futures: dict[Outcome, weakref.ref[Future]] = {}
+        """By what they come to: always this dictionary."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""
-        return bool(self._futures)
+        return bool(self.futures)
 
     def note(self, future: Future) -> None:
-        self._futures[future.source] = weakref.ref(future)
+        self.futures[future.source] = weakref.ref(future)
         future.source.add_done_callback(self._forget_if_well)
 
     def _forget_if_well(self, outcome: concurrent.futures.Future[Any]) -> None:
         if outcome.exception() is None:
-            self._futures.pop(outcome, None)  # type: ignore[call-overload]
+            self.futures.pop(outcome, None)  # type: ignore[call-overload]
 
     def settle(self) -> None:
         """Waits for all of them, and raises the first fault, in the order of their beginnings."""
-        for outcome in tuple(self._futures):
+        for outcome in tuple(self.futures):
             self._show(outcome)
 
     def settle_dropped(self) -> None:
-        """The same for those that are gone: nobody can ask for them any more."""
-        for outcome, future in tuple(self._futures.items()):
-            if future() is None:
+        """The same for those that are gone: nobody can ask for them any more. Those that were asked are forgotten."""
+        for outcome, future in tuple(self.futures.items()):
+            if future() is None or outcome.asked:
                 self._show(outcome)
 
     def _show(self, outcome: Outcome) -> None:
         failure = outcome.exception()
-        self._futures.pop(outcome, None)
+        self.futures.pop(outcome, None)
         if failure is not None and not outcome.asked:
             outcome.asked = True
             raise failure

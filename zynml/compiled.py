@@ -13,6 +13,7 @@ libraries do too, on the host and on CUDA devices (see `crossing`)."""
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from attrs import evolve
 
@@ -25,7 +26,7 @@ from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import FLOATS, OptimizationLevel
 from zynml.crossing import Crossing
-from zynml.functions import Raised, raise_again
+from zynml.functions import OFFSETS, FunctionOfProgram, Raised, raise_again
 from zynml.opened import Opened
 from zynml.pickled import MadeOf, options_of, require_version
 from zynml.shown import Row, as_html, as_text, documentation, rows, signature_of
@@ -33,6 +34,7 @@ from zynml.words import copied_in_python, in_pythons_words
 
 if TYPE_CHECKING:
     from compiler.driver import Session
+    from compiler.launch.native_calls.calls import NativeCalls
 
 
 INTERRUPTED = "0809"
@@ -269,12 +271,15 @@ class _errors:
 
 
 def _callable(name: str, opened: Opened) -> Callable[..., Any]:
+    """A function of a program as Python calls it."""
     errors = _errors(opened.sources)
     head = opened.heads.get(name)
     names = [one.name for one in head.parameters] if head is not None else []
     function: Callable[..., Any] | None = None
     repeats: Repeats | None = None
     looked = False
+    native: NativeCalls | None = None
+    came_before = looked_for_native = False
 
     def program(*given: Any, **named: Any) -> Any:
         nonlocal function
@@ -283,7 +288,7 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
         return function(*given, **named)
 
     def call(*values: Any, **named: Any) -> Any:
-        nonlocal repeats, looked
+        nonlocal repeats, looked, native, came_before, looked_for_native
         if repeats is not None and not named and (value := repeats.again(values)) is not None:
             return value
         with Crossing(errors) as crossing:
@@ -293,7 +298,13 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
                 repeats, looked = opened.repeats(name), True
             others = {key: into(value) for key, value in named.items()} if named else named
             try:
-                if repeats is None or named:
+                if not crossing.on_device and not named:
+                    if came_before and not looked_for_native:
+                        looked_for_native = True
+                        native = None if OFFSETS is None else opened.native_calls(name, target, OFFSETS)
+                    value = program(*given) if native is None else native.value(values, given, program)
+                    came_before = True
+                elif repeats is None or named:
                     value = program(*given, **others)
                 else:
                     value = repeats.first(values, given, program)
@@ -302,8 +313,12 @@ def _callable(name: str, opened: Opened) -> Callable[..., Any]:
                 raise copied_in_python(error, {**dict(zip(names, given, strict=False)), **others}, passed) from error
             return crossing.out(value)
 
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = documentation(name, head)
+    made = FunctionOfProgram()
+    target = ref(made)
+    made._slow = call
+    made.__name__ = made.__qualname__ = name
+    made.__module__ = __name__
+    made.__doc__ = documentation(name, head)
     if head is not None:
-        call.__signature__ = signature_of(head)  # type: ignore[attr-defined]
-    return call
+        made.__signature__ = signature_of(head)
+    return made

@@ -1,10 +1,14 @@
-"""Functions between Python and programs: Python's that a program calls, and a program's own that it hands out. What Python's raise passes
-through the program untouched and leaves the call as it was raised."""
+"""Functions between Python and programs: those of a program as Python has them, Python's that a program calls, and a program's own that it
+hands out. What Python's raise passes through the program untouched and leaves the call as it was raised."""
 
 from collections.abc import Callable
+from inspect import Signature
+from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from attrs import frozen
+
+from runtime.calls.vectorcall import is_supported, vectorcall_type
 
 if TYPE_CHECKING:
     from zynml.crossing import Crossing
@@ -59,3 +63,33 @@ class ProgramFunction:
             with translated_faults():
                 value = self.function(*[into(one) for one in values], **{name: into(one) for name, one in named.items()})
             return crossing.out(value)
+
+
+class CompiledFunction:
+    """A function of a program. It is called, shown, bound as a method and copied as Python's functions are; calls go to `_slow`, or to
+    machine code (see `compiler.launch.native_calls`)."""
+
+    _slow: Callable[..., Any]
+    __name__: str
+    __qualname__: str
+    __signature__: Signature
+
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        return self._slow(*values, **named)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<function {self.__name__} at {id(self):#x}>"
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+
+def _type_of_functions() -> tuple[type[CompiledFunction], dict[str, int] | None]:
+    return vectorcall_type(CompiledFunction) if is_supported() else (CompiledFunction, None)
+
+
+FunctionOfProgram, OFFSETS = _type_of_functions()
+"""The type of a program's functions, and where its fields for machine code lie; None where no machine code is called."""

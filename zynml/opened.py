@@ -3,7 +3,8 @@ a program that another process compiled, on a GPU and for arrays laid out as the
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from attrs import Factory, define
 
@@ -16,6 +17,7 @@ from runtime.futures import Unawaited
 
 if TYPE_CHECKING:
     from compiler.driver import Session
+    from compiler.launch.native_calls.calls import NativeCalls
     from compiler.typed_ast.function_heads import FunctionHead
 
 
@@ -58,6 +60,23 @@ class Opened:
                     session.unawaited = self.unawaited
                     self._session = session
         return self._session
+
+    def native_calls(self, name: str, target: "ref[Any]", offsets: dict[str, int]) -> "NativeCalls | None":
+        """For calls of a function with arrays on the host, which machine code may answer; None where the program itself looks at each call.
+        `target` is what Python calls, `offsets` where its fields lie."""
+        from compiler.launch.native_calls.calls import NativeCalls
+        from compiler.launch.native_calls.learn import block_function
+        from compiler.typed_ast import nodes
+        from runtime.calls import arrays
+
+        session = self.session
+        own = [node for node in session.check().statements if isinstance(node, nodes.Function) and node.name == name]
+        if session.options.explain is not None or session.options.sanitize or len(own) != 1 or not arrays.is_known():
+            return None
+        function = block_function(own[0], session.host.types[name], session.host.names)
+        if function is None or not session.block(function.compute).always_on_cpu:
+            return None
+        return NativeCalls(function, target, offsets, self.unawaited.futures)
 
     def repeats(self, name: str) -> Repeats | None:
         """For calls of a function with arrays on GPUs, which come back; None where it is more than blocks."""

@@ -14,7 +14,7 @@ from compiler.launch.kernels import ComputeBlock
 from compiler.machines.emulated import require_present
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from runtime.device import Device, NoDevice, is_present, parse_device
+from runtime.device import CPU, Device, NoDevice, is_present, parse_device
 from runtime.tensor import Tensor
 
 
@@ -92,6 +92,11 @@ class PlacedBlock:
     explain: Explain | None = None
     _heterogeneous: HeterogeneousBlock | None = None
     _known: dict[Device, Block] = Factory(dict)
+
+    @property
+    def always_on_cpu(self) -> bool:
+        """Whether arrays on the host never make it run elsewhere."""
+        return self.wish.device == CPU if self.wish is not None else self.places.present == (CPU,)
 
     def for_values(self, values: Mapping[str, Any]) -> Block:
         """The block as it runs with these inputs. Raises ZyntaxError (0501) when they lie on several devices, and nothing says

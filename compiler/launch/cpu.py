@@ -11,6 +11,7 @@ from compiler.backends.cpu.faults import NativeFault
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.gpu import GridIndex
 from compiler.hir.module import FaultSite, Form
+from compiler.launch.native_calls import watch
 from compiler.launch.signature import as_tensor
 from compiler.launch.updates import require_updatable
 from compiler.lowering.kernel import (
@@ -77,7 +78,9 @@ def launch(kernel: "BuiltKernel", values: Mapping[str, Any], threads: int, compu
     for result, array in zip(plan.results, results, strict=True):
         if result.input is not None and array is not values[result.input].array:
             values[result.input].array[...] = array
-    return value_of(plan.results, results, values)
+    value = value_of(plan.results, results, values)
+    watch.note(kernel, values, threads, value)
+    return value
 
 
 def first_fault(kernel: "BuiltKernel", values: Mapping[str, Any], compute: nodes.Compute, found: Diagnostic) -> Diagnostic:

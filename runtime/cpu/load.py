@@ -4,7 +4,7 @@ import ctypes
 import itertools
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -147,8 +147,8 @@ class CompiledModule:
         call.tracker = tracker  # type: ignore[attr-defined]
         return call
 
-    def addresses(self, names: Sequence[str]) -> tuple[dict[str, int], Any]:
-        """Where these functions lie, and what keeps the code alive."""
+    def addresses(self, names: Sequence[str], symbols: Mapping[str, int] | None = None) -> tuple[dict[str, int], Any]:
+        """Where these functions lie, and what keeps the code alive. `symbols`: addresses that the code refers to by name."""
         from llvmlite import binding
 
         with _LOCK:
@@ -161,6 +161,8 @@ class CompiledModule:
             for symbol, address in _EXTERNAL.items():
                 if f"@{symbol}" in self.text:
                     builder.import_symbol(symbol, address())
+            for symbol, known in (symbols or {}).items():
+                builder.import_symbol(symbol, known)
             for name in names:
                 builder.export_symbol(name)
             tracker = builder.link(_jit(), f"zyntax{next(_NUMBERS)}")

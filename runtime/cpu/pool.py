@@ -74,9 +74,15 @@ def _waited_for(task: Any) -> Any:
 
 
 class _Forked:
-    """`thread`: the one that forked, in the copy of the process; 0 where this is none."""
+    """`thread`: the one that forked, in the copy of the process; 0 where this is none. `flag` says for machine code whether it is one."""
 
     thread = 0
+    flag = ctypes.c_int8(0)
+
+
+def forked_flag() -> int:
+    """The address of a byte that isn't 0 in a copy of a process."""
+    return ctypes.addressof(_Forked.flag)
 
 
 def from_own_thread(call: Callable[[int], int], address: int) -> int:
@@ -95,6 +101,7 @@ def _substitute() -> Any:
 
 def _in_a_forked_process() -> None:
     _Forked.thread = threading.get_ident()
+    _Forked.flag.value = 1
     _executor.cache_clear()
     _substitute.cache_clear()
 

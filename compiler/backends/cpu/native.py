@@ -67,6 +67,13 @@ class NativeKernel:
             if self._call is None:
                 self._call = self._compiled.function(self.symbol)
 
+    def entry(self) -> int:
+        """The address of the machine code, which lives as long as this object."""
+        self.prepare()
+        address = ctypes.cast(self._call, ctypes.c_void_p).value
+        assert address is not None
+        return address
+
     def run(self, arguments: Sequence[int | float | bool], threads: int = 1) -> NativeFault | None:
         """Run with one argument a parameter: addresses of memories, numbers for the rest. A fault is the first in the order of
         the kernel as written; memories it stores to are then partly written, twice over."""

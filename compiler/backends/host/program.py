@@ -22,7 +22,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.arguments import Callee, Slot, match_arguments
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.scope import name_place
-from compiler.typed_ast.types import Type
+from compiler.typed_ast.types import FunctionType, Type
 
 
 @define(eq=False)
@@ -36,6 +36,8 @@ class HostProgram:
     """What other modules can import: names of the program and their keys in `namespace`."""
     namespace: dict[str, Any] = field(repr=False)
     functions: dict[str, Callable[..., Any]] = field(factory=dict)
+    types: dict[str, FunctionType] = field(factory=dict)
+    """What the functions declare; Unknown where they say nothing."""
     tests: dict[str, Callable[[], None]] = field(factory=dict)
     main: nodes.Function | None = None
     code: Any = field(default=None, repr=False)
@@ -86,7 +88,9 @@ def compile_program(
     for function in generator.functions:
         if function.name == "main":
             host.main = function.node
-        host.functions[function.name] = _entry(host, function.python, generator.parameter_types(function.node), function.node)
+        parameters = generator.parameter_types(function.node)
+        host.types[function.name] = FunctionType(tuple(parameters.values()), generator.resolve(function.node.result))
+        host.functions[function.name] = _entry(host, function.python, parameters, function.node)
     for name, python in generator.tests:
         host.tests[name] = _entry(host, python, {})
     return host

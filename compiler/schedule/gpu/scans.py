@@ -344,8 +344,6 @@ class ScanDistributing(Distributing):
         return value
 
 
-
-
 def _zeroed(memory: Value) -> Callable[[Builder], None]:
     """What makes the one element of a memory 0."""
 

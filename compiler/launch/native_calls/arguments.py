@@ -1,0 +1,141 @@
+"""Arguments in machine code: an object of Python's is looked at and taken, or the call is handed on."""
+
+import numpy as np
+from attrs import frozen
+
+from compiler.backends.llvm.types import I8, I32, I64, PTR, vector
+from compiler.backends.llvm.writer import Value, constant
+from compiler.launch.native_calls.code import CallCode
+from compiler.launch.native_calls.numbers import MOST, WholeNumber
+from compiler.launch.native_calls.plan import ArrayArgument, ArrayLayout, NumberArgument, Unplannable
+from compiler.typed_ast.types import DType
+from runtime.calls import arrays
+
+DOUBLE = vector("double")
+
+
+@frozen(eq=False)
+class TakenArray:
+    """An array of the call: its object, its address, extents and strides in bytes."""
+
+    argument: ArrayArgument
+    object: Value
+    data: Value
+    extents: tuple[WholeNumber, ...]
+    strides: tuple[Value, ...]
+
+    @property
+    def width(self) -> int:
+        return int(self.argument.dtype.itemsize)
+
+
+def require_type(code: CallCode, given: Value, wanted: type) -> None:
+    """The object is exactly of this type, not of a type under it."""
+    held = code.w.load(PTR, code.at(given, arrays.TYPE))
+    code.require(code.w.compare("eq", held, code.object(wanted)))
+
+
+def take_array(code: CallCode, given: Value, argument: ArrayArgument) -> TakenArray:
+    w = code.w
+    require_type(code, given, np.ndarray)
+    _require_dtype(code, w.load(PTR, code.at(given, arrays.DTYPE)), argument.dtype)
+    rank = w.load(I32, code.at(given, arrays.RANK))
+    code.require(w.compare("eq", rank, constant(I32, argument.rank)))
+    wanted = arrays.ALIGNED | (arrays.CONTIGUOUS if argument.layout is ArrayLayout.CONTIGUOUS else 0)
+    wanted |= arrays.WRITEABLE if argument.updated else 0
+    flags = w.load(I32, code.at(given, arrays.FLAGS))
+    looked_at = w.binary("and", flags, constant(I32, wanted | arrays.CONTIGUOUS))
+    code.require(w.compare("eq", looked_at, constant(I32, wanted)))
+    extents, strides = [], []
+    if argument.rank:
+        first = w.load(PTR, code.at(given, arrays.EXTENTS))
+        extents = [code.require_below(w.load(I64, code.at(first, 8 * axis))) for axis in range(argument.rank)]
+        if argument.layout is not ArrayLayout.CONTIGUOUS:
+            first = w.load(PTR, code.at(given, arrays.STRIDES))
+            strides = [w.load(I64, code.at(first, 8 * axis)) for axis in range(argument.rank)]
+            _require_strides(code, strides, argument)
+    return TakenArray(argument, given, w.load(PTR, code.at(given, arrays.DATA)), tuple(extents), tuple(strides))
+
+
+def _require_dtype(code: CallCode, held: Value, wanted: np.dtype[np.generic]) -> None:
+    """The dtype is NumPy's own object for it, or another one of that class and of the machine's byte order, as unpickled arrays have."""
+    w = code.w
+    order = ord(wanted.byteorder)
+
+    def is_like() -> Value:
+        same = w.compare("eq", w.load(PTR, code.at(held, arrays.TYPE)), code.object(type(wanted)))
+        return w.binary("and", same, w.compare("eq", w.load(I8, code.at(held, arrays.BYTE_ORDER)), constant(I8, order)))
+
+    code.require(code.either(w.compare("eq", held, code.object(wanted)), w.true, is_like))
+
+
+def _require_strides(code: CallCode, strides: list[Value], argument: ArrayArgument) -> None:
+    """The strides are whole numbers of elements, and the rows dense where they should be, else not."""
+    w, width = code.w, int(argument.dtype.itemsize)
+    if width > 1:
+        bits = strides[0]
+        for stride in strides[1:]:
+            bits = w.binary("or", bits, stride)
+        rest = w.binary("and", bits, constant(I64, width - 1))
+        code.require(w.compare("eq", rest, constant(I64, 0)))
+    predicate = "eq" if argument.layout is ArrayLayout.ROWS else "ne"
+    code.require(w.compare(predicate, strides[-1], constant(I64, width)))
+
+
+def bounds_of(code: CallCode, array: TakenArray) -> tuple[Value, Value]:
+    """The addresses of the first byte of the elements, and of the one behind their last."""
+    w = code.w
+    low = high = w.value(I64, f"ptrtoint {array.data} to i64")
+    if array.argument.layout is ArrayLayout.CONTIGUOUS:
+        count = code.product(list(array.extents))
+        high = w.add(low, w.mul(count.value, constant(I64, array.width)))
+        return low, high
+    for extent, stride in zip(array.extents, array.strides, strict=True):
+        reach = w.binary("mul", w.binary("sub", extent.value, constant(I64, 1)), stride)
+        low = w.binary("add", low, w.intrinsic("smin", reach, constant(I64, 0)))
+        high = w.binary("add", high, w.intrinsic("smax", reach, constant(I64, 0)))
+    return low, w.binary("add", high, constant(I64, array.width))
+
+
+def take_number(code: CallCode, given: Value, argument: NumberArgument) -> tuple[Value, WholeNumber | None]:
+    """The number as the kernel takes it, and as a whole number where it is one."""
+    require_type(code, given, argument.python)
+    if argument.python is float:
+        return _taken_float(code, code.call("PyFloat_AsDouble", DOUBLE, given), argument.dtype), None
+    over = code.w.alloca(I32)
+    number = code.call("PyLong_AsLongLongAndOverflow", I64, given, over)
+    code.require(code.w.compare("eq", code.w.load(I32, over), constant(I32, 0)))
+    return _taken_int(code, number, argument.dtype)
+
+
+def _taken_float(code: CallCode, number: Value, dtype: DType) -> Value:
+    match dtype:
+        case DType.F64:
+            return number
+        case DType.F32:
+            return code.w.value(vector("float"), f"fptrunc {number} to float")
+    raise Unplannable(f"a float as a {dtype.value}")
+
+
+EXACT = {DType.F32: 1 << 24, DType.F64: MOST}
+"""Ints up to here are the same as floats of these types."""
+
+
+def _taken_int(code: CallCode, number: Value, dtype: DType) -> tuple[Value, WholeNumber | None]:
+    w = code.w
+    least, most = -MOST, MOST
+    if dtype is DType.BOOL:
+        raise Unplannable("an int as a bool")
+    if dtype.is_float:
+        if dtype not in EXACT:
+            raise Unplannable(f"an int as a {dtype.value}")
+        least, most = -EXACT[dtype], EXACT[dtype]
+    elif dtype.bits < 64 or not dtype.is_signed:
+        least = max(least, -(1 << dtype.bits - 1) if dtype.is_signed else 0)
+        most = min(most, (1 << dtype.bits - int(dtype.is_signed)) - 1)
+    code.require(w.compare("sge", number, constant(I64, least)))
+    code.require(w.compare("sle", number, constant(I64, most)))
+    if dtype.is_float:
+        element = "float" if dtype is DType.F32 else "double"
+        return w.convert("sitofp", number, element), None
+    return number, WholeNumber(w, number, MOST)

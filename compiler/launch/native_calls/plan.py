@@ -1,0 +1,61 @@
+"""What is known of calls that machine code answers: the arguments that it takes, the kernel that runs on them, and the value. Sizes and
+numbers are not part of a plan: they are read from the arguments."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from attrs import field, frozen
+
+from compiler.hir.affine import Affine
+from compiler.launch.kernels import BuiltKernel
+from compiler.typed_ast.types import DType
+from runtime.tuples import as_tuple
+
+
+class ArrayLayout(Enum):
+    """How the elements of an array lie, as far as kernels are specialised on it."""
+
+    CONTIGUOUS = "contiguous"
+    ROWS = "rows"
+    """Not contiguous, but the elements of the last axis lie side by side."""
+    STRIDED = "strided"
+
+
+@frozen
+class ArrayArgument:
+    """An array of NumPy's. `extents`: what its declared type says of each extent, a form of the sizes that the function names."""
+
+    dtype: Any
+    rank: int
+    layout: ArrayLayout
+    extents: tuple[Affine | None, ...] = field(converter=as_tuple)
+    updated: bool = False
+
+
+@frozen
+class NumberArgument:
+    """Python's float or int, which the kernel takes as a `dtype`."""
+
+    python: type
+    dtype: DType
+
+
+Argument = ArrayArgument | NumberArgument
+
+
+@frozen
+class CallPlan:
+    """Calls of one function with arguments of these kinds. `inputs`: the position of the argument that is an input of the block, by the
+    block's name for it. `sizes`: where each size that the function names is read: position and axis. `gives_nothing`: the value is None."""
+
+    kernel: BuiltKernel
+    threads: int
+    arguments: tuple[Argument, ...] = field(converter=as_tuple)
+    inputs: Mapping[str, int]
+    sizes: Mapping[str, tuple[int, int]]
+    gives_nothing: bool = False
+
+
+class Unplannable(Exception):
+    """Calls that always go the way through the program."""

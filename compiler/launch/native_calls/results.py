@@ -1,0 +1,159 @@
+"""Memory of a launch in machine code, and the value that Python gets: new arrays, numbers, scratch memory, tuples."""
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from compiler.backends.llvm.types import I8, I32, I64, PTR, vector
+from compiler.backends.llvm.writer import Value, constant
+from compiler.launch.native_calls.arguments import DOUBLE
+from compiler.launch.native_calls.code import NULL, CallCode
+from compiler.launch.native_calls.numbers import MOST, WholeNumber
+from compiler.lowering.result_plan import ResultPlan
+from compiler.typed_ast.types import DType
+from runtime import buffers
+from runtime.calls import arrays
+from runtime.tensor import numpy_dtype
+
+NUMBER_BYTES = 16
+"""Room for a result that is one number of any type."""
+
+
+@frozen(eq=False)
+class Room:
+    """Memory of a launch: its address, and the array whose memory it is, where there is one."""
+
+    data: Value
+    array: Value | None = None
+
+
+class Held:
+    """What the call holds and gives back where it fails: arrays, and memory of C's."""
+
+    def __init__(self, code: CallCode) -> None:
+        self.code = code
+        self._cells: list[tuple[Value, str]] = []
+
+    def hold(self, address: Value, given_back_by: str, failed: str) -> None:
+        """Goes to the block `failed` where there is none."""
+        w = self.code.w
+        cell = w.alloca(PTR)
+        w.at_entry(f"store ptr null, {cell}")
+        self._cells.append((cell, given_back_by))
+        w.store(address, cell)
+        going = w.label("held")
+        w.branch_if(w.compare("eq", address, NULL), failed, going)
+        w.start(going)
+
+    def give_back(self, only: str = "") -> None:
+        """All of it, or what is given back by `only` this function."""
+        w = self.code.w
+        for cell, function in self._cells:
+            if not only or function == only:
+                address = w.load(PTR, cell)
+                with w.when(w.compare("ne", address, NULL)):
+                    self.code.do(function, address)
+
+
+def new_array(code: CallCode, plan: ResultPlan, extents: Sequence[WholeNumber], count: WholeNumber, held: Held, failed: str) -> Room:
+    """A new array, uninitialised. Large ones are the run time's, which keeps their memory for the next."""
+    w = code.w
+    dtype = numpy_dtype(plan.dtype.value)
+    descriptor = code.object(dtype)
+    shape = w.alloca(I64, max(1, len(extents)))
+    for axis, extent in enumerate(extents):
+        w.store(extent.value, code.at(shape, 8 * axis))
+
+    def small() -> Value:
+        code.do("Py_IncRef", descriptor)  # the new array takes it
+        none, zero = NULL, constant(I32, 0)
+        rank = constant(I32, len(extents))
+        return code.call("PyArray_NewFromDescr", PTR, code.object(_ndarray()), descriptor, rank, shape, none, none, zero, none)
+
+    def large() -> Value:
+        form = code.text("((" + "L" * len(extents) + ")O)")
+        code.module.declare("PyObject_CallFunction", "ptr (ptr, ptr, ...)")
+        given = ", ".join(map(str, [code.object(buffers.empty), form, *(extent.value for extent in extents), descriptor]))
+        return w.value(PTR, f"call ptr (ptr, ptr, ...) @PyObject_CallFunction({given})")
+
+    if extents:
+        limit = constant(I64, -(-buffers.SMALL // dtype.itemsize))
+        array = code.either(w.compare("slt", count.value, limit), small, large)
+    else:
+        array = small()
+    held.hold(array, "Py_DecRef", failed)
+    return Room(w.load(PTR, code.at(array, arrays.DATA)), array)
+
+
+def _ndarray() -> type:
+    import numpy as np
+
+    return np.ndarray
+
+
+def new_number(code: CallCode) -> Room:
+    """Room for a number."""
+    return Room(code.w.alloca(I8, NUMBER_BYTES, NUMBER_BYTES))
+
+
+def scratch(code: CallCode, extents: Sequence[WholeNumber], width: int, held: Held, failed: str) -> Value:
+    """Scratch memory."""
+    w = code.w
+    count = code.product(list(extents), MOST // width)
+    size = w.mul(w.intrinsic("umax", count.value, constant(I64, 1)), constant(I64, width))
+    address = code.call("malloc", PTR, size)
+    held.hold(address, "free", failed)
+    return address
+
+
+def clear(code: CallCode, room: Room, size: Value, unless: Sequence[WholeNumber]) -> None:
+    """Fills with zeros, but not where there are numbers `unless` and all of them are at least 0."""
+    w = code.w
+    keep = None
+    for number in unless:
+        keep = w.both(keep, w.compare("sge", number.value, constant(I64, 0)))
+    fill = w.true() if keep is None else w.binary("xor", keep, w.true())
+    with w.when(fill):
+        code.module.declare("llvm.memset.p0.i64", "void (ptr, i8, i64, i1)")
+        w.call_void("llvm.memset.p0.i64", room.data, constant(I8, 0), size, constant(vector("i1"), 0))
+
+
+def copy(code: CallCode, room: Room, source: Value, size: Value) -> None:
+    code.module.declare("llvm.memcpy.p0.p0.i64", "void (ptr, ptr, i64, i1)")
+    code.w.call_void("llvm.memcpy.p0.p0.i64", room.data, source, size, constant(vector("i1"), 0))
+
+
+def number_of(code: CallCode, room: Room, dtype: DType) -> Value:
+    """Python's own number for i64, f64 and bool, else NumPy's scalar."""
+    w = code.w
+    match dtype:
+        case DType.I64:
+            return code.call("PyLong_FromLongLong", PTR, w.load(I64, room.data))
+        case DType.F64:
+            return code.call("PyFloat_FromDouble", PTR, w.load(DOUBLE, room.data))
+        case DType.BOOL:
+            set_ = w.compare("ne", w.load(I8, room.data), constant(I8, 0))
+            return code.call("PyBool_FromLong", PTR, w.convert("zext", set_, "i64"))
+    return code.call("PyArray_Scalar", PTR, room.data, code.object(numpy_dtype(dtype.value)), NULL)
+
+
+def tuple_of(code: CallCode, values: Sequence[Value]) -> Value:
+    """A tuple, which takes its values; NULL with an error set where one of them is NULL."""
+    w = code.w
+    made = code.call("PyTuple_New", PTR, constant(I64, len(values)))
+    failed = w.compare("eq", made, NULL)
+    for value in values:
+        failed = w.binary("or", failed, w.compare("eq", value, NULL))
+
+    def give_up() -> Value:
+        for value in [*values, made]:
+            with w.when(w.compare("ne", value, NULL)):
+                code.do("Py_DecRef", value)
+        return NULL
+
+    def fill() -> Value:
+        for number, value in enumerate(values):
+            code.call("PyTuple_SetItem", I32, made, constant(I64, number), value)
+        return made
+
+    return code.either(failed, give_up, fill)
