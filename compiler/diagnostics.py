@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field
 
 from compiler.source import Source, Sources, Span
+from runtime.records import frozen
 from runtime.tuples import as_tuple
 
 

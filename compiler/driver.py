@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attrs import Factory, define, evolve
+from attrs import Factory, evolve
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Severity, ZyntaxError, before_it_runs
 from compiler.options import DriverOptions as DriverOptions
@@ -27,6 +27,7 @@ from compiler.typed_ast.module_order import module_order
 from compiler.typed_ast.types import Type
 from compiler.typed_ast.walk import walk
 from runtime.futures import Unawaited
+from runtime.records import define
 
 if TYPE_CHECKING:
     from compiler.backends.host.program import HostProgram

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Callable, Mapping
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Source
 from compiler.typed_ast.kernel import OptimizationLevel
+from runtime.records import frozen
 
 
 @frozen

@@ -5,7 +5,9 @@ from bisect import bisect_right
 from functools import cached_property
 from pathlib import Path
 
-from attrs import field, frozen
+from attrs import field
+
+from runtime.records import frozen
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 
@@ -26,7 +28,7 @@ class Span:
 NOWHERE = Span("", 0, 0)
 
 
-@frozen(slots=False, eq=False)
+@frozen(eq=False)
 class Source:
     """A file's text, as characters, under the path by which its spans know it."""
 

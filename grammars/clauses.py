@@ -5,7 +5,7 @@ In a form `<slot>` is an expression, `<slot:a|b>` one of the words a and b, othe
 
 import re
 
-from attrs import frozen
+from runtime.records import frozen
 
 
 @frozen

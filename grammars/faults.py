@@ -1,6 +1,6 @@
 """What the grammar layer finds wrong with a text, as plain offsets: frontends turn faults into their diagnostics."""
 
-from attrs import frozen
+from runtime.records import frozen
 
 
 @frozen

@@ -6,7 +6,7 @@ the beginning of the statement and on at the next one of the same block, so that
 import re
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from grammars.comments import explained
 from grammars.expected import describe_error
@@ -16,6 +16,7 @@ from grammars.scan import mask
 from grammars.signs import fault_of_sign
 from grammars.slips import LINE_ENDS, Stop
 from grammars.words import Words, kinds
+from runtime.records import frozen
 
 MAX_FAULTS = 100
 _STATEMENT_BEGINS = frozenset(["NL", "SEMICOLON", "INDENT", "LBRACE"])

@@ -2,9 +2,8 @@
 
 import re
 
-from attrs import frozen
-
 from grammars.faults import Fault
+from runtime.records import frozen
 
 
 @frozen

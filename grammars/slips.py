@@ -5,10 +5,9 @@ It is asked only where the parser already stopped, so it makes nothing wrong tha
 import re
 from collections.abc import Callable
 
-from attrs import frozen
-
 from grammars.faults import Token
 from grammars.words import kinds
+from runtime.records import frozen
 
 # What is generated is no slip, and patterns may take long on it.
 LONGEST_LINE = 500

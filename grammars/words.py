@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
 from grammars.clauses import CLAUSES, LINKS
+from runtime.records import frozen
 
 
 def kinds(text: str) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """The events that a strategy handles: which of them have a record, and which are set to something. A table only."""
 
-from attrs import frozen
+from runtime.records import frozen
 
 
 @frozen

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from attrs import field, frozen
+from attrs import field
+
+from runtime.records import frozen
 
 Pair = tuple[int, int]
 

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy.typing as npt
-from attrs import frozen
+
+from runtime.records import frozen
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 """DLPack's numbers of kinds of memory: ordinary, on a device, pinned, and managed by the driver."""

@@ -4,10 +4,10 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from attrs import define
 
 from runtime.device import CPU, EMULATOR, Device
 from runtime.overlap import share_memory
+from runtime.records import define
 from runtime.tensor import Array, Tensor, dtype_name
 
 

@@ -6,9 +6,8 @@ from inspect import Signature
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from attrs import frozen
-
 from runtime.calls.vectorcall import is_supported, vectorcall_type
+from runtime.records import frozen
 
 if TYPE_CHECKING:
     from zynml.crossing import Crossing

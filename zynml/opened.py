@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.launch.cuda.kept import KeptCalls
 from compiler.launch.cuda.repeats import Repeats, Returning
@@ -14,6 +14,7 @@ from compiler.launch.kept_programs import KeptProgram, keep
 from compiler.source import Sources
 from runtime import forks
 from runtime.futures import Unawaited
+from runtime.records import define
 
 if TYPE_CHECKING:
     from compiler.driver import Session

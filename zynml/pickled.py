@@ -4,11 +4,12 @@ import pickle
 from functools import cache
 from typing import Any
 
-from attrs import fields, frozen
+from attrs import fields
 
 from compiler.options import DriverOptions
 from compiler.source import Source
 from compiler.typed_ast.kernel import OptimizationLevel
+from runtime.records import frozen
 
 CARRIED = ("device", "strict", "threads", "level", "parameters", "render_folder", "sanitize", "tune", "floats")
 """The options that decide what a program is; the others are functions of the process."""

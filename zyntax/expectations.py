@@ -10,7 +10,9 @@ stands for any lines. Without any of them only the exit counts."""
 
 import re
 
-from attrs import field, frozen
+from attrs import field
+
+from runtime.records import frozen
 
 
 @frozen

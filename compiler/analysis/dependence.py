@@ -3,7 +3,7 @@ the reason in words. Works on form A, with slots or with carried values, and cha
 
 from enum import Enum
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, field
 
 from compiler.analysis.accesses import Access, Loop, Nest, collect, depends, reorders, slot_accesses, updates, used_only_to_update, walk
 from compiler.analysis.affine_sets import Outcome, lower, solve, upper
@@ -13,6 +13,7 @@ from compiler.hir.instruction import Effect, Family, Instruction, Region, Value
 from compiler.hir.memory import GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, Slot, Tile
+from runtime.records import define, frozen
 
 
 class LoopKind(Enum):

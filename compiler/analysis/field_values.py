@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from math import copysign
 
-from attrs import define, field
+from attrs import field
 
 from compiler.analysis.accesses import affine_value, constraints_of
 from compiler.hir.affine import Affine
@@ -18,6 +18,7 @@ from compiler.hir.module import Form
 from compiler.hir.prover import Inequalities
 from compiler.hir.types import Mem, Tile, is_float
 from compiler.source import Span
+from runtime.records import define
 
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 

@@ -6,8 +6,6 @@ first cache."""
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
 from compiler.analysis.ranges import Ranges
 from compiler.hir.control import Call, For, If, While
 from compiler.hir.core import FLOAT_FUNCTIONS, Binary, Cast, Const, Unary, dtype_of
@@ -18,6 +16,7 @@ from compiler.hir.memory import Check, GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import HirModule
 from compiler.hir.types import Pointer, is_float, is_wide
 from compiler.source import Span
+from runtime.records import frozen
 
 A_CYCLE = 3.0
 """Plain instructions in a cycle."""

@@ -4,14 +4,13 @@ themselves, run without end, or call what nothing is known of. A finding has the
 from collections.abc import Iterator
 from enum import Enum
 
-from attrs import frozen
-
 from compiler.analysis.ranges import Ranges
 from compiler.hir.control import Call, For, While
 from compiler.hir.instruction import Instruction
 from compiler.hir.memory import Alloc
 from compiler.hir.module import HirFunction, HirModule, Linkage
 from compiler.source import Span
+from runtime.records import frozen
 
 
 class Kind(Enum):

@@ -5,7 +5,7 @@ values) is a placeholder while its body runs, and a reduction, a running value o
 the nest writes is a list of events, through which later reads see (`lift_memory`). Sums are put in normal form at the end
 (`normal_forms`). The proof that a loop may be an axis is this very construction."""
 
-from attrs import define, field
+from attrs import field
 
 from compiler.analysis.accesses import affine_value, constraints_of, sizes_of, slots_set
 from compiler.analysis.affine_sets import lower, upper
@@ -23,6 +23,7 @@ from compiler.hir.instruction import Effect, Instruction, Region, Value
 from compiler.hir.memory import Alloc, Check, GetSlot, Load, MakeSlot, SetSlot, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Tile
+from runtime.records import define
 
 __all__ = ["Refused", "lift"]
 

@@ -4,7 +4,7 @@
 import math
 from functools import partial
 
-from attrs import define, field
+from attrs import field
 
 from compiler.analysis.accesses import COMMUTATIVE, affine_value, reorders
 from compiler.analysis.affine_sets import lower
@@ -18,6 +18,7 @@ from compiler.hir.core import Binary, Combine, Compare, Const, IsNan, Select, Un
 from compiler.hir.instruction import Value
 from compiler.hir.types import is_float
 from compiler.source import Span
+from runtime.records import define
 
 
 @define(eq=False)

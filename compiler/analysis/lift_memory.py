@@ -8,7 +8,7 @@ in an earlier iteration means that the loop carries the value, which is refused.
 
 from collections.abc import Sequence
 
-from attrs import define, field
+from attrs import field
 
 from compiler.analysis.accesses import affine_value, constraints_of, reorders
 from compiler.analysis.affine_sets import Outcome, Solution, injective, solve
@@ -20,6 +20,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Tile
 from compiler.source import Span
+from runtime.records import define
 
 
 @define(eq=False)

@@ -3,8 +3,6 @@ and the kind it is. Judged from the field where there is one, else from the fact
 
 from collections.abc import Iterator
 
-from attrs import define
-
 from compiler.analysis.accesses import Access, Loop
 from compiler.analysis.dependence import LoopKind, NestFacts
 from compiler.analysis.recognise import FieldFacts, FieldKind, recognise
@@ -16,6 +14,7 @@ from compiler.hir.module import HirFunction
 from compiler.lowering.kernel import LoweredKernel
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelType
+from runtime.records import define
 
 PROMISES = {
     KernelType.ELEMENTWISE: "each element from inputs at its own place",

@@ -3,8 +3,6 @@ an error, not a race. Only what is certain is reported: each message shows two i
 
 The parallel space is the leading nest: loops that hold nothing but the next loop. Inside it order is free to be anything."""
 
-from attrs import define
-
 from compiler.analysis.accesses import Access, Loop, Nest, collect
 from compiler.analysis.affine_sets import Meeting, Places, collision, evaluate, injective, meeting
 from compiler.analysis.dependence import conflict
@@ -15,6 +13,7 @@ from compiler.hir.memory import Load
 from compiler.hir.types import Mem
 from compiler.lowering.kernel import LoweredKernel, WorkspaceArgument
 from compiler.typed_ast.kernel import KernelType
+from runtime.records import define
 
 SEQUENTIAL_KINDS = frozenset({KernelType.FUSED, KernelType.CUSTOM, KernelType.SCAN, KernelType.REDUCE, KernelType.SORT})
 """Kinds in which nothing is promised to be parallel, or whose order the kind itself says."""

@@ -3,7 +3,7 @@ of parameters but their types."""
 
 import itertools
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.control import Continue, For, While
@@ -14,6 +14,7 @@ from compiler.hir.memory import Check, GetSlot, MakeSlot, SetSlot
 from compiler.hir.module import HirFunction
 from compiler.hir.numbers import limits
 from compiler.hir.types import is_float
+from runtime.records import define
 
 MOST_TURNS = 1 << 40
 """A loop that may run more often counts as one without a bound: that its variable has 64 bits bounds nothing."""

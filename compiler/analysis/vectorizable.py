@@ -7,8 +7,6 @@ and different in each turn."""
 
 from collections.abc import Iterator, Sequence
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.control import Call, For, While
 from compiler.hir.core import Binary, Cast, Const, Index
@@ -17,6 +15,7 @@ from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import GetSlot, SetSlot
 from compiler.hir.module import HirFunction
 from compiler.source import Span
+from runtime.records import frozen
 
 JOINING = ("add", "mul", "min", "max", "and", "or", "xor")
 """Operations whose order doesn't matter, up to the rounding of floats."""

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from math import log2, prod
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.control import For, If, While
 from compiler.hir.core import BINARY, COMPARE, FLOAT_FUNCTIONS, UNARY, Combine, Fma, Index
@@ -13,6 +11,7 @@ from compiler.hir.library import Sort
 from compiler.hir.memory import mem_of
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem, bytes_of
+from runtime.records import frozen
 
 UNKNOWN_TURNS = 16.0
 """Taken for the turns of a loop that only the data decides on."""

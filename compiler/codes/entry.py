@@ -1,6 +1,6 @@
 """What is known about one error code, for those who meet it. The messages themselves are made where the fault is found."""
 
-from attrs import frozen
+from runtime.records import frozen
 
 
 @frozen

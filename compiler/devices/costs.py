@@ -4,12 +4,13 @@ the block were measured, they count instead of the estimate, and correct it for 
 from collections.abc import Mapping
 from math import log
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from compiler.analysis.work import Work, work_of
 from compiler.launch.cpu import grid_of
 from compiler.launch.kernels import BuiltKernel
 from compiler.lowering.launch import LaunchSizes
+from runtime.records import define, frozen
 
 MEASURED_RUNS = 3
 """Runs of a block in one size on one device that are measured; the quickest counts."""

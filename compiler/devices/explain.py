@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, field
 
 from compiler.source import Sources, Span
 from runtime.cuda.errors import readable
 from runtime.device import Device
+from runtime.records import define, frozen
 from runtime.tensor import Tensor
 from runtime.tuples import as_tuple
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from compiler.analysis.work import Work
 from compiler.codes.device_faults import DeviceTrouble, diagnostic
@@ -19,6 +19,7 @@ from compiler.launch.signature import as_tensor
 from compiler.launch.updates import require_updatable
 from runtime import forks
 from runtime.device import CPU, Device
+from runtime.records import define, frozen
 from runtime.tensor import Tensor
 
 WORK_REMEMBERED = 256

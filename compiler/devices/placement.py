@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from compiler.devices.explain import Candidate, Decision, Explain
 from compiler.devices.heterogeneous import HeterogeneousBlock, bytes_of
@@ -15,6 +15,7 @@ from compiler.machines.emulated import require_present
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from runtime.device import CPU, Device, NoDevice, is_present, parse_device
+from runtime.records import define, frozen
 from runtime.tensor import Tensor
 
 

@@ -6,13 +6,14 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.devices.costs import Rates
 from compiler.launch.kernels import ComputeBlock
 from compiler.machines.emulated import emulated
 from compiler.source import Sources
 from runtime.device import CPU, EMULATOR, Device, present_devices
+from runtime.records import define
 from runtime.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -3,13 +3,14 @@
 
 from collections.abc import Hashable, Iterator
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.emulator.clocks import Access, Clock, Dims
 from compiler.emulator.fault import KernelFault
 from compiler.hir.instruction import Instruction
 from compiler.source import Span
+from runtime.records import define
 
 _NOW = {"read": "reads", "write": "writes", "atomic": "changes", "copy": "copies to"}
 _HERE = {"read": "reads it here", "write": "writes it here", "atomic": "changes it here, atomically", "copy": "copies to it from here on"}

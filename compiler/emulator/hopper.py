@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.emulator import arrays
 from compiler.emulator.clocks import NOTHING, Access, Clock, Known, Seen, access, joined
@@ -22,6 +22,7 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.memory import mem_of
 from compiler.hir.text import print_instruction
 from compiler.hir.types import bytes_of
+from runtime.records import define
 
 Array = np.ndarray[Any, Any]
 Index = tuple[int, ...]

@@ -7,7 +7,7 @@ What threads do at different places (copies under way, warpgroups, locks) isn't 
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define, evolve
+from attrs import evolve
 
 from compiler.hir.affine import Affine
 from compiler.hir.clone import rebuilt
@@ -33,6 +33,7 @@ from compiler.hir.memory import Alloc, Check, GlobalRef, Load, Store
 from compiler.hir.module import HirFunction
 from compiler.hir.tensor_core import Mma, MmaLoad, MmaStore
 from compiler.hir.types import I1, INDEX, Fragment, HirType, Mem, Tile, is_float
+from runtime.records import define
 
 THREAD = "!thread"
 """The axis of what differs from thread to thread: the first of a tile's, which are in order of their names."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.emulator.findings import Finding, Findings, outside, thread_words
 from compiler.emulator.threads import Thread
@@ -22,6 +22,7 @@ from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.module import FaultSite, HirFunction, HirModule
 from compiler.hir.types import Mem, Tile, bytes_of, is_float
 from compiler.hir.words import WORD, LoadWords, StoreWords
+from runtime.records import define
 
 Array = np.ndarray[Any, Any]
 

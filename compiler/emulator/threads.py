@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.emulator import arrays
 from compiler.emulator.clocks import WARP, Access, Clock, Seen, joined, meet_block, meet_some, meet_warp
@@ -35,6 +35,7 @@ from compiler.hir.gpu import (
 from compiler.hir.module import HirFunction, HirKernelInfo, HirModule
 from compiler.hir.types import bytes_of
 from compiler.source import Span
+from runtime.records import define
 
 if TYPE_CHECKING:
     from compiler.emulator.sanitize import Watch

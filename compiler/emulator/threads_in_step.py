@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.diagnostics import ZyntaxError
 from compiler.emulator import arrays
@@ -21,6 +21,7 @@ from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction, HirModule
 from compiler.hir.tensor_core import Mma, MmaLoad, MmaStore
 from compiler.hir.types import Fragment, FragmentRole, Mem, bytes_of
+from runtime.records import define
 
 Array = np.ndarray[Any, Any]
 Dims = tuple[int, int, int]

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from attrs import define
 
 from compiler.emulator.clocks import WARP
 from compiler.emulator.expressions import binary, decoded, encoded
@@ -42,6 +41,7 @@ from compiler.hir.module import HirFunction, HirModule
 from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
 from compiler.hir.types import bytes_of
 from compiler.hir.words import LoadWords, StoreWords
+from runtime.records import define
 
 Array = np.ndarray[Any, Any]
 

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from attrs import define
-
 from compiler.emulator.clocks import WARP, meet_some
 from compiler.emulator.clusters import meet_cluster
 from compiler.emulator.findings import Finding
@@ -16,6 +14,7 @@ from compiler.hir.gpu import ClusterSync, GridSync
 from compiler.hir.hopper import BarrierWait, SetMaxRegisters, WarpgroupCommit, WarpgroupMma
 from compiler.hir.instruction import Instruction
 from compiler.hir.text import print_instruction
+from runtime.records import define
 
 if TYPE_CHECKING:
     from compiler.emulator.threads import Thread

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.emulator import findings
 from compiler.emulator.clocks import NOTHING, Access, Clock, Known, access, joined
 from compiler.emulator.findings import Findings
 from compiler.hir.instruction import Instruction
+from runtime.records import define
 
 Array = np.ndarray[Any, Any]
 Index = tuple[int, ...]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, field, frozen
+from attrs import Factory, field
 
 from compiler.devices.placement import PlacedBlock
 from compiler.diagnostics import ZyntaxError
@@ -15,6 +15,7 @@ from compiler.fusion.plan import ChainPlan, Joined, Link, plan_chain
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.signature import as_tensor, layout_of
 from compiler.lowering.result_plan import number_of
+from runtime.records import define, frozen
 from runtime.tensor import Tensor, numpy_dtype
 
 CHAINS_REMEMBERED = 256

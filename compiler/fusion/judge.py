@@ -1,8 +1,6 @@
 """Whether two blocks are better one kernel: read off their fields and the field of both together. Nothing is computed twice, whole rows
 and products stay what their schedules know, and all that follows a product follows it element by element."""
 
-from attrs import frozen
-
 from compiler.analysis.recognise import ProductSum, product_sum, recognise
 from compiler.fusion.merge import NotMergeable
 from compiler.hir.core import Binary, Cast, Const, Contract, InBounds, Index, Reduce, Scan, Select, Unary, union_axes
@@ -10,6 +8,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.module import HirFunction
 from compiler.schedule.field import axes_contiguous
+from runtime.records import frozen
 
 COSTLY = frozenset(
     {"exp", "exp2", "log", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf", "pow", "atan2"}

@@ -3,7 +3,7 @@ words."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 
-from attrs import define, field
+from attrs import field
 
 from compiler.fusion.plan import ChainPlan, Link, plan_chain
 from compiler.fusion.program_kernels import ProgramFile, kernels, position_of
@@ -12,6 +12,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.handed_on import HandedOn, handed_on
+from runtime.records import define
 
 Named = tuple[nodes.Compute, BuiltKernel]
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from math import gcd
 from typing import Union
 
-from attrs import field, frozen
+from attrs import field
 
+from runtime.records import frozen
 from runtime.tuples import as_tuple
 
 

@@ -5,8 +5,6 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.gpu import one_of
 from compiler.hir.instruction import (
@@ -23,6 +21,7 @@ from compiler.hir.instruction import (
 )
 from compiler.hir.memory import mem_of
 from compiler.hir.types import I1, I32, Barrier, HirType, Mem, Space, bytes_of
+from runtime.records import frozen
 from runtime.tuples import as_tuple
 
 

@@ -16,11 +16,12 @@ from enum import Enum, Flag, auto
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
-from attrs import Factory, define, field
+from attrs import Factory, field
 
 from compiler.hir.affine import Affine
 from compiler.hir.types import HirType
 from compiler.source import Span
+from runtime.records import define
 from runtime.tuples import as_tuple
 
 

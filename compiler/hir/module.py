@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, field
 
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Region, Scope, Value
@@ -10,6 +10,7 @@ from compiler.hir.sites import FaultSite
 from compiler.hir.types import HirType, Space
 from compiler.source import Span
 from compiler.typed_ast.kernel import KernelType, OptimizationLevel
+from runtime.records import define, frozen
 
 __all__ = [
     "ArchFamily",

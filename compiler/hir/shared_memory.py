@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from attrs import frozen
-
 from compiler.diagnostics import Diagnostic
 from compiler.hir.gpu import SharedAlloc
 from compiler.hir.hopper import BarrierMake
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Barrier, Mem, bytes_of
+from runtime.records import frozen
 
 _SWIZZLED = 1024
 _PLAIN = 16

@@ -1,9 +1,8 @@
 """What failed checks speak of. Imports nothing of the HIR, so that compiled code can be loaded without it."""
 
-from attrs import frozen
-
 from compiler.diagnostics import Label
 from compiler.source import Span
+from runtime.records import frozen
 
 
 @frozen

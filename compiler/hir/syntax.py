@@ -7,11 +7,11 @@ import re
 from typing import Any
 
 import attrs
-from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Instruction, Role
 from compiler.hir.types import HirType, Mem, Ring, Tile
+from runtime.records import frozen
 
 NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 BARE = re.compile(rf"(?:{NAME}|\d+)\Z")

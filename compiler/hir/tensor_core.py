@@ -3,8 +3,6 @@ registers that `mma.sync` is fed by. Form C."""
 
 from collections.abc import Iterator
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.gpu import one_of
 from compiler.hir.instruction import (
@@ -20,6 +18,7 @@ from compiler.hir.instruction import (
 )
 from compiler.hir.memory import mem_of
 from compiler.hir.types import U32, Fragment, FragmentRole, HirType, Space, Tile, bytes_of
+from runtime.records import frozen
 from runtime.tuples import as_tuple
 
 LAYOUTS = ("row", "col")

@@ -3,7 +3,7 @@ The checker asks for the type of a block's value, programs that run or are shown
 
 from collections.abc import Mapping
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions, Warn, build, built, lower
@@ -15,6 +15,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.context import ComputeOutcome
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.types import UNKNOWN, Type
+from runtime.records import define
 
 
 @define(eq=False)

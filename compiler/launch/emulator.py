@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, evolve
+from attrs import Factory, evolve
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.emulator.fault import KernelFault
@@ -37,6 +37,7 @@ from compiler.schedule.gpu.warpgroup_tiles import Impossible
 from compiler.schedule.launches import Launches
 from compiler.schedule.region import NotPlaceable
 from compiler.typed_ast import nodes
+from runtime.records import define
 from runtime.tensor import numpy_dtype
 
 Report = Callable[[tuple[Diagnostic, ...]], None]

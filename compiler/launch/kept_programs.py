@@ -4,7 +4,7 @@ be right, with these options and this compiler, isn't parsed and checked again u
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import asdict, evolve, frozen
+from attrs import asdict, evolve
 
 from compiler.launch.cuda.repeats import Returning
 from compiler.options import DriverOptions, origin
@@ -13,6 +13,7 @@ from compiler.typed_ast.function_heads import FunctionHead, ParameterHead
 from runtime.cache.identity import compiler_identity
 from runtime.cache.store import key_of, store
 from runtime.device import is_present, parse_device
+from runtime.records import frozen
 
 if store() is not None:
     compiler_identity()  # of the files as they are loaded, before anyone edits them

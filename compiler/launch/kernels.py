@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import Factory, define, evolve, field, frozen
+from attrs import Factory, evolve, field
 
 from compiler.backends.cpu.compile import CpuOptions, compile_function
 from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
@@ -30,6 +30,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values
 from compiler.typed_ast.kernel import FLOATS, KernelMetadata
 from compiler.typed_ast.types import Type
+from runtime.records import define, frozen
 
 if TYPE_CHECKING:
     from compiler.options import Tuning

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import frozen
-
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.hir.affine import Affine
 from compiler.lowering import collecting, flat, reductions
@@ -23,6 +21,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.types import DType
 from compiler.typed_ast.walk import walk
+from runtime.records import frozen
 
 _YIELDING = (KernelType.REDUCE, KernelType.SCAN, KernelType.SORT)
 

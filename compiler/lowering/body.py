@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, field
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.hir.affine import Affine
@@ -20,6 +20,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.types import DType
+from runtime.records import define, frozen
 
 
 class Fault(Exception):

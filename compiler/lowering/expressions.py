@@ -3,8 +3,6 @@
 
 from collections.abc import Callable
 
-from attrs import frozen
-
 from compiler.diagnostics import Diagnostic, Label
 from compiler.hir.affine import Affine
 from compiler.hir.control import If as HirIf
@@ -35,6 +33,7 @@ from compiler.lowering.suggest import nearest
 from compiler.lowering.words import words
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
+from runtime.records import frozen
 
 Alternative = Callable[[], Number]
 

@@ -8,7 +8,7 @@ solved earlier in `sizes`."""
 
 from collections.abc import Mapping
 
-from attrs import field, frozen
+from attrs import field
 
 from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
@@ -18,6 +18,7 @@ from compiler.source import Span
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.nodes import Function
 from compiler.typed_ast.types import DType
+from runtime.records import frozen
 from runtime.tuples import as_tuple
 
 

@@ -1,13 +1,12 @@
 """What an expression of a kernel body is while it is lowered: a number (an HIR value, an affine form, or a literal, whichever is
 known), a tuple of such, or a tensor. Types of numbers and their conversions; no reading of the tree."""
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.instruction import Value
 from compiler.lowering.dtypes import hir_name, join, wrapped
 from compiler.typed_ast.types import DType
+from runtime.records import frozen
 
 
 @frozen(eq=False)

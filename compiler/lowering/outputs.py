@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.diagnostics import Diagnostic, Severity
 from compiler.hir.affine import Affine
@@ -14,6 +14,7 @@ from compiler.lowering.ranges import Range, extreme, last_value
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
+from runtime.records import frozen
 
 
 @frozen(eq=False)

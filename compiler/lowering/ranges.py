@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine, FloorDiv
+from runtime.records import frozen
 
 
 @frozen

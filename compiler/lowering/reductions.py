@@ -5,7 +5,7 @@ the loops that are left, as written. Sums in a wider type than the result's go t
 
 from collections.abc import Callable, Sequence
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
@@ -23,6 +23,7 @@ from compiler.lowering.variables import kept_in
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
+from runtime.records import define, frozen
 
 _OPERATORS = {
     "+": "add",

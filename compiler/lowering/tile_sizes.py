@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 
 import attrs
-from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.lowering.kernel import Signature
@@ -11,6 +10,7 @@ from compiler.lowering.words import words
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import parts
+from runtime.records import frozen
 
 Dims = Mapping[str, tuple[object, ...]]
 """Extents of the inputs: a number or a name where the program has one."""

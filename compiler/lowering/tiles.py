@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
-from attrs import Factory, define, evolve, field
+from attrs import Factory, evolve, field
 
 from compiler.lowering.body import fault
 from compiler.lowering.kernel import Signature
@@ -17,6 +17,7 @@ from compiler.lowering.words import words
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
+from runtime.records import define
 
 FUNCTIONS = ("dot", "row_max", "row_sum", "transpose", "zeros")
 """Functions of tiles, beside those of numbers, which work element by element."""

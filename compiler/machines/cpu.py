@@ -1,8 +1,7 @@
 """The facts of a CPU that schedules read; the driver fills them in from detection."""
 
-from attrs import frozen
-
 from compiler.hir.types import DTYPES, FLOATS
+from runtime.records import frozen
 
 
 @frozen

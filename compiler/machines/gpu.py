@@ -2,9 +2,8 @@
 
 from enum import Enum
 
-from attrs import frozen
-
 from compiler.machines.units.unit import Issue, MatrixUnit
+from runtime.records import frozen
 
 
 class Feature(Enum):

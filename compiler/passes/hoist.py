@@ -3,7 +3,7 @@ when its loop doesn't run stays: loads, and integer division unless the divisor 
 
 from collections.abc import Sequence
 
-from attrs import define, field
+from attrs import field
 
 from compiler.hir.build import Builder
 from compiler.hir.control import For, While
@@ -12,6 +12,7 @@ from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import is_float
 from compiler.passes.rewrite import Rebuild
+from runtime.records import define
 
 
 def hoist(function: HirFunction) -> HirFunction:

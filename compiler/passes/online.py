@@ -9,12 +9,11 @@ The pass finds where the rule holds and says so; which schedule makes use of it 
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.analysis.homogeneity import Homogeneity
 from compiler.hir.core import Binary, Const, Contract, Reduce
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
+from runtime.records import frozen
 
 
 @frozen(eq=False)

@@ -4,7 +4,7 @@ stops at a name of this list, `--time-passes` prints it."""
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from compiler.hir.module import Form, HirFunction
 from compiler.passes.canonicalize import canonicalize
@@ -13,6 +13,7 @@ from compiler.passes.dce import dce
 from compiler.passes.hoist import hoist
 from compiler.passes.slots_to_carried import slots_to_carried
 from compiler.passes.threads_to_loops import threads_to_loops
+from runtime.records import define, frozen
 
 Pass = Callable[[HirFunction], HirFunction]
 

@@ -3,8 +3,6 @@
 for i in 0..8 { %x = cast %i to=i64   %e = element %cells, %x site=0   ... }      // cells: array<8 x i64>
 =>  %e = element %cells, %x site=-1"""
 
-from attrs import frozen
-
 from compiler.analysis.ranges import Range, Ranges, combined
 from compiler.hir.core import Binary, Cast, dtype_of
 from compiler.hir.host import Checked, Element, Narrow, Quotient, pointee
@@ -13,6 +11,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.numbers import limits
 from compiler.hir.types import DTYPES, Array, is_float
 from compiler.source import Span
+from runtime.records import frozen
 
 
 @frozen

@@ -5,14 +5,13 @@ where e = exp(x - max of x where g), l = sum of e where g
 
 One of the weights is exp(0), so l is 0 only where the guard holds nowhere; then the sum is one of nothing."""
 
-from attrs import frozen
-
 from compiler.hir.build import FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Compare, Const, Reduce, Select, Unary, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
+from runtime.records import frozen
 
 
 def quotients_outside(field: HirFunction) -> HirFunction:

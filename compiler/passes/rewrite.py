@@ -9,7 +9,7 @@ place. A rule is a pattern (the instruction's class), a condition and a replacem
 
 from collections.abc import Callable, Sequence
 
-from attrs import define, field, frozen
+from attrs import field
 
 from compiler.analysis.accesses import affine_value
 from compiler.hir.affine import Affine
@@ -18,6 +18,7 @@ from compiler.hir.clone import rebuilt
 from compiler.hir.instruction import Instruction, Region, Role, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX
+from runtime.records import define, frozen
 
 Replacement = Callable[[Instruction, Builder], Value | None]
 

@@ -1,7 +1,5 @@
 """Warp operations as loops over the lanes of each warp: operands and results are arrays over the block's threads."""
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import dtype_of
@@ -10,6 +8,7 @@ from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES
+from runtime.records import frozen
 
 WARP = 32
 

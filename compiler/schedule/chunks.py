@@ -3,13 +3,12 @@ be joined in another order, kept in carried values or in memories so small that 
 
 from math import prod
 
-from attrs import frozen
-
 from compiler.analysis.dependence import Fold, LoopFacts, LoopKind, NestFacts
 from compiler.hir.control import Break, Continue, For, Return, While
 from compiler.hir.instruction import Region, Value
 from compiler.hir.memory import Load, Store
 from compiler.hir.types import Mem
+from runtime.records import frozen
 
 MOST_ELEMENTS = 4096
 """Of a memory that every chunk gets a copy of."""

@@ -2,7 +2,6 @@
 its loops marked. What was chosen is kept in words for `--emit schedule`."""
 
 import attrs
-from attrs import frozen
 
 from compiler.hir.core import Contract, Reduce, Scan
 from compiler.hir.instruction import Family, Value
@@ -16,6 +15,7 @@ from compiler.schedule.nest import marked
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.running import refusal
+from runtime.records import frozen
 
 
 @frozen

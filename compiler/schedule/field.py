@@ -3,8 +3,6 @@ contiguous), which is shared out to threads (one that every result varies along)
 
 from itertools import takewhile
 
-from attrs import frozen
-
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
 from compiler.hir.core import Contract, Reduce, Scan, dtype_of
@@ -15,6 +13,7 @@ from compiler.hir.types import FLOATS, Mem, Tile
 from compiler.machines.cpu import CpuMachine
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Table
+from runtime.records import frozen
 
 MAP_VECTORS = 2
 """Vectors a map keeps in flight: enough to hide load latency; more only grows the code."""

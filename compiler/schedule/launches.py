@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from attrs import frozen
-
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary, Const, Index
@@ -14,6 +12,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.shared_memory import SharedUse, laid_out, over_limit
 from compiler.hir.types import Mem
 from compiler.schedule.merge_sort import passes
+from runtime.records import frozen
 
 SHARED_ALIGN = SharedUse("", 0).align
 """Of each shared memory whose size only the launch knows, in bytes."""

@@ -6,7 +6,7 @@ that several launches share is handed to all of them as a workspace."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from attrs import Factory, define, evolve
+from attrs import Factory, evolve
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
@@ -22,6 +22,7 @@ from compiler.hir.types import Mem, Space, Tile
 from compiler.schedule.gpu.sorting import counts_memory
 from compiler.schedule.launches import Launch, SharedVariable
 from compiler.schedule.region import NotPlaceable
+from runtime.records import define
 
 Dims = tuple[int, int, int]
 

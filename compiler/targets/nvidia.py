@@ -8,8 +8,6 @@ from functools import cached_property, reduce
 from math import prod
 from time import perf_counter
 
-from attrs import define, frozen
-
 from compiler.backends.nvptx.assemble import Cubin, assemble, toolkit
 from compiler.backends.nvptx.compile import PtxModule, compile_kernels
 from compiler.backends.nvptx.disassemble import disassemble
@@ -28,6 +26,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.launches import Launch
 from compiler.source import Sources
 from compiler.typed_ast import nodes
+from runtime.records import define, frozen
 
 STAGES = ("hir", "schedule", "llvm", "ptx", "cubin", "sass")
 

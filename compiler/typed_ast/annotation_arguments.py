@@ -3,12 +3,13 @@
 from collections.abc import Callable
 
 import attrs
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.nodes import Annotation, Argument, Expression
+from runtime.records import define
 
 BLOCK_ANNOTATIONS = {
     "kernel": "@kernel(kind, ...)",

@@ -4,7 +4,6 @@ kinds, arguments, limits that hold on every device. Whether the body keeps a pro
 from collections.abc import Iterator
 
 import attrs
-from attrs import define
 
 from compiler.diagnostics import Diagnostic, Label
 from compiler.typed_ast.annotation_arguments import (
@@ -36,6 +35,7 @@ from compiler.typed_ast.nodes import (
 from compiler.typed_ast.resolve_types import parse_device
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import DeviceTarget, DType
+from runtime.records import define
 
 MAX_THREADS = 1024
 MAX_THREADS_Z = 64

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.elsewhere import parameter_hint
 from compiler.typed_ast.nodes import Argument, Call
 from compiler.typed_ast.suggest import did_you_mean
+from runtime.records import frozen
 
 
 @frozen

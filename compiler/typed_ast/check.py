@@ -1,8 +1,6 @@
 """The checker: a program's names, types and shapes. Reports every error of a file, one for each cause, and returns the tree anew
 with its types filled in. It does not look into compute bodies: the rule that it is given does."""
 
-from attrs import frozen
-
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.source import Span
 from compiler.typed_ast import (
@@ -41,6 +39,7 @@ from compiler.typed_ast.scope import Scope, Variable, VariableKind
 from compiler.typed_ast.shadowed import shadowed
 from compiler.typed_ast.types import UNKNOWN
 from compiler.typed_ast.unawaited import unawaited
+from runtime.records import frozen
 
 RULE_FILES = (
     infer_await,

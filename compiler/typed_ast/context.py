@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import attrs
-from attrs import Factory, define, field, frozen
+from attrs import Factory, field
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.source import NOWHERE, Span
@@ -32,6 +32,7 @@ from compiler.typed_ast.resolve_types import TypeResolver
 from compiler.typed_ast.scope import Findings, Scope, UserFunction, name_place
 from compiler.typed_ast.shapes import describe, differ, dims_of
 from compiler.typed_ast.types import BOOL, ERROR, NEVER, UNIT, UNKNOWN, FutureType, ListType, Scalar, StringType, TensorType, Type
+from runtime.records import define, frozen
 from runtime.tuples import as_tuple
 
 N = TypeVar("N", bound=Node)
@@ -106,7 +107,7 @@ class Frame:
     top: bool = False
 
 
-@define(eq=False, slots=False)
+@define(eq=False)
 class Checker:
     library: Library
     compute_rule: ComputeRule

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
-from attrs import define, field
+from attrs import field
 
 from compiler.typed_ast import nodes
+from runtime.records import define
 
 
 @define(eq=False)

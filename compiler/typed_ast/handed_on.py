@@ -3,12 +3,11 @@ the text of a function alone; whether it is worth it, fields decide."""
 
 from collections.abc import Iterator, Sequence
 
-from attrs import frozen
-
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.free_names import free_names
 from compiler.typed_ast.walk import walk
+from runtime.records import frozen
 
 QUIET_CALLS = frozenset({"shape", "numel", "rank", "len", "sqrt", "float", "int"})
 """Calls that only look at their arguments."""

@@ -2,9 +2,10 @@
 
 from enum import Enum
 
-from attrs import field, frozen
+from attrs import field
 
 from compiler.typed_ast.types import AUTO, DeviceTarget
+from runtime.records import frozen
 from runtime.tuples import as_tuple
 
 

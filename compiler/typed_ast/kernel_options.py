@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
-from attrs import frozen
-
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.nodes import Argument, Expression, Lambda, Name, OperatorValue
 from compiler.typed_ast.suggest import did_you_mean
+from runtime.records import frozen
 
 REDUCE_OPERATORS = ("+", "*", "min", "max", "and", "or", "any", "all", "mean", "argmin", "argmax")
 SCAN_OPERATORS = ("+", "*", "min", "max", "and", "or")

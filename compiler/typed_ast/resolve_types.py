@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostic
 from compiler.source import Span
@@ -46,6 +46,7 @@ from compiler.typed_ast.types import (
     TupleType,
     Type,
 )
+from runtime.records import define
 
 _PLAIN: dict[str, Type] = {
     "String": STRING,

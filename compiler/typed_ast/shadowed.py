@@ -7,7 +7,7 @@ no trap as long as nothing calls it: it is warned of where something does."""
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, Label, Severity
 from compiler.source import Span
@@ -30,6 +30,7 @@ from compiler.typed_ast.nodes import (
 )
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.walk import parts, walk
+from runtime.records import define
 
 
 @define(eq=False)

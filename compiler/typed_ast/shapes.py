@@ -1,9 +1,8 @@
 """Arithmetic on shapes whose dims may be numbers, affine forms of size names, or unknown. Answers only what is certain: a
 function here objects when no sizes at all could make the shapes fit."""
 
-from attrs import define
-
 from compiler.typed_ast.types import DynamicShape, ShapeExpr, StaticShape, SymbolicShape, TensorShape
+from runtime.records import define
 
 Dims = tuple[ShapeExpr | None, ...]
 ONE = ShapeExpr((), 1)

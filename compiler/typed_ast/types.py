@@ -2,8 +2,9 @@
 
 from enum import Enum, IntEnum
 
-from attrs import field, frozen
+from attrs import field
 
+from runtime.records import frozen
 from runtime.tuples import as_tuple
 
 

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.source import Span
 from compiler.typed_ast.nodes import BoolLiteral, Expression, FieldValue, Name
+from runtime.records import frozen
 
 _PIECE = re.compile(r"\[|\]|->|<(\w+)(?::([\w|]+))?>|\w+")
 

@@ -2,8 +2,6 @@
 
 from fractions import Fraction
 
-from attrs import frozen
-
 from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import nearest
@@ -14,6 +12,7 @@ from quantdsl.check.checker import Checker
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, shown
 from quantdsl.check.scope import Scope
+from runtime.records import frozen
 
 _CODE = ("function", "signal", "handler")
 _WORDS = {nodes.Function: "function", quant.Signal: "signal", quant.Handler: "handler", quant.Strategy: "strategy"}

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
-from attrs import Factory, frozen
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostics
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from quantdsl.check.world import Callable, World
+from runtime.records import frozen
 
 
 @frozen

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, evolve
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
 from compiler.source import Span
@@ -14,6 +14,7 @@ from quantdsl.check.scope import Scope, Variable
 from quantdsl.check.turns import Loop
 from quantdsl.check.world import World
 from quantdsl.check.yielded import Yielded
+from runtime.records import define, frozen
 
 
 @frozen

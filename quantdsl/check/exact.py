@@ -2,9 +2,8 @@
 
 from fractions import Fraction
 
-from attrs import frozen
-
 from compiler.typed_ast import nodes
+from runtime.records import frozen
 
 MAX_SCALE = 18
 I64 = range(-(1 << 63), 1 << 63)

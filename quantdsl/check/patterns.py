@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import BOOL, ERROR, OptionType, ResultType, TupleType, Type
@@ -12,6 +10,7 @@ from quantdsl.check.checker import Checker
 from quantdsl.check.fits import require, shown
 from quantdsl.check.resolve import resolve
 from quantdsl.check.scope import Scope, Variable
+from runtime.records import frozen
 
 
 def cases_of(checker: Checker, subject: Type) -> dict[str, tuple[tuple[str, Type], ...]] | None:

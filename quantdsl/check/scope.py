@@ -1,10 +1,11 @@
 """Names in sight: variables and how they may change. Scopes nest; an inner one hides an outer."""
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.nodes import Expression
 from compiler.typed_ast.types import Type
+from runtime.records import define
 
 
 @define(eq=False)

@@ -6,13 +6,12 @@ that may not run at all, may never be reached, and is checked when the program r
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from attrs import frozen
-
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl.check.constants import constant_int, result_of
 from quantdsl.check.scope import Scope, Variable
+from runtime.records import frozen
 
 FEW = 64
 """Turns of one loop that are looked at: all of it where it has no more, else its first ones and its last."""

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.source import Span
@@ -13,6 +13,7 @@ from quantdsl import nodes as quant
 from quantdsl.check import library
 from quantdsl.check.exact import MAX_SCALE, Currency, Instrument, decimal, shown
 from quantdsl.check.prelude import prelude
+from runtime.records import define
 
 Callable = nodes.Function | quant.Signal
 Case = tuple[nodes.EnumDeclaration, nodes.Variant]

@@ -1,8 +1,7 @@
 """What the `yield`s of a compute block give."""
 
-from attrs import frozen
-
 from compiler.typed_ast.types import Type
+from runtime.records import frozen
 
 
 @frozen

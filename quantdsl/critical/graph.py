@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import partial
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -15,6 +15,7 @@ from quantdsl import nodes as quant
 from quantdsl.check import heap
 from quantdsl.check.checked import CheckedProgram
 from quantdsl.critical.bounds import unbounded_loops
+from runtime.records import define, frozen
 
 Key = tuple[str, str]
 """The strategy that a function or handler stands in ("" for none), and its name there."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, evolve
 
 from compiler.analysis.host_costs import Cost, Obstacle, obstacle, stack_bytes, worst_case
 from compiler.analysis.vectorizable import carried
@@ -19,6 +19,7 @@ from compiler.source import Sources, Span
 from compiler.typed_ast import nodes
 from quantdsl.check.literals import DURATIONS
 from quantdsl.critical.graph import Code, call_graph
+from runtime.records import define, frozen
 
 if TYPE_CHECKING:
     from quantdsl.check.checked import CheckedProgram

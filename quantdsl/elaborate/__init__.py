@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
 from compiler.hir.module import FaultSite, HirModule
 from compiler.hir.types import Pointer, Struct
 from compiler.typed_ast import nodes
@@ -35,6 +33,7 @@ from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.program import Elaboration
 from quantdsl.native import types as native
 from quantdsl.native.build import Program
+from runtime.records import frozen
 
 
 @frozen

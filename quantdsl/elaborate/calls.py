@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
@@ -22,6 +22,7 @@ from quantdsl.elaborate.instances import Callee
 from quantdsl.elaborate.outside import call_outside
 from quantdsl.elaborate.refused import not_in_place, not_supported
 from quantdsl.elaborate.values import Place, Value
+from runtime.records import frozen
 
 _INSTEAD = {"print": "record numbers with `log_ring(x)`, or print in the functions of `main`"}
 

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import frozen
-
 from compiler.hir import instruction as hir
 from compiler.hir.build import Builder
 from compiler.hir.control import Call
@@ -37,6 +35,7 @@ from quantdsl.elaborate.program import Elaboration, Surroundings
 from quantdsl.elaborate.refused import located, not_supported
 from quantdsl.elaborate.values import Cells, Location, Number, Place, Text, Value
 from quantdsl.native.build import Body
+from runtime.records import frozen
 
 
 class Unreachable(Exception):

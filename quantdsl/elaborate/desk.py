@@ -1,6 +1,6 @@
 """What the code of a strategy needs of the engine, and the keys of the memory that they share."""
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.hir.types import Struct
 from compiler.source import Source
@@ -11,6 +11,7 @@ from quantdsl.engine.layout import DESK
 from quantdsl.engine.risk import RiskRules, risk_memory
 from quantdsl.facts import LogSite
 from quantdsl.native.types import struct
+from runtime.records import define
 
 MEMORY, HEAD, STATE = "desk", "head", "state"
 """Keys of what handlers borrow: the desk, and the part of the program's state in front that risk rules remember in; a state's key is

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.hir.types import HirType, Pointer
 from compiler.typed_ast import nodes
@@ -11,6 +11,7 @@ from quantdsl import nodes as quant
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.names import Borrowed
 from quantdsl.elaborate.refused import located
+from runtime.records import define
 
 Callee = nodes.Function | quant.Signal
 Market = tuple[str | None, str | None]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from attrs import define, field
+from attrs import field
 
 from compiler.hir.types import Array, HirType, Pointer, Struct, Tile
 from compiler.typed_ast.types import (
@@ -26,6 +26,7 @@ from quantdsl.native import types as native
 from quantdsl.native.book import Book
 from quantdsl.native.ring import Ring
 from quantdsl.native.table import Table
+from runtime.records import define
 
 Parts = tuple[tuple[str, Type], ...]
 Market = tuple[str | None, str | None]

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from compiler.hir import instruction as hir
 from compiler.hir.types import HirType
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import Type
 from quantdsl.elaborate.values import Location, Value
+from runtime.records import define, frozen
 
 
 @frozen

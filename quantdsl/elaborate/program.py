@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, field
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
@@ -21,6 +21,7 @@ from quantdsl.elaborate.instances import Callee, Instance, Market
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.names import Constant, Named, Names
 from quantdsl.native.build import Program
+from runtime.records import define, frozen
 
 DEEPEST = 100
 """Functions that may be being written at once, each called by the one before."""

@@ -1,13 +1,12 @@
 """How values lie in memory, for those who read it back: shapes of types, as `quantdsl.facts` keeps them."""
 
-from attrs import frozen
-
 from compiler.hir.layout import field_type, offset_of, size_of
 from compiler.hir.types import Struct
 from compiler.typed_ast.types import OptionType, ResultType, Scalar, TupleType, Type
 from quantdsl import types as qt
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.facts import Shape
+from runtime.records import frozen
 
 _NUMBERS: dict[type[Type], str] = {qt.PriceType: "price", qt.TicksType: "ticks", qt.QtyType: "qty", qt.MoneyType: "money"}
 _NAMED = {

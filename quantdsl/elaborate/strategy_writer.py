@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir import instruction as hir
@@ -44,6 +44,7 @@ from quantdsl.engine.terms import risk_rules, session_of
 from quantdsl.native.build import Body
 from quantdsl.native.types import I64
 from quantdsl.native.values import match
+from runtime.records import define
 
 LARGEST = 1 << 30
 """Bytes of a strategy's states and signals."""

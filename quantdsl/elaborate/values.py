@@ -3,12 +3,11 @@
 A number is one SSA value. What has parts is a tuple of values, one a part in the order of `Layouts.parts`. What has containers in it lies
 in memory and is known by its address."""
 
-from attrs import frozen
-
 from compiler.hir import instruction as hir
 from compiler.hir.core import Const
 from compiler.typed_ast.types import STRING, Type
 from quantdsl.native.build import Variable
+from runtime.records import frozen
 
 
 def known(value: hir.Value) -> int | float | bool | None:

@@ -4,13 +4,12 @@ The market's side (`book.py`, `exchange.py`) writes `MARKET` beside the book; th
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
 from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.interface import OPAQUE
 from quantdsl.engine.layout import DESK
 from quantdsl.native.build import Program
 from quantdsl.native.types import I1, I64, U8
+from runtime.records import frozen
 
 
 @frozen

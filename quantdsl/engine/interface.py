@@ -6,11 +6,10 @@ leaves, and no handler runs any more."""
 
 from collections.abc import Mapping
 
-from attrs import frozen
-
 from compiler.hir.types import Array, HirType, Pointer, Struct
 from quantdsl.engine.layout import DESK, EVENT
 from quantdsl.native.types import F64, I1, I64, U8, U32, U64
+from runtime.records import frozen
 
 OPAQUE = Struct("state", (("bytes", Array(U8, 1)),))
 """The program's state as the engine sees it: an address to hand on. A byte is the least that a program has there."""

@@ -1,11 +1,10 @@
 """First in, first out, in a fixed place: the queues of `layout.queue`. What is pushed last may be taken back."""
 
-from attrs import frozen
-
 from compiler.hir.instruction import Value
 from compiler.hir.types import Struct
 from quantdsl.engine.layout import queue
 from quantdsl.native.build import Body
+from runtime.records import frozen
 
 
 @frozen

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
-from attrs import frozen
-
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Struct
 from quantdsl.engine import requests
@@ -21,6 +19,7 @@ from quantdsl.native.ring import Ring
 from quantdsl.native.table import Table
 from quantdsl.native.types import I1, I64, U8, U64, struct
 from quantdsl.native.values import Optional, read_optional
+from runtime.records import frozen
 from runtime.replay.outputs.records import Rule
 
 Reference = Literal["mid", "last"] | int

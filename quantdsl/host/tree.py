@@ -7,13 +7,13 @@ from itertools import count
 from typing import Any, TypeVar
 
 import attrs
-from attrs import frozen
 
 from compiler.source import Source
 from compiler.typed_ast import nodes
 from quantdsl import nodes as quant
 from quantdsl.check import library
 from quantdsl.host.refused import RATIOS, RENAMED
+from runtime.records import frozen
 
 N = TypeVar("N", bound=nodes.Node)
 

@@ -1,13 +1,12 @@
 """The best levels of an order book: two ladders of prices (whole ticks) with quantities (whole lots), sorted, best first. All zero is an
 empty book."""
 
-from attrs import frozen
-
 from compiler.hir.instruction import Value
 from compiler.hir.types import Array, Pointer, Struct
 from quantdsl.native.build import Body, Number, Program
 from quantdsl.native.types import I1, I8, I64, struct
 from quantdsl.native.values import Optional
+from runtime.records import frozen
 
 CHANGED, ADDED, REMOVED, UNKNOWN, BEYOND = range(5)
 """What became of an update: UNKNOWN removes a level that isn't there, BEYOND is worse than all of a full ladder."""

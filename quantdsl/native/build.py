@@ -13,8 +13,6 @@ Int arithmetic is checked: a result that its type can't hold stops, with the ope
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.control import Attempt, Break, Call, Continue, If, Return
@@ -25,6 +23,7 @@ from compiler.hir.module import FaultSite, HirExecutionConstraints, HirFunction,
 from compiler.hir.numbers import limits
 from compiler.hir.types import DTYPES, HirType, Pointer, Tile, is_float, is_signed
 from compiler.source import Span
+from runtime.records import frozen
 
 Number = Value | int | float | bool
 """A value, or a constant that takes the type of its neighbour."""

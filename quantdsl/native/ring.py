@@ -1,12 +1,11 @@
 """A ring of fixed capacity: the newest elements, each push beyond the capacity overwriting the oldest. All zero is an empty ring."""
 
-from attrs import frozen
-
 from compiler.hir.instruction import Value
 from compiler.hir.types import Array, HirType, Struct
 from quantdsl.native.build import Body, Number
 from quantdsl.native.types import I64, struct
 from quantdsl.native.values import Optional
+from runtime.records import frozen
 
 
 @frozen

@@ -2,12 +2,11 @@
 
 Places that were given back are taken first, the last one before others; behind them come those that were never taken."""
 
-from attrs import frozen
-
 from compiler.hir.instruction import Value
 from compiler.hir.types import Array, HirType, Struct
 from quantdsl.native.build import Body
 from quantdsl.native.types import I1, I64, struct
+from runtime.records import frozen
 
 
 @frozen

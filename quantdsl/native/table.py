@@ -5,13 +5,12 @@ key leaves no hole, for those behind it move up (algorithm R there)."""
 
 from hashlib import blake2s
 
-from attrs import frozen
-
 from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import Array, HirType, Pointer, Struct, Tile
 from quantdsl.native.build import Body, Program
 from quantdsl.native.types import I1, I8, I64, struct
+from runtime.records import frozen
 
 FIBONACCI = 0x9E3779B97F4A7C15
 PRESENT, INSERTED, FULL = range(3)

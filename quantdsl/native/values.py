@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
-from attrs import frozen
-
 from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import is_float
 from quantdsl.native.build import Body, Number, Part
+from runtime.records import frozen
 
 
 @frozen

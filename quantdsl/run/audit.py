@@ -11,12 +11,11 @@ import struct
 import sys
 from typing import Any
 
-from attrs import define, frozen
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.run.engine_run import EngineRun
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import Strategy
+from runtime.records import define, frozen
 
 _TRACEME, _SYSCALL, _SETOPTIONS, _SYSCALL_INFO = 0, 24, 0x4200, 0x420E
 _GOOD, _KILL_WITH_PARENT = 1, 0x100000

@@ -4,11 +4,10 @@ from functools import cache
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
-
 from compiler.backends.native import kept
 from compiler.backends.native.link import link_modules
 from runtime.cache.store import store
+from runtime.records import frozen
 
 if TYPE_CHECKING:
     from compiler.hir.module import HirModule

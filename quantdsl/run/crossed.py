@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define
 
+from runtime.records import define
 from runtime.replay.bad_rows import CrossedRows
 from runtime.replay.batches import Source
 

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
-from attrs import define, field
+from attrs import field
 
 from compiler.backends.native.link import Outcome
 from compiler.diagnostics import Diagnostic, ZyntaxError
@@ -17,6 +17,7 @@ from quantdsl.run.log import log_rows
 from quantdsl.run.options import RunOptions
 from quantdsl.run.program import Strategy
 from runtime.extras import PackageMissing
+from runtime.records import define
 from runtime.replay.bad_rows import BadRow, CrossedRows
 from runtime.replay.batches import Source
 from runtime.replay.events import EVENT, Events

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.backends.native import kept
 from compiler.backends.native.link import Linked, link_modules
@@ -21,6 +21,7 @@ from quantdsl.run.engine_run import EngineRun
 from quantdsl.run.options import RunOptions, refused
 from quantdsl.run.program import Strategy
 from runtime.cache.store import store
+from runtime.records import frozen
 from runtime.replay.events import Events, Flag, Kind, empty
 from runtime.replay.outputs.records import I64, Records
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from attrs import Factory, frozen
+from attrs import Factory
 
 from compiler.backends.native import kept
 from compiler.backends.native.link import link_modules
@@ -15,6 +15,7 @@ from quantdsl.facts import Facts
 from quantdsl.run.program import Strategy
 from runtime.cache.store import Store, store
 from runtime.cpu import load
+from runtime.records import frozen
 
 if TYPE_CHECKING:
     from compiler.hir.module import HirModule

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.backends.native.link import Compiled, Linked
 from quantdsl.facts import Facts
+from runtime.records import frozen
 
 
 @frozen

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from time import perf_counter
 
-from attrs import define, field, frozen
+from attrs import field
 
 from compiler.backends.native.stopping import stoppable
 from compiler.codes.packages import package_missing, pictures_left_out
@@ -16,6 +16,7 @@ from quantdsl.run.foreign import foreign_notes, require_rows
 from quantdsl.run.machine import pinned
 from quantdsl.run.totals import run_of, totals_of
 from runtime.extras import PackageMissing
+from runtime.records import define, frozen
 from runtime.replay.outputs.files import OutputFault
 from runtime.replay.outputs.records import Run
 from runtime.replay.outputs.summary import Summary

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
-from attrs import Factory, define
+from attrs import Factory
 
 from runtime.cache.unfinished import remove_abandoned, written
+from runtime.records import define
 
 LARGEST = 256 << 20
 """Bytes of all entries together, and of those being written; the ones unused for longest go first."""

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from attrs import frozen
-
 from runtime import forks
 from runtime.cpu import detect, pool
+from runtime.records import frozen
 
 _LOCK = forks.quiet_lock()
 _NUMBERS = itertools.count()

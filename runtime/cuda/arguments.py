@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import frozen
+from runtime.records import frozen
 
 _AGGREGATE = re.compile(r"bytes(\d+)(?:@(\d+))?")
 

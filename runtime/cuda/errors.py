@@ -3,7 +3,7 @@ a request that the device can't meet. Nothing here touches the driver."""
 
 from typing import Any
 
-from attrs import frozen
+from runtime.records import frozen
 
 OUT_OF_MEMORY = 2
 NOT_INITIALIZED = 3

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from attrs import frozen
-
 from runtime.cuda.arguments import Arguments
 from runtime.cuda.errors import CudaError
 from runtime.cuda.launch import LaunchPlan, Shape
 from runtime.cuda.stream import Stream
+from runtime.records import frozen
 
 
 @frozen

@@ -6,12 +6,11 @@ from collections import deque
 from functools import lru_cache
 from typing import Any
 
-from attrs import frozen
-
 from runtime import forks
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.errors import DEINITIALIZED, OUT_OF_MEMORY, CudaError, CudaOutOfMemory, readable
 from runtime.cuda.stream import Stream
+from runtime.records import frozen
 
 GRAIN = 512
 LARGE_GRAIN = 2 << 20

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from attrs import frozen
-
 from runtime.cuda.driver import Driver
+from runtime.records import frozen
 
 
 @frozen

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from attrs import define
-
 from runtime.cuda.array import DeviceArray, Layout
 from runtime.cuda.copies import to_device, to_host
 from runtime.cuda.gpu import Gpu
 from runtime.device import Device
+from runtime.records import define
 from runtime.tensor import Array, Tensor
 
 

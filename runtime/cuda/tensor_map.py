@@ -5,11 +5,10 @@ import ctypes
 from collections.abc import Iterator
 from functools import lru_cache
 
-from attrs import frozen
-
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.errors import CudaRefused
+from runtime.records import frozen
 from runtime.tensor import DTYPES
 
 SIZE = 128

@@ -5,7 +5,8 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-from attrs import frozen
+
+from runtime.records import frozen
 
 
 class Why(Enum):

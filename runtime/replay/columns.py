@@ -5,9 +5,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
 
 from runtime.extras import required
+from runtime.records import frozen
 from runtime.replay.bad_rows import Why
 from runtime.replay.grids import I64, WHOLE, Step
 from runtime.replay.native import text as native

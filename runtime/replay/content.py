@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from attrs import define, frozen
-
 from runtime.extras import required
+from runtime.records import define, frozen
 from runtime.replay.bad_rows import BadSource
 
 BLOCK = 1 << 20

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 
-from attrs import Factory, define, field
+from attrs import Factory, field
 
+from runtime.records import define
 from runtime.replay.bad_rows import BadData, BadRow, BadSource, Why
 from runtime.replay.batches import Batch, Source
 from runtime.replay.content import Content

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from attrs import define, frozen
 
+from runtime.records import define, frozen
 from runtime.replay.bad_rows import BadSource, Why
 from runtime.replay.batches import Batch, Source
 from runtime.replay.columns import Column, settled, whole

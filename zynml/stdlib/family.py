@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-from attrs import define, field
+from attrs import field
 
 from compiler.typed_ast.library import REQUIRED, CallTypes, Library, LibraryFunction, LibraryParameter, TypeRule
 from compiler.typed_ast.types import UNIT, Type
+from runtime.records import define
 from zynml.stdlib.settings import StdlibSettings
 
 Implementation = TypeVar("Implementation", bound=Callable[..., Any])

@@ -2,8 +2,6 @@
 
 import time
 
-from attrs import frozen
-
 from compiler.backends.cpu.emit import emit_function, symbol_name
 from compiler.backends.cpu.frame import Mode
 from compiler.backends.cpu.native import NativeKernel
@@ -12,6 +10,7 @@ from compiler.hir.control import For, While
 from compiler.hir.module import HirFunction, OptimizationLevel
 from compiler.hir.types import Tile
 from runtime.cpu import detect, load, pool
+from runtime.records import frozen
 
 
 @frozen

@@ -1,14 +1,13 @@
 """Run-time checks. The fast kernel only raises a flag, which the vectoriser can keep in a register, and masks what the check
 guards; the report kernel writes down the first fault and leaves."""
 
-from attrs import frozen
-
 from compiler.backends.cpu.frame import Frame, Mode
 from compiler.backends.llvm.bundle import Bundle
 from compiler.backends.llvm.checks import RECORD_VALUES, all_hold, as_slot, check_site, pass_check
 from compiler.backends.llvm.types import I8, I64
 from compiler.backends.llvm.writer import constant
 from compiler.hir.memory import Check
+from runtime.records import frozen
 
 
 @frozen

@@ -4,7 +4,7 @@ current place, and the checks that have been passed on the way here."""
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from attrs import Factory, define, field
+from attrs import Factory, field
 
 from compiler.backends.llvm.bundle import unsupported
 from compiler.backends.llvm.checks import CheckSite
@@ -15,6 +15,7 @@ from compiler.backends.llvm.writer import FunctionWriter, ModuleWriter, Value, c
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirFunction
+from runtime.records import define
 
 
 class Mode(Enum):

@@ -3,9 +3,10 @@ span covers, so debuggers and tracebacks show the program's own text, and the wa
 
 from bisect import bisect_right
 
-from attrs import define, field
+from attrs import field
 
 from compiler.source import Source, Span
+from runtime.records import define
 
 Position = tuple[int, int, int, int]
 """Line, column, end line, end column as Python's `ast` has them: lines from 1, columns in bytes from 0."""

@@ -5,7 +5,7 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import define, field
+from attrs import field
 
 from compiler.backends.host.arguments import taken_as
 from compiler.backends.host.emit import place_all
@@ -23,6 +23,7 @@ from compiler.typed_ast.arguments import Callee, Slot, match_arguments
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.scope import name_place
 from compiler.typed_ast.types import FunctionType, Type
+from runtime.records import define
 
 
 @define(eq=False)

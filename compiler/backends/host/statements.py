@@ -3,8 +3,6 @@
 import ast
 from collections.abc import Callable
 
-from attrs import frozen
-
 from compiler.backends.host.calls import Calls
 from compiler.backends.host.emit import load, not_supported
 from compiler.backends.host.naming import MARK, Variable
@@ -14,6 +12,7 @@ from compiler.source import NOWHERE, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.conversions import strong
 from compiler.typed_ast.types import UNKNOWN, DType, ListType, Scalar, TupleType, Type
+from runtime.records import frozen
 
 
 @frozen

@@ -4,8 +4,6 @@ whatever is nothing else here; everything about them goes through the library's 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from attrs import frozen
-
 from compiler.backends.host.numbers import cast_scalar, dtype_of, loses_nothing, plain
 from compiler.typed_ast.library import Library, LibraryFault
 from compiler.typed_ast.types import (
@@ -22,6 +20,7 @@ from compiler.typed_ast.types import (
     UnitType,
 )
 from runtime.futures import Future
+from runtime.records import frozen
 
 
 @frozen

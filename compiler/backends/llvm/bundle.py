@@ -5,11 +5,10 @@ Where a value with a simd axis is the same in all lanes it still is a vector, so
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
-from attrs import frozen
-
 from compiler.backends.llvm.writer import FunctionWriter, Value
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.types import HirType, Tile
+from runtime.records import frozen
 
 Point = tuple[int, ...]
 

@@ -1,7 +1,5 @@
 """Run-time checks, as far as back ends share them: what is known of a check, when it holds, and which accesses it guards."""
 
-from attrs import frozen
-
 from compiler.backends.llvm.arithmetic import is_unsigned
 from compiler.backends.llvm.bundle import Bundle
 from compiler.backends.llvm.frame import Frame, Guard
@@ -11,6 +9,7 @@ from compiler.hir.core import Binary, Cast, InBounds, Index
 from compiler.hir.instruction import Value as HirValue
 from compiler.hir.memory import Check
 from compiler.hir.types import is_float
+from runtime.records import frozen
 
 RECORD_VALUES = 4
 """Values that a fault record has room for, behind the number of the check."""

@@ -3,13 +3,12 @@ step apart, or scattered where an index is a value with axes of its own."""
 
 from collections.abc import Sequence
 
-from attrs import define
-
 from compiler.backends.llvm.frame import Frame, Memory
 from compiler.backends.llvm.types import I64, memory_type
 from compiler.backends.llvm.writer import Value, constant
 from compiler.hir.affine import Affine
 from compiler.hir.types import Mem
+from runtime.records import define
 
 
 def strides_of(frame: Frame, mem: Mem) -> list[Value]:

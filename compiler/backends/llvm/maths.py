@@ -3,11 +3,10 @@ vector, `float` or `double`, and gives polynomials, powers of two and the parts 
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.backends.llvm import coefficients
 from compiler.backends.llvm.types import LlvmType
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
+from runtime.records import frozen
 
 
 @frozen

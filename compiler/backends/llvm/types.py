@@ -6,9 +6,8 @@ In registers `f16`, `bf16` and the 8-bit floats are carried as `float` (each ope
 import struct
 from functools import cache
 
-from attrs import frozen
-
 from compiler.hir.types import DTYPES, FLOATS, is_float
+from runtime.records import frozen
 
 
 @frozen

@@ -4,12 +4,11 @@ failures mean. Goes to and from JSON, so that a module can be kept without its H
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
-
 from compiler.backends.native.record import FaultPoint
 from compiler.diagnostics import Label
 from compiler.hir.sites import FaultSite
 from compiler.source import Span
+from runtime.records import frozen
 
 
 @frozen

@@ -6,7 +6,7 @@ wrong is in the record then (`faults.py`)."""
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.backends.llvm.bundle import unsupported
 from compiler.backends.llvm.frame import Frame as BaseFrame
@@ -14,6 +14,7 @@ from compiler.backends.llvm.writer import ModuleWriter, Value
 from compiler.diagnostics import ZyntaxError
 from compiler.hir.instruction import Instruction, Region
 from compiler.hir.module import HirFunction, HirModule
+from runtime.records import define
 
 if TYPE_CHECKING:
     from compiler.backends.native.record import FaultPoint

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from compiler.backends.native.facts import Facts, from_json, to_json
 from compiler.backends.native.link import Compiled
 from runtime.cache.identity import identity
 from runtime.cache.store import Store, key_of
+from runtime.records import frozen
 
 
 @frozen

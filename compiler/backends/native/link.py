@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from attrs import frozen
 
 from compiler.backends.native.facts import Entry, Facts
 from compiler.backends.native.record import RECORD_BYTES, HostFault, mark_of, read_record
@@ -19,6 +18,7 @@ from compiler.backends.native.stopping import under_way
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.sites import FaultSite
 from runtime.cpu import load
+from runtime.records import frozen
 
 
 class Compiled(Protocol):

@@ -8,9 +8,8 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 
-from attrs import frozen
-
 from compiler.hir.types import FLOATS
+from runtime.records import frozen
 
 RECORD_VALUES = 4
 RECORD_BYTES = 16 * (1 + RECORD_VALUES)

@@ -9,12 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from compiler.backends.nvptx.compile import PtxModule
 from compiler.backends.nvptx.target import GpuTarget
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from runtime.extras import install
+from runtime.records import frozen
 
 EXTRA = install("compute")
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.llvm.writer import ModuleWriter
@@ -22,6 +22,7 @@ from compiler.hir.types import Mem, Tile, bytes_of
 from compiler.machines.gpu import Feature
 from compiler.source import Sources
 from runtime import forks
+from runtime.records import frozen
 
 _LOCK = forks.quiet_lock()
 

@@ -1,11 +1,10 @@
 """Which fragments the tensor cores of NVIDIA's GPUs multiply, and how many registers of a thread hold each."""
 
-from attrs import frozen
-
 from compiler.backends.llvm.types import F32, F64, I32, LlvmType
 from compiler.hir.types import Fragment, FragmentRole
 from compiler.machines.units import wmma
 from compiler.machines.units.unit import Shape
+from runtime.records import frozen
 
 
 @frozen

@@ -1,11 +1,10 @@
 """Which NVIDIA targets there are, and which version of PTX goes with each: the one table that is asked before LLVM is. (LLVM aborts
 the process over a pair that it doesn't know.)"""
 
-from attrs import frozen
-
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import MACHINES
+from runtime.records import frozen
 
 PTX_VERSIONS: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
     "sm_75": ((8, 0), (9, 0)),

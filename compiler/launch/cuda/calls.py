@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, evolve, field, fields
+from attrs import Factory, evolve, field, fields
 
 from compiler.backends.nvptx.target import target_of_device
 from compiler.diagnostics import ZyntaxError
@@ -41,6 +41,7 @@ from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.remote import OnGpu, elements_on
 from runtime.cuda.stream import Event, Stream
+from runtime.records import define
 from runtime.tensor import Tensor
 
 

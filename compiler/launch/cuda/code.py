@@ -5,7 +5,7 @@ a name that is made of the functions themselves, the target, the compiler and wh
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict
 
 from compiler.backends.llvm.checks import CheckSite
 from compiler.backends.nvptx.assemble import assemble, assembler_version
@@ -18,6 +18,7 @@ from compiler.source import Source, Sources
 from runtime.cache.identity import compiler_identity
 from runtime.cache.store import Store, key_of, store
 from runtime.cuda.device import CudaDevice
+from runtime.records import frozen
 
 
 @frozen

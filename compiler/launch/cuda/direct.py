@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import field
 
 from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cuda.maps import LaunchMaps
@@ -19,6 +19,7 @@ from runtime.cuda.graph import Graph, Recording
 from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
+from runtime.records import define, frozen
 from runtime.tensor import Tensor
 
 GRAPHS_FROM = 3

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from attrs import asdict, define
+from attrs import asdict
 
 from compiler.launch.cuda.direct import DirectCall, Filled, Repeat, Step
 from compiler.launch.cuda.maps import LaunchMap, LaunchMaps
@@ -22,6 +22,7 @@ from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.cuda.tensor_map import Boxes
+from runtime.records import define
 from runtime.tensor import Tensor
 
 FLOATS: dict[str, type] = {kind.__name__: kind for kind in (float, np.float32, np.float64)}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.backends.nvptx.compile import KernelParameter
 from compiler.codes.device_faults import DeviceTrouble, diagnostic
@@ -31,6 +31,7 @@ from runtime.cuda.gpu import Gpu
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.cuda.tensor_map import PARAMETER
+from runtime.records import define
 from runtime.tensor import Tensor
 
 Key = tuple[Any, ...]

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from compiler.backends.nvptx.compile import KernelEntry
 from compiler.diagnostics import Diagnostic
@@ -18,6 +18,7 @@ from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.module import Kernel
 from runtime.cuda.stream import Stream
+from runtime.records import define, frozen
 
 RECORD_WORDS = 8
 """Of 64 bits each: where a launch says which of its checks failed (see `backends.nvptx.faults`)."""

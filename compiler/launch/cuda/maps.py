@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from attrs import Factory, field, frozen
+from attrs import Factory, field
 
 from runtime.cuda.array import contiguous_strides
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.tensor_map import Boxes
+from runtime.records import frozen
 
 if TYPE_CHECKING:
     from compiler.backends.nvptx.compile import KernelEntry

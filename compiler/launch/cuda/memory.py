@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from math import prod
 
-from attrs import frozen
-
 from runtime.cuda.array import DeviceArray, contiguous_strides
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.stream import Stream
+from runtime.records import frozen
 from runtime.tensor import DTYPES
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cuda.direct import Repeat
@@ -20,6 +20,7 @@ from runtime.cuda.peers import GLANCES
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.futures import Unawaited, under_way
+from runtime.records import define, frozen
 from runtime.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Container, Sequence
 from typing import Any
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, field
 
 from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cuda.direct import GRAPHS_KEPT, DirectCall
@@ -17,6 +17,7 @@ from runtime.cuda.array import DeviceArray
 from runtime.cuda.graph import Graph, Recording
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
+from runtime.records import define, frozen
 from runtime.tensor import Tensor
 
 GRAPHS_FROM = 2

@@ -1,7 +1,6 @@
 """Arguments in machine code: an object of Python's is looked at and taken, or the call is handed on."""
 
 import numpy as np
-from attrs import frozen
 
 from compiler.backends.llvm.types import I8, I32, I64, PTR, vector
 from compiler.backends.llvm.writer import Value, constant
@@ -10,6 +9,7 @@ from compiler.launch.native_calls.numbers import MOST, WholeNumber
 from compiler.launch.native_calls.plan import ArrayArgument, ArrayLayout, NumberArgument, Unplannable
 from compiler.typed_ast.types import DType
 from runtime.calls import arrays
+from runtime.records import frozen
 
 DOUBLE = vector("double")
 

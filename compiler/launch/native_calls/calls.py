@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 from weakref import WeakSet, ref
 
-from attrs import Factory, define
+from attrs import Factory
 
 from compiler.backends.cpu.compile import attributes
 from compiler.hir.module import OptimizationLevel
@@ -22,6 +22,7 @@ from runtime import forks, futures
 from runtime.calls import arrays
 from runtime.calls.vectorcall import ENTRY, KEPT, VECTOR
 from runtime.cpu import load, pool
+from runtime.records import define
 
 PLANS = 8
 """Plans of a function: kinds of arguments that are tried in turn."""

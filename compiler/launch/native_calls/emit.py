@@ -7,7 +7,7 @@ once more and tells what is wrong."""
 from typing import Any
 
 from compiler.backends.cpu.emit import ORDINARY, sizes_of_memories
-from compiler.backends.cpu.faults import RECORD_VALUES
+from compiler.backends.llvm.checks import RECORD_VALUES
 from compiler.backends.llvm.types import I8, I64, PTR
 from compiler.backends.llvm.writer import Value, constant
 from compiler.hir.affine import Affine

@@ -8,7 +8,6 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
 from compiler.hir.affine import Affine
 from compiler.launch.native_calls.plan import Argument, ArrayArgument, ArrayLayout, CallPlan, NumberArgument, Unplannable
@@ -16,6 +15,7 @@ from compiler.launch.native_calls.watch import CpuLaunch
 from compiler.typed_ast import nodes
 from compiler.typed_ast.shapes import dims_of
 from compiler.typed_ast.types import UNIT, UNKNOWN, DType, FunctionType, Scalar, ShapeExpr, TensorType, TupleType, Type
+from runtime.records import frozen
 from runtime.tensor import NAMES, numpy_dtype
 
 Kinds = tuple[Any, ...]

@@ -1,10 +1,9 @@
 """Whole numbers in machine code, with how large they can be: arithmetic on them never leaves 64 bits."""
 
-from attrs import frozen
-
 from compiler.backends.llvm.types import I64
 from compiler.backends.llvm.writer import FunctionWriter, Value, constant
 from compiler.launch.native_calls.plan import Unplannable
+from runtime.records import frozen
 
 MOST = 1 << 47
 """Extents, counts of elements and numbers of the caller's are below it in size; calls with others go the way through the program."""

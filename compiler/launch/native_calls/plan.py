@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field
 
 from compiler.hir.affine import Affine
 from compiler.launch.kernels import BuiltKernel
 from compiler.typed_ast.types import DType
+from runtime.records import frozen
 from runtime.tuples import as_tuple
 
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.backends.llvm.types import I8, I32, I64, PTR, vector
 from compiler.backends.llvm.writer import Value, constant
 from compiler.launch.native_calls.arguments import DOUBLE
@@ -13,6 +11,7 @@ from compiler.lowering.result_plan import ResultPlan
 from compiler.typed_ast.types import DType
 from runtime import buffers
 from runtime.calls import arrays
+from runtime.records import frozen
 from runtime.tensor import numpy_dtype
 
 NUMBER_BYTES = 16

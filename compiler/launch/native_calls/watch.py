@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import frozen
+from runtime.records import frozen
 
 
 @frozen(eq=False)

@@ -6,7 +6,7 @@ from enum import Enum
 from statistics import median, quantiles
 from time import perf_counter
 
-from attrs import frozen
+from runtime.records import frozen
 
 Round = Callable[[], float]
 """Runs a candidate for a moment: the seconds of one launch."""

@@ -4,13 +4,12 @@ call's own inputs and copies of them in turn, as many as the L2 cache doesn't ho
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
-
 from compiler.launch.cuda.calls import PlannedCall, Run
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import saved
 from runtime.cuda.graph import Graph, Recording
 from runtime.cuda.stream import Stream
+from runtime.records import frozen
 
 BURST, MOST = 3e-3, 20
 """Seconds of a burst, and launches."""

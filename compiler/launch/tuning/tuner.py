@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from attrs import Factory, define, frozen
+from attrs import Factory
 
 from compiler.codes.device_faults import DeviceTrouble
 from compiler.diagnostics import ZyntaxError
@@ -22,6 +22,7 @@ from compiler.schedule.gpu.facts import Facts
 from runtime import forks
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.stream import Stream
+from runtime.records import define, frozen
 from runtime.tensor import Tensor
 
 ALL_RUNS = 60.0

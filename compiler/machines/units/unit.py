@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import Enum
 
-from attrs import frozen
+from runtime.records import frozen
 
 Shape = tuple[int, int, int]
 """Rows, columns, depth."""

@@ -1,7 +1,7 @@
 """Fields that are attention: two products joined by a maximum and its sums. Everything between the products is the field's: scales, masks,
 caps. Which processors take one, and how, is for others to say (`warpgroup_attention.py`, `fragment_attention.py`)."""
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.analysis.recognise import ProductSum, recognise
 from compiler.hir.affine import Affine
@@ -15,6 +15,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.rescaling import is_product, rescaling_of
 from compiler.schedule.gpu.visible import Visible, visible_of
 from compiler.schedule.gpu.warpgroup_operands import Side, plain_load, side_of
+from runtime.records import frozen
 
 MOST = 256
 """Elements of a query, and of a value."""

@@ -1,7 +1,5 @@
 """Shared memory of attention on warpgroups: the tile of queries, the rings of keys and of values, and their barriers."""
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import SharedAlloc
@@ -10,6 +8,7 @@ from compiler.hir.instruction import Value
 from compiler.hir.types import Barrier, Mem, Space, bytes_of
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_operands import SHARED_BYTES, SWIZZLED, wide_of
+from runtime.records import frozen
 
 STAGES = 2
 """Tiles of keys, and of values, that are on their way or in use."""

@@ -1,6 +1,6 @@
 """In which order the blocks of attention take tiles of queries, and which tiles of keys each of them walks along."""
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -10,6 +10,7 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.indices import small
 from compiler.schedule.gpu.visible import Visible
 from compiler.schedule.region import Region
+from runtime.records import frozen
 
 HEADS = 16
 """Matrices whose tiles are taken together where tiles differ in work: the longest of all of them first, while what they read stays in

@@ -3,14 +3,13 @@ Each piece gives what stands before its element, and what all its elements make.
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.hir.affine import AffineLike
 from compiler.hir.build import Builder
 from compiler.hir.core import Take, dtype_of
 from compiler.hir.gpu import Shuffle, SyncThreads
 from compiler.hir.instruction import Value
 from compiler.hir.types import is_float
+from runtime.records import frozen
 
 
 @frozen

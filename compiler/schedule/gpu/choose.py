@@ -3,7 +3,7 @@ wasn't lifted on blocks that share its inner loops, else one thread an iteration
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.analysis.dependence import analyse
 from compiler.hir.core import Contract
@@ -42,6 +42,7 @@ from compiler.schedule.nest import marked
 from compiler.schedule.place import place
 from compiler.schedule.region import NotPlaceable
 from compiler.schedule.threads import launches_of, thread_table
+from runtime.records import frozen
 
 
 @frozen

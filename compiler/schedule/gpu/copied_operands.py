@@ -9,8 +9,6 @@ of the window's dims)."""
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.hopper import MOST_STEP
 from compiler.hir.memory import Load, mem_of
@@ -23,6 +21,7 @@ from compiler.schedule.gpu.lanes import power_of_two
 from compiler.schedule.gpu.reading_copies import Names, Read, Reading
 from compiler.schedule.gpu.warpgroup_operands import SumOfLoads, WarpgroupProduct, side_of, sum_of_loads, warpgroup_product
 from compiler.schedule.gpu.workspaces import Copied, Workspace
+from runtime.records import frozen
 
 WORTH = 1 << 24
 """Products below which launches that copy take longer than they save."""

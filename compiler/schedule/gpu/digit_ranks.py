@@ -4,8 +4,6 @@ the same digit find each other by votes on its bits."""
 
 from collections.abc import Callable, Sequence
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Bitcast, dtype_of
@@ -13,6 +11,7 @@ from compiler.hir.gpu import Atomic, SyncThreads, Vote, WarpSync
 from compiler.hir.instruction import Value
 from compiler.schedule.gpu.block_scan import Joining
 from compiler.schedule.gpu.sorting import DIGIT, DIGITS, WARP, shared
+from runtime.records import frozen
 
 
 @frozen

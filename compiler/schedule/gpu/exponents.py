@@ -6,13 +6,12 @@ A factor that only the run knows may be negative or 0. Then the sign goes to the
 
 from math import inf, log
 
-from attrs import frozen
-
 from compiler.hir.build import Builder
 from compiler.hir.core import Binary, Cast, Const, Index, Select, Unary, dtype_of, union_axes
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.passes.online import Online
+from runtime.records import frozen
 
 LOG2_E = 1 / log(2)
 

@@ -4,7 +4,7 @@ the width of accesses and the shape of blocks."""
 
 from collections.abc import Iterable, Mapping
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.hir.affine import Affine
 from compiler.hir.build import FunctionBuilder
@@ -17,6 +17,7 @@ from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
 from compiler.schedule.launches import Unit
+from runtime.records import frozen
 
 UNITS = (256, 64, 16, 8, 4)
 """Divisors that are told apart. A size is said to be a multiple of the largest that divides it."""

@@ -4,7 +4,7 @@ need share the keys of a tile, and blocks the tiles, where there would be too fe
 
 from math import isqrt
 
-from attrs import asdict, frozen
+from attrs import asdict
 
 from compiler.hir.affine import Affine, FloorDiv
 from compiler.hir.core import union_axes
@@ -16,6 +16,7 @@ from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.shared_tiles import CHUNK, padded
 from compiler.schedule.gpu.visible import Visible
 from compiler.schedule.gpu.warpgroup_operands import divides
+from runtime.records import frozen
 
 WARP_ROWS = 16
 """Queries of a warp."""

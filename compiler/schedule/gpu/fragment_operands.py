@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from math import prod
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.analysis.recognise import product_sum
 from compiler.hir.affine import Affine
@@ -21,6 +21,7 @@ from compiler.machines.gpu import Feature
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_operands import divides, rounds
+from runtime.records import frozen
 
 WIDEST = 16
 """Bytes of a copy."""

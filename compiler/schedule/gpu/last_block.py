@@ -8,8 +8,6 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Contract, Reduce, dtype_of, union_axes
@@ -20,6 +18,7 @@ from compiler.hir.types import Mem, Tile
 from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.combine import combine_over_threads
 from compiler.schedule.region import Region, Target
+from runtime.records import frozen
 
 
 @frozen

@@ -6,14 +6,13 @@ division that holds for all divisors takes eight."""
 from collections.abc import Sequence
 from math import log
 
-from attrs import frozen
-
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
 from compiler.hir.core import Binary, Const, Unary, dtype_of
 from compiler.hir.instruction import Instruction, Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
+from runtime.records import frozen
 
 _LOG2_E = 1 / log(2)
 _BASES = {"exp": _LOG2_E, "exp2": 1.0}

@@ -10,8 +10,6 @@ A value travels in words of 32 bits, each beside its own flag in one 64-bit word
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import dtype_of
@@ -21,6 +19,7 @@ from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, Mem
 from compiler.schedule.gpu.number_bits import bits_of, from_bits, unsigned
 from compiler.schedule.gpu.reduction import combined, identities
+from runtime.records import frozen
 
 GROUP = 32
 """Tiles of a group, and groups of a row of groups: one for each lane of the warp that looks, which must have as many."""

@@ -3,8 +3,6 @@ the size of the block alone, and every thread gets the same bits: what a lane ha
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Combine, dtype_of
@@ -12,6 +10,7 @@ from compiler.hir.gpu import SharedAlloc, Shuffle, SyncThreads
 from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space, is_float
+from runtime.records import frozen
 
 
 def combined(b: Builder, monoid: str, first: Sequence[Value], second: Sequence[Value]) -> list[Value]:

@@ -3,8 +3,6 @@ fetched once, when the places are known. Every element is read once and written 
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import SyncThreads, WarpSync
@@ -14,6 +12,7 @@ from compiler.schedule.gpu.digit_ranks import Ranking
 from compiler.schedule.gpu.number_bits import bits_of, from_bits
 from compiler.schedule.gpu.sort_source import Source
 from compiler.schedule.gpu.sorting import DIGIT, WARP, Lines, shared, taken
+from runtime.records import frozen
 
 LONGEST = 4096
 """Elements of a line that a block sorts."""

@@ -4,8 +4,6 @@ votes on its bits. What stands before the tile is learned by look-back, last, wh
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import Atomic, SyncThreads
@@ -16,6 +14,7 @@ from compiler.schedule.gpu.digit_ranks import Ranking
 from compiler.schedule.gpu.number_bits import bits_of, from_bits, unsigned
 from compiler.schedule.gpu.sort_source import Source
 from compiler.schedule.gpu.sorting import DIGITS, PASS_THREADS, WARP, Lines, shared, taken
+from runtime.records import frozen
 
 WINDOW = 4
 """Tiles that a look back asks at once."""

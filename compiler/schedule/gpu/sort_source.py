@@ -5,8 +5,6 @@ is stored before."""
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.clone import rebuilt
@@ -14,6 +12,7 @@ from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.library import Sort
 from compiler.hir.memory import Load, Store, mem_of
 from compiler.schedule.gpu.spread import Spread
+from runtime.records import frozen
 
 MOST = 8
 """Instructions of an element that are worth computing twice."""

@@ -8,8 +8,6 @@ nothing of this pass yet; its own count; the count of all tiles up to it, and of
 from collections.abc import Sequence
 from math import nan
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Take
@@ -20,6 +18,7 @@ from compiler.hir.memory import mem_of
 from compiler.hir.types import DTYPES, Mem, Space, bytes_of, is_float, is_signed
 from compiler.schedule.gpu.number_bits import bits_of, unsigned
 from compiler.schedule.gpu.sort_source import Source
+from runtime.records import frozen
 
 WARP = 32
 """Lanes of a warp that ranks digits: what they vote is one word."""

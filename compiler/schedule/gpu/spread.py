@@ -3,8 +3,6 @@ joins. Everything else is done by all threads alike (values), or by one of them 
 
 from collections.abc import Mapping, Sequence
 
-from attrs import frozen
-
 from compiler.analysis.accesses import Access, Loop
 from compiler.analysis.affine_sets import upper
 from compiler.analysis.dependence import LoopKind, NestFacts, carried_update
@@ -15,6 +13,7 @@ from compiler.hir.instruction import Effect, Family, Instruction, Region, Value
 from compiler.hir.memory import Alloc, Store, mem_of
 from compiler.hir.types import Slot
 from compiler.schedule.copying import privately
+from runtime.records import frozen
 
 SMALL = 32
 """Iterations below which a loop isn't worth spreading where a loop inside it is."""

@@ -10,7 +10,7 @@ Maps have tables of their own (`maps.py`)."""
 
 from math import prod
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.analysis.written_order import axes_in_written_order
@@ -25,6 +25,7 @@ from compiler.schedule.gpu.rows import is_chain, row_table
 from compiler.schedule.gpu.tensor_cores import chosen
 from compiler.schedule.materialise import common_axes
 from compiler.schedule.table import AxisPlan, Split, Table
+from runtime.records import frozen
 
 THREADS = 256
 SQUARE = 16

@@ -4,8 +4,6 @@ block's tile: what comes after the sum knows nothing of fragments."""
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.analysis.recognise import ProductSum, product_sum
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
@@ -22,6 +20,7 @@ from compiler.schedule.gpu.block_tiles import BlockTiles
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.staged_tiles import Staged
 from compiler.schedule.region import Region
+from runtime.records import frozen
 
 SIDE = 16
 """Rows, columns and depth of a fragment."""

@@ -5,8 +5,6 @@ waits for another."""
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Scan, dtype_of
@@ -14,6 +12,7 @@ from compiler.hir.identity import identity_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, is_float
 from compiler.schedule.gpu.indices import thread_index
+from runtime.records import frozen
 
 CLEARING = 256
 """Threads of a block, of launches with a thread for each scan or tile."""

@@ -4,12 +4,11 @@ that all rows see, among which nothing needs to be hidden. Causal attention, off
 
 from collections.abc import Iterable, Iterator
 
-from attrs import frozen
-
 from compiler.analysis.accesses import constraints_of
 from compiler.hir.affine import Affine
 from compiler.hir.core import Binary
 from compiler.hir.instruction import Value
+from runtime.records import frozen
 
 
 @frozen

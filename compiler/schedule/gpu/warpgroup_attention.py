@@ -1,12 +1,13 @@
 """Attention as warpgroups of sm_90a take it (`attention_roles.py` builds the launch)."""
 
-from attrs import asdict, frozen
+from attrs import asdict
 
 from compiler.hir.module import HirFunction
 from compiler.machines.units.unit import Issue
 from compiler.schedule.gpu.attention_field import AttentionField, attention_field, ends
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_operands import ROWS, divides
+from runtime.records import frozen
 
 TERMS = ((128, 128), (256, 64))
 """Elements of a query or value, and keys of a tile: two tiles of keys and two of values go beside the queries into shared memory, and the

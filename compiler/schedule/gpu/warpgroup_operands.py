@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product as choices
 from math import prod
 
-from attrs import Factory, evolve, frozen
+from attrs import Factory, evolve
 
 from compiler.analysis.guards import where_inside
 from compiler.analysis.recognise import ProductSum, product_sum
@@ -24,6 +24,7 @@ from compiler.schedule.gpu.warpgroup_tiles import ROWS as ROWS
 from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES as SHARED_BYTES
 from compiler.schedule.gpu.warpgroup_tiles import SWIZZLED as SWIZZLED
 from compiler.schedule.gpu.warpgroup_tiles import Estimated, Tiling, Wishes, Work, ranked, resident
+from runtime.records import frozen
 
 GROUPS = 2
 """Warpgroups that share a large tile."""

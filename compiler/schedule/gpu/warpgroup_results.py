@@ -5,8 +5,6 @@ from registers, too (bulk copies of turned matrices took 0.2 to 1 microsecond lo
 from collections.abc import Mapping
 from math import prod
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Pack2, Take
@@ -22,6 +20,7 @@ from compiler.schedule.gpu.indices import lane_index, warp_index
 from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_operands import BOXED, BUFFERS, ROWS, SWIZZLED, WarpgroupProduct, digit, divides
 from compiler.schedule.region import Region
+from runtime.records import frozen
 
 MATRIX = 8
 """Rows, and columns, of what a warp stores together."""

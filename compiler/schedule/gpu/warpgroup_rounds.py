@@ -7,8 +7,6 @@ blocks at as many places of the sum share neither what the cache has nor pages o
 
 from collections.abc import Sequence
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import Atomic, Fence
@@ -19,6 +17,7 @@ from compiler.schedule.gpu.indices import small, thread_index
 from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_operands import WarpgroupProduct
 from compiler.schedule.gpu.warpgroup_tiles import MOST_PIECES, WARPGROUP
+from runtime.records import frozen
 
 
 @frozen

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from itertools import product as choices
 from math import prod
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from compiler.hir.module import HirKernelInfo
+from runtime.records import frozen
 
 BOX = 64
 """Columns of 16 bits that a box has."""

@@ -5,8 +5,6 @@ and stores them again."""
 from collections.abc import Sequence
 from math import prod
 
-from attrs import frozen
-
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.clone import rebuilt
@@ -17,6 +15,7 @@ from compiler.schedule.gpu.distribute import Distributing
 from compiler.schedule.gpu.warpgroup_operands import sum_of_loads
 from compiler.schedule.region import Region, Target
 from compiler.schedule.table import AxisPlan, Table
+from runtime.records import frozen
 
 
 @frozen(eq=False)

@@ -1,10 +1,9 @@
 """Annotations and compute blocks."""
 
-from attrs import frozen
-
 from compiler.typed_ast.kernel import KernelMetadata
 from compiler.typed_ast.nodes.bases import Expression, Node, TypeSyntax, children
 from compiler.typed_ast.nodes.expressions import Argument, Block
+from runtime.records import frozen
 
 
 @frozen(kw_only=True)

@@ -2,14 +2,13 @@
 
 from enum import Enum
 
-from attrs import frozen
-
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.kernel import CompileTarget, ExecutionConstraints, KernelMetadata, Visibility
 from compiler.typed_ast.nodes.bases import Declaration, Expression, Node, Statement, TypeSyntax, children
 from compiler.typed_ast.nodes.compute import Annotation
 from compiler.typed_ast.nodes.expressions import Block, FieldValue
 from compiler.typed_ast.nodes.type_syntax import Parameter, TypeParameter
+from runtime.records import frozen
 
 
 @frozen(kw_only=True)

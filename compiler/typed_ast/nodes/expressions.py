@@ -2,11 +2,10 @@
 
 from enum import Enum
 
-from attrs import frozen
-
 from compiler.source import NOWHERE, Span
 from compiler.typed_ast.nodes.bases import Expression, Node, Pattern, Statement, TypeSyntax, children
 from compiler.typed_ast.nodes.type_syntax import Parameter
+from runtime.records import frozen
 
 
 @frozen(kw_only=True)

@@ -1,8 +1,7 @@
 """Patterns: what a value is taken apart with."""
 
-from attrs import frozen
-
 from compiler.typed_ast.nodes.bases import Expression, Node, Pattern, children
+from runtime.records import frozen
 
 
 @frozen(kw_only=True)

@@ -1,11 +1,10 @@
 """Statements but declarations."""
 
-from attrs import frozen
-
 from compiler.source import Span
 from compiler.typed_ast.nodes.bases import Expression, Node, Pattern, Statement, TypeSyntax, children
 from compiler.typed_ast.nodes.compute import Annotation
 from compiler.typed_ast.nodes.expressions import Block, FieldValue
+from runtime.records import frozen
 
 
 @frozen(kw_only=True)

@@ -1,8 +1,7 @@
 """Types as programs write them, and parameters, which have one."""
 
-from attrs import frozen
-
 from compiler.typed_ast.nodes.bases import Expression, Node, TypeSyntax, children
+from runtime.records import frozen
 
 
 @frozen(kw_only=True)

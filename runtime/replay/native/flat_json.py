@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
 from llvmlite import ir
 
+from runtime.records import frozen
 from runtime.replay.grids import I64 as Integers
 from runtime.replay.native.kit import I1, I8, I32, I64, Code, Compiled, Variable
 from runtime.replay.native.text import Bytes

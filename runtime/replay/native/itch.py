@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import Factory, frozen
+from attrs import Factory
 from llvmlite import ir
 
+from runtime.records import frozen
 from runtime.replay.events import EVENT, Events, Flag, Kind, Side
 from runtime.replay.grids import I64 as Integers
 from runtime.replay.native.kit import I1, I8, I16, I32, I64, Code, Compiled

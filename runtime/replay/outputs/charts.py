@@ -6,8 +6,8 @@ from enum import Enum
 from functools import partial
 
 import numpy as np
-from attrs import frozen
 
+from runtime.records import frozen
 from runtime.replay.outputs.gathered import PERCENTILES, Gathered, Position, is_buy
 from runtime.replay.outputs.scales import Scales
 from runtime.replay.outputs.statistics import Counts

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
 
 from runtime.extras import required
+from runtime.records import frozen
 from runtime.replay.grids import Step
 from runtime.replay.outputs.records import I64
 

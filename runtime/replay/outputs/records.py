@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import field
 
+from runtime.records import frozen
 from runtime.replay.grids import Step
 
 Records = npt.NDArray[Any]

@@ -3,8 +3,9 @@
 from collections import deque
 from typing import Any
 
-from attrs import define, field
+from attrs import field
 
+from runtime.records import define
 from runtime.replay.bad_rows import Why
 from runtime.replay.batches import Source
 from runtime.replay.collecting import Collector, Level, RowFault

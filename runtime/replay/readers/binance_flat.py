@@ -3,8 +3,8 @@
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
 
+from runtime.records import frozen
 from runtime.replay.batches import Source
 from runtime.replay.events import Events, Flag, Kind, Side, empty
 from runtime.replay.grids import I64, LEAST, WHOLE, Step

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
 
+from runtime.records import frozen
 from runtime.replay.bad_rows import BadSource
 from runtime.replay.batches import Source
 from runtime.replay.grids import I64
