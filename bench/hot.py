@@ -43,11 +43,11 @@ from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.source import Sources
 from compiler.syntax.read import read_source
 from quantdsl.engine.layout import COLLECTED
-from quantdsl.facts import Facts
+from quantdsl.facts import StrategyFacts
 from quantdsl.run.desk import Desk
 from quantdsl.run.machine import machine
 from quantdsl.run.options import RunOptions
-from runtime.replay.events import Flag, Kind, empty
+from runtime.replay.events import EventKind, Flag, empty
 
 HERE = Path(__file__).parent
 MANY, LEVELS, MIDDLE = 1 << 14, 16, 20_000
@@ -182,7 +182,7 @@ def by_hand(loops: ctypes.CDLL, name: str, inputs: Any, sizes: Any) -> Side:
     return Side(loops, "hand", [memory, inputs], subject)
 
 
-def ours(loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, facts: Facts, inputs: Any, sizes: Any) -> Side:
+def ours(loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, facts: StrategyFacts, inputs: Any, sizes: Any) -> Side:
     desk = Desk(facts)
     desk.set_up(RunOptions((), sample=0, pnl_every=0), "touch")
     state = new_memory(state_of(module))
@@ -191,7 +191,7 @@ def ours(loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, facts: 
     events = empty(2 * LEVELS)
     for number in range(2 * LEVELS):
         side, level = divmod(number, LEVELS)
-        events[number]["kind"], events[number]["side"] = Kind.BOOK_LEVEL, side + 1
+        events[number]["kind"], events[number]["side"] = EventKind.BOOK_LEVEL, side + 1
         events[number]["price"] = MIDDLE - 1 - level if side == 0 else MIDDLE + 1 + level
         events[number]["qty"] = sizes[number]
         events[number]["flags"] = Flag.LAST if number == 2 * LEVELS - 1 else 0
@@ -259,7 +259,9 @@ def measure(calls: int, rounds: int, only: Sequence[str], level: OptimizationLev
     return found
 
 
-def _both(loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, facts: Facts, inputs: Any, sizes: Any) -> tuple[Side, Side]:
+def _both(
+    loops: ctypes.CDLL, name: str, code: Linked, module: HirModule, facts: StrategyFacts, inputs: Any, sizes: Any
+) -> tuple[Side, Side]:
     return ours(loops, name, code, module, facts, inputs, sizes), by_hand(loops, name, inputs, sizes)
 
 

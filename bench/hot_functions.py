@@ -20,19 +20,19 @@ from quantdsl.engine.delivery import anything_due
 from quantdsl.engine.handlers import call_handler
 from quantdsl.engine.interface import OPAQUE
 from quantdsl.engine.layout import BUY, DESK, IOC, SELL
-from quantdsl.facts import Facts
-from quantdsl.native.build import Body, Program
+from quantdsl.facts import StrategyFacts
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I64, struct
 from quantdsl.native.values import some
-from quantdsl.run.open import Wishes, elaborated
+from quantdsl.run.open import CompileRequest, elaborated
 
 ASKED = struct("asked", **dict.fromkeys(("side", "qty", "limit", "step", "back", "held"), I64))
 TRADED = struct("traded", **dict.fromkeys(("side", "price", "qty", "maker", "mark2"), I64))
 TICK = struct("tick", **dict.fromkeys(("step", "bid", "ask", "bid_at", "bid_qty", "ask_at", "ask_qty"), I64))
 
 
-def program_of(source: Source, sources: Sources, **settings: str) -> tuple[HirModule, Facts]:
-    return elaborated(source, Wishes(settings), sources, lambda warning: None, lambda activity: None)
+def program_of(source: Source, sources: Sources, **settings: str) -> tuple[HirModule, StrategyFacts]:
+    return elaborated(source, CompileRequest(settings), sources, lambda warning: None, lambda activity: None)
 
 
 def state_of(module: HirModule) -> Struct:
@@ -54,7 +54,7 @@ def _engine(level: OptimizationLevel) -> HostModule:
 
 def with_engines() -> HirModule:
     module = engine_module()
-    program = Program(module.name)
+    program = ModuleBuilder(module.name)
     program.module = module
     for name, input, write in (
         ("fill", TRADED, _fill),
@@ -70,7 +70,7 @@ def with_engines() -> HirModule:
 
 def with_own(module: HirModule) -> HirModule:
     """Adds `measure.risk` and `measure.send` to a program of its own."""
-    program = Program(module.name)
+    program = ModuleBuilder(module.name)
     program.module = module
     parameters = {"desk": Pointer(DESK), "state": Pointer(_head(module)), "input": Pointer(ASKED)}
     for name, write in (("risk", _risk), ("send", _send)):
@@ -85,7 +85,7 @@ def _head(module: HirModule) -> Struct:
     return pointer.pointee
 
 
-def _risk(b: Body, desk: Value, state: Value, asked: Value) -> None:
+def _risk(b: FunctionCode, desk: Value, state: Value, asked: Value) -> None:
     side, qty, limit, back = (b.get(asked, name) for name in ("side", "qty", "limit", "back"))
     number = b.wrapping("add", b.get(desk, "submitted"), 1)
     b.put(desk, "submitted", number)
@@ -98,7 +98,7 @@ def _risk(b: Body, desk: Value, state: Value, asked: Value) -> None:
     b.give(b.cast(mask, "i64"))
 
 
-def _send(b: Body, desk: Value, state: Value, asked: Value) -> None:
+def _send(b: FunctionCode, desk: Value, state: Value, asked: Value) -> None:
     side, qty, limit = (b.get(asked, name) for name in ("side", "qty", "limit"))
     b.put(desk, "now", b.add(b.get(desk, "now"), b.get(asked, "step")))
     b.put(desk, "instant", 0)
@@ -108,7 +108,7 @@ def _send(b: Body, desk: Value, state: Value, asked: Value) -> None:
     b.give(b.cast(mask, "i64"))
 
 
-def _fill(b: Body, desk: Value, state: Value, traded: Value) -> None:
+def _fill(b: FunctionCode, desk: Value, state: Value, traded: Value) -> None:
     side, price, qty, maker, mark2 = (b.get(traded, name) for name in ("side", "price", "qty", "maker", "mark2"))
     (fee,) = b.call("account.fill", desk, b.cast(side, "u8"), price, qty, b.ne(maker, 0))
     mark(b, desk, some(b, mark2))
@@ -116,7 +116,7 @@ def _fill(b: Body, desk: Value, state: Value, traded: Value) -> None:
     b.give(fee)
 
 
-def _show(b: Body, desk: Value, tick: Value) -> None:
+def _show(b: FunctionCode, desk: Value, tick: Value) -> None:
     """The best prices, and the quantity of one level of each side."""
     b.put(desk, "now", b.add(b.get(desk, "now"), b.get(tick, "step")))
     b.put(desk, "instant", 0)
@@ -128,20 +128,20 @@ def _show(b: Body, desk: Value, tick: Value) -> None:
         b.put(level_at(b, ladder, b.get(tick, f"{own}_at")), "qty", b.get(tick, f"{own}_qty"))
 
 
-def _signal(b: Body, desk: Value, state: Value, tick: Value) -> None:
+def _signal(b: FunctionCode, desk: Value, state: Value, tick: Value) -> None:
     _show(b, desk, tick)
     call_handler(b, desk, state, "book")
     b.give(b.cast(b.get(desk, "submitted"), "i64"))
 
 
-def _settle(b: Body, desk: Value, state: Value, tick: Value) -> None:
+def _settle(b: FunctionCode, desk: Value, state: Value, tick: Value) -> None:
     now = b.get(desk, "now")
     with b.when(anything_due(b, desk, now)):
         b.call("until", desk, state, now)
     b.give(b.get(desk, "position", "qty"))
 
 
-def _tick(b: Body, desk: Value, state: Value, tick: Value) -> None:
+def _tick(b: FunctionCode, desk: Value, state: Value, tick: Value) -> None:
     _show(b, desk, tick)
     call_handler(b, desk, state, "book")
     _settle(b, desk, state, tick)

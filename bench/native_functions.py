@@ -3,7 +3,7 @@
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirModule
 from compiler.hir.types import Array, Pointer
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import F64, I64, struct
 
 LEVELS, WINDOW, IDS, SLOTS = 10, 64, 1024, 256
@@ -26,7 +26,7 @@ ORDERS = struct("orders", next_id=I64, count=I64, clip=I64, rejected=I64, slots=
 
 def hot_functions() -> HirModule:
     """`risk`, `fill`, `signal` and `tick`."""
-    program = Program("hot")
+    program = ModuleBuilder("hot")
     with program.function("risk", {"s": Pointer(RISK), "o": Pointer(ORDER)}, [I64]) as b:
         _risk(b, *b.parameters)
     with program.function("fill", {"p": Pointer(POSITION), "o": Pointer(ORDER)}, [I64]) as b:
@@ -39,7 +39,7 @@ def hot_functions() -> HirModule:
     return program.module
 
 
-def _risk(b: Body, s: Value, o: Value) -> None:
+def _risk(b: FunctionCode, s: Value, o: Value) -> None:
     price, qty, side, time, own = (b.get(o, name) for name in ("price", "qty", "side", "time", "id"))
     notional = b.wrapping("mul", b.cast(price, "i128"), b.cast(qty, "i128"))
     head, place = b.get(s, "head"), b.wrapping("and", own, IDS - 1)
@@ -63,7 +63,7 @@ def _risk(b: Body, s: Value, o: Value) -> None:
     b.give(mask)
 
 
-def _fill(b: Body, p: Value, o: Value) -> None:
+def _fill(b: FunctionCode, p: Value, o: Value) -> None:
     price, bought, side = (b.get(o, name) for name in ("price", "qty", "side"))
     change = b.mul(side, bought)
     qty, cost = b.variable(b.get(p, "qty")), b.variable(b.get(p, "cost"))
@@ -100,7 +100,7 @@ def _fill(b: Body, p: Value, o: Value) -> None:
     b.give(b.now(qty))
 
 
-def _signal(b: Body, s: Value, k: Value) -> None:
+def _signal(b: FunctionCode, s: Value, k: Value) -> None:
     bid, ask, bid_qty, ask_qty = (b.cast(b.get(k, side, 0), "f64") for side in ("bid", "ask", "bid_qty", "ask_qty"))
     mid = b.mul(b.add(bid, ask), 0.5)
     for name in ("fast", "slow"):
@@ -121,7 +121,7 @@ def _signal(b: Body, s: Value, k: Value) -> None:
     b.give(b.select(down, b.const(-1, "i64"), b.select(up, b.const(1, "i64"), 0)))
 
 
-def _tick(b: Body, r: Value, p: Value, s: Value, q: Value, k: Value, time: Value) -> None:
+def _tick(b: FunctionCode, r: Value, p: Value, s: Value, q: Value, k: Value, time: Value) -> None:
     (side,) = b.call("signal", s, k)
     with b.when(b.eq(side, 0)):
         b.give(0)

@@ -28,15 +28,15 @@ from quantdsl.engine.book import define_book
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, OF_PROGRAM
 from quantdsl.engine.layout import BOOK, DESK, EVENT
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import F64, I1, I64, struct
 from quantdsl.run.desk import Desk
-from quantdsl.run.open import Wishes, open_strategy
+from quantdsl.run.open import CompileRequest, open_strategy
 from quantdsl.run.options import RunOptions
-from quantdsl.run.program import Strategy
-from runtime.replay.batches import Source
+from quantdsl.run.program import LinkedStrategy
+from runtime.replay.batches import DataSource
 from runtime.replay.events import EVENT as RECORD
-from runtime.replay.events import Events, Flag, Kind
+from runtime.replay.events import EventKind, Events, Flag
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
 from runtime.replay.rules import Rules
@@ -59,18 +59,18 @@ TRADING = {"binance depth": ("market_maker", "queue"), "binance trades": ("ema_c
 
 def of_file(name: str) -> Events:
     file, listing = FILES[name]
-    return np.concatenate(list(Feed([Source(DATA / file, 0, (listing,), listing.name)], Rules(skip=True)).events()))
+    return np.concatenate(list(Feed([DataSource(DATA / file, 0, (listing,), listing.name)], Rules(skip=True)).events()))
 
 
 def trades(count: int, rng: np.random.Generator) -> Events:
-    made = _events(count, rng, Kind.TRADE)
+    made = _events(count, rng, EventKind.TRADE)
     made["price"] = 1_000_000 + np.cumsum(rng.integers(-2, 3, count))
     made["qty"], made["side"] = rng.integers(1, 1000, count), rng.integers(1, 3, count)
     return made
 
 
 def quotes(count: int, rng: np.random.Generator) -> Events:
-    made = _events(count, rng, Kind.QUOTE)
+    made = _events(count, rng, EventKind.QUOTE)
     made["price"] = 1_000_000 + np.cumsum(rng.integers(-1, 2, count))
     made["price2"] = made["price"] + rng.integers(1, 4, count)
     made["qty"], made["qty2"] = rng.integers(1, 1000, (2, count))
@@ -79,7 +79,7 @@ def quotes(count: int, rng: np.random.Generator) -> Events:
 
 def levels(count: int, rng: np.random.Generator) -> Events:
     """Updates of a book of 20 levels a side around a price that wanders, most of them near the best."""
-    made = _events(count, rng, Kind.BOOK_LEVEL)
+    made = _events(count, rng, EventKind.BOOK_LEVEL)
     mid = 1_000_000 + np.cumsum(rng.random(count) < 0.01) * 2 - np.cumsum(rng.random(count) < 0.01) * 2
     away = np.minimum(rng.geometric(0.2, count), 20)
     made["side"] = rng.integers(1, 3, count)
@@ -90,7 +90,7 @@ def levels(count: int, rng: np.random.Generator) -> Events:
 
 def orders(count: int, rng: np.random.Generator) -> Events:
     """Single orders, some 5000 of them at a time: they come near the best, and leave by a cancel, an execution or a replacement."""
-    made = _events(count, rng, Kind.ADD)
+    made = _events(count, rng, EventKind.ADD)
     sides, away, choices = rng.integers(1, 3, count).tolist(), rng.geometric(0.1, count).tolist(), rng.random((count, 2)).tolist()
     known: list[int] = []
     for number in range(count):
@@ -103,12 +103,12 @@ def orders(count: int, rng: np.random.Generator) -> Events:
         place = int(which * len(known))
         known[place], known[-1] = known[-1], known[place]
         record["id"] = known.pop()
-        record["kind"] = Kind.DELETE if choice < 0.8 else Kind.EXECUTE
+        record["kind"] = EventKind.DELETE if choice < 0.8 else EventKind.EXECUTE
         record["qty"] = 100
     return made
 
 
-def _events(count: int, rng: np.random.Generator, kind: Kind) -> Events:
+def _events(count: int, rng: np.random.Generator, kind: EventKind) -> Events:
     made = np.zeros(count, RECORD)
     made["kind"], made["flags"] = kind, Flag.LAST
     made["ts"] = 1_700_000_000_000_000_000 + np.cumsum(rng.integers(100, 20_000, count))
@@ -121,7 +121,7 @@ SYNTHETIC = {"trades": trades, "quotes": quotes, "levels": levels, "orders": ord
 def repeated(events: Events, least: int) -> Events:
     """Again and again, later each time, from an empty book."""
     clear = np.zeros(1, RECORD)
-    clear["kind"], clear["flags"] = Kind.BOOK_CLEAR, Flag.LAST
+    clear["kind"], clear["flags"] = EventKind.BOOK_CLEAR, Flag.LAST
     parts, length = [], int(events["ts"][-1] - events["ts"][0]) + 1
     for turn in range(-(-least // len(events))):
         clear["ts"] = events["ts"][0] + turn * length
@@ -137,21 +137,21 @@ STATE = struct("watching", fast=F64, slow=F64, crossed=I64, above=I1, pressure=F
 
 
 def book_module() -> HirModule:
-    program = Program("book")
+    program = ModuleBuilder("book")
     define_book(program)
     with program.function("feed", {"book": Pointer(BOOK), "events": Pointer(Array(EVENT, None)), "count": I64}) as b:
         book, events, count = b.parameters
         with b.loop(0, count) as i:
             event = b.row(events, i, count)
             kind = b.get(event, "kind")
-            with b.when(b.both(b.ge(kind, int(Kind.QUOTE)), b.le(kind, int(Kind.GAP)))):
+            with b.when(b.both(b.ge(kind, int(EventKind.QUOTE)), b.le(kind, int(EventKind.GAP)))):
                 b.call("book.take", book, event, False)
     return program.module
 
 
 def watching_module() -> HirModule:
     """Two averages of trades and their crossings; of books the mid and the imbalance of five levels."""
-    program = Program("watching")
+    program = ModuleBuilder("watching")
     for name in ("desk.mid", "desk.imbalance"):
         program.imported(name, OF_ENGINE[name].whole(STATE), OF_ENGINE[name].results)
     asked = OF_PROGRAM["risk.asked"]
@@ -172,7 +172,7 @@ def watching_module() -> HirModule:
     return program.module
 
 
-def _cross(b: Body, state: Any, x: Any) -> None:
+def _cross(b: FunctionCode, state: Any, x: Any) -> None:
     for name, weight in (("fast", 2 / 13), ("slow", 2 / 27)):
         held = b.get(state, name)
         b.put(state, name, b.add(held, b.mul(b.sub(x, held), weight)))
@@ -214,7 +214,7 @@ def engine_run(handles: tuple[str, ...]) -> Run:
     return run
 
 
-def without_limits(strategy: Strategy) -> Strategy:
+def without_limits(strategy: LinkedStrategy) -> LinkedStrategy:
     """Data that is repeated meets the limits of a strategy's losses, and from then on all its orders would be refused."""
     settings = strategy.facts.settings
     high = {f"{rule}.value": 1 << 62 for rule in ("max_loss", "max_drawdown") if f"{rule}.value" in settings}
@@ -223,7 +223,7 @@ def without_limits(strategy: Strategy) -> Strategy:
 
 def program_run(name: str, fills: str) -> Run:
     """Records are taken out as the command does, but not written."""
-    strategy = without_limits(open_strategy(str(PROGRAMS / f"{name}.qdsl"), Wishes(), Sources()))
+    strategy = without_limits(open_strategy(str(PROGRAMS / f"{name}.qdsl"), CompileRequest(), Sources()))
 
     def run(events: Events) -> Iterator[None]:
         desk, done = Desk(strategy.facts), 0

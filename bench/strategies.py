@@ -27,11 +27,11 @@ from bench.replay import without_limits
 from quantdsl.run.options import RunOptions
 from quantdsl.run.replay import Replay
 from quantdsl.run.totals import run_of
-from runtime.replay.batches import Source
-from runtime.replay.events import Events, Flag, Kind, empty
+from runtime.replay.batches import DataSource
+from runtime.replay.events import EventKind, Events, Flag, empty
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
-from runtime.replay.outputs.kept import Kept
+from runtime.replay.outputs.kept import KeptRecords
 from runtime.replay.rules import Rules
 
 ROOT = Path(__file__).parents[1]
@@ -49,17 +49,17 @@ class Case:
     data: str
     fills: str
     peer: str
-    without: tuple[Kind, ...] = ()
+    without: tuple[EventKind, ...] = ()
 
 
 CASES = (
     Case("EMA cross, trades", "ema_cross", "btcusdt_spot_20240808_trades.csv", "next", "cross"),
-    Case("market maker, trades and levels", "market_maker", "btcusdt_spot_20240808.jsonl.gz", "queue", "maker", (Kind.QUOTE,)),
+    Case("market maker, trades and levels", "market_maker", "btcusdt_spot_20240808.jsonl.gz", "queue", "maker", (EventKind.QUOTE,)),
 )
 
 
-def source_of(case: Case) -> Source:
-    return Source(ROOT / "programs" / "data" / case.data, 0, (BTCUSDT,), "BTCUSDT")
+def source_of(case: Case) -> DataSource:
+    return DataSource(ROOT / "programs" / "data" / case.data, 0, (BTCUSDT,), "BTCUSDT")
 
 
 def read(case: Case) -> tuple[Events, float]:
@@ -73,8 +73,8 @@ def read(case: Case) -> tuple[Events, float]:
 def repeated(events: Events, least: int) -> Events:
     """Again and again, later each time, each time from an empty book."""
     clear = empty(1)
-    clear["ts"], clear["kind"], clear["flags"] = events["ts"][0], Kind.BOOK_CLEAR, Flag.LAST
-    one = np.concatenate([clear, events]) if (events["kind"] != Kind.TRADE).any() else events
+    clear["ts"], clear["kind"], clear["flags"] = events["ts"][0], EventKind.BOOK_CLEAR, Flag.LAST
+    one = np.concatenate([clear, events]) if (events["kind"] != EventKind.TRADE).any() else events
     turns = -(-least // len(one))
     made = np.tile(one, turns)
     length = int(one["ts"][-1] - one["ts"][0]) + 1_000_000
@@ -87,7 +87,7 @@ def ours(strategy: Any, case: Case, events: Events) -> dict[str, Any]:
     options = RunOptions(data=(), fills=case.fills)
     replay = Replay(strategy, options)
     replay.crossed.sources = [source_of(case)]  # whose rows the events are
-    sink = Kept(run_of(strategy, options))
+    sink = KeptRecords(run_of(strategy, options))
     for _ in replay.blocks():
         pass
     started = time.process_time()

@@ -15,14 +15,14 @@ from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
 from compiler.typed_ast.kernel import OptimizationLevel
 from quantdsl.run import options as of
-from quantdsl.run.open import Wishes, open_source
+from quantdsl.run.open import CompileRequest, open_source
 from quantdsl.run.options import RunOptions
-from quantdsl.run.program import Strategy
+from quantdsl.run.program import LinkedStrategy
 from quantdsl.run.replay import Replay
 from runtime.extras import PackageMissing
 from runtime.records import define, frozen
-from runtime.replay.outputs.kept import Kept
-from runtime.replay.outputs.records import Records, Run
+from runtime.replay.outputs.kept import KeptRecords
+from runtime.replay.outputs.records import Records, RunDescription
 from runtime.replay.outputs.summary import Totals
 from zynml.pickled import require_version, version
 from zynml.words import in_pythons_words
@@ -68,7 +68,7 @@ class Result:
 
     summary: dict[str, Any]
     failure: str | None
-    _kept: Kept
+    _kept: KeptRecords
     left_out: tuple[str, ...] = ()
     """Outputs that a package is missing for, and what installs it."""
 
@@ -89,7 +89,7 @@ class Result:
 
 
 @frozen
-class MadeOf:
+class StrategyOrigin:
     """What a program was compiled from; `settings` are texts of its `param`s."""
 
     path: str
@@ -103,10 +103,10 @@ class MadeOf:
 class Program:
     """A compiled strategy; it may run any number of times."""
 
-    strategy: Strategy
+    strategy: LinkedStrategy
     warnings: tuple[str, ...]
     _sources: Sources
-    _made_of: MadeOf
+    _made_of: StrategyOrigin
 
     def __repr__(self) -> str:
         facts = self.facts
@@ -147,13 +147,13 @@ class Program:
             options = _options(data, fills, latency, begin, end, on_bad, on_cross, reorder, mapped or {}, latency_all, pnl_every)
             sinks: list[Any] = []
 
-            def sink(about: Run) -> Any:
+            def sink(about: RunDescription) -> Any:
                 if out is None:
-                    sinks.append(Kept(about))
+                    sinks.append(KeptRecords(about))
                 else:
                     from runtime.replay.outputs.folder import Outputs  # and so Arrow, for those who want tables
 
-                    sinks.append(_Both(Kept(about), Outputs(Path(out), about, pictures)))
+                    sinks.append(_Both(KeptRecords(about), Outputs(Path(out), about, pictures)))
                 return sinks[0]
 
             ending = Replay(self.strategy, options).run(sink)
@@ -174,7 +174,7 @@ def compile(source: str | Path, *, strategy: str | None = None, level: str | int
     with _told(sources):
         is_text = isinstance(source, str) and "\n" in source
         held = Source("<program>", str(source)) if is_text else read_source(source)
-        return _compiled(MadeOf(held.path, held.text, strategy, str(level), texts), sources)
+        return _compiled(StrategyOrigin(held.path, held.text, strategy, str(level), texts), sources)
 
 
 def opened_again(pickled: str, made_of: dict[str, Any]) -> Program:
@@ -182,14 +182,14 @@ def opened_again(pickled: str, made_of: dict[str, Any]) -> Program:
     require_version(pickled, f"the program {made_of['path']}")
     sources = Sources()
     with _told(sources):
-        return _compiled(MadeOf(**made_of), sources)
+        return _compiled(StrategyOrigin(**made_of), sources)
 
 
-def _compiled(made_of: MadeOf, sources: Sources) -> Program:
+def _compiled(made_of: StrategyOrigin, sources: Sources) -> Program:
     """The program of a text. Raises ZyntaxError."""
     warnings: list[str] = []
     held = sources.add(Source(made_of.path, made_of.text))
-    wishes = Wishes(made_of.settings, made_of.strategy, made_of.level)
+    wishes = CompileRequest(made_of.settings, made_of.strategy, made_of.level)
     made = open_source(held, wishes, sources, _noting(warnings, sources), lambda activity: None)
     return Program(made, tuple(warnings), sources, made_of)
 
@@ -244,7 +244,7 @@ def _options(
 class _Both:
     """Records that go to two places; the first one's summary counts."""
 
-    first: Kept
+    first: KeptRecords
     second: "Outputs"
 
     @property

@@ -4,7 +4,7 @@ from runtime.records import frozen
 
 
 @frozen
-class Event:
+class EventDeclaration:
     """`record`: a handler may name the event's record. `setting` says in words what `on event(...)` takes before that, None: nothing."""
 
     record: bool = True
@@ -13,17 +13,17 @@ class Event:
 
 
 EVENTS = {
-    "start": Event(record=False, example="on start { }"),
-    "stop": Event(record=False, example="on stop { }"),
-    "trade": Event(example="on trade(t) { }"),
-    "quote": Event(example="on quote(q) { }"),
-    "book": Event(example="on book(b) { }"),
-    "bar": Event(setting="a duration, ticks or a volume", example="on bar(1m)(x) { }"),
-    "timer": Event(record=False, setting="a duration", example="on timer(100ms) { }"),
-    "ack": Event(example="on ack(a) { }"),
-    "fill": Event(example="on fill(f) { }"),
-    "cancelled": Event(example="on cancelled(c) { }"),
-    "reject": Event(example="on reject(r) { }"),
-    "gap": Event(example="on gap(g) { }"),
-    "halt": Event(example="on halt(h) { }"),
+    "start": EventDeclaration(record=False, example="on start { }"),
+    "stop": EventDeclaration(record=False, example="on stop { }"),
+    "trade": EventDeclaration(example="on trade(t) { }"),
+    "quote": EventDeclaration(example="on quote(q) { }"),
+    "book": EventDeclaration(example="on book(b) { }"),
+    "bar": EventDeclaration(setting="a duration, ticks or a volume", example="on bar(1m)(x) { }"),
+    "timer": EventDeclaration(record=False, setting="a duration", example="on timer(100ms) { }"),
+    "ack": EventDeclaration(example="on ack(a) { }"),
+    "fill": EventDeclaration(example="on fill(f) { }"),
+    "cancelled": EventDeclaration(example="on cancelled(c) { }"),
+    "reject": EventDeclaration(example="on reject(r) { }"),
+    "gap": EventDeclaration(example="on gap(g) { }"),
+    "halt": EventDeclaration(example="on halt(h) { }"),
 }

@@ -17,11 +17,11 @@ def _tuples(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(_tuples(value) if isinstance(value, list | tuple) else value for value in values)
 
 
-def _shape(value: Any) -> "Shape":
-    return value if isinstance(value, Shape) else Shape(**value)
+def _shape(value: Any) -> "StateShape":
+    return value if isinstance(value, StateShape) else StateShape(**value)
 
 
-def _shapes(values: Sequence[Any]) -> "tuple[Shape, ...]":
+def _shapes(values: Sequence[Any]) -> "tuple[StateShape, ...]":
     return tuple(map(_shape, values))
 
 
@@ -34,7 +34,7 @@ def _logs(values: Sequence[Any]) -> "tuple[LogSite, ...]":
 
 
 @frozen
-class Shape:
+class StateShape:
     """How a value lies in memory, so that it can be read back and said.
 
     `what`: `bool`; `int`, `unsigned`, `float` of `size` bytes; `id`; `side`; `price ticks qty money ratio timestamp duration`; `enum`: a u8
@@ -47,13 +47,13 @@ class Shape:
     what: str
     offset: int = 0
     size: int = 8
-    parts: "tuple[Shape, ...]" = field(default=(), converter=_shapes)
+    parts: "tuple[StateShape, ...]" = field(default=(), converter=_shapes)
     count: int = 0
 
 
 @frozen
 class Market:
-    """The instrument. `tick` and `lot` are (digits, divisor) of a `runtime.replay.grids.Step`; `scale`: digits of the currency's money;
+    """The instrument. `tick` and `lot` are (digits, divisor) of a `runtime.replay.grids.GridStep`; `scale`: digits of the currency's money;
     `point`: money units that one lot gains as the price rises one tick."""
 
     name: str
@@ -69,11 +69,11 @@ class LogSite:
     """A place that calls `log_ring(x)`: its line, and the shape of x."""
 
     line: int
-    shape: Shape = field(converter=_shape)
+    shape: StateShape = field(converter=_shape)
 
 
 @frozen
-class Facts:
+class StrategyFacts:
     """Of one strategy.
 
     `settings`: values of fields of `engine.layout.SETTINGS` that the program decides, nested ones by path (`maker.numerator`); the runner
@@ -92,12 +92,12 @@ class Facts:
     kill_texts: tuple[str, ...] = field(default=(), converter=_tuples)
     logs: tuple[LogSite, ...] = field(default=(), converter=_logs)
     state_bytes: int = 8
-    state: tuple[Shape, ...] = field(default=(), converter=_shapes)
+    state: tuple[StateShape, ...] = field(default=(), converter=_shapes)
     parameters: Mapping[str, int | float | bool] = field(factory=dict)
     target_ns: float | None = None
     affinity: int | None = None
     no_risk: str | None = None
 
     def plain(self) -> dict[str, Any]:
-        """For JSON; `Facts(**plain)` is the same again."""
+        """For JSON; `StrategyFacts(**plain)` is the same again."""
         return attrs.asdict(self)

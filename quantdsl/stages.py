@@ -7,7 +7,7 @@ from compiler.hir.text import print_module
 from compiler.source import Source, Sources
 from quantdsl import tree_json
 from quantdsl.nodes import Strategy
-from quantdsl.run.open import Warn, Wishes, checked_program, elaborated
+from quantdsl.run.open import CompileRequest, Warn, checked_program, elaborated
 
 if TYPE_CHECKING:
     from compiler.backends.native.compile import HostModule
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 STAGES = ("ast", "typed-ast", "hir", "llvm", "asm", "obj")
 
 
-def stage(name: str, source: Source, wishes: Wishes, sources: Sources, warn: Warn) -> str | bytes:
+def stage(name: str, source: Source, wishes: CompileRequest, sources: Sources, warn: Warn) -> str | bytes:
     """The program's strategy, or where it has none its functions, at a stage. Raises ZyntaxError."""
     if name == "typed-ast":
         return tree_json.to_json(checked_program(source, wishes, sources).program, indent=1)
@@ -31,7 +31,7 @@ def stage(name: str, source: Source, wishes: Wishes, sources: Sources, warn: War
     return compiled.object
 
 
-def _module(source: Source, wishes: Wishes, sources: Sources, warn: Warn) -> HirModule:
+def _module(source: Source, wishes: CompileRequest, sources: Sources, warn: Warn) -> HirModule:
     checked = checked_program(source, wishes, sources)
     if wishes.strategy is not None or any(isinstance(statement, Strategy) for statement in checked.program.statements):
         return elaborated(source, wishes, sources, warn, lambda activity: None)[0]
@@ -40,7 +40,7 @@ def _module(source: Source, wishes: Wishes, sources: Sources, warn: Warn) -> Hir
     return elaborate(checked).module
 
 
-def _compiled(module: HirModule, wishes: Wishes) -> "HostModule":
+def _compiled(module: HirModule, wishes: CompileRequest) -> "HostModule":
     from compiler.backends.native.compile import compile_module
 
     return compile_module(module, OptimizationLevel(wishes.level))

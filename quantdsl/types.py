@@ -40,7 +40,7 @@ class MoneyType(Exact):
 
 
 @frozen
-class Named(Type):
+class PlainType(Type):
     """A type without parts, known by its name."""
 
     name: str
@@ -112,16 +112,16 @@ class NoneType(Type):
         return "none"
 
 
-RATIO = Named("Ratio")
-TIMESTAMP = Named("Timestamp")
-DURATION = Named("Duration")
-ORDER_ID = Named("OrderId")
-SYMBOL = Named("Symbol")
-REJECT_MASK = Named("RejectMask")
+RATIO = PlainType("Ratio")
+TIMESTAMP = PlainType("Timestamp")
+DURATION = PlainType("Duration")
+ORDER_ID = PlainType("OrderId")
+SYMBOL = PlainType("Symbol")
+REJECT_MASK = PlainType("RejectMask")
 SIDE = EnumType("Side")
 NONE = NoneType()
 OPAQUE = {found.name: found for found in (RATIO, TIMESTAMP, DURATION, ORDER_ID, SYMBOL, REJECT_MASK)}
-REJECT_COUNTS = Named("RejectCounts")
+REJECT_COUNTS = PlainType("RejectCounts")
 OF_INSTRUMENT = {"Price": PriceType, "Qty": QtyType, "Ticks": TicksType}
 RULES = (
     "killed",

@@ -21,7 +21,7 @@ WORKERS = 4
 Array = npt.NDArray[Any]
 
 
-class Outcome(concurrent.futures.Future[Any]):
+class TaskOutcome(concurrent.futures.Future[Any]):
     """What a task comes to. `asked`: somebody has asked for it, and was told."""
 
     asked = False
@@ -36,12 +36,12 @@ class NotReady(Exception):
     """The time that somebody would wait is over."""
 
 
-class Future:
+class PendingValue:
     """A value that somebody else is making. `finish` makes it from what `source` brings, once, on the thread that first asks."""
 
     __slots__ = ("__weakref__", "_finish", "_known", "source")
 
-    def __init__(self, source: Outcome, finish: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, source: TaskOutcome, finish: Callable[[Any], Any] | None = None) -> None:
         self.source, self._finish = source, finish
         self._known: Callable[[], Any] | None = None
 
@@ -62,12 +62,12 @@ class Future:
             self._known = _settled(self.source, self._finish)
         return self._known()
 
-    def then(self, finish: Callable[[Any], Any]) -> "Future":
+    def then(self, finish: Callable[[Any], Any]) -> "PendingValue":
         """The future of `finish(value)`."""
-        return Future(self.source, lambda _: finish(self.value()))
+        return PendingValue(self.source, lambda _: finish(self.value()))
 
 
-def _settled(source: Outcome, finish: Callable[[Any], Any] | None) -> Callable[[], Any]:
+def _settled(source: TaskOutcome, finish: Callable[[Any], Any] | None) -> Callable[[], Any]:
     try:
         found = source.result()
         made = found if finish is None else finish(found)
@@ -81,13 +81,13 @@ def _raise(error: Exception) -> Any:
     raise error
 
 
-def all_values(futures: Iterable[Future], seconds: float | None = None) -> list[Any]:
+def all_values(futures: Iterable[PendingValue], seconds: float | None = None) -> list[Any]:
     """The values of all, in their order; the time counts for all together. Raises the first failure in that order."""
     end = None if seconds is None else time.monotonic() + seconds
     return [one.value(None if end is None else max(0.0, end - time.monotonic())) for one in futures]
 
 
-def first(futures: Sequence[Future], seconds: float | None = None) -> int:
+def first(futures: Sequence[PendingValue], seconds: float | None = None) -> int:
     """The position of one that is done; of several the first in order. Raises NotReady."""
     if not any(one.done() for one in futures):
         concurrent.futures.wait([one.source for one in futures], seconds, concurrent.futures.FIRST_COMPLETED)
@@ -97,38 +97,38 @@ def first(futures: Sequence[Future], seconds: float | None = None) -> int:
     return found
 
 
-def completed(work: Callable[[], Any]) -> Future:
+def completed(work: Callable[[], Any]) -> PendingValue:
     """The future of work that is done here and now; what it raises waits to be asked for."""
-    outcome = Outcome()
+    outcome = TaskOutcome()
     try:
         outcome.set_result(work())
     except Exception as error:
         outcome.set_exception(error)
-    return Future(outcome)
+    return PendingValue(outcome)
 
 
-def started(work: Callable[[], Any], reads: Iterable[Array] = (), elsewhere: bool = False) -> Future:
+def started(work: Callable[[], Any], reads: Iterable[Array] = (), elsewhere: bool = False) -> PendingValue:
     """The future of work that a thread does beside the caller's. `reads`: arrays that nobody may change before it is done;
     `elsewhere`: it reads memory of devices, too."""
-    outcome = Outcome()
+    outcome = TaskOutcome()
     _READING[outcome] = tuple(reads), elsewhere
     _UNDER_WAY[outcome] = work
     _CREW.hand_over(outcome, work)
-    return Future(outcome)
+    return PendingValue(outcome)
 
 
 class Unawaited:
     """The futures of one program whose value nobody has asked for. Their faults must not be lost."""
 
     def __init__(self) -> None:
-        self.futures: dict[Outcome, weakref.ref[Future]] = {}
+        self.futures: dict[TaskOutcome, weakref.ref[PendingValue]] = {}
         """By what they come to: always this dictionary."""
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self.futures)
 
-    def note(self, future: Future) -> None:
+    def note(self, future: PendingValue) -> None:
         self.futures[future.source] = weakref.ref(future)
         future.source.add_done_callback(self._forget_if_well)
 
@@ -147,7 +147,7 @@ class Unawaited:
             if future() is None or outcome.asked:
                 self._show(outcome)
 
-    def _show(self, outcome: Outcome) -> None:
+    def _show(self, outcome: TaskOutcome) -> None:
         failure = outcome.exception()
         self.futures.pop(outcome, None)
         if failure is not None and not outcome.asked:
@@ -174,11 +174,11 @@ def under_way() -> bool:
     return bool(_READING)
 
 
-_READING: dict[Outcome, tuple[tuple[Array, ...], bool]] = {}
+_READING: dict[TaskOutcome, tuple[tuple[Array, ...], bool]] = {}
 """What work under way reads: arrays, and whether memory elsewhere."""
 
 
-_UNDER_WAY: dict[Outcome, Callable[[], Any]] = {}
+_UNDER_WAY: dict[TaskOutcome, Callable[[], Any]] = {}
 """The tasks that aren't done, in their order."""
 
 
@@ -186,11 +186,11 @@ class _Crew:
     """Threads that take tasks in their order. They don't keep a process alive: who ends it early ends them, too."""
 
     def __init__(self) -> None:
-        self._tasks: queue.SimpleQueue[tuple[Outcome, Callable[[], Any]]] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[tuple[TaskOutcome, Callable[[], Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = self._unfinished = 0
 
-    def hand_over(self, outcome: Outcome, work: Callable[[], Any]) -> None:
+    def hand_over(self, outcome: TaskOutcome, work: Callable[[], Any]) -> None:
         with self._lock:
             self._unfinished += 1
             if self._threads < min(self._unfinished, WORKERS):
@@ -204,7 +204,7 @@ class _Crew:
             with self._lock:
                 self._unfinished -= 1
 
-    def _do(self, outcome: Outcome, work: Callable[[], Any]) -> None:
+    def _do(self, outcome: TaskOutcome, work: Callable[[], Any]) -> None:
         try:
             value = work()
         except BaseException as error:

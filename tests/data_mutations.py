@@ -17,7 +17,7 @@ from attrs import Factory, define, frozen
 
 import quantdsl
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.events import EVENT, Events
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
@@ -279,7 +279,7 @@ def _compare(spoilt: Case, paths: list[Path], found: dict[str, Any]) -> None:
         return
     from runtime.replay.rules import Rules
 
-    feed = Feed([Source(paths[0], 0, (Listing(name, tick, lot),))], Rules(skip=True))
+    feed = Feed([DataSource(paths[0], 0, (Listing(name, tick, lot),))], Rules(skip=True))
     blocks: list[Events] = [np.empty(0, EVENT), *feed.events()]
     lines = spoilt.files[0][1].count(b"\n") + 2
     assert np.concatenate(blocks).size <= lines and found["rows_in"] + found["rows_left_out"] <= lines, "rows that no line has"

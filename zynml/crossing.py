@@ -17,7 +17,7 @@ import numpy as np
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from runtime.cuda.errors import CudaError, CudaOutOfMemory, CudaUnavailable
 from runtime.dlpack import ON_DEVICE, ON_HOST
-from runtime.futures import Future, before_device_write
+from runtime.futures import PendingValue, before_device_write
 from runtime.host_arrays import import_host_array
 from runtime.tensor import NAMES, Tensor
 from zynml import pending
@@ -199,7 +199,7 @@ class Crossing:
                 return [self.out(one) for one in value]
             case tuple():
                 return tuple(self.out(one) for one in value)
-            case Future():
+            case PendingValue():
                 return pending.Future(value, self.out, self.errors)
             case PythonFunction():
                 return value.function

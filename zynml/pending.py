@@ -15,7 +15,7 @@ Crosses = Callable[[Any], Any]
 class Future:
     """A value that a program is computing beside Python. Arrays that its block reads must stay as they are until it is done."""
 
-    def __init__(self, pending: futures.Future, out: Crosses, errors: AbstractContextManager[None]) -> None:
+    def __init__(self, pending: futures.PendingValue, out: Crosses, errors: AbstractContextManager[None]) -> None:
         self.pending, self._out, self._errors = pending, out, errors
 
     def done(self) -> bool:
@@ -35,19 +35,19 @@ class Future:
         return f"<zynml.Future, {'done' if self.done() else 'not done yet'}>"
 
 
-def given(value: Any, into: Crosses) -> futures.Future | None:
+def given(value: Any, into: Crosses) -> futures.PendingValue | None:
     """The program's future for Python's, whose value crosses when it is asked for; None for what is no future."""
     match value:
         case Future():
             return value.pending
         case concurrent.futures.Future():
-            return futures.Future(_followed(value), into)
+            return futures.PendingValue(_followed(value), into)
     return None
 
 
-def _followed(source: "concurrent.futures.Future[Any]") -> futures.Outcome:
+def _followed(source: "concurrent.futures.Future[Any]") -> futures.TaskOutcome:
     """What comes of somebody else's future; its failure is a fault of what the program was given."""
-    outcome = futures.Outcome()
+    outcome = futures.TaskOutcome()
 
     def pass_on(done: "concurrent.futures.Future[Any]") -> None:
         try:

@@ -12,7 +12,7 @@ from compiler.typed_ast.function_heads import FunctionHead
 WORDS = {"true": True, "false": False}
 
 
-class Written(str):
+class BareText(str):
     """What a program says, shown without quotes."""
 
     __slots__ = ()
@@ -28,11 +28,11 @@ def signature_of(head: FunctionHead) -> inspect.Signature:
             f"{one.name}_" if iskeyword(one.name) else one.name,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             default=inspect.Parameter.empty if one.default is None else _value(one.default),
-            annotation=Written(one.type) if one.type else inspect.Parameter.empty,
+            annotation=BareText(one.type) if one.type else inspect.Parameter.empty,
         )
         for one in head.parameters
     ]
-    result = Written(head.result) if head.result else inspect.Signature.empty
+    result = BareText(head.result) if head.result else inspect.Signature.empty
     return inspect.Signature(parameters, return_annotation=result, __validate_parameters__=False)
 
 
@@ -41,8 +41,8 @@ def _value(text: str) -> Any:
     try:
         value = WORDS[text] if text in WORDS else literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return Written(text)
-    return value if isinstance(value, bool | int | float | str) else Written(text)
+        return BareText(text)
+    return value if isinstance(value, bool | int | float | str) else BareText(text)
 
 
 def documentation(name: str, head: FunctionHead | None) -> str:

@@ -16,7 +16,7 @@ from runtime.records import frozen
 
 
 @frozen
-class Line:
+class ExpectedLine:
     """One expected line: exact text, a pattern, or (both None) any number of lines."""
 
     text: str | None = None
@@ -30,7 +30,7 @@ class Line:
 class Expectations:
     settings: tuple[tuple[str, str], ...] = field(default=())
     device: str | None = None
-    lines: tuple[Line, ...] = ()
+    lines: tuple[ExpectedLine, ...] = ()
     fails: str | None = None
 
 
@@ -38,14 +38,14 @@ def expectations(text: str) -> Expectations:
     """The expectations at the head of a program's text."""
     settings: list[tuple[str, str]] = []
     device, fails = None, None
-    lines: list[Line] = []
+    lines: list[ExpectedLine] = []
     for line in text.splitlines():
         if not line.startswith("//"):
             break
         word, colon, rest = line[2:].strip().partition(":")
         rest = rest.removeprefix(" ")
         if not colon and word.strip() == "prints ...":
-            lines.append(Line())
+            lines.append(ExpectedLine())
         if not colon:
             continue
         match word:
@@ -57,9 +57,9 @@ def expectations(text: str) -> Expectations:
                     else:
                         settings.append((name, value))
             case "prints":
-                lines.append(Line(text=rest))
+                lines.append(ExpectedLine(text=rest))
             case "prints matching":
-                lines.append(Line(pattern=rest))
+                lines.append(ExpectedLine(pattern=rest))
             case "fails":
                 fails = rest.strip()
             case _:
@@ -67,7 +67,7 @@ def expectations(text: str) -> Expectations:
     return Expectations(tuple(settings), device, tuple(lines), fails)
 
 
-def mismatch(expected: tuple[Line, ...], output: str) -> str | None:
+def mismatch(expected: tuple[ExpectedLine, ...], output: str) -> str | None:
     """What differs, in words, or None when the output is as expected."""
     got = output.splitlines()
     position = 0
@@ -91,5 +91,5 @@ def mismatch(expected: tuple[Line, ...], output: str) -> str | None:
     return None
 
 
-def _fits(line: Line, text: str) -> bool:
+def _fits(line: ExpectedLine, text: str) -> bool:
     return text == line.text if line.text is not None else re.fullmatch(line.pattern or "", text) is not None

@@ -50,8 +50,8 @@ def _function(path: str, function: str, settings: dict[str, str], strategy: str 
     from compiler.hir.module import OptimizationLevel
     from compiler.syntax.read import read_source
     from quantdsl.critical.explain import explain
-    from quantdsl.run.open import Wishes, checked_program
+    from quantdsl.run.open import CompileRequest, checked_program
 
     source = here.sources.add(read_source(path))
-    checked = checked_program(source, Wishes(settings, strategy, level), here.sources)
+    checked = checked_program(source, CompileRequest(settings, strategy, level), here.sources)
     return explain(checked, function, strategy, source, here.sources, OptimizationLevel(level))

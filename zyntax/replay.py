@@ -14,7 +14,7 @@ from zyntax.report import Reporter
 from zyntax.summary_text import bench_text, summary_text
 
 if TYPE_CHECKING:
-    from quantdsl.run.open import Wishes
+    from quantdsl.run.open import CompileRequest
     from quantdsl.run.options import RunOptions
     from quantdsl.run.replay import ReplayProgress
 
@@ -83,14 +83,14 @@ def stage_of(path: str, here: Reporter, stage: str, **given: Any) -> str | bytes
         return made(stage, here.sources.add(read_source(path)), wishes_of(given), here.sources, lambda found: here.show([found]))
 
 
-def wishes_of(given: Mapping[str, Any]) -> "Wishes":
+def wishes_of(given: Mapping[str, Any]) -> "CompileRequest":
     """How the program is to be compiled. `level` None: as strategies are unless one is asked for."""
-    from quantdsl.run.open import LEVEL, Wishes
+    from quantdsl.run.open import LEVEL, CompileRequest
 
     settings = settings_of(given)
     if given.get("seed") is not None:
         settings["seed"] = str(given["seed"])
-    return Wishes(settings, given.get("strategy"), given.get("level") or LEVEL, bool(given.get("strict")))
+    return CompileRequest(settings, given.get("strategy"), given.get("level") or LEVEL, bool(given.get("strict")))
 
 
 def run_options(**given: Any) -> "RunOptions":
@@ -116,9 +116,9 @@ def run_options(**given: Any) -> "RunOptions":
 
 def _sink(given: Mapping[str, Any], about: Any) -> Any:
     if given["out"] is None:
-        from runtime.replay.outputs.kept import Kept
+        from runtime.replay.outputs.kept import KeptRecords
 
-        return Kept(about, tables=False)
+        return KeptRecords(about, tables=False)
     from runtime.replay.outputs.folder import Outputs
 
     return Outputs(Path(given["out"]), about, pictures=not given["no_pictures"])

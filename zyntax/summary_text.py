@@ -40,7 +40,7 @@ def summary_text(summary: dict[str, Any], out: str | None) -> str:
 
 
 def bench_text(path: str, target: float | None, fills: str, figures: dict[str, Any]) -> str:
-    """`figures`: of `quantdsl.run.measure.Measured`."""
+    """`figures`: of `quantdsl.run.measure.MeasuredRun`."""
     rows = [
         ("program", f"{path}, {fills} fills, one core"),
         (

@@ -108,10 +108,10 @@ def _outcomes_of_blocks(path: str, here: Any, expected: Any, given: dict[str, An
     from compiler.diagnostics import render
     from compiler.hir.module import OptimizationLevel
     from compiler.syntax.read import read_source
-    from quantdsl.run.open import LEVEL, Wishes, checked_program
+    from quantdsl.run.open import LEVEL, CompileRequest, checked_program
     from quantdsl.testing import run_tests
 
-    wishes = Wishes(dict(expected.settings), None, given.get("level") or LEVEL, bool(given.get("strict")))
+    wishes = CompileRequest(dict(expected.settings), None, given.get("level") or LEVEL, bool(given.get("strict")))
     checked = checked_program(here.sources.add(read_source(path)), wishes, here.sources)
     here.show(checked.diagnostics.warnings)
     found: list[tuple[str, str | None]] = [(path, f"expected to fail with {expected.fails}, but it is correct" if expected.fails else None)]

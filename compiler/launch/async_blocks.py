@@ -13,7 +13,7 @@ from compiler.diagnostics import ZyntaxError
 from compiler.launch.signature import as_tensor
 from compiler.source import NOWHERE
 from compiler.typed_ast import nodes
-from runtime.futures import Future, before_device_write, before_write, completed, started
+from runtime.futures import PendingValue, before_device_write, before_write, completed, started
 from runtime.tensor import Tensor
 
 Run = Callable[[], Any]
@@ -31,7 +31,7 @@ class Prepared(Protocol):
         is wrong with them, as far as it can be known without a run."""
 
 
-def start(block: Block, values: Mapping[str, Any], compute: nodes.Compute) -> Future:
+def start(block: Block, values: Mapping[str, Any], compute: nodes.Compute) -> PendingValue:
     """The future of a block's value. A block that updates an input runs at once: what comes after it reads the new values."""
     if any(entry.mutable for entry in compute.inputs):
         return completed(_told(lambda: block(values), compute))

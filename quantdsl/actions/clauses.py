@@ -11,7 +11,7 @@ _PIECE = re.compile(r"\[|\]|->|<(\w+)(?::([\w|]+))?>|\w+")
 
 
 @frozen
-class Link:
+class LinkWord:
     """A word or arrow that stands for itself inside a clause."""
 
     text: str
@@ -23,7 +23,7 @@ class _Word:
     text: str
 
     def fits(self, part: "Part") -> bool:
-        return isinstance(part, Link) and part.text == self.text
+        return isinstance(part, LinkWord) and part.text == self.text
 
 
 @frozen
@@ -32,18 +32,18 @@ class _Slot:
     choices: tuple[str, ...]
 
     def fits(self, part: "Part") -> bool:
-        if isinstance(part, Link) or not self.choices:
-            return not isinstance(part, Link)
+        if isinstance(part, LinkWord) or not self.choices:
+            return not isinstance(part, LinkWord)
         return isinstance(part, Name) and part.name in self.choices
 
 
-Part = Expression | Link
+Part = Expression | LinkWord
 _Piece = _Word | _Slot
 _Form = list["_Piece | _Form"]
 
 
 @frozen
-class Fit:
+class FormFit:
     """The values of a form's slots, how many parts they and the words between them took, and whether the form is whole."""
 
     values: tuple[FieldValue, ...]
@@ -51,11 +51,11 @@ class Fit:
     whole: bool
 
 
-def fit(form: str, parts: Sequence[Part]) -> Fit:
+def fit(form: str, parts: Sequence[Part]) -> FormFit:
     """Fits parts to a form from left to right; an optional group is taken when its first piece fits."""
     values: list[FieldValue] = []
     taken, whole = _fit(_pieces(form), parts, 0, values)
-    return Fit(tuple(values), taken, whole)
+    return FormFit(tuple(values), taken, whole)
 
 
 def _fit(pieces: "_Form", parts: Sequence[Part], at: int, values: list[FieldValue]) -> tuple[int, bool]:

@@ -12,7 +12,7 @@ from compiler.typed_ast.suggest import did_you_mean, nearest
 from grammars.clauses import CLAUSES
 from grammars.faults import Token
 from quantdsl import nodes as quant
-from quantdsl.actions.clauses import Link, Part, fit
+from quantdsl.actions.clauses import LinkWord, Part, fit
 from quantdsl.actions.expressions import QuantExpressions
 
 _IN_STRATEGIES = (
@@ -109,14 +109,14 @@ class QuantDeclarations(DeclarationActions, QuantExpressions):
     def clauses(self, start: int, end: int, *clauses: "_RawClause") -> _Clauses:
         return clauses
 
-    def clause(self, start: int, end: int, word: Link, *parts: Part) -> "_RawClause":
+    def clause(self, start: int, end: int, word: LinkWord, *parts: Part) -> "_RawClause":
         return _RawClause(word, parts, self.span(start, end))
 
-    def clause_word(self, start: int, end: int) -> Link:
+    def clause_word(self, start: int, end: int) -> LinkWord:
         return self.link(start, end)
 
-    def link(self, start: int, end: int, *_arrow: Token) -> Link:
-        return Link(self.text[start:end], self.span(start, end))
+    def link(self, start: int, end: int, *_arrow: Token) -> LinkWord:
+        return LinkWord(self.text[start:end], self.span(start, end))
 
     def _fitted(self, declaration: str, name: Token, raw: _Clauses) -> tuple[quant.Clause, ...]:
         """The clauses of a block, each fitted to its form, once each, and none that is required missing."""
@@ -191,7 +191,7 @@ class QuantDeclarations(DeclarationActions, QuantExpressions):
 class _RawClause:
     """A clause as it was read, before it is fitted to its form."""
 
-    def __init__(self, word: Link, parts: Sequence[Part], span: Span) -> None:
+    def __init__(self, word: LinkWord, parts: Sequence[Part], span: Span) -> None:
         self.word = word
         self.parts = parts
         self.span = span

@@ -5,7 +5,7 @@ from compiler.typed_ast.suggest import did_you_mean
 from grammars.faults import Token
 from quantdsl import nodes as quant
 from quantdsl.actions.expressions import QuantExpressions
-from quantdsl.events import EVENTS, Event
+from quantdsl.events import EVENTS, EventDeclaration
 
 _Arguments = tuple[nodes.Argument, ...]
 _METHODS = ("average", "fifo")
@@ -60,7 +60,7 @@ class QuantStatements(QuantExpressions):
                 name.end,
                 did_you_mean(name.text, EVENTS) or f"events are {', '.join(f'`{known}`' for known in EVENTS)}",
             )
-            event = Event()
+            event = EventDeclaration()
         settings, record = (first, second) if event.setting is not None else (None, first)
         faults = len(self.faults)
         if event.setting is not None and (first is None or len(first) != 1):
@@ -80,10 +80,10 @@ class QuantStatements(QuantExpressions):
             span=self.span(start, end),
         )
 
-    def _misused(self, name: Token, message: str, event: Event) -> None:
+    def _misused(self, name: Token, message: str, event: EventDeclaration) -> None:
         self.fault("0204", message, name.start, name.end, f"write `{event.example}`" if event.example else None)
 
-    def _record(self, arguments: _Arguments, event: Event, name: Token) -> nodes.Name | None:
+    def _record(self, arguments: _Arguments, event: EventDeclaration, name: Token) -> nodes.Name | None:
         """The name that a handler gives to its event's record."""
         match arguments:
             case ():

@@ -8,10 +8,10 @@ from compiler.typed_ast.suggest import nearest
 from compiler.typed_ast.types import ERROR, I64, STRING, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, shown
-from quantdsl.check.scope import Scope
+from quantdsl.check.scope import CheckScope
 from runtime.records import frozen
 
 _CODE = ("function", "signal", "handler")
@@ -19,7 +19,7 @@ _WORDS = {nodes.Function: "function", quant.Signal: "signal", quant.Handler: "ha
 
 
 @frozen
-class Annotation:
+class AnnotationRule:
     """`before`: what it stands before; `takes`: the type of its argument, None: none; `word` may stand behind that."""
 
     before: tuple[str, ...]
@@ -28,18 +28,18 @@ class Annotation:
 
 
 ANNOTATIONS = {
-    "no_allocation": Annotation(_CODE),
-    "no_syscalls": Annotation(_CODE),
-    "critical_path": Annotation(_CODE),
-    "inline_always": Annotation(("function", "signal")),
-    "unsafe_unchecked": Annotation(("function", "signal")),
-    "target_latency": Annotation(_CODE, qt.DURATION, "hard"),
-    "target_latency_ns": Annotation(_CODE, I64, "hard"),
-    "cpu_affinity": Annotation(("strategy",), I64),
-    "vectorizable": Annotation(("function",)),
-    "gpu_compute": Annotation(("function",)),
-    "fast_math": Annotation(("function", "signal")),
-    "no_risk": Annotation(("strategy",), STRING),
+    "no_allocation": AnnotationRule(_CODE),
+    "no_syscalls": AnnotationRule(_CODE),
+    "critical_path": AnnotationRule(_CODE),
+    "inline_always": AnnotationRule(("function", "signal")),
+    "unsafe_unchecked": AnnotationRule(("function", "signal")),
+    "target_latency": AnnotationRule(_CODE, qt.DURATION, "hard"),
+    "target_latency_ns": AnnotationRule(_CODE, I64, "hard"),
+    "cpu_affinity": AnnotationRule(("strategy",), I64),
+    "vectorizable": AnnotationRule(("function",)),
+    "gpu_compute": AnnotationRule(("function",)),
+    "fast_math": AnnotationRule(("function", "signal")),
+    "no_risk": AnnotationRule(("strategy",), STRING),
 }
 _CONTRADICTIONS = (("critical_path", "gpu_compute"), ("target_latency", "target_latency_ns"), ("critical_path", "unsafe_unchecked"))
 
@@ -56,7 +56,7 @@ def _above_zero(value: nodes.Expression) -> bool:
             return False
 
 
-def check_annotations(checker: Checker, node: nodes.Statement) -> None:
+def check_annotations(checker: QuantChecker, node: nodes.Statement) -> None:
     """The annotations of one declaration or handler."""
     annotations: tuple[nodes.Annotation, ...] = getattr(node, "annotations", ())
     seen: dict[str, nodes.Annotation] = {}
@@ -85,7 +85,7 @@ def check_annotations(checker: Checker, node: nodes.Statement) -> None:
             checker.report("0402", f"`@{other}` contradicts `@{one}`", seen[other].span, others=others, hint="keep one of the two")
 
 
-def _argument(checker: Checker, annotation: nodes.Annotation, known: Annotation) -> None:
+def _argument(checker: QuantChecker, annotation: nodes.Annotation, known: AnnotationRule) -> None:
     arguments = list(annotation.arguments)
     match arguments[1:]:
         case [nodes.Argument(name=None, value=nodes.Name(name=word))] if known.word is not None and word == known.word:
@@ -97,8 +97,8 @@ def _argument(checker: Checker, annotation: nodes.Annotation, known: Annotation)
     if known.takes is None:
         return
     value = arguments[0].value
-    found = checker.infer(value, Scope(), known.takes)
-    number = constant_int(value, Scope())
+    found = checker.infer(value, CheckScope(), known.takes)
+    number = constant_int(value, CheckScope())
     if not fits(found, known.takes):
         checker.report("0402", f"`@{annotation.name}` takes a `{shown(known.takes)}`, and this is a `{shown(found)}`", value.span)
     elif annotation.name in LATENCIES and found != ERROR and not _above_zero(value):

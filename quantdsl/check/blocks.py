@@ -7,10 +7,10 @@ from compiler.typed_ast.annotations import kernel_metadata
 from compiler.typed_ast.kernel import KernelType
 from compiler.typed_ast.types import BOOL, ERROR, UNIT, Scalar, TupleType, Type
 from compiler.typed_ast.walk import walk
-from quantdsl.check.checker import Checker, checks, infers
+from quantdsl.check.checker import QuantChecker, checks, infers
 from quantdsl.check.fits import shown
 from quantdsl.check.literals import settled
-from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.scope import CheckedVariable, CheckScope
 from quantdsl.check.yielded import Yielded
 
 _OPERATORS = {
@@ -35,10 +35,10 @@ def operators_of(node: nodes.Compute) -> tuple[str, ...] | None:
 
 
 @infers(nodes.Compute)
-def compute(checker: Checker, node: nodes.Compute, scope: Scope, expected: Type | None, used: bool) -> Type:
-    inner = Scope(scope)
+def compute(checker: QuantChecker, node: nodes.Compute, scope: CheckScope, expected: Type | None, used: bool) -> Type:
+    inner = CheckScope(scope)
     for given in node.inputs:
-        inner.add(Variable(given.name, checker.infer(given.value, scope), "let", given.span))
+        inner.add(CheckedVariable(given.name, checker.infer(given.value, scope), "let", given.span))
     operators = operators_of(node)
     _stays_inside(checker, node)
     if operators is None:
@@ -55,7 +55,7 @@ def compute(checker: Checker, node: nodes.Compute, scope: Scope, expected: Type 
     return ERROR if ERROR in yielded.types else TupleType(tuple(yielded.types))
 
 
-def _stays_inside(checker: Checker, node: nodes.Compute) -> None:
+def _stays_inside(checker: QuantChecker, node: nodes.Compute) -> None:
     """A block computes numbers: it neither acts nor leaves its function."""
     for found in walk(node.body):
         match found:
@@ -71,7 +71,7 @@ def _stays_inside(checker: Checker, node: nodes.Compute) -> None:
 
 
 @checks(nodes.Yield)
-def yield_(checker: Checker, node: nodes.Yield, scope: Scope) -> Type:
+def yield_(checker: QuantChecker, node: nodes.Yield, scope: CheckScope) -> Type:
     yielded = checker.body.yielded
     found = settled(checker.infer(node.value, scope))
     if yielded is None:
@@ -88,7 +88,7 @@ def yield_(checker: Checker, node: nodes.Yield, scope: Scope) -> Type:
     return UNIT
 
 
-def _combined(checker: Checker, operator: str, part: Type, node: nodes.Yield) -> Type:
+def _combined(checker: QuantChecker, operator: str, part: Type, node: nodes.Yield) -> Type:
     """The type in which numbers of a type are combined."""
     if part == ERROR:
         return ERROR

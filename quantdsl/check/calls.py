@@ -8,14 +8,14 @@ from compiler.typed_ast.types import ERROR, UNIT, OptionType, ResultType, Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import heap, library
-from quantdsl.check.checker import Checker, infers
+from quantdsl.check.checker import QuantChecker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import report_optional, require, shown
 from quantdsl.check.generic import bounds_of, is_open, require_bounds, substituted, unify
 from quantdsl.check.literals import place_of, settled
 from quantdsl.check.patterns import cases_of
 from quantdsl.check.resolve import resolve
-from quantdsl.check.scope import Scope
+from quantdsl.check.scope import CheckScope
 from quantdsl.check.world import Callable
 
 _WRAPPERS = ("some", "Ok", "Err")
@@ -24,7 +24,7 @@ CHANGING = ("push", "pop", "clear", "insert", "remove")
 
 
 @infers(nodes.Call)
-def call(checker: Checker, node: nodes.Call, scope: Scope, expected: Type | None, used: bool) -> Type:
+def call(checker: QuantChecker, node: nodes.Call, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     match node.function:
         case nodes.Name(name=name) if name in _WRAPPERS and name not in checker.world.functions:
             return _wrapped(checker, node, name, scope, expected)
@@ -52,12 +52,12 @@ def call(checker: Checker, node: nodes.Call, scope: Scope, expected: Type | None
     return checker.report("0203", "only a function can be called", node.function.span)
 
 
-def _arguments_alone(checker: Checker, node: nodes.Call, scope: Scope) -> None:
+def _arguments_alone(checker: QuantChecker, node: nodes.Call, scope: CheckScope) -> None:
     for argument in node.arguments:
         checker.infer(argument.value, scope)
 
 
-def _wrapped(checker: Checker, node: nodes.Call, name: str, scope: Scope, expected: Type | None) -> Type:
+def _wrapped(checker: QuantChecker, node: nodes.Call, name: str, scope: CheckScope, expected: Type | None) -> Type:
     """`some(v)`, `Ok(v)`, `Err(e)`: what they don't say comes from the place."""
     if len(node.arguments) != 1 or node.arguments[0].name is not None:
         _arguments_alone(checker, node, scope)
@@ -74,7 +74,7 @@ def _wrapped(checker: Checker, node: nodes.Call, name: str, scope: Scope, expect
     return ResultType(found, other) if name == "Ok" else ResultType(other, found)
 
 
-def _variant(checker: Checker, node: nodes.Call, name: str, scope: Scope, expected: Type | None) -> Type:
+def _variant(checker: QuantChecker, node: nodes.Call, name: str, scope: CheckScope, expected: Type | None) -> Type:
     """A case with values: `Enter(Buy, 2lots)`."""
     enum, variant = checker.world.cases[name][0]
     if isinstance(expected, qt.EnumType):
@@ -89,7 +89,7 @@ def _variant(checker: Checker, node: nodes.Call, name: str, scope: Scope, expect
     return qt.EnumType(enum.name)
 
 
-def _method(checker: Checker, node: nodes.Call, value: nodes.Expression, name: str, scope: Scope, expected: Type | None) -> Type:
+def _method(checker: QuantChecker, node: nodes.Call, value: nodes.Expression, name: str, scope: CheckScope, expected: Type | None) -> Type:
     subject = checker.infer(value, scope)
     callee = checker.world.functions.get(name)
     if subject == ERROR:
@@ -110,12 +110,12 @@ def _method(checker: Checker, node: nodes.Call, value: nodes.Expression, name: s
     return _called(checker, node, callee, scope, (subject, value.span), expected)
 
 
-def _not_changing(checker: Checker, name: str, value: nodes.Expression) -> None:
+def _not_changing(checker: QuantChecker, name: str, value: nodes.Expression) -> None:
     hint = "call it on a `var` or a `state`; a function gets copies of what it is called with"
     checker.report("0205", f"`{name}` would change what can't change", value.span, hint=hint)
 
 
-def _can_change(node: nodes.Expression, scope: Scope) -> bool:
+def _can_change(node: nodes.Expression, scope: CheckScope) -> bool:
     """Whether an expression is a variable, or a part of one, that may be assigned to."""
     while isinstance(node, nodes.Field | nodes.Index):
         node = node.value
@@ -124,7 +124,7 @@ def _can_change(node: nodes.Expression, scope: Scope) -> bool:
 
 
 def _called(
-    checker: Checker, node: nodes.Call, callee: Callable, scope: Scope, subject: tuple[Type, Span] | None, expected: Type | None
+    checker: QuantChecker, node: nodes.Call, callee: Callable, scope: CheckScope, subject: tuple[Type, Span] | None, expected: Type | None
 ) -> Type:
     if not _may_call(checker, callee, node):
         _arguments_alone(checker, node, scope)
@@ -169,7 +169,7 @@ def _called(
     return _result(checker, node, callee, scope, bound, names, expected)
 
 
-def _may_call(checker: Checker, callee: Callable, node: nodes.Call) -> bool:
+def _may_call(checker: QuantChecker, callee: Callable, node: nodes.Call) -> bool:
     """Orders leave from handlers, and the market is there in strategies only."""
     effects = checker.world.effects(callee)
     body = checker.body
@@ -185,7 +185,7 @@ def _may_call(checker: Checker, callee: Callable, node: nodes.Call) -> bool:
 
 
 def _placed(
-    checker: Checker, callee: Callable, node: nodes.Call, subject: tuple[Type, Span] | None
+    checker: QuantChecker, callee: Callable, node: nodes.Call, subject: tuple[Type, Span] | None
 ) -> list[tuple[nodes.Parameter, nodes.Argument | None]] | None:
     """Each parameter with its argument (None: the subject of a method); parameters that keep their default are left out."""
     parameters = list(callee.parameters)
@@ -220,13 +220,13 @@ def _many(count: int) -> str:
     return "no argument" if count == 0 else "1 argument" if count == 1 else f"{count} arguments"
 
 
-def _refused(checker: Checker, callee: Callable, message: str, span: Span, hint: str | None = None) -> None:
+def _refused(checker: QuantChecker, callee: Callable, message: str, span: Span, hint: str | None = None) -> None:
     others = (Label(callee.name_span, "declared here"),) if callee.name_span.path and not callee.name_span.path.startswith("<") else ()
     parameters = ", ".join(parameter.name for parameter in callee.parameters if parameter.name != "self")
     checker.report("0204", message, span, hint=hint or f"its parameters are ({parameters})", others=others)
 
 
-def _is_constant(checker: Checker, callee: Callable, parameter: nodes.Parameter, argument: nodes.Argument, scope: Scope) -> bool:
+def _is_constant(checker: QuantChecker, callee: Callable, parameter: nodes.Parameter, argument: nodes.Argument, scope: CheckScope) -> bool:
     value = constant_int(argument.value, scope)
     constants = [scope.find(name.name) for name in _names(argument.value)]
     if value is None and not (constants and all(v is not None and v.kind in ("const", "param", "const parameter") for v in constants)):
@@ -250,7 +250,13 @@ def _names(node: nodes.Expression) -> list[nodes.Name]:
 
 
 def _result(
-    checker: Checker, node: nodes.Call, callee: Callable, scope: Scope, bound: dict[str, Type], names: set[str], expected: Type | None
+    checker: QuantChecker,
+    node: nodes.Call,
+    callee: Callable,
+    scope: CheckScope,
+    bound: dict[str, Type],
+    names: set[str],
+    expected: Type | None,
 ) -> Type:
     if callee.result is None:
         return UNIT

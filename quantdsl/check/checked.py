@@ -12,7 +12,7 @@ from runtime.records import frozen
 
 
 @frozen
-class CheckedProgram:
+class CheckedQuantProgram:
     """The program with the type of each expression (`quantdsl.types`), what it declares, and all that is wrong with it; errors make the
     types of what they touch ErrorType. `library`: what it uses of the standard library, by name. `changes`: its assignments and calls that
     change states, each with the state's name. The insides of compute blocks keep no types."""

@@ -10,15 +10,15 @@ from compiler.diagnostics import Diagnostic, Diagnostics, Label, Severity
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import ERROR, UNIT, Type
-from quantdsl.check.scope import Scope, Variable
-from quantdsl.check.turns import Loop
+from quantdsl.check.scope import CheckedVariable, CheckScope
+from quantdsl.check.turns import CountedLoop
 from quantdsl.check.world import World
 from quantdsl.check.yielded import Yielded
 from runtime.records import define, frozen
 
 
 @frozen
-class Body:
+class CheckedBody:
     """What the statements being checked belong to.
 
     `what` is "handler", "function", "signal", "test", "strategy" or "constant"; `result` the type that `return` or `emit` gives; `market`
@@ -34,22 +34,22 @@ class Body:
     parameters: frozenset[str] = frozenset()
     bounds: Mapping[str, str] = Factory(dict)
     sometimes: bool = False
-    turns: tuple[Loop, ...] = ()
+    turns: tuple[CountedLoop, ...] = ()
     aliases: frozenset[str] = frozenset()
     yielded: Yielded | None = None
 
 
 @define(eq=False)
-class Checker:
+class QuantChecker:
     """One program's check. `top` has its constants and parameters, which types may name; `changes` the assignments and calls that change a
     state, each with its name."""
 
     world: World
     diagnostics: Diagnostics = Factory(Diagnostics)
     types: dict[int, Type] = Factory(dict)
-    body: Body = Factory(lambda: Body("constant"))
-    present: list[Variable] = Factory(list)
-    top: Scope = Factory(Scope)
+    body: CheckedBody = Factory(lambda: CheckedBody("constant"))
+    present: list[CheckedVariable] = Factory(list)
+    top: CheckScope = Factory(CheckScope)
     changes: dict[Span, str] = Factory(dict)
 
     def report(
@@ -62,7 +62,7 @@ class Checker:
     def warn(self, code: str, message: str, span: Span, hint: str) -> None:
         self.diagnostics.add(Diagnostic(code, message, span, hint=hint, severity=Severity.WARNING))
 
-    def note_change(self, target: nodes.Expression, span: Span, scope: Scope) -> None:
+    def note_change(self, target: nodes.Expression, span: Span, scope: CheckScope) -> None:
         """Something changes a variable, or a part of one: a strategy's state is noted, and any is refused inside a compute block."""
         while isinstance(target, nodes.Field | nodes.Index):
             target = target.value
@@ -90,19 +90,19 @@ class Checker:
         finally:
             self.body = before
 
-    def infer(self, node: nodes.Expression, scope: Scope, expected: Type | None = None, used: bool = True) -> Type:
+    def infer(self, node: nodes.Expression, scope: CheckScope, expected: Type | None = None, used: bool = True) -> Type:
         """The type of an expression. `expected` is what its place wants, which literals take; nothing is required of the result here."""
         found = _INFER[type(node)](self, node, scope, expected, used)
         self.types[id(node)] = found
         return found
 
-    def statement(self, node: nodes.Statement, scope: Scope) -> Type:
+    def statement(self, node: nodes.Statement, scope: CheckScope) -> Type:
         """Checks a statement; gives NEVER when nothing behind it is reached."""
         return _CHECK[type(node)](self, node, scope)
 
 
-Infer = Callable[[Checker, Any, Scope, Type | None, bool], Type]
-Check = Callable[[Checker, Any, Scope], Type]
+Infer = Callable[[QuantChecker, Any, CheckScope, Type | None, bool], Type]
+Check = Callable[[QuantChecker, Any, CheckScope], Type]
 _INFER: dict[type, Infer] = {}
 _CHECK: dict[type, Check] = {}
 

@@ -1,10 +1,10 @@
 """Whole numbers that are known when the program is compiled."""
 
 from compiler.typed_ast import nodes
-from quantdsl.check.scope import Scope
+from quantdsl.check.scope import CheckScope
 
 
-def constant_int(node: nodes.Expression, scope: Scope) -> int | None:
+def constant_int(node: nodes.Expression, scope: CheckScope) -> int | None:
     """The value of an expression of literals and constants, exact however large; None when it isn't known, or has none."""
     match node:
         case nodes.IntLiteral(value=value):

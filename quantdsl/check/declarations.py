@@ -8,14 +8,14 @@ from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import library
 from quantdsl.check.annotations import check_annotations
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.fits import require, shown
 from quantdsl.check.generic import BOUNDS, bounds_of
 from quantdsl.check.nesting import check_nesting
 from quantdsl.check.parameters import check_parameter
 from quantdsl.check.resolve import resolve
 from quantdsl.check.rules import check_risk, check_strategy_rules
-from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.scope import CheckedVariable, CheckScope
 from quantdsl.check.shadowing import warn_of_declaration, warn_of_variable
 from quantdsl.check.statements import declare_state
 
@@ -24,7 +24,7 @@ IN_STRATEGIES: dict[str, Type] = {"position": qt.StructType("Position"), "reject
 _SETTINGS = (qt.DURATION, qt.TicksType(), qt.QtyType())
 
 
-def check_declarations(checker: Checker, program: nodes.Program) -> None:
+def check_declarations(checker: QuantChecker, program: nodes.Program) -> None:
     top = checker.top
     for statement in program.statements:
         match statement:
@@ -45,7 +45,7 @@ def check_declarations(checker: Checker, program: nodes.Program) -> None:
     check_library(checker, *_a_market(checker))
 
 
-def check_library(checker: Checker, instrument: str | None, currency: str | None) -> None:
+def check_library(checker: QuantChecker, instrument: str | None, currency: str | None) -> None:
     """What a program uses of the library, with `I` and `C` as these."""
     outside = library.of_tensors(checker.world.library)
     with checker.within(market=(instrument, currency), in_strategy=True):
@@ -53,12 +53,12 @@ def check_library(checker: Checker, instrument: str | None, currency: str | None
             if name in outside:
                 continue
             if isinstance(declaration, nodes.Function):
-                function(checker, declaration, Scope(), in_strategy=True)
+                function(checker, declaration, CheckScope(), in_strategy=True)
             else:
-                _signal(checker, declaration, Scope())
+                _signal(checker, declaration, CheckScope())
 
 
-def _tensors_stay_outside(checker: Checker, program: nodes.Program) -> None:
+def _tensors_stay_outside(checker: QuantChecker, program: nodes.Program) -> None:
     """Functions of the library that work on tensors aren't called in compiled code."""
     outside = library.of_tensors(checker.world.library)
     for node in walk(program) if outside else ():
@@ -68,20 +68,20 @@ def _tensors_stay_outside(checker: Checker, program: nodes.Program) -> None:
                 checker.report("0109", message, function.span, hint="call it in a program that is run by its `main`")
 
 
-def _a_market(checker: Checker) -> tuple[str | None, str | None]:
+def _a_market(checker: QuantChecker) -> tuple[str | None, str | None]:
     """Any: what the library means doesn't depend on which, and it is looked at again for the market of a strategy."""
     currency = next(iter(checker.world.currencies), None)
     instrument = next(iter(checker.world.instruments.values()), None)
     return (instrument.name, instrument.currency.name) if instrument is not None else (None, currency)
 
 
-def _only_market(checker: Checker) -> tuple[str | None, str | None]:
+def _only_market(checker: QuantChecker) -> tuple[str | None, str | None]:
     """What `Price` and `Money` are of outside of strategies: of the only instrument and currency, if there is just one."""
     instruments, currencies = list(checker.world.instruments), list(checker.world.currencies)
     return instruments[0] if len(instruments) == 1 else None, currencies[0] if len(currencies) == 1 else None
 
 
-def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
+def _declaration(checker: QuantChecker, node: nodes.Statement, top: CheckScope) -> None:
     check_annotations(checker, node)
     _bounds(checker, getattr(node, "type_parameters", ()))
     match node:
@@ -117,7 +117,7 @@ def _declaration(checker: Checker, node: nodes.Statement, top: Scope) -> None:
             resolve(checker, target, top)
 
 
-def _bounds(checker: Checker, parameters: tuple[nodes.TypeParameter, ...]) -> None:
+def _bounds(checker: QuantChecker, parameters: tuple[nodes.TypeParameter, ...]) -> None:
     """Type parameters are `Ordered`, `Number`, or anything."""
     for parameter in parameters:
         for bound in parameter.bounds:
@@ -133,7 +133,7 @@ def _names(parameters: tuple[nodes.TypeParameter, ...]) -> frozenset[str]:
 # ---- functions and signals ---------------------------------------------------------------------------------------------------------
 
 
-def function(checker: Checker, node: nodes.Function, scope: Scope, in_strategy: bool) -> None:
+def function(checker: QuantChecker, node: nodes.Function, scope: CheckScope, in_strategy: bool) -> None:
     generic = {"parameters": _names(node.type_parameters), "bounds": bounds_of(node.type_parameters)}
     with checker.within(what="function", in_strategy=in_strategy, **generic):
         inner = _with_parameters(checker, node.parameters, scope, node.body is not None)
@@ -155,8 +155,8 @@ def function(checker: Checker, node: nodes.Function, scope: Scope, in_strategy: 
         require(checker, found, result, last.span, "the result")
 
 
-def _with_parameters(checker: Checker, parameters: tuple[nodes.Parameter, ...], scope: Scope, body: bool) -> Scope:
-    inner = Scope(scope)
+def _with_parameters(checker: QuantChecker, parameters: tuple[nodes.Parameter, ...], scope: CheckScope, body: bool) -> CheckScope:
+    inner = CheckScope(scope)
     for parameter in parameters:
         if parameter.annotation is None:
             message = f"the parameter `{parameter.name}` has no type"
@@ -172,12 +172,12 @@ def _with_parameters(checker: Checker, parameters: tuple[nodes.Parameter, ...], 
         )
         if parameter.name in inner.variables:
             checker.report("0210", f"the parameter `{parameter.name}` is declared twice", parameter.span, hint="rename one of them")
-        inner.add(Variable(parameter.name, found, kind, parameter.span))
+        inner.add(CheckedVariable(parameter.name, found, kind, parameter.span))
         warn_of_variable(checker, parameter.name, parameter.span)
     return inner
 
 
-def _signal(checker: Checker, node: quant.Signal, top: Scope) -> None:
+def _signal(checker: QuantChecker, node: quant.Signal, top: CheckScope) -> None:
     with checker.within(what="signal", parameters=_names(node.type_parameters), bounds=bounds_of(node.type_parameters)):
         inner = _with_parameters(checker, node.parameters, top, True)
         result = resolve(checker, node.result, inner)
@@ -188,7 +188,7 @@ def _signal(checker: Checker, node: quant.Signal, top: Scope) -> None:
             checker.report("0209", f"the signal `{node.name}` may end without an `emit`", node.name_span, hint="end its body with `emit e`")
 
 
-def _directly(checker: Checker, node: quant.Signal) -> None:
+def _directly(checker: QuantChecker, node: quant.Signal) -> None:
     """Memory and warm-up are a signal's whatever it does in one call: they stand in no branch."""
     direct = {id(statement) for statement in node.body.statements}
     for found in walk(node.body):
@@ -218,14 +218,14 @@ def _emits(node: nodes.Node) -> bool:
 # ---- strategies ------------------------------------------------------------------------------------------------------------------------
 
 
-def _strategy(checker: Checker, node: quant.Strategy, top: Scope) -> None:
+def _strategy(checker: QuantChecker, node: quant.Strategy, top: CheckScope) -> None:
     instrument = check_strategy_rules(checker, node)
     currency = checker.world.instruments[instrument].currency.name if instrument in checker.world.instruments else None
     with checker.within(what="strategy", market=(instrument, currency), in_strategy=True):
-        scope = Scope(top)
+        scope = CheckScope(top)
         for name, found in IN_STRATEGIES.items():
-            scope.add(Variable(name, found, "let"))
-        own = Scope(scope)
+            scope.add(CheckedVariable(name, found, "let"))
+        own = CheckScope(scope)
         functions = [statement for statement in node.body.statements if isinstance(statement, nodes.Function)]
         own_functions: dict[str, nodes.Function] = {}
         for f in functions:
@@ -260,8 +260,8 @@ def _strategy(checker: Checker, node: quant.Strategy, top: Scope) -> None:
         checker.world.functions.update(hidden)
 
 
-def _handler(checker: Checker, node: quant.Handler, scope: Scope) -> None:
-    inner = Scope(scope)
+def _handler(checker: QuantChecker, node: quant.Handler, scope: CheckScope) -> None:
+    inner = CheckScope(scope)
     for setting in node.settings:
         found = checker.infer(setting.value, scope)
         if found not in _SETTINGS and not isinstance(found, qt.TicksType | qt.QtyType) and found != ERROR:
@@ -273,7 +273,7 @@ def _handler(checker: Checker, node: quant.Handler, scope: Scope) -> None:
             )
     if node.record is not None:
         record: Type = qt.Container("book", (), qt.Size()) if node.event == "book" else qt.StructType(RECORDS[node.event])
-        inner.add(Variable(node.record, record, "let", node.record_span))
+        inner.add(CheckedVariable(node.record, record, "let", node.record_span))
         warn_of_variable(checker, node.record, node.record_span)
     with checker.within(what="handler", result=UNIT):
         checker.infer(node.body, inner, used=False)

@@ -10,7 +10,7 @@ I64 = range(-(1 << 63), 1 << 63)
 
 
 @frozen
-class Currency:
+class CheckedCurrency:
     """`scale`: decimal digits of its smallest unit."""
 
     name: str
@@ -22,11 +22,11 @@ class Currency:
 
 
 @frozen
-class Instrument:
+class CheckedInstrument:
     """Sizes of a tick, in its currency, and of a lot; a price of p on a quantity of q is p * q * multiplier of the currency."""
 
     name: str
-    currency: Currency
+    currency: CheckedCurrency
     tick: Fraction
     lot: Fraction
     multiplier: Fraction

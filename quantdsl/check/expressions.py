@@ -22,14 +22,14 @@ from compiler.typed_ast.types import (
 )
 from quantdsl import types as qt
 from quantdsl.check import heap, library, presence, turns
-from quantdsl.check.checker import Checker, infers
+from quantdsl.check.checker import QuantChecker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, report_optional, require, shown
 from quantdsl.check.generic import is_open, substituted, unify
 from quantdsl.check.literals import place_of, settled
-from quantdsl.check.patterns import Shape, bind, cases_of, fields_of, uncovered
+from quantdsl.check.patterns import PatternShape, bind, cases_of, fields_of, uncovered
 from quantdsl.check.resolve import resolve
-from quantdsl.check.scope import Scope
+from quantdsl.check.scope import CheckScope
 
 _F64_FIELD = {"f64": F64}
 
@@ -39,8 +39,7 @@ NAMES_ELSEWHERE = {word: NAMES[word] for word in ("True", "TRUE", "False", "FALS
 """What is written instead of a name of other languages."""
 
 
-
-def _fields(checker: Checker, subject: Type) -> dict[str, Type]:
+def _fields(checker: QuantChecker, subject: Type) -> dict[str, Type]:
     """The fields of a type."""
     match subject:
         case qt.PriceType() | qt.TicksType():
@@ -69,7 +68,7 @@ def _fields(checker: Checker, subject: Type) -> dict[str, Type]:
 
 
 @infers(nodes.Name)
-def name(checker: Checker, node: nodes.Name, scope: Scope, expected: Type | None, used: bool) -> Type:
+def name(checker: QuantChecker, node: nodes.Name, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     variable = scope.find(node.name)
     if variable is not None:
         return presence.seen(variable, expected)
@@ -84,7 +83,7 @@ def name(checker: Checker, node: nodes.Name, scope: Scope, expected: Type | None
     return checker.report("0201", f"undefined name `{node.name}`", node.span, hint=hint)
 
 
-def _bare_case(checker: Checker, node: nodes.Name, expected: Type | None) -> Type:
+def _bare_case(checker: QuantChecker, node: nodes.Name, expected: Type | None) -> Type:
     """`Buy`: a case without values; where several enums have it, the place decides."""
     wanted = expected.value if isinstance(expected, OptionType) else expected
     found = checker.world.cases[node.name]
@@ -95,7 +94,7 @@ def _bare_case(checker: Checker, node: nodes.Name, expected: Type | None) -> Typ
 
 
 @infers(nodes.Path)
-def path(checker: Checker, node: nodes.Path, scope: Scope, expected: Type | None, used: bool) -> Type:
+def path(checker: QuantChecker, node: nodes.Path, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     if len(node.segments) == 2 and node.segments[0] in checker.world.enums:
         enum, case = node.segments
         if case in {variant.name for variant in checker.world.enums[enum].variants}:
@@ -106,7 +105,7 @@ def path(checker: Checker, node: nodes.Path, scope: Scope, expected: Type | None
 
 
 @infers(nodes.Field)
-def field(checker: Checker, node: nodes.Field, scope: Scope, expected: Type | None, used: bool) -> Type:
+def field(checker: QuantChecker, node: nodes.Field, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     subject = checker.infer(node.value, scope)
     if subject == ERROR:
         return ERROR
@@ -122,7 +121,7 @@ def field(checker: Checker, node: nodes.Field, scope: Scope, expected: Type | No
 
 
 @infers(nodes.Index)
-def index(checker: Checker, node: nodes.Index, scope: Scope, expected: Type | None, used: bool) -> Type:
+def index(checker: QuantChecker, node: nodes.Index, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     subject = checker.infer(node.value, scope)
     found = [checker.infer(place, scope) for place in node.indices]
     if ERROR in (subject, *found):
@@ -153,7 +152,7 @@ def index(checker: Checker, node: nodes.Index, scope: Scope, expected: Type | No
 
 
 @infers(nodes.TupleLiteral)
-def tuple_literal(checker: Checker, node: nodes.TupleLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+def tuple_literal(checker: QuantChecker, node: nodes.TupleLiteral, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     if not node.elements:
         return UNIT
     wanted = (
@@ -166,7 +165,7 @@ def tuple_literal(checker: Checker, node: nodes.TupleLiteral, scope: Scope, expe
 
 
 @infers(nodes.ListLiteral)
-def list_literal(checker: Checker, node: nodes.ListLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+def list_literal(checker: QuantChecker, node: nodes.ListLiteral, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     """An array of as many elements as are written, or a list where one is wanted."""
     listed = heap.list_literal(checker, node, scope, expected)
     if listed is not None:
@@ -186,7 +185,7 @@ def list_literal(checker: Checker, node: nodes.ListLiteral, scope: Scope, expect
 
 
 @infers(nodes.Repeat)
-def repeat(checker: Checker, node: nodes.Repeat, scope: Scope, expected: Type | None, used: bool) -> Type:
+def repeat(checker: QuantChecker, node: nodes.Repeat, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     wanted = expected.elements[0] if isinstance(expected, qt.Container) and expected.kind == "array" else None
     element = checker.infer(node.element, scope, wanted)
     count = constant_int(node.count, scope)
@@ -206,7 +205,7 @@ def repeat(checker: Checker, node: nodes.Repeat, scope: Scope, expected: Type | 
 
 
 @infers(nodes.Range)
-def range_(checker: Checker, node: nodes.Range, scope: Scope, expected: Type | None, used: bool) -> Type:
+def range_(checker: QuantChecker, node: nodes.Range, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     for part in (node.low, node.high, node.step):
         if part is not None:
             require(checker, checker.infer(part, scope), I64, part.span, "a bound of the range")
@@ -214,7 +213,7 @@ def range_(checker: Checker, node: nodes.Range, scope: Scope, expected: Type | N
 
 
 @infers(nodes.RecordLiteral)
-def record(checker: Checker, node: nodes.RecordLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+def record(checker: QuantChecker, node: nodes.RecordLiteral, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     """`Quote { bid: b }` or a case with named values."""
     written = (
         node.struct.name if isinstance(node.struct, nodes.Name) else node.struct.segments[-1] if isinstance(node.struct, nodes.Path) else ""
@@ -256,7 +255,7 @@ def record(checker: Checker, node: nodes.RecordLiteral, scope: Scope, expected: 
     return found
 
 
-def _by_fields(checker: Checker, node: nodes.RecordLiteral, struct: nodes.Struct, scope: Scope) -> tuple[Type, dict[int, Type]]:
+def _by_fields(checker: QuantChecker, node: nodes.RecordLiteral, struct: nodes.Struct, scope: CheckScope) -> tuple[Type, dict[int, Type]]:
     """The struct with the type arguments that its fields determine, and the types of the fields that were looked at."""
     names = {parameter.name for parameter in struct.type_parameters}
     open_ = qt.StructType(struct.name, tuple(qt.TypeVariable(parameter.name) for parameter in struct.type_parameters))
@@ -273,13 +272,13 @@ def _by_fields(checker: Checker, node: nodes.RecordLiteral, struct: nodes.Struct
     return checker.report("0204", f"`{struct.name}` needs its type arguments: its fields don't say them", node.span, hint=hint), given
 
 
-def _values(checker: Checker, node: nodes.RecordLiteral, scope: Scope) -> None:
+def _values(checker: QuantChecker, node: nodes.RecordLiteral, scope: CheckScope) -> None:
     for value in node.fields:
         checker.infer(value.value, scope)
 
 
 @infers(nodes.Cast)
-def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None, used: bool) -> Type:
+def cast(checker: QuantChecker, node: nodes.Cast, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     target = resolve(checker, node.target, scope)
     found = checker.infer(node.value, scope)
     if ERROR in (target, found):
@@ -298,7 +297,7 @@ def cast(checker: Checker, node: nodes.Cast, scope: Scope, expected: Type | None
 
 
 @infers(nodes.Propagate)
-def propagate(checker: Checker, node: nodes.Propagate, scope: Scope, expected: Type | None, used: bool) -> Type:
+def propagate(checker: QuantChecker, node: nodes.Propagate, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     """`e?`: the value, or out of the function with its none or error; a handler that gives nothing ends."""
     found = checker.infer(node.value, scope)
     if found == ERROR:
@@ -319,8 +318,8 @@ def propagate(checker: Checker, node: nodes.Propagate, scope: Scope, expected: T
 
 
 @infers(nodes.Block)
-def block(checker: Checker, node: nodes.Block, scope: Scope, expected: Type | None, used: bool) -> Type:
-    inner = Scope(scope)
+def block(checker: QuantChecker, node: nodes.Block, scope: CheckScope, expected: Type | None, used: bool) -> Type:
+    inner = CheckScope(scope)
     found: Type = UNIT
     last = len(node.statements) - 1
     known = tuple(checker.present)
@@ -337,8 +336,8 @@ def block(checker: Checker, node: nodes.Block, scope: Scope, expected: Type | No
 
 
 @infers(nodes.If)
-def if_(checker: Checker, node: nodes.If, scope: Scope, expected: Type | None, used: bool) -> Type:
-    inner = Scope(scope)
+def if_(checker: QuantChecker, node: nodes.If, scope: CheckScope, expected: Type | None, used: bool) -> Type:
+    inner = CheckScope(scope)
     if isinstance(node.condition, nodes.LetCondition):
         checker.infer(node.condition, inner)
     else:
@@ -351,7 +350,7 @@ def if_(checker: Checker, node: nodes.If, scope: Scope, expected: Type | None, u
     return joined(checker, then, otherwise, node, expected) if used else NEVER if then == otherwise == NEVER else UNIT
 
 
-def joined(checker: Checker, a: Type, b: Type, node: nodes.Node, expected: Type | None) -> Type:
+def joined(checker: QuantChecker, a: Type, b: Type, node: nodes.Node, expected: Type | None) -> Type:
     """The type of a value that comes from one of two branches."""
     if ERROR in (a, b):
         return ERROR
@@ -369,7 +368,7 @@ def joined(checker: Checker, a: Type, b: Type, node: nodes.Node, expected: Type 
 
 
 @infers(nodes.LetCondition)
-def let_condition(checker: Checker, node: nodes.LetCondition, scope: Scope, expected: Type | None, used: bool) -> Type:
+def let_condition(checker: QuantChecker, node: nodes.LetCondition, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     found = checker.infer(node.value, scope)
     plain = isinstance(node.pattern, nodes.BindingPattern | nodes.WildcardPattern | nodes.TuplePattern)
     if plain and found != ERROR and not isinstance(found, OptionType):
@@ -380,7 +379,7 @@ def let_condition(checker: Checker, node: nodes.LetCondition, scope: Scope, expe
 
 
 @infers(nodes.Conditional)
-def conditional(checker: Checker, node: nodes.Conditional, scope: Scope, expected: Type | None, used: bool) -> Type:
+def conditional(checker: QuantChecker, node: nodes.Conditional, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
     with checker.branch():
         then = checker.infer(node.then, scope, expected)
@@ -389,9 +388,9 @@ def conditional(checker: Checker, node: nodes.Conditional, scope: Scope, expecte
 
 
 @infers(nodes.Match)
-def match_(checker: Checker, node: nodes.Match, scope: Scope, expected: Type | None, used: bool) -> Type:
+def match_(checker: QuantChecker, node: nodes.Match, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     subject = checker.infer(node.subject, scope)
-    rows: list[tuple[Shape, ...]] = []
+    rows: list[tuple[PatternShape, ...]] = []
     result: Type | None = None
     for arm in node.arms:
         covered, found = _arm(checker, arm, subject, scope, expected, used)
@@ -407,9 +406,11 @@ def match_(checker: Checker, node: nodes.Match, scope: Scope, expected: Type | N
     return result if result is not None else UNIT
 
 
-def _arm(checker: Checker, arm: nodes.Arm, subject: Type, scope: Scope, expected: Type | None, used: bool) -> tuple[Shape | None, Type]:
+def _arm(
+    checker: QuantChecker, arm: nodes.Arm, subject: Type, scope: CheckScope, expected: Type | None, used: bool
+) -> tuple[PatternShape | None, Type]:
     """What an arm covers for certain (None: it has a condition), and the type of its value."""
-    inner = Scope(scope)
+    inner = CheckScope(scope)
     shape = bind(checker, arm.pattern, subject, inner)
     covered = shape if arm.guard is None else None
     with checker.branch():
@@ -431,7 +432,7 @@ def _arm(checker: Checker, arm: nodes.Arm, subject: Type, scope: Scope, expected
     nodes.OperatorValue,
     nodes.LaterExpression,
 )
-def refused(checker: Checker, node: nodes.Expression, scope: Scope, expected: Type | None, used: bool) -> Type:
+def refused(checker: QuantChecker, node: nodes.Expression, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     what, instead = _REFUSED.get(type(node), ("this expression", None))
     return checker.report("0109", f"{what} is valid, but not supported yet in QuantDSL", node.span, hint=instead)
 

@@ -17,7 +17,7 @@ from compiler.typed_ast.types import (
     Type,
 )
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 
 _CONVERSIONS = {"PriceType": "to_price", "QtyType": "to_qty", "MoneyType": "to_money"}
 
@@ -65,7 +65,7 @@ def _number_fits(found: DType, place: DType, weak: bool) -> bool:
     return False
 
 
-def require(checker: Checker, found: Type, place: Type, span: Span, what: str) -> bool:
+def require(checker: QuantChecker, found: Type, place: Type, span: Span, what: str) -> bool:
     """Reports a value that doesn't fit; `what` names the place, as in "the parameter `qty`"."""
     if fits(found, place):
         return True
@@ -91,12 +91,12 @@ def require(checker: Checker, found: Type, place: Type, span: Span, what: str) -
     return False
 
 
-def report_optional(checker: Checker, found: OptionType, span: Span) -> Type:
+def report_optional(checker: QuantChecker, found: OptionType, span: Span) -> Type:
     hint = "take it out with `if let v = e { }`, give a default with `e ?? d`, or leave with `e?`"
     return checker.report("0726", f"this is a `{shown(found)}`, which may be none", span, hint=hint)
 
 
-def report_float(checker: Checker, place: Type, span: Span) -> Type:
+def report_float(checker: QuantChecker, place: Type, span: Span) -> Type:
     call = _CONVERSIONS[type(place).__name__]
     hint = f"write `{call}(..., round = nearest_even)`, which gives `{place}?`"
     return checker.report("0704", f"a float stands where a `{place}` should", span, hint=hint)

@@ -6,7 +6,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import ERROR, DType, OptionType, ResultType, Scalar, TupleType, Type
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.fits import report_optional, shown
 from quantdsl.check.literals import settled
 
@@ -30,7 +30,7 @@ def meets(found: Type, bound: str) -> bool:
     return found == ERROR or (bound == "Ordered" and found in (qt.DURATION, qt.TIMESTAMP, qt.RATIO))
 
 
-def require_bounds(checker: Checker, name: str, bounds: Mapping[str, str], bound: Mapping[str, Type], span: Span) -> bool:
+def require_bounds(checker: QuantChecker, name: str, bounds: Mapping[str, str], bound: Mapping[str, Type], span: Span) -> bool:
     """Reports a type parameter of `name` that stands for a type without what is asked of it."""
     for parameter, found in bound.items():
         asked = bounds.get(parameter)

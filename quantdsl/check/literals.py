@@ -7,9 +7,9 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import BOOL, F64, STRING, WEAK_FLOAT, WEAK_INT, DType, OptionType, Scalar, Type
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker, infers
+from quantdsl.check.checker import QuantChecker, infers
 from quantdsl.check.exact import I64, decimal, neighbours, shown
-from quantdsl.check.scope import Scope
+from quantdsl.check.scope import CheckScope
 
 DURATIONS = {"ns": 1, "us": 1_000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _COUNTS = {"ticks": qt.TicksType(), "lots": qt.QtyType()}
@@ -32,18 +32,20 @@ def place_of(expected: Type | None) -> Type | None:
 
 
 @infers(nodes.IntLiteral, nodes.FloatLiteral)
-def number(checker: Checker, node: nodes.IntLiteral | nodes.FloatLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+def number(
+    checker: QuantChecker, node: nodes.IntLiteral | nodes.FloatLiteral, scope: CheckScope, expected: Type | None, used: bool
+) -> Type:
     return _number(checker, node, node.span, expected)
 
 
-def negative(checker: Checker, node: nodes.Unary, expected: Type | None) -> Type:
+def negative(checker: QuantChecker, node: nodes.Unary, expected: Type | None) -> Type:
     """A literal behind a minus, which is one number: -9223372036854775808 fits."""
     found = _number(checker, node, node.span, expected)
     checker.types[id(node.operand)] = found
     return found
 
 
-def _number(checker: Checker, node: nodes.Expression, span: Span, expected: Type | None) -> Type:
+def _number(checker: QuantChecker, node: nodes.Expression, span: Span, expected: Type | None) -> Type:
     literal = node
     while isinstance(literal, nodes.Unary):
         literal = literal.operand
@@ -65,7 +67,7 @@ def _number(checker: Checker, node: nodes.Expression, span: Span, expected: Type
     return WEAK_INT
 
 
-def in_range(checker: Checker, value: int, place: Scalar, span: Span) -> Type:
+def in_range(checker: QuantChecker, value: int, place: Scalar, span: Span) -> Type:
     """The int type of a constant, or an error when it doesn't fit."""
     bits = place.dtype.bits
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if place.dtype.is_signed else (0, (1 << bits) - 1)
@@ -75,7 +77,7 @@ def in_range(checker: Checker, value: int, place: Scalar, span: Span) -> Type:
 
 
 @infers(nodes.UnitNumber)
-def unit_number(checker: Checker, node: nodes.UnitNumber, scope: Scope, expected: Type | None, used: bool) -> Type:
+def unit_number(checker: QuantChecker, node: nodes.UnitNumber, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     value = Fraction(node.text)
     if node.unit in DURATIONS:
         return _whole(checker, value * DURATIONS[node.unit], qt.DURATION, "nanoseconds", node)
@@ -90,7 +92,7 @@ def unit_number(checker: Checker, node: nodes.UnitNumber, scope: Scope, expected
     return checker.report("0106", f"unknown suffix `{node.unit}` of the number `{node.text}`", node.span, hint=hint)
 
 
-def _whole(checker: Checker, value: Fraction, found: Type, unit: str, node: nodes.UnitNumber) -> Type:
+def _whole(checker: QuantChecker, value: Fraction, found: Type, unit: str, node: nodes.UnitNumber) -> Type:
     if value.denominator != 1:
         return checker.report("0702", f"`{node.text}{node.unit}` is no whole number of {unit}", node.span)
     if int(value) not in I64:
@@ -98,7 +100,7 @@ def _whole(checker: Checker, value: Fraction, found: Type, unit: str, node: node
     return found
 
 
-def _on_grid(checker: Checker, value: Fraction, place: qt.Exact, span: Span) -> Type:
+def _on_grid(checker: QuantChecker, value: Fraction, place: qt.Exact, span: Span) -> Type:
     """An exact literal is a multiple of its instrument's tick or lot, or of its currency's unit."""
     if place.of is None:
         return place
@@ -121,17 +123,17 @@ def _on_grid(checker: Checker, value: Fraction, place: qt.Exact, span: Span) -> 
 
 
 @infers(nodes.BoolLiteral)
-def boolean(checker: Checker, node: nodes.BoolLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+def boolean(checker: QuantChecker, node: nodes.BoolLiteral, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     return BOOL
 
 
 @infers(nodes.StringLiteral)
-def string(checker: Checker, node: nodes.StringLiteral, scope: Scope, expected: Type | None, used: bool) -> Type:
+def string(checker: QuantChecker, node: nodes.StringLiteral, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     return STRING
 
 
 @infers(nodes.FString)
-def fstring(checker: Checker, node: nodes.FString, scope: Scope, expected: Type | None, used: bool) -> Type:
+def fstring(checker: QuantChecker, node: nodes.FString, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     for part in node.parts:
         if part.value is not None:
             checker.infer(part.value, scope)

@@ -2,10 +2,10 @@
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 
 
-def check_nesting(checker: Checker, declaration: nodes.Struct | nodes.EnumDeclaration) -> None:
+def check_nesting(checker: QuantChecker, declaration: nodes.Struct | nodes.EnumDeclaration) -> None:
     """Reports a struct or enum that is a part of itself, with the way there."""
     way = _way(checker, declaration.name, declaration.name, set())
     if way:
@@ -14,7 +14,7 @@ def check_nesting(checker: Checker, declaration: nodes.Struct | nodes.EnumDeclar
         checker.report("0210", f"the type `{declaration.name}` holds itself{through}", declaration.span, hint=hint)
 
 
-def _way(checker: Checker, name: str, wanted: str, seen: set[str]) -> list[str]:
+def _way(checker: QuantChecker, name: str, wanted: str, seen: set[str]) -> list[str]:
     """The types through which one type holds another, that one last; none: it doesn't."""
     for part in _parts(checker, name):
         if part == wanted:
@@ -27,7 +27,7 @@ def _way(checker: Checker, name: str, wanted: str, seen: set[str]) -> list[str]:
     return []
 
 
-def _parts(checker: Checker, name: str) -> list[str]:
+def _parts(checker: QuantChecker, name: str) -> list[str]:
     """The names of types that stand in a declaration."""
     world = checker.world
     declaration = world.structs.get(name) or world.enums.get(name) or world.aliases.get(name)

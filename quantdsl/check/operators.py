@@ -5,12 +5,12 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, ERROR, F32, F64, STRING, WEAK_FLOAT, DType, OptionType, ResultType, Scalar, Type
 from quantdsl import types as qt
 from quantdsl.check import heap
-from quantdsl.check.checker import Checker, infers
+from quantdsl.check.checker import QuantChecker, infers
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import fits, report_float, report_optional, require, shown
 from quantdsl.check.generic import meets
 from quantdsl.check.literals import in_range, is_literal, negative
-from quantdsl.check.scope import Scope
+from quantdsl.check.scope import CheckScope
 
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 _ADDING = ("+", "-", "+|", "-|", "+%", "-%")
@@ -22,7 +22,7 @@ _LEGAL = "`price + ticks`, `price - price`, `price * qty`, `qty * int`, `money +
 
 
 @infers(nodes.Unary)
-def unary(checker: Checker, node: nodes.Unary, scope: Scope, expected: Type | None, used: bool) -> Type:
+def unary(checker: QuantChecker, node: nodes.Unary, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     if node.operator == "-" and is_literal(node):
         return negative(checker, node, expected)
     found = checker.infer(node.operand, scope, expected if node.operator == "-" else BOOL)
@@ -40,7 +40,7 @@ def unary(checker: Checker, node: nodes.Unary, scope: Scope, expected: Type | No
 
 
 @infers(nodes.Binary)
-def binary(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | None, used: bool) -> Type:
+def binary(checker: QuantChecker, node: nodes.Binary, scope: CheckScope, expected: Type | None, used: bool) -> Type:
     if node.operator == "??":
         return _default(checker, node, scope, expected)
     left, right = _operands(checker, node, scope, expected)
@@ -63,7 +63,7 @@ def binary(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | 
     return _constant(checker, node, scope, found, expected)
 
 
-def _operands(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | None) -> tuple[Type, Type]:
+def _operands(checker: QuantChecker, node: nodes.Binary, scope: CheckScope, expected: Type | None) -> tuple[Type, Type]:
     """A literal beside an exact value that it is compared with is one of that type."""
     comparing = node.operator in _COMPARISONS
     inner = expected if isinstance(expected, Scalar) and not comparing else BOOL if node.operator in ("and", "or") else None
@@ -76,7 +76,7 @@ def _operands(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type
         return left, checker.infer(node.right, scope, beside)
 
 
-def _default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type | None) -> Type:
+def _default(checker: QuantChecker, node: nodes.Binary, scope: CheckScope, expected: Type | None) -> Type:
     left = checker.infer(node.left, scope)
     if left == ERROR:
         checker.infer(node.right, scope, expected)
@@ -94,7 +94,7 @@ def _default(checker: Checker, node: nodes.Binary, scope: Scope, expected: Type 
     return left.value
 
 
-def _comparison(checker: Checker, node: nodes.Binary, left: Type, right: Type) -> Type:
+def _comparison(checker: QuantChecker, node: nodes.Binary, left: Type, right: Type) -> Type:
     order = node.operator not in ("==", "!=")
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         if (left.dtype is DType.BOOL) != (right.dtype is DType.BOOL) or (order and left.dtype is DType.BOOL):
@@ -120,14 +120,14 @@ def _comparison(checker: Checker, node: nodes.Binary, left: Type, right: Type) -
     return BOOL
 
 
-def _mixed(checker: Checker, node: nodes.Binary, left: qt.Exact, right: qt.Exact) -> Type:
+def _mixed(checker: QuantChecker, node: nodes.Binary, left: qt.Exact, right: qt.Exact) -> Type:
     what = "currencies" if isinstance(left, qt.MoneyType) else "instruments"
     others = (Label(node.left.span, f"`{left}`"), Label(node.right.span, f"`{right}`"))
     span = node.operator_span if node.operator_span.path else node.span
     return checker.report("0701", f"values of two {what} are mixed", span, others=others)
 
 
-def _arithmetic(checker: Checker, node: nodes.Binary, left: Type, right: Type) -> Type:
+def _arithmetic(checker: QuantChecker, node: nodes.Binary, left: Type, right: Type) -> Type:
     operator = node.operator
     variable = next((one for one in (left, right) if isinstance(one, qt.TypeVariable)), None)
     if variable is not None and operator in _NUMERIC and variable.bound == "Number" and fits(left, variable) and fits(right, variable):
@@ -157,7 +157,7 @@ def _arithmetic(checker: Checker, node: nodes.Binary, left: Type, right: Type) -
     return _undefined(checker, node, left, right)
 
 
-def _exact(checker: Checker, node: nodes.Binary, left: qt.Exact, right: qt.Exact) -> Type | None:
+def _exact(checker: QuantChecker, node: nodes.Binary, left: qt.Exact, right: qt.Exact) -> Type | None:
     """The type of an operation on two exact values; None where there is no such operation."""
     operator = node.operator
     of = left.of or right.of
@@ -207,7 +207,7 @@ def _time_and_ratio(operator: str, left: Type, right: Type) -> Type | None:
     return None
 
 
-def _numbers(checker: Checker, node: nodes.Binary, left: Scalar, right: Scalar) -> Type:
+def _numbers(checker: QuantChecker, node: nodes.Binary, left: Scalar, right: Scalar) -> Type:
     if DType.BOOL in (left.dtype, right.dtype):
         return _undefined(checker, node, left, right)
     floats = left.dtype.is_float or right.dtype.is_float
@@ -231,7 +231,7 @@ def _numbers(checker: Checker, node: nodes.Binary, left: Scalar, right: Scalar) 
     return checker.report("0207", f"`{left}` and `{right}` have no common type", node.span, hint=hint)
 
 
-def _undefined(checker: Checker, node: nodes.Binary, left: Type, right: Type) -> Type:
+def _undefined(checker: QuantChecker, node: nodes.Binary, left: Type, right: Type) -> Type:
     message = f"`{node.operator}` is not defined for `{shown(left)}` and `{shown(right)}`"
     hint = f"defined are {_LEGAL}" if isinstance(left, qt.Exact) or isinstance(right, qt.Exact) else None
     variable = next((one for one in (left, right) if isinstance(one, qt.TypeVariable)), None)
@@ -242,7 +242,7 @@ def _undefined(checker: Checker, node: nodes.Binary, left: Type, right: Type) ->
     return checker.report("0203", message, node.span, hint=hint)
 
 
-def _constant(checker: Checker, node: nodes.Binary, scope: Scope, found: Type, expected: Type | None) -> Type:
+def _constant(checker: QuantChecker, node: nodes.Binary, scope: CheckScope, found: Type, expected: Type | None) -> Type:
     """Constants are computed exactly: what doesn't fit, or divides by zero, is an error now."""
     if node.operator in ("/", "%") and constant_int(node.right, scope) == 0 and not (isinstance(found, Scalar) and found.dtype.is_float):
         return checker.report("0705", "this divides by zero", node.span)

@@ -7,20 +7,20 @@ from compiler.diagnostics import Label
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import I64, Type
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.constants import constant_int
 from quantdsl.check.exact import decimal, shown
 from quantdsl.check.fits import require
 from quantdsl.check.literals import DURATIONS, settled
 from quantdsl.check.resolve import resolve
-from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.scope import CheckedVariable, CheckScope
 
 GIVEN = "--set "
 """What the paths of given values begin with."""
 _FACTORS = {**{unit: Fraction(ns) for unit, ns in DURATIONS.items()}, "bps": Fraction(1, 10_000), "pct": Fraction(1, 100)}
 
 
-def check_parameter(checker: Checker, node: nodes.ProgramParameter, scope: Scope) -> None:
+def check_parameter(checker: QuantChecker, node: nodes.ProgramParameter, scope: CheckScope) -> None:
     """The default, or what was given for it, is of the parameter's type and in its range."""
     place = resolve(checker, node.annotation, scope) if node.annotation is not None else None
     found = checker.infer(node.default, scope, place)
@@ -34,10 +34,10 @@ def check_parameter(checker: Checker, node: nodes.ProgramParameter, scope: Scope
         _in_range(checker, node, node.range, place, scope)
     elif node.range is not None:
         checker.report("0203", "the values of a `param` are a range", node.range.span, hint="write it like `in 2..500`")
-    scope.add(Variable(node.name, place, "param", node.span))
+    scope.add(CheckedVariable(node.name, place, "param", node.span))
 
 
-def _in_range(checker: Checker, node: nodes.ProgramParameter, within: nodes.Range, place: Type, scope: Scope) -> None:
+def _in_range(checker: QuantChecker, node: nodes.ProgramParameter, within: nodes.Range, place: Type, scope: CheckScope) -> None:
     low, high, value = (_amount(checker, part, place, scope) for part in (within.low, within.high, node.default))
     if low is None or high is None or value is None or low <= value < high or (within.inclusive and value == high):
         return
@@ -55,7 +55,7 @@ def _in_range(checker: Checker, node: nodes.ProgramParameter, within: nodes.Rang
     checker.report("0705", message, span, hint=hint, others=(Label(node.span, "declared here"),))
 
 
-def _amount(checker: Checker, node: nodes.Expression, place: Type, scope: Scope) -> Fraction | None:
+def _amount(checker: QuantChecker, node: nodes.Expression, place: Type, scope: CheckScope) -> Fraction | None:
     """The value of a literal or a constant int: quantities in lots, times in ns, money and prices in the currency."""
     number = decimal(node)
     if number is None:

@@ -6,14 +6,14 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import BOOL, ERROR, OptionType, ResultType, TupleType, Type
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.fits import require, shown
 from quantdsl.check.resolve import resolve
-from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.scope import CheckedVariable, CheckScope
 from runtime.records import frozen
 
 
-def cases_of(checker: Checker, subject: Type) -> dict[str, tuple[tuple[str, Type], ...]] | None:
+def cases_of(checker: QuantChecker, subject: Type) -> dict[str, tuple[tuple[str, Type], ...]] | None:
     """The cases of a type with their parts (name, type); None where a type has no cases to list. The one case of a tuple is ""."""
     match subject:
         case qt.EnumType(name=name):
@@ -31,13 +31,13 @@ def cases_of(checker: Checker, subject: Type) -> dict[str, tuple[tuple[str, Type
     return None
 
 
-def _parts(checker: Checker, variant: nodes.Variant) -> tuple[tuple[str, Type], ...]:
+def _parts(checker: QuantChecker, variant: nodes.Variant) -> tuple[tuple[str, Type], ...]:
     scope = checker.top
     numbered = tuple((str(number), resolve(checker, element, scope)) for number, element in enumerate(variant.elements))
     return numbered or tuple((f.name, resolve(checker, f.annotation, scope)) for f in variant.fields if f.annotation is not None)
 
 
-def fields_of(checker: Checker, struct: qt.StructType) -> tuple[tuple[str, Type], ...]:
+def fields_of(checker: QuantChecker, struct: qt.StructType) -> tuple[tuple[str, Type], ...]:
     """A struct's fields with their types, its type parameters filled in."""
     declared = checker.world.structs[struct.name]
     bound = {parameter.name: found for parameter, found in zip(declared.type_parameters, struct.arguments, strict=True)}
@@ -45,29 +45,29 @@ def fields_of(checker: Checker, struct: qt.StructType) -> tuple[tuple[str, Type]
 
 
 @frozen
-class Shape:
+class PatternShape:
     """A pattern without names: a case with the shapes of its parts. `case` None: anything, or one value of a type without cases
     (`exact`), which covers nothing whole; or one of several (`either`)."""
 
     case: str | None = None
-    parts: "tuple[Shape, ...]" = ()
+    parts: "tuple[PatternShape, ...]" = ()
     exact: bool = False
-    either: "tuple[Shape, ...]" = ()
+    either: "tuple[PatternShape, ...]" = ()
 
 
-ANYTHING = Shape()
+ANYTHING = PatternShape()
 
 
-def bind(checker: Checker, pattern: nodes.Pattern, subject: Type, scope: Scope, kind: str = "let") -> Shape:
+def bind(checker: QuantChecker, pattern: nodes.Pattern, subject: Type, scope: CheckScope, kind: str = "let") -> PatternShape:
     """Enters a pattern's names into the scope and gives its shape."""
     match pattern:
         case nodes.WildcardPattern():
             return ANYTHING
         case nodes.BindingPattern(name=name):
-            scope.add(Variable(name, subject, kind, pattern.span))
+            scope.add(CheckedVariable(name, subject, kind, pattern.span))
             return ANYTHING
         case nodes.AlternativePattern(alternatives=alternatives):
-            return Shape(either=_either(checker, alternatives, subject, scope, kind))
+            return PatternShape(either=_either(checker, alternatives, subject, scope, kind))
         case nodes.LiteralPattern(value=value):
             return _literal(checker, value, subject, scope)
         case nodes.TuplePattern(elements=elements):
@@ -75,7 +75,7 @@ def bind(checker: Checker, pattern: nodes.Pattern, subject: Type, scope: Scope, 
         case nodes.VariantPattern(path=path, arguments=arguments):
             if len(path) == 1 and not arguments and (variable := scope.find(path[0])) is not None and variable.kind in ("const", "param"):
                 require(checker, variable.type, subject, pattern.span, "what is matched")
-                return Shape(exact=True)
+                return PatternShape(exact=True)
             named = [(str(number), argument) for number, argument in enumerate(arguments)]
             return _case(checker, pattern, path, named, subject, scope, kind, whole=True)
         case nodes.StructPattern(path=path, fields=fields):
@@ -83,9 +83,11 @@ def bind(checker: Checker, pattern: nodes.Pattern, subject: Type, scope: Scope, 
     raise AssertionError(f"a pattern of class {type(pattern).__name__}")
 
 
-def _either(checker: Checker, alternatives: tuple[nodes.Pattern, ...], subject: Type, scope: Scope, kind: str) -> tuple[Shape, ...]:
+def _either(
+    checker: QuantChecker, alternatives: tuple[nodes.Pattern, ...], subject: Type, scope: CheckScope, kind: str
+) -> tuple[PatternShape, ...]:
     """All alternatives bind the same names, to values of one type."""
-    scopes = [Scope(scope) for _ in alternatives]
+    scopes = [CheckScope(scope) for _ in alternatives]
     shapes = tuple(bind(checker, one, subject, own, kind) for one, own in zip(alternatives, scopes, strict=True))
     known = {name: variable for own in scopes for name, variable in own.variables.items()}
     for one, own in zip(alternatives, scopes, strict=True):
@@ -102,15 +104,17 @@ def _either(checker: Checker, alternatives: tuple[nodes.Pattern, ...], subject: 
     return shapes
 
 
-def _literal(checker: Checker, value: nodes.Expression, subject: Type, scope: Scope) -> Shape:
+def _literal(checker: QuantChecker, value: nodes.Expression, subject: Type, scope: CheckScope) -> PatternShape:
     ends = (value.low, value.high) if isinstance(value, nodes.Range) else (value,)
     for end in ends:
         require(checker, checker.infer(end, scope, subject), subject, end.span, "what is matched")
     checker.types[id(value)] = subject
-    return Shape(str(value.value).lower()) if isinstance(value, nodes.BoolLiteral) else Shape(exact=True)
+    return PatternShape(str(value.value).lower()) if isinstance(value, nodes.BoolLiteral) else PatternShape(exact=True)
 
 
-def _tuple(checker: Checker, pattern: nodes.Pattern, elements: Sequence[nodes.Pattern], subject: Type, scope: Scope, kind: str) -> Shape:
+def _tuple(
+    checker: QuantChecker, pattern: nodes.Pattern, elements: Sequence[nodes.Pattern], subject: Type, scope: CheckScope, kind: str
+) -> PatternShape:
     if subject == ERROR or not isinstance(subject, TupleType) or len(subject.elements) != len(elements):
         if subject != ERROR:
             message = f"this pattern has {len(elements)} parts, and what it takes apart is a `{shown(subject)}`"
@@ -118,19 +122,21 @@ def _tuple(checker: Checker, pattern: nodes.Pattern, elements: Sequence[nodes.Pa
         for element in elements:
             bind(checker, element, ERROR, scope, kind)
         return ANYTHING
-    return Shape("", tuple(bind(checker, element, part, scope, kind) for element, part in zip(elements, subject.elements, strict=True)))
+    return PatternShape(
+        "", tuple(bind(checker, element, part, scope, kind) for element, part in zip(elements, subject.elements, strict=True))
+    )
 
 
 def _case(
-    checker: Checker,
+    checker: QuantChecker,
     pattern: nodes.Pattern,
     path: tuple[str, ...],
     parts: list[tuple[str, nodes.Pattern]],
     subject: Type,
-    scope: Scope,
+    scope: CheckScope,
     kind: str,
     whole: bool,
-) -> Shape:
+) -> PatternShape:
     cases = cases_of(checker, subject)
     name = path[-1]
     if isinstance(subject, qt.StructType) and name == subject.name:
@@ -149,7 +155,7 @@ def _case(
     shown_case = name or str(subject)
     if whole and len(parts) != len(fields):
         checker.report("0204", f"`{shown_case}` has {len(fields)} parts, and the pattern {len(parts)}", pattern.span)
-    shapes: dict[str, Shape] = {}
+    shapes: dict[str, PatternShape] = {}
     for part, inner in parts:
         if part not in fields:
             if not whole:
@@ -157,13 +163,13 @@ def _case(
             bind(checker, inner, ERROR, scope, kind)
             continue
         shapes[part] = bind(checker, inner, fields[part], scope, kind)
-    return Shape(name, tuple(shapes.get(field, ANYTHING) for field in fields))
+    return PatternShape(name, tuple(shapes.get(field, ANYTHING) for field in fields))
 
 
 # ---- exhaustiveness: what a row of patterns is uncovered by the rows above it (Maranget, "Warnings for pattern matching", 2007) ------
 
 
-def uncovered(checker: Checker, rows: list[tuple[Shape, ...]], subjects: tuple[Type, ...]) -> tuple[str, ...] | None:
+def uncovered(checker: QuantChecker, rows: list[tuple[PatternShape, ...]], subjects: tuple[Type, ...]) -> tuple[str, ...] | None:
     """An example of values, one a subject, that no row covers; None when the rows cover all."""
     if not subjects:
         return None if rows else ()
@@ -189,12 +195,12 @@ def uncovered(checker: Checker, rows: list[tuple[Shape, ...]], subjects: tuple[T
     return None
 
 
-def _alternatives(shape: Shape) -> list[Shape]:
+def _alternatives(shape: PatternShape) -> list[PatternShape]:
     return [inner for one in shape.either for inner in _alternatives(one)] if shape.either else [shape]
 
 
-def _specialised(rows: list[tuple[Shape, ...]], case: str, count: int) -> list[tuple[Shape, ...]]:
-    found: list[tuple[Shape, ...]] = []
+def _specialised(rows: list[tuple[PatternShape, ...]], case: str, count: int) -> list[tuple[PatternShape, ...]]:
+    found: list[tuple[PatternShape, ...]] = []
     for row in rows:
         if row[0].case == case:
             found.append((*row[0].parts, *row[1:]))

@@ -13,11 +13,11 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import ERROR, NEVER, UNIT, OptionType, Type
 from compiler.typed_ast.walk import walk
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker
-from quantdsl.check.scope import Variable
+from quantdsl.check.checker import QuantChecker
+from quantdsl.check.scope import CheckedVariable
 
 
-def seen(variable: Variable, expected: Type | None) -> Type:
+def seen(variable: CheckedVariable, expected: Type | None) -> Type:
     """The type of a variable where a value of type `expected` is wanted."""
     wanted = expected is not None and expected not in (ERROR, UNIT) and not isinstance(expected, OptionType)
     if variable.present and wanted and isinstance(variable.type, OptionType):
@@ -25,7 +25,7 @@ def seen(variable: Variable, expected: Type | None) -> Type:
     return variable.type
 
 
-def assigned(checker: Checker, variable: Variable, value: nodes.Expression) -> None:
+def assigned(checker: QuantChecker, variable: CheckedVariable, value: nodes.Expression) -> None:
     """A value, whose types are known, was assigned to a whole variable."""
     forget(checker, variable)
     if isinstance(variable.type, OptionType) and _is_there(checker, value):
@@ -33,7 +33,7 @@ def assigned(checker: Checker, variable: Variable, value: nodes.Expression) -> N
         checker.present.append(variable)
 
 
-def _is_there(checker: Checker, value: nodes.Node | None) -> bool:
+def _is_there(checker: QuantChecker, value: nodes.Node | None) -> bool:
     """Whether an expression gives a value whatever happens; in the branches of one that may give none each is looked at."""
     found = checker.types.get(id(value))
     if found == NEVER:
@@ -50,13 +50,13 @@ def _is_there(checker: Checker, value: nodes.Node | None) -> bool:
     return found is not None and found != ERROR and not isinstance(found, OptionType | qt.NoneType)
 
 
-def forget(checker: Checker, variable: Variable) -> None:
+def forget(checker: QuantChecker, variable: CheckedVariable) -> None:
     if variable.present:
         variable.present = False
         checker.present.remove(variable)
 
 
-def before(checker: Checker, statement: nodes.Statement) -> None:
+def before(checker: QuantChecker, statement: nodes.Statement) -> None:
     """A loop sees what its later rounds assign; a function may change the states of its strategy at any moment of a statement."""
     if not checker.present:
         return
@@ -68,7 +68,7 @@ def before(checker: Checker, statement: nodes.Statement) -> None:
             forget(checker, variable)
 
 
-def behind(checker: Checker, statement: nodes.Statement) -> None:
+def behind(checker: QuantChecker, statement: nodes.Statement) -> None:
     """What a branch of a statement assigned isn't known behind it."""
     if checker.present:
         inside = statement.value if isinstance(statement, nodes.Assign) else statement
@@ -78,7 +78,7 @@ def behind(checker: Checker, statement: nodes.Statement) -> None:
                 forget(checker, variable)
 
 
-def leave(checker: Checker, known: tuple[Variable, ...]) -> None:
+def leave(checker: QuantChecker, known: tuple[CheckedVariable, ...]) -> None:
     """The end of a block, at whose begin these were known."""
     for variable in tuple(checker.present):
         if variable not in known:
@@ -96,7 +96,7 @@ def _assigned_in(node: nodes.Node) -> Iterator[str]:
                     yield target.name
 
 
-def _may_change_states(checker: Checker, call: nodes.Call) -> bool:
+def _may_change_states(checker: QuantChecker, call: nodes.Call) -> bool:
     """Whether a call may be of a function that stands in a strategy."""
     name = call.function.name if isinstance(call.function, nodes.Name | nodes.Field) else None
     callee = checker.world.functions.get(name or "")

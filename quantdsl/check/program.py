@@ -6,28 +6,28 @@ from compiler.diagnostics import Diagnostics
 from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
 from quantdsl.check import blocks, calls, expressions, literals, operators, statements  # noqa: F401  They register their rules.
-from quantdsl.check.checked import CheckedProgram
-from quantdsl.check.checker import Checker
+from quantdsl.check.checked import CheckedQuantProgram
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.declarations import check_declarations, check_library
 from quantdsl.check.world import world_of
 from quantdsl.critical.proofs import prove
 
 
-def check_program(program: nodes.Program) -> CheckedProgram:
+def check_program(program: nodes.Program) -> CheckedQuantProgram:
     """Checks one file. Never raises for what is wrong with the program."""
     diagnostics = Diagnostics()
-    checker = Checker(world_of(program, diagnostics), diagnostics)
+    checker = QuantChecker(world_of(program, diagnostics), diagnostics)
     check_declarations(checker, program)
     library = {name: rebuild(declaration, checker.types, {}) for name, declaration in checker.world.library.items()}
-    checked = CheckedProgram(rebuild(program, checker.types, {}), checker.world, library, diagnostics, checker.changes)
+    checked = CheckedQuantProgram(rebuild(program, checker.types, {}), checker.world, library, diagnostics, checker.changes)
     if all(found.code == "0109" for found in diagnostics.errors):  # what can't be compiled yet may be what a promise rules out
         diagnostics.extend(prove(checked))
     return checked
 
 
-def with_library_of(checked: CheckedProgram, instrument: str) -> CheckedProgram:
+def with_library_of(checked: CheckedQuantProgram, instrument: str) -> CheckedQuantProgram:
     """The program with the library's types as they are in a strategy on that instrument."""
-    checker = Checker(checked.world, Diagnostics())
+    checker = QuantChecker(checked.world, Diagnostics())
     check_library(checker, instrument, checked.world.instruments[instrument].currency.name)
     library = {name: rebuild(declaration, checker.types, {}) for name, declaration in checked.world.library.items()}
     return evolve(checked, library=library)

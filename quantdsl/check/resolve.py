@@ -6,9 +6,9 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.types import ERROR, STRING, UNIT, DType, ListType, OptionType, ResultType, Scalar, TensorType, TupleType, Type
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.constants import constant_int
-from quantdsl.check.scope import Scope
+from quantdsl.check.scope import CheckScope
 
 SCALARS = {dtype.value: Scalar(dtype) for dtype in DType if dtype not in (DType.F16, DType.BF16)}
 SCALARS |= {"int": Scalar(DType.I64), "float": Scalar(DType.F64)}
@@ -16,7 +16,7 @@ CONTAINERS = {"ring": 1, "table": 2, "book": 0}
 _PLAIN = {**SCALARS, **qt.OPAQUE, "str": STRING}
 
 
-def resolve(checker: Checker, written: nodes.TypeSyntax, scope: Scope, bound: Mapping[str, Type] | None = None) -> Type:
+def resolve(checker: QuantChecker, written: nodes.TypeSyntax, scope: CheckScope, bound: Mapping[str, Type] | None = None) -> Type:
     """The type that is written; type parameters become what `bound` says, or variables."""
     match written:
         case nodes.OptionTypeSyntax(value=value):
@@ -37,11 +37,11 @@ def resolve(checker: Checker, written: nodes.TypeSyntax, scope: Scope, bound: Ma
 
 
 def _named(
-    checker: Checker,
+    checker: QuantChecker,
     written: nodes.NamedTypeSyntax,
     name: str,
     arguments: tuple[nodes.TypeSyntax, ...],
-    scope: Scope,
+    scope: CheckScope,
     bound: Mapping[str, Type] | None,
 ) -> Type:
     world = checker.world
@@ -79,13 +79,13 @@ def _named(
     return checker.report("0201", f"there is no type `{name}`", written.span, hint=did_you_mean(name, known))
 
 
-def _without_arguments(checker: Checker, written: nodes.NamedTypeSyntax, found: Type) -> Type:
+def _without_arguments(checker: QuantChecker, written: nodes.NamedTypeSyntax, found: Type) -> Type:
     if written.arguments:
         return checker.report("0204", f"`{written.name}` takes no type arguments", written.span, hint=f"write `{written.name}`")
     return found
 
 
-def _of_market(checker: Checker, written: nodes.NamedTypeSyntax, name: str, arguments: tuple[nodes.TypeSyntax, ...]) -> Type:
+def _of_market(checker: QuantChecker, written: nodes.NamedTypeSyntax, name: str, arguments: tuple[nodes.TypeSyntax, ...]) -> Type:
     """`Price<ES>`; without an argument it is of the strategy's instrument, or of the only one that there is."""
     instrument, currency = checker.body.market
     declared = checker.world.currencies if name == "Money" else checker.world.instruments
@@ -113,7 +113,7 @@ def _of_market(checker: Checker, written: nodes.NamedTypeSyntax, name: str, argu
     return checker.report("0204", f"`{name}` takes one {what}", written.span)
 
 
-def _size(checker: Checker, written: nodes.Node, scope: Scope, bound: Mapping[str, Type] | None) -> Type:
+def _size(checker: QuantChecker, written: nodes.Node, scope: CheckScope, bound: Mapping[str, Type] | None) -> Type:
     """A capacity: a number, a constant, or the name of a type parameter."""
     match written:
         case nodes.SizeSyntax(value=value):
@@ -142,7 +142,7 @@ def _size(checker: Checker, written: nodes.Node, scope: Scope, bound: Mapping[st
     return checker.report("0203", "a type stands where a capacity should", written.span, hint="write a number, as in `ring<f64, 64>`")
 
 
-def _capacity(checker: Checker, value: int, written: nodes.Node) -> Type:
+def _capacity(checker: QuantChecker, value: int, written: nodes.Node) -> Type:
     if value < 1:
         return checker.report("0301", f"a capacity is at least 1, and this is {value}", written.span)
     return qt.Size(value)

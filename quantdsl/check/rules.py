@@ -7,16 +7,16 @@ from compiler.typed_ast.types import ERROR, I64, Type
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.exact import decimal
 from quantdsl.check.fits import require, shown
-from quantdsl.check.scope import Scope
+from quantdsl.check.scope import CheckScope
 from quantdsl.check.world import clause
 
 _REFERENCES = ("mid", "last")
 
 
-def check_risk(checker: Checker, node: quant.Risk, top: Scope) -> None:
+def check_risk(checker: QuantChecker, node: quant.Risk, top: CheckScope) -> None:
     """The values of a risk block: limits above zero, in the units of its instrument."""
     instrument = checker.world.instruments.get(node.instrument)
     if instrument is None:
@@ -49,7 +49,7 @@ def check_risk(checker: Checker, node: quant.Risk, top: Scope) -> None:
                     _value(checker, value.value, wanted, top, found.name, value.name)
 
 
-def _value(checker: Checker, value: nodes.Expression, wanted: tuple[Type, ...], top: Scope, rule: str, slot: str) -> None:
+def _value(checker: QuantChecker, value: nodes.Expression, wanted: tuple[Type, ...], top: CheckScope, rule: str, slot: str) -> None:
     if slot == "reference" and isinstance(value, nodes.Name) and value.name in _REFERENCES:
         return
     found = checker.infer(value, top, wanted[0])
@@ -64,7 +64,7 @@ def _value(checker: Checker, value: nodes.Expression, wanted: tuple[Type, ...], 
         checker.report("0705", f"the {slot} of `{rule}` is not above zero", value.span, hint="it would refuse every order")
 
 
-def check_strategy_rules(checker: Checker, node: quant.Strategy) -> str:
+def check_strategy_rules(checker: QuantChecker, node: quant.Strategy) -> str:
     """The strategy's instrument. Reports what is wrong with its head, its risk and its orders."""
     name = node.instruments[0].name
     if len(node.instruments) > 1:
@@ -94,7 +94,7 @@ def check_strategy_rules(checker: Checker, node: quant.Strategy) -> str:
     return name
 
 
-def _risk(checker: Checker, named: quant.RiskNamed, instrument: str) -> quant.Risk | None:
+def _risk(checker: QuantChecker, named: quant.RiskNamed, instrument: str) -> quant.Risk | None:
     risk = checker.world.risks.get(named.name)
     if risk is None:
         hint = did_you_mean(named.name, checker.world.risks)
@@ -111,7 +111,7 @@ def _risk(checker: Checker, named: quant.RiskNamed, instrument: str) -> quant.Ri
     return risk
 
 
-def _first_order(checker: Checker, node: quant.Strategy) -> nodes.Call | None:
+def _first_order(checker: QuantChecker, node: quant.Strategy) -> nodes.Call | None:
     """The first call in a strategy that sends an order."""
     for found in walk(node.body):
         if isinstance(found, nodes.Call) and isinstance(found.function, nodes.Name):

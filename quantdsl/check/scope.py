@@ -9,7 +9,7 @@ from runtime.records import define
 
 
 @define(eq=False)
-class Variable:
+class CheckedVariable:
     """`kind` as a message calls it: "let", "var", "parameter", "state", "loop variable", "const", "param". `constant` is its value where
     that is a whole number known to the compiler; `present`: it is an optional that is known to have a value (`presence.py`). For indices
     (`turns.py`): `value` is what a `let` of an int stands for, with what that sees; `now` what a `var` is until it is first assigned to."""
@@ -20,7 +20,7 @@ class Variable:
     span: Span = NOWHERE
     constant: int | None = None
     present: bool = False
-    value: "tuple[Expression, Scope] | None" = None
+    value: "tuple[Expression, CheckScope] | None" = None
     now: int | None = None
 
     @property
@@ -29,23 +29,23 @@ class Variable:
 
 
 @define(eq=False)
-class Scope:
-    outer: "Scope | None" = None
-    variables: dict[str, Variable] = Factory(dict)
+class CheckScope:
+    outer: "CheckScope | None" = None
+    variables: dict[str, CheckedVariable] = Factory(dict)
 
-    def find(self, name: str) -> Variable | None:
-        scope: Scope | None = self
+    def find(self, name: str) -> CheckedVariable | None:
+        scope: CheckScope | None = self
         while scope is not None:
             if name in scope.variables:
                 return scope.variables[name]
             scope = scope.outer
         return None
 
-    def as_now(self) -> "Scope":
+    def as_now(self) -> "CheckScope":
         """The scope without what is added to it later."""
-        return Scope(self.outer, dict(self.variables))
+        return CheckScope(self.outer, dict(self.variables))
 
-    def add(self, variable: Variable) -> None:
+    def add(self, variable: CheckedVariable) -> None:
         if variable.name != "_":
             self.variables[variable.name] = variable
 

@@ -9,7 +9,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
 from quantdsl.check import library
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.prelude import prelude
 
 VALUES = ("position", "rejects")
@@ -30,7 +30,7 @@ def library_name(name: str) -> str | None:
     return f"in `{module}`" if module is not None else None
 
 
-def warn_of_declaration(checker: Checker, what: str, name: str, span: Span, within: nodes.Node) -> None:
+def warn_of_declaration(checker: QuantChecker, what: str, name: str, span: Span, within: nodes.Node) -> None:
     """Warns where a declaration of the program or a strategy hides something; `within` is what it is known in."""
     where = library_name(name)
     if where is None or library.holds(span):
@@ -39,13 +39,13 @@ def warn_of_declaration(checker: Checker, what: str, name: str, span: Span, with
     _warn(checker, what, name, span, where, (Label(uses[0], f"means the {what}"),) if uses else ())
 
 
-def warn_of_variable(checker: Checker, name: str, span: Span) -> None:
+def warn_of_variable(checker: QuantChecker, name: str, span: Span) -> None:
     """Warns where a variable of a body hides a value."""
     if name in VALUES and checker.body.in_strategy and checker.body.what in ("handler", "function"):
         _warn(checker, "variable", name, span, str(library_name(name)), ())
 
 
-def _warn(checker: Checker, what: str, name: str, span: Span, where: str, others: tuple[Label, ...]) -> None:
+def _warn(checker: QuantChecker, what: str, name: str, span: Span, where: str, others: tuple[Label, ...]) -> None:
     hint = "give it another name"
     message = f"the {what} `{name}` hides the library's `{name}`"
     notes = (f"the library's stands {where}",)

@@ -10,20 +10,20 @@ from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
 from quantdsl.check import heap, presence, turns
-from quantdsl.check.checker import Checker, checks
+from quantdsl.check.checker import QuantChecker, checks
 from quantdsl.check.constants import constant_int
 from quantdsl.check.fits import require, shown
 from quantdsl.check.literals import settled
 from quantdsl.check.patterns import bind
 from quantdsl.check.resolve import resolve
-from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.scope import CheckedVariable, CheckScope
 from quantdsl.check.shadowing import warn_of_variable
 
 _KINDS = {"parameter": "a parameter", "const parameter": "a parameter", "loop variable": "a loop variable", "let": "a `let` variable"}
 
 
 @checks(nodes.ExpressionStatement)
-def expression_statement(checker: Checker, node: nodes.ExpressionStatement, scope: Scope) -> Type:
+def expression_statement(checker: QuantChecker, node: nodes.ExpressionStatement, scope: CheckScope) -> Type:
     found = checker.infer(node.value, scope, used=False)
     if isinstance(found, ResultType):
         hint = "`match` it with `Ok(v)` and `Err(e)`, or drop it: `_ = ...`"
@@ -32,7 +32,7 @@ def expression_statement(checker: Checker, node: nodes.ExpressionStatement, scop
 
 
 @checks(nodes.Let)
-def let(checker: Checker, node: nodes.Let, scope: Scope) -> Type:
+def let(checker: QuantChecker, node: nodes.Let, scope: CheckScope) -> Type:
     place = resolve(checker, node.annotation, scope) if node.annotation is not None else None
     if node.value is None:
         if place is None:
@@ -61,7 +61,7 @@ def let(checker: Checker, node: nodes.Let, scope: Scope) -> Type:
 
 
 @checks(nodes.Assign)
-def assign(checker: Checker, node: nodes.Assign, scope: Scope) -> Type:
+def assign(checker: QuantChecker, node: nodes.Assign, scope: CheckScope) -> Type:
     if isinstance(node.target, nodes.Name) and node.target.name == "_" and node.operator is None:
         checker.infer(node.value, scope)
         return UNIT
@@ -97,7 +97,7 @@ def _named(target: nodes.Expression) -> str:
     return f"`{target.name}`" if isinstance(target, nodes.Name) else "what is assigned to"
 
 
-def _target(checker: Checker, target: nodes.Expression, scope: Scope) -> Type:
+def _target(checker: QuantChecker, target: nodes.Expression, scope: CheckScope) -> Type:
     """The type of what is assigned to, which must be able to change."""
     if isinstance(target, nodes.Name) and (changed := scope.find(target.name)) is not None:
         changed.now = None
@@ -128,7 +128,7 @@ def _target(checker: Checker, target: nodes.Expression, scope: Scope) -> Type:
 
 
 @checks(nodes.While)
-def while_(checker: Checker, node: nodes.While, scope: Scope) -> Type:
+def while_(checker: QuantChecker, node: nodes.While, scope: CheckScope) -> Type:
     require(checker, checker.infer(node.condition, scope, BOOL), BOOL, node.condition.span, "the condition")
     if node.bound is not None:
         require(checker, checker.infer(node.bound, scope, I64), I64, node.bound.span, "the bound")
@@ -139,7 +139,7 @@ def while_(checker: Checker, node: nodes.While, scope: Scope) -> Type:
     return UNIT
 
 
-def _forget_changed(body: nodes.Block, scope: Scope) -> None:
+def _forget_changed(body: nodes.Block, scope: CheckScope) -> None:
     """What a loop assigns to isn't known in its body, whatever it was before."""
     for node in walk(body):
         if isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Name) and (variable := scope.find(node.target.name)):
@@ -147,9 +147,9 @@ def _forget_changed(body: nodes.Block, scope: Scope) -> None:
 
 
 @checks(nodes.For)
-def for_(checker: Checker, node: nodes.For, scope: Scope) -> Type:
-    inner = Scope(scope)
-    loops: list[turns.Loop] | None = [*checker.body.turns] if turns.is_whole(node.body) else None
+def for_(checker: QuantChecker, node: nodes.For, scope: CheckScope) -> Type:
+    inner = CheckScope(scope)
+    loops: list[turns.CountedLoop] | None = [*checker.body.turns] if turns.is_whole(node.body) else None
     for clause in node.clauses:
         seen = inner.as_now()
         found = checker.infer(clause.source, inner)
@@ -159,11 +159,11 @@ def for_(checker: Checker, node: nodes.For, scope: Scope) -> Type:
             checker.report("0203", f"each element is a `{shown(element)}`, for {len(clause.names)} names", clause.source.span)
         for number, name in enumerate(clause.names):
             span = clause.name_spans[number]
-            inner.add(Variable(name, parts[number] if number < len(parts) else ERROR, "loop variable", span))
+            inner.add(CheckedVariable(name, parts[number] if number < len(parts) else ERROR, "loop variable", span))
             warn_of_variable(checker, name, span)
         match clause:
             case nodes.ForClause(names=(name,), source=nodes.Range() as source) if loops is not None and name in inner.variables:
-                loops.append(turns.Loop(inner.variables[name], source, seen))
+                loops.append(turns.CountedLoop(inner.variables[name], source, seen))
             case nodes.ForClause(source=nodes.Range()):
                 pass
             case _ if not (isinstance(found, qt.Container) and found.kind == "array"):
@@ -174,7 +174,7 @@ def for_(checker: Checker, node: nodes.For, scope: Scope) -> Type:
     return UNIT
 
 
-def _element(checker: Checker, found: Type, source: nodes.Expression) -> Type:
+def _element(checker: QuantChecker, found: Type, source: nodes.Expression) -> Type:
     match found:
         case ListType() | TensorType():
             return heap.element(found) or ERROR
@@ -186,7 +186,7 @@ def _element(checker: Checker, found: Type, source: nodes.Expression) -> Type:
 
 
 @checks(nodes.Return)
-def return_(checker: Checker, node: nodes.Return, scope: Scope) -> Type:
+def return_(checker: QuantChecker, node: nodes.Return, scope: CheckScope) -> Type:
     result = UNIT if checker.body.what in ("handler", "test") else checker.body.result
     if checker.body.what == "signal":
         checker.report("0101", "a signal gives its result with `emit`", node.span, hint="write `emit e`")
@@ -205,12 +205,12 @@ def return_(checker: Checker, node: nodes.Return, scope: Scope) -> Type:
 
 
 @checks(nodes.Break, nodes.Continue)
-def jump(checker: Checker, node: nodes.Statement, scope: Scope) -> Type:
+def jump(checker: QuantChecker, node: nodes.Statement, scope: CheckScope) -> Type:
     return NEVER
 
 
 @checks(quant.Emit)
-def emit(checker: Checker, node: quant.Emit, scope: Scope) -> Type:
+def emit(checker: QuantChecker, node: quant.Emit, scope: CheckScope) -> Type:
     if checker.body.what != "signal":
         checker.infer(node.value, scope)
         checker.report("0101", "`emit` stands in a signal only", node.span, hint="`return` gives a function's result")
@@ -221,7 +221,7 @@ def emit(checker: Checker, node: quant.Emit, scope: Scope) -> Type:
 
 
 @checks(quant.Warmup)
-def warmup(checker: Checker, node: quant.Warmup, scope: Scope) -> Type:
+def warmup(checker: QuantChecker, node: quant.Warmup, scope: CheckScope) -> Type:
     if checker.body.what != "signal":
         checker.report("0101", "`warmup` stands in a signal only", node.span)
     require(checker, checker.infer(node.calls, scope, I64), I64, node.calls.span, "the number of calls")
@@ -229,7 +229,7 @@ def warmup(checker: Checker, node: quant.Warmup, scope: Scope) -> Type:
 
 
 @checks(quant.State)
-def state(checker: Checker, node: quant.State, scope: Scope) -> Type:
+def state(checker: QuantChecker, node: quant.State, scope: CheckScope) -> Type:
     """A state directly in a signal; those of strategies are entered before their handlers are checked."""
     if checker.body.what not in ("signal", "strategy"):
         checker.report(
@@ -239,7 +239,7 @@ def state(checker: Checker, node: quant.State, scope: Scope) -> Type:
     return UNIT
 
 
-def declare_state(checker: Checker, node: quant.State, scope: Scope) -> None:
+def declare_state(checker: QuantChecker, node: quant.State, scope: CheckScope) -> None:
     place = resolve(checker, node.annotation, scope) if node.annotation is not None else None
     found = checker.infer(node.value, scope, place) if node.value is not None else None
     if node.value is not None and place is not None and found is not None:
@@ -254,7 +254,7 @@ def declare_state(checker: Checker, node: quant.State, scope: Scope) -> None:
     if node.name in scope.variables:
         first = Label(scope.variables[node.name].span, "first declared here")
         checker.report("0210", f"`{node.name}` is declared twice", node.name_span, others=(first,), hint="rename one of them")
-    scope.add(Variable(node.name, place if place is not None else settled(found or ERROR), "state", node.name_span))
+    scope.add(CheckedVariable(node.name, place if place is not None else settled(found or ERROR), "state", node.name_span))
 
 
 def _begins_empty(place: Type) -> bool:
@@ -263,26 +263,26 @@ def _begins_empty(place: Type) -> bool:
 
 
 @checks(quant.Handler, quant.RiskNamed, quant.Accounting)
-def misplaced(checker: Checker, node: nodes.Statement, scope: Scope) -> Type:
+def misplaced(checker: QuantChecker, node: nodes.Statement, scope: CheckScope) -> Type:
     word = {quant.Handler: "on", quant.RiskNamed: "risk", quant.Accounting: "accounting"}[type(node)]
     checker.report("0101", f"`{word}` stands directly in a strategy only", node.span)
     return UNIT
 
 
 @checks(nodes.SharedVariable)
-def outside_compute(checker: Checker, node: nodes.SharedVariable, scope: Scope) -> Type:
+def outside_compute(checker: QuantChecker, node: nodes.SharedVariable, scope: CheckScope) -> Type:
     checker.report("0101", "`shared var` stands in a compute block only", node.span)
     return UNIT
 
 
 @checks(nodes.Throw, nodes.LaterStatement, nodes.Render)
-def later(checker: Checker, node: nodes.Statement, scope: Scope) -> Type:
+def later(checker: QuantChecker, node: nodes.Statement, scope: CheckScope) -> Type:
     checker.report("0109", "this statement is valid, but not supported yet in QuantDSL", node.span, hint="return a `Result`")
     return UNIT
 
 
 @checks(nodes.Constant)
-def constant(checker: Checker, node: nodes.Constant, scope: Scope) -> Type:
+def constant(checker: QuantChecker, node: nodes.Constant, scope: CheckScope) -> Type:
     with checker.within(what="constant"):
         place = resolve(checker, node.annotation, scope) if node.annotation is not None else None
         found = checker.infer(node.value, scope, place)
@@ -290,7 +290,7 @@ def constant(checker: Checker, node: nodes.Constant, scope: Scope) -> Type:
             require(checker, found, place, node.value.span, f"the constant `{node.name}`")
         value = constant_int(node.value, scope)
         kept = value if place is None or place == I64 else None
-        scope.add(Variable(node.name, place if place is not None else settled(found), "const", node.span, kept))
+        scope.add(CheckedVariable(node.name, place if place is not None else settled(found), "const", node.span, kept))
     return UNIT
 
 
@@ -313,6 +313,6 @@ def constant(checker: Checker, node: nodes.Constant, scope: Scope) -> Type:
     quant.Strategy,
     quant.Signal,
 )
-def nested(checker: Checker, node: nodes.Declaration, scope: Scope) -> Type:
+def nested(checker: QuantChecker, node: nodes.Declaration, scope: CheckScope) -> Type:
     checker.report("0101", "a declaration can't stand inside a body", node.span, hint="move it out")
     return UNIT

@@ -10,7 +10,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl.check.constants import constant_int, result_of
-from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.scope import CheckedVariable, CheckScope
 from runtime.records import frozen
 
 FEW = 64
@@ -25,12 +25,12 @@ Values = Mapping[int, int]
 
 
 @frozen
-class Loop:
+class CountedLoop:
     """A loop that runs all of its turns, and the variable that counts them; `scope` is what its range sees."""
 
-    variable: Variable
+    variable: CheckedVariable
     range: nodes.Range
-    scope: Scope
+    scope: CheckScope
 
 
 def is_whole(body: nodes.Block) -> bool:
@@ -38,7 +38,7 @@ def is_whole(body: nodes.Block) -> bool:
     return not any(isinstance(node, _ENDS_A_TURN) for node in walk(body))
 
 
-def counted(node: nodes.While, scope: Scope) -> Loop | None:
+def counted(node: nodes.While, scope: CheckScope) -> CountedLoop | None:
     """A `while` that counts as a `for` does: its variable begins with a number that is known, changes in one statement of the body by a
     constant, and is compared with a constant before each turn."""
     match node.condition:
@@ -57,14 +57,14 @@ def counted(node: nodes.While, scope: Scope) -> Loop | None:
     most = constant_int(node.bound, scope) if node.bound is not None else None
     if node.bound is not None and (most is None or most * abs(step) < abs(last - variable.now) + inclusive):
         return None
-    return Loop(variable, nodes.Range(low=low, high=high, inclusive=inclusive, step=by, span=span), scope)
+    return CountedLoop(variable, nodes.Range(low=low, high=high, inclusive=inclusive, step=by, span=span), scope)
 
 
 def _named(target: nodes.Expression) -> str | None:
     return target.name if isinstance(target, nodes.Name) else None
 
 
-def _step(change: nodes.Assign, scope: Scope) -> int | None:
+def _step(change: nodes.Assign, scope: CheckScope) -> int | None:
     match change:
         case nodes.Assign(operator="+", value=value):
             return constant_int(value, scope)
@@ -75,7 +75,7 @@ def _step(change: nodes.Assign, scope: Scope) -> int | None:
             return None
 
 
-def outside(index: nodes.Expression, scope: Scope, loops: tuple[Loop, ...], size: int | None) -> tuple[int, str] | None:
+def outside(index: nodes.Expression, scope: CheckScope, loops: tuple[CountedLoop, ...], size: int | None) -> tuple[int, str] | None:
     """A value that an index surely takes and that isn't from 0 to below `size`, and the turn in words; None where none is known."""
     for values in islice(_turns(loops, {}), COMBINED):
         value = _value(index, scope, values)
@@ -87,7 +87,7 @@ def outside(index: nodes.Expression, scope: Scope, loops: tuple[Loop, ...], size
     return None
 
 
-def _turns(loops: tuple[Loop, ...], values: Values) -> Iterator[Values]:
+def _turns(loops: tuple[CountedLoop, ...], values: Values) -> Iterator[Values]:
     """The values in the turns that are looked at; none beyond a loop whose range isn't known."""
     if not loops:
         yield values
@@ -97,7 +97,7 @@ def _turns(loops: tuple[Loop, ...], values: Values) -> Iterator[Values]:
         yield from _turns(tuple(inner), {**values, id(loop.variable): number})
 
 
-def _numbers(loop: Loop, values: Values) -> list[int]:
+def _numbers(loop: CountedLoop, values: Values) -> list[int]:
     low, high = _value(loop.range.low, loop.scope, values), _value(loop.range.high, loop.scope, values)
     step = _value(loop.range.step, loop.scope, values) if loop.range.step is not None else 1
     if low is None or high is None or not step:
@@ -108,13 +108,13 @@ def _numbers(loop: Loop, values: Values) -> list[int]:
     return list(whole) if count <= FEW else [*(low + n * step for n in range(FEW - 1)), low + (count - 1) * step]
 
 
-def _value(node: nodes.Expression, scope: Scope, values: Values) -> int | None:
+def _value(node: nodes.Expression, scope: CheckScope, values: Values) -> int | None:
     """The value of an index or bound in one turn; None where it isn't known, or has none in 64 bits."""
     found = _exact(node, scope, values)
     return found if found is not None and -_LIMIT <= found < _LIMIT else None
 
 
-def _exact(node: nodes.Expression, scope: Scope, values: Values) -> int | None:
+def _exact(node: nodes.Expression, scope: CheckScope, values: Values) -> int | None:
     match node:
         case nodes.IntLiteral(value=value):
             return value

@@ -11,7 +11,7 @@ from compiler.typed_ast.suggest import did_you_mean
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl.check import library
-from quantdsl.check.exact import MAX_SCALE, Currency, Instrument, decimal, shown
+from quantdsl.check.exact import MAX_SCALE, CheckedCurrency, CheckedInstrument, decimal, shown
 from quantdsl.check.prelude import prelude
 from runtime.records import define
 
@@ -24,8 +24,8 @@ class World:
     """What one program declares at its top, and what it uses of the standard library. `functions` has the library's under `std.name`, and
     under their names where the program has nothing of that name."""
 
-    currencies: dict[str, Currency] = Factory(dict)
-    instruments: dict[str, Instrument] = Factory(dict)
+    currencies: dict[str, CheckedCurrency] = Factory(dict)
+    instruments: dict[str, CheckedInstrument] = Factory(dict)
     risks: dict[str, quant.Risk] = Factory(dict)
     strategies: list[quant.Strategy] = Factory(list)
     functions: dict[str, Callable] = Factory(dict)
@@ -98,7 +98,7 @@ def clause(declaration: quant.Currency | quant.Instrument | quant.Risk, name: st
     return next((found for found in declaration.clauses if found.name == name), None)
 
 
-def _currency(declaration: quant.Currency, diagnostics: Diagnostics) -> Currency | None:
+def _currency(declaration: quant.Currency, diagnostics: Diagnostics) -> CheckedCurrency | None:
     found = clause(declaration, "scale")
     value = found.value("digits") if found else None
     digits = decimal(value) if value is not None else None
@@ -112,10 +112,10 @@ def _currency(declaration: quant.Currency, diagnostics: Diagnostics) -> Currency
             )
         )
         return None
-    return Currency(declaration.name, int(digits))
+    return CheckedCurrency(declaration.name, int(digits))
 
 
-def _instrument(declaration: quant.Instrument, world: World, diagnostics: Diagnostics) -> Instrument | None:
+def _instrument(declaration: quant.Instrument, world: World, diagnostics: Diagnostics) -> CheckedInstrument | None:
     currency = world.currencies.get(declaration.currency)
     if currency is None:
         if declaration.currency not in world.own:
@@ -139,14 +139,14 @@ def _instrument(declaration: quant.Instrument, world: World, diagnostics: Diagno
             )
             return None
         sizes.append(number)
-    instrument = Instrument(declaration.name, currency, *sizes)
+    instrument = CheckedInstrument(declaration.name, currency, *sizes)
     if instrument.money_per_tick_and_lot.denominator != 1:
         _report_scale(declaration, instrument, diagnostics)
         return None
     return instrument
 
 
-def _report_scale(declaration: quant.Instrument, instrument: Instrument, diagnostics: Diagnostics) -> None:
+def _report_scale(declaration: quant.Instrument, instrument: CheckedInstrument, diagnostics: Diagnostics) -> None:
     step = shown(instrument.tick * instrument.lot * instrument.multiplier)
     scale = instrument.smallest_scale
     span = next((found.span for found in declaration.clauses if found.name == "tick"), declaration.span)

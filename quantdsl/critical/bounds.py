@@ -26,7 +26,7 @@ def unbounded_loops(
     if body is None:
         return
     parameters = getattr(declaration, "parameters", ())
-    known = _Known(constants, tuple(p.name for p in parameters if isinstance(p.annotation, nodes.ConstantTypeSyntax)))
+    known = _Bounded(constants, tuple(p.name for p in parameters if isinstance(p.annotation, nodes.ConstantTypeSyntax)))
     known.read(body, tuple(p.name for p in parameters if not isinstance(p.annotation, nodes.ConstantTypeSyntax)))
     for node in walk(body):
         match node:
@@ -45,7 +45,7 @@ def unbounded_loops(
 
 
 @define
-class _Known:
+class _Bounded:
     """Names whose values don't exceed some constant (`names[False]`), and don't fall below one (`names[True]`). A name that stands for
     several things is known where all of them are."""
 

@@ -16,12 +16,12 @@ from compiler.source import Source, Sources, Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.suggest import did_you_mean
 from quantdsl import nodes as quant
-from quantdsl.critical.graph import Code, Key, call_graph
+from quantdsl.critical.graph import CodeUnit, Key, call_graph
 from quantdsl.critical.measure import GIGAHERTZ, Examination, Examined, examine, lines_of, target_of
 from runtime.cpu import load
 
 if TYPE_CHECKING:
-    from quantdsl.check.checked import CheckedProgram
+    from quantdsl.check.checked import CheckedQuantProgram
 
 LINES = 12
 """Lines of a program whose estimates are shown."""
@@ -29,7 +29,9 @@ LINES = 12
 _VECTOR = re.compile(r"<(\d+) x (i8|i16|i32|i64|float|double)>")
 
 
-def explain(checked: "CheckedProgram", name: str, strategy: str | None, source: Source, sources: Sources, level: OptimizationLevel) -> str:
+def explain(
+    checked: "CheckedQuantProgram", name: str, strategy: str | None, source: Source, sources: Sources, level: OptimizationLevel
+) -> str:
     """All there is to say of a function, signal or handler of a checked program; `on trade` and `trade` both name a handler. Raises
     ZyntaxError where there is none of that name."""
     codes = call_graph(checked)
@@ -57,7 +59,9 @@ def explain(checked: "CheckedProgram", name: str, strategy: str | None, source: 
     return "\n".join(line for one in made for line in _report(one, codes, found, module, sources, *texts))
 
 
-def _module(checked: "CheckedProgram", codes: Mapping[Key, Code], keys: set[Key], strategy: str | None, source: Source) -> HirModule:
+def _module(
+    checked: "CheckedQuantProgram", codes: Mapping[Key, CodeUnit], keys: set[Key], strategy: str | None, source: Source
+) -> HirModule:
     """The strategy's module, or one of the functions asked for; of all of a program, where only a call makes known what they take."""
     from quantdsl.elaborate import begin, elaborate
     from quantdsl.elaborate.strategies import elaborate_strategy
@@ -81,7 +85,7 @@ def _has_entry(function: HirFunction) -> bool:
 
 def _report(
     one: Examined,
-    codes: Mapping[Key, Code],
+    codes: Mapping[Key, CodeUnit],
     found: Examination,
     module: HirModule,
     sources: Sources,

@@ -13,7 +13,7 @@ from compiler.typed_ast.types import ListType, StringType, TensorType
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl.check import heap
-from quantdsl.check.checked import CheckedProgram
+from quantdsl.check.checked import CheckedQuantProgram
 from quantdsl.critical.bounds import unbounded_loops
 from runtime.records import define, frozen
 
@@ -21,7 +21,7 @@ Key = tuple[str, str]
 """The strategy that a function or handler stands in ("" for none), and its name there."""
 
 
-class Kind(Enum):
+class ActKind(Enum):
     ALLOCATION = "allocation"
     SYSTEM = "system call"
     UNBOUNDED = "loop without a bound"
@@ -34,7 +34,7 @@ class Kind(Enum):
 class Act:
     """Something that a function does by itself, in words that follow its name (`makes a list`), and what to do instead."""
 
-    kind: Kind
+    kind: ActKind
     words: str
     span: Span
     hint: str
@@ -47,7 +47,7 @@ class CallSite:
 
 
 @define(eq=False)
-class Code:
+class CodeUnit:
     """A function, signal or handler. `title`: as messages call it, "`f`" or "`on trade`"."""
 
     key: Key
@@ -62,24 +62,24 @@ class Code:
 
 
 _EFFECTS = {
-    "alloc": (Kind.ALLOCATION, "allocates"),
-    "io": (Kind.SYSTEM, "calls the system"),
-    "order": (Kind.ORDER, "sends orders"),
-    "cancel": (Kind.ORDER, "changes orders"),
-    "memory": (Kind.STATE, "remembers"),
-    "book": (Kind.MARKET, "reads the market"),
+    "alloc": (ActKind.ALLOCATION, "allocates"),
+    "io": (ActKind.SYSTEM, "calls the system"),
+    "order": (ActKind.ORDER, "sends orders"),
+    "cancel": (ActKind.ORDER, "changes orders"),
+    "memory": (ActKind.STATE, "remembers"),
+    "book": (ActKind.MARKET, "reads the market"),
 }
 _RECORDS = {"log_ring": "keeps a record", "count": "counts in a state"}
 """Functions that write the desk's memory, which no annotation but `@gpu_compute` forbids."""
 _BEFORE = "give it what it needs as arguments, and act on its result"
 
 
-def call_graph(checked: CheckedProgram) -> dict[Key, Code]:
+def call_graph(checked: CheckedQuantProgram) -> dict[Key, CodeUnit]:
     """All that the program declares, and what it uses of the library."""
-    codes: dict[Key, Code] = {}
+    codes: dict[Key, CodeUnit] = {}
 
     def declare(strategy: str, name: str, declaration: nodes.Function | quant.Signal | quant.Handler) -> None:
-        codes[strategy, name] = Code((strategy, name), f"`{name.partition('#')[0]}`", declaration)
+        codes[strategy, name] = CodeUnit((strategy, name), f"`{name.partition('#')[0]}`", declaration)
 
     for name, declaration in checked.library.items():
         declare("", f"std.{name}", declaration)
@@ -123,13 +123,15 @@ def _constants(statements: tuple[nodes.Statement, ...]) -> dict[str, bool]:
     return found
 
 
-def _target(codes: Mapping[Key, Code], library: frozenset[str], strategy: str, name: str) -> Key | None:
+def _target(codes: Mapping[Key, CodeUnit], library: frozenset[str], strategy: str, name: str) -> Key | None:
     """What a call of that name means there; None for what isn't written in the language."""
     inside = f"std.{name}" if name in library else name
     return next((key for key in ((strategy, name), ("", name), ("", inside)) if key in codes), None)
 
 
-def _read(code: Code, target: Callable[[str], Key | None], externs: Mapping[str, nodes.Function], constants: Mapping[str, bool]) -> None:
+def _read(
+    code: CodeUnit, target: Callable[[str], Key | None], externs: Mapping[str, nodes.Function], constants: Mapping[str, bool]
+) -> None:
     """Fill in what a body calls and does."""
     body = code.declaration.body
     if body is None:
@@ -147,33 +149,33 @@ def _read(code: Code, target: Callable[[str], Key | None], externs: Mapping[str,
                 code.acts += _declared_effects(externs[name], node.span)
             case _:
                 pass
-    code.acts += [Act(Kind.UNBOUNDED, words, span, hint) for words, span, hint in unbounded_loops(code.declaration, constants)]
+    code.acts += [Act(ActKind.UNBOUNDED, words, span, hint) for words, span, hint in unbounded_loops(code.declaration, constants)]
 
 
-def _note_changes(code: Code, codes: Mapping[Key, Code], changes: Mapping[Span, str]) -> None:
+def _note_changes(code: CodeUnit, codes: Mapping[Key, CodeUnit], changes: Mapping[Span, str]) -> None:
     """The states that a body changes: those of its strategy, and those of the signals that it calls."""
     body = code.declaration.body
     if body is None:
         return
     for node in walk(body):
         if isinstance(node, nodes.Assign | nodes.Call) and node.span in changes:
-            code.acts.append(Act(Kind.STATE, f"writes the state `{changes[node.span]}`", node.span, _BEFORE))
+            code.acts.append(Act(ActKind.STATE, f"writes the state `{changes[node.span]}`", node.span, _BEFORE))
     for site in code.calls:
         if isinstance(codes[site.callee].declaration, quant.Signal):
             words = f"calls the signal `{site.callee[1].removeprefix('std.')}`, which remembers"
-            code.acts.append(Act(Kind.STATE, words, site.span, _BEFORE))
+            code.acts.append(Act(ActKind.STATE, words, site.span, _BEFORE))
 
 
 def _declared_effects(callee: nodes.Function, span: Span) -> Iterator[Act]:
     """What an `extern` function says of itself: the prelude's own, or one that the program declares."""
     if callee.name in _RECORDS and callee.span.path.startswith("<"):
-        yield Act(Kind.STATE, _RECORDS[callee.name], span, _BEFORE)
+        yield Act(ActKind.STATE, _RECORDS[callee.name], span, _BEFORE)
     for effect in callee.effects or ():
         if effect in _EFFECTS:
             kind, words = _EFFECTS[effect]
-            if kind is Kind.ORDER:
+            if kind is ActKind.ORDER:
                 yield Act(kind, words, span, "leave the checks in what risks money")
-            elif kind in (Kind.STATE, Kind.MARKET):
+            elif kind in (ActKind.STATE, ActKind.MARKET):
                 yield Act(kind, f"calls `{callee.name}`, which {words}", span, _BEFORE)
             else:
                 hint = (
@@ -200,12 +202,12 @@ def _act(node: nodes.Node) -> Act | None:
     match node:
         case nodes.Compute():
             return Act(
-                Kind.ALLOCATION, "has a `compute` block, which takes memory", node.span, "compute in `on timer`, and keep the result"
+                ActKind.ALLOCATION, "has a `compute` block, which takes memory", node.span, "compute in `on timer`, and keep the result"
             )
         case nodes.Comprehension() | nodes.DictLiteral():
-            return Act(Kind.ALLOCATION, "makes a list", node.span, _IN_PLACE)
+            return Act(ActKind.ALLOCATION, "makes a list", node.span, _IN_PLACE)
         case nodes.Call(function=nodes.Field(name="push", value=nodes.Expression(type=ListType()))):
-            return Act(Kind.ALLOCATION, "lets a list grow", node.span, _IN_PLACE)
+            return Act(ActKind.ALLOCATION, "lets a list grow", node.span, _IN_PLACE)
         case nodes.FString(parts=parts) if all(part.value is None for part in parts):
             return None
         case nodes.ListLiteral() | nodes.Binary() | nodes.FString():
@@ -220,11 +222,11 @@ def _made(node: nodes.Expression) -> Act | None:
     """A value on the heap that an expression makes."""
     match node.type:
         case ListType():
-            return Act(Kind.ALLOCATION, "makes a list", node.span, _IN_PLACE)
+            return Act(ActKind.ALLOCATION, "makes a list", node.span, _IN_PLACE)
         case TensorType():
-            return Act(Kind.ALLOCATION, "makes a tensor", node.span, _IN_PLACE)
+            return Act(ActKind.ALLOCATION, "makes a tensor", node.span, _IN_PLACE)
         case StringType():
-            return Act(Kind.ALLOCATION, "makes a text", node.span, _TEXTS)
+            return Act(ActKind.ALLOCATION, "makes a text", node.span, _TEXTS)
     return None
 
 

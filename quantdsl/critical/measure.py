@@ -18,11 +18,11 @@ from compiler.passes.unchecked import leave_checks_out
 from compiler.source import Sources, Span
 from compiler.typed_ast import nodes
 from quantdsl.check.literals import DURATIONS
-from quantdsl.critical.graph import Code, call_graph
+from quantdsl.critical.graph import CodeUnit, call_graph
 from runtime.records import define, frozen
 
 if TYPE_CHECKING:
-    from quantdsl.check.checked import CheckedProgram
+    from quantdsl.check.checked import CheckedQuantProgram
 
 GIGAHERTZ = 3.0
 """Cycles in a nanosecond that estimates assume: what servers run at for long."""
@@ -33,7 +33,7 @@ _NOWHERE = Span("written by the compiler", 0, 0)
 
 
 @frozen
-class Line:
+class CostedLine:
     """A line of the program, and the cycles that it takes at worst. `number` 0: of the library."""
 
     path: str
@@ -49,13 +49,13 @@ class Examined:
     a loop has no bound or a function comes back to itself, which `obstacle` tells."""
 
     function: HirFunction
-    code: Code | None
+    code: CodeUnit | None
     checks: Sequence[Proof] = ()
     given_up: Sequence[Proof] = ()
     cost: Cost | None = None
     obstacle: Obstacle | None = None
     stack: int | None = None
-    lines: Sequence[Line] = ()
+    lines: Sequence[CostedLine] = ()
 
     @property
     def nanoseconds(self) -> float | None:
@@ -70,7 +70,7 @@ class Examination:
     diagnostics: Diagnostics = Factory(Diagnostics)
 
 
-def examine(checked: "CheckedProgram", module: HirModule, sources: Sources, level: OptimizationLevel) -> Examination:
+def examine(checked: "CheckedQuantProgram", module: HirModule, sources: Sources, level: OptimizationLevel) -> Examination:
     """Change the HIR in place as annotations say, and measure it."""
     codes = {code.declaration.span: code for code in call_graph(checked).values()}
     found = Examination()
@@ -100,7 +100,7 @@ def examine(checked: "CheckedProgram", module: HirModule, sources: Sources, leve
     return found
 
 
-def _mark(function: HirFunction, code: Code) -> None:
+def _mark(function: HirFunction, code: CodeUnit) -> None:
     critical, inline = code.annotation("critical_path") is not None, code.annotation("inline_always") is not None
     if critical or inline:
         given = function.constraints or HirExecutionConstraints()
@@ -114,23 +114,23 @@ def _free_floats(function: HirFunction) -> None:
             op.flags = ("reassoc", "contract")
 
 
-def lines_of(cost: Cost, sources: Sources) -> list[Line]:
+def lines_of(cost: Cost, sources: Sources) -> list[CostedLine]:
     """The cycles of each line, most first."""
-    totals: dict[tuple[str, int], Line] = {}
+    totals: dict[tuple[str, int], CostedLine] = {}
     for span, cycles in cost.lines.items():
         span = span or _NOWHERE
         source = sources.get(span.path)
         number = 0 if source is None else source.line_and_column(span.start)[0]
         before = totals.get((span.path, number))
         if before is None:
-            totals[span.path, number] = Line(span.path, number, span, cycles)
+            totals[span.path, number] = CostedLine(span.path, number, span, cycles)
         else:
             wider = span if span.end - span.start > before.span.end - before.span.start else before.span
-            totals[span.path, number] = Line(span.path, number, wider, before.cycles + cycles)
+            totals[span.path, number] = CostedLine(span.path, number, wider, before.cycles + cycles)
     return sorted(totals.values(), key=lambda line: -line.cycles)
 
 
-def target_of(code: Code) -> tuple[float, bool, nodes.Annotation] | None:
+def target_of(code: CodeUnit) -> tuple[float, bool, nodes.Annotation] | None:
     """Nanoseconds of `@target_latency`, whether it is hard, and the annotation; None without one that is a plain number."""
     annotation = code.annotation("target_latency", "target_latency_ns")
     if annotation is None:
@@ -145,7 +145,7 @@ def target_of(code: Code) -> tuple[float, bool, nodes.Annotation] | None:
             return None
 
 
-def unmeasured(code: Code) -> Diagnostic | None:
+def unmeasured(code: CodeUnit) -> Diagnostic | None:
     """What is wrong with a function that no code is made of: a hard target holds nothing there."""
     target = target_of(code)
     if target is None or not target[1]:
@@ -191,7 +191,7 @@ def _over_target(made: Examined, sources: Sources) -> Iterator[Diagnostic]:
     )
 
 
-def _not_vectorizable(code: Code, function: HirFunction) -> Iterator[Diagnostic]:
+def _not_vectorizable(code: CodeUnit, function: HirFunction) -> Iterator[Diagnostic]:
     promise = code.annotation("vectorizable")
     assert promise is not None
     for found in carried(function):

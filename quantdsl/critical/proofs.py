@@ -7,23 +7,23 @@ from collections.abc import Iterator, Mapping
 from compiler.diagnostics import Diagnostic, Label
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from quantdsl.check.checked import CheckedProgram
-from quantdsl.critical.graph import Act, CallSite, Code, Key, Kind, call_graph
+from quantdsl.check.checked import CheckedQuantProgram
+from quantdsl.critical.graph import Act, ActKind, CallSite, CodeUnit, Key, call_graph
 
 RULES = (
-    (Kind.SYSTEM, "0712", ("no_syscalls", "critical_path")),
-    (Kind.ALLOCATION, "0711", ("no_allocation", "critical_path")),
-    (Kind.UNBOUNDED, "0714", ("critical_path",)),
-    (Kind.ORDER, "0717", ("unsafe_unchecked",)),
-    *((kind, "0410", ("gpu_compute",)) for kind in (Kind.ORDER, Kind.STATE, Kind.MARKET, Kind.SYSTEM)),
+    (ActKind.SYSTEM, "0712", ("no_syscalls", "critical_path")),
+    (ActKind.ALLOCATION, "0711", ("no_allocation", "critical_path")),
+    (ActKind.UNBOUNDED, "0714", ("critical_path",)),
+    (ActKind.ORDER, "0717", ("unsafe_unchecked",)),
+    *((kind, "0410", ("gpu_compute",)) for kind in (ActKind.ORDER, ActKind.STATE, ActKind.MARKET, ActKind.SYSTEM)),
 )
 """Kinds of acts, each with the code of what annotations rule it out."""
 
-Way = tuple[tuple[Code, CallSite], ...]
+Way = tuple[tuple[CodeUnit, CallSite], ...]
 """Calls from one function on, each with who makes it."""
 
 
-def prove(checked: CheckedProgram) -> list[Diagnostic]:
+def prove(checked: CheckedQuantProgram) -> list[Diagnostic]:
     """All promises that the program breaks, each place once."""
     codes = call_graph(checked)
     found: list[Diagnostic] = []
@@ -37,7 +37,7 @@ def prove(checked: CheckedProgram) -> list[Diagnostic]:
     return found
 
 
-def _broken(codes: Mapping[Key, Code], code: Code) -> Iterator[Diagnostic]:
+def _broken(codes: Mapping[Key, CodeUnit], code: CodeUnit) -> Iterator[Diagnostic]:
     """The promises of one function that it breaks, by itself or by what it calls."""
     if not code.declaration.annotations:
         return
@@ -60,7 +60,7 @@ def _broken(codes: Mapping[Key, Code], code: Code) -> Iterator[Diagnostic]:
         yield Diagnostic("0713", f"{code.title} is `@inline_always` and calls itself", taken_in.span, others=_labels(around), hint=hint)
 
 
-def _forbidden(number: str, root: Code, promise: nodes.Annotation, way: Way, code: Code, act: Act) -> Diagnostic:
+def _forbidden(number: str, root: CodeUnit, promise: nodes.Annotation, way: Way, code: CodeUnit, act: Act) -> Diagnostic:
     subject = code.title if not way else f"{root.title} reaches {code.title}, which"
     others = (Label(promise.span, f"promised of {root.title} here"), *_labels(way))
     return Diagnostic(
@@ -79,7 +79,7 @@ def _labels(way: Way) -> tuple[Label, ...]:
     return tuple(Label(site.span, f"{caller.title} calls `{site.callee[1].removeprefix('std.')}`") for caller, site in way)
 
 
-def _circles(codes: Mapping[Key, Code], root: Code, promise: nodes.Annotation) -> Iterator[Diagnostic]:
+def _circles(codes: Mapping[Key, CodeUnit], root: CodeUnit, promise: nodes.Annotation) -> Iterator[Diagnostic]:
     known: set[frozenset[Key]] = set()
     for key, way in ways(codes, root.key).items():
         around = circle(codes, key)
@@ -94,7 +94,7 @@ def _circles(codes: Mapping[Key, Code], root: Code, promise: nodes.Annotation) -
         yield Diagnostic("0713", message, last.span, others=others, hint=hint)
 
 
-def ways(codes: Mapping[Key, Code], start: Key) -> dict[Key, Way]:
+def ways(codes: Mapping[Key, CodeUnit], start: Key) -> dict[Key, Way]:
     """All that a function reaches, itself first, each with the calls of the shortest way there."""
     found: dict[Key, Way] = {start: ()}
     waiting = [start]
@@ -107,7 +107,7 @@ def ways(codes: Mapping[Key, Code], start: Key) -> dict[Key, Way]:
     return found
 
 
-def circle(codes: Mapping[Key, Code], key: Key) -> Way:
+def circle(codes: Mapping[Key, CodeUnit], key: Key) -> Way:
     """The shortest circle of calls from a function to itself; empty where there is none."""
     for reached, way in ways(codes, key).items():
         for site in codes[reached].calls:

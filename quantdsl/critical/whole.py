@@ -5,14 +5,14 @@ from compiler.diagnostics import Diagnostics
 from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.source import Source, Sources
 from quantdsl import nodes as quant
-from quantdsl.check.checked import CheckedProgram
+from quantdsl.check.checked import CheckedQuantProgram
 from quantdsl.critical.graph import Key, call_graph
 from quantdsl.critical.measure import examine, unmeasured
 
 _OF_CODE = ("target_latency", "target_latency_ns", "vectorizable")
 
 
-def examine_all(checked: CheckedProgram, source: Source, sources: Sources) -> Diagnostics:
+def examine_all(checked: CheckedQuantProgram, source: Source, sources: Sources) -> Diagnostics:
     """What is wrong with the code of a program without errors so far: of each of its strategies, and of annotated functions in a program
     without one, or that no strategy calls. Raises ZyntaxError for what isn't supported yet."""
     from quantdsl.elaborate import elaborate

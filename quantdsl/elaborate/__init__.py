@@ -7,8 +7,8 @@ from compiler.hir.types import Pointer, Struct
 from compiler.typed_ast import nodes
 from quantdsl import nodes as quant
 from quantdsl.check import library as standard
-from quantdsl.check.checked import CheckedProgram
-from quantdsl.check.checker import Checker
+from quantdsl.check.checked import CheckedQuantProgram
+from quantdsl.check.checker import QuantChecker
 from quantdsl.elaborate import (  # noqa: F401  They register their rules.
     blocks,
     calls,
@@ -28,16 +28,16 @@ from quantdsl.elaborate import (  # noqa: F401  They register their rules.
     signals,
     statements,
 )
-from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.context import FunctionContext
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.program import Elaboration
 from quantdsl.native import types as native
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from runtime.records import frozen
 
 
 @frozen
-class Test:
+class ElaboratedTest:
     """A `test` block: its name, the name of its function in HIR, and the memory that this takes, which begins with all bytes 0."""
 
     name: str
@@ -52,14 +52,14 @@ class Elaborated:
 
     module: HirModule
     functions: Mapping[str, str]
-    tests: tuple[Test, ...]
+    tests: tuple[ElaboratedTest, ...]
 
     def site(self, function: str, number: int) -> FaultSite:
         """What a failure speaks of."""
         return self.module.functions[function].sites[number]
 
 
-def begin(checked: CheckedProgram, exported: bool = False) -> Elaboration:
+def begin(checked: CheckedQuantProgram, exported: bool = False) -> Elaboration:
     """An elaboration of a program without errors, with its constants and nothing written yet. `exported`: its functions can be called from
     outside."""
     world, tree = checked.world, checked.program
@@ -68,10 +68,10 @@ def begin(checked: CheckedProgram, exported: bool = False) -> Elaboration:
     functions = {**world.functions, **checked.library, **inside, **rebuilt}
     instruments, currencies = list(world.instruments), list(world.currencies)
     only = instruments[0] if len(instruments) == 1 else None, currencies[0] if len(currencies) == 1 else None
-    checker = Checker(world)
+    checker = QuantChecker(world)
     plain = [f for f in rebuilt.values() if isinstance(f, nodes.Function) and callable_from_outside(f)]
     outside = frozenset(map(id, plain)) if exported else frozenset()
-    made = Elaboration(world, checker, Program("program"), Layouts(checker), functions, only, outside)
+    made = Elaboration(world, checker, ModuleBuilder("program"), Layouts(checker), functions, only, outside)
     checker.top = made.top.sizes
     with made.seeing(made.top):
         for statement in tree.statements:
@@ -89,11 +89,11 @@ def callable_from_outside(function: nodes.Function) -> bool:
     return function.body is not None and not function.type_parameters and not constant
 
 
-def elaborate(checked: CheckedProgram, functions: bool = True, tests: bool = True) -> Elaborated:
+def elaborate(checked: CheckedQuantProgram, functions: bool = True, tests: bool = True) -> Elaborated:
     """The functions of a program that can be called from outside, its tests, or both. Raises ZyntaxError for what isn't supported yet."""
     made = begin(checked, exported=functions)
     names: dict[str, str] = {}
-    found: list[Test] = []
+    found: list[ElaboratedTest] = []
     for statement in checked.program.statements:
         match statement:
             case nodes.Function(name=name) if id(statement) in made.exported:
@@ -105,15 +105,15 @@ def elaborate(checked: CheckedProgram, functions: bool = True, tests: bool = Tru
     return Elaborated(made.program.module, names, tuple(found))
 
 
-def write_test(made: Elaboration, test: nodes.Test, number: int) -> Test:
+def write_test(made: Elaboration, test: nodes.Test, number: int) -> ElaboratedTest:
     """Its memory, that of the signals that it calls, is handed in."""
     name = f"test.n{number}"
     inside = f"{name}.body"
     with made.program.function(inside, {}, internal=True, span=test.span) as b, made.seeing(made.top):
-        c = Context(made, b, made.top, {})
+        c = FunctionContext(made, b, made.top, {})
         with c.reaching():
             c.body(test.body)
     memory = Struct("memory", (("first", native.U8), *((f"n{number}", one.type) for number, one in enumerate(c.borrowed))))
     with made.program.function(name, {"memory": Pointer(memory)}, span=test.span) as b:
         b.call(inside, *(b.at(b.parameters[0], field) for field, _ in memory.fields[1:]))
-    return Test(test.name, name, memory)
+    return ElaboratedTest(test.name, name, memory)

@@ -5,13 +5,13 @@ from compiler.hir.core import dtype_of
 from compiler.hir.host import Checked
 from compiler.hir.numbers import limits
 from compiler.hir.types import is_float
-from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.context import FunctionContext
 from quantdsl.elaborate.values import known
 
 OPERATIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "<<": "shl", ">>": "shr"}
 
 
-def arithmetic(c: Context, operator: str, x: hir.Value, y: hir.Value, overflow: str | None = None) -> hir.Value:
+def arithmetic(c: FunctionContext, operator: str, x: hir.Value, y: hir.Value, overflow: str | None = None) -> hir.Value:
     """`+` checked, `+|` saturating, `+%` wrapping and so on; floats as IEEE says. `overflow`: the words of the failure, `{0}` and `{1}` in
     them are the operands."""
     unchecked = operator[1:] if len(operator) == 2 and operator[1] in "|%" else ""
@@ -28,12 +28,12 @@ def arithmetic(c: Context, operator: str, x: hir.Value, y: hir.Value, overflow: 
     return checked(c, operation, x, y, overflow)
 
 
-def checked(c: Context, operation: str, x: hir.Value, y: hir.Value, message: str) -> hir.Value:
+def checked(c: FunctionContext, operation: str, x: hir.Value, y: hir.Value, message: str) -> hir.Value:
     """Exactly, or it stops with these words."""
     return c.b.here.emit(Checked(operation=operation, left=x, right=y, site=c.b.site("0806", message))).result
 
 
-def folded(c: Context, operation: str, x: hir.Value, y: hir.Value) -> hir.Value | None:
+def folded(c: FunctionContext, operation: str, x: hir.Value, y: hir.Value) -> hir.Value | None:
     """The exact result of an int operation on constants, where it has one."""
     left, right, dtype = known(x), known(y), dtype_of(x)
     if not isinstance(left, int) or not isinstance(right, int) or is_float(dtype) or dtype == "i1":

@@ -9,13 +9,13 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import Scalar, TupleType, Type
 from quantdsl.check.blocks import operators_of
 from quantdsl.check.yielded import Yielded
-from quantdsl.elaborate.context import Block, Context, elaborates, executes
+from quantdsl.elaborate.context import FunctionContext, ReductionBlock, elaborates, executes
 from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import Location, Number, Value
+from quantdsl.elaborate.values import Location, ScalarValue, Value
 
 
 @elaborates(nodes.Compute)
-def compute(c: Context, node: nodes.Compute, place: Type | None) -> Value:
+def compute(c: FunctionContext, node: nodes.Compute, place: Type | None) -> Value:
     operators = operators_of(node)
     if operators is None:
         hint = "`@kernel(reduce, +)` and the other operators work here; programs with a `main` have all kinds"
@@ -27,37 +27,37 @@ def compute(c: Context, node: nodes.Compute, place: Type | None) -> Value:
         for given in node.inputs:
             c.let(given.name, c.value(given.value))
         totals = tuple(c.variable(_start(c, yielded.operator(n), type)) for n, type in enumerate(types))
-        before, c.block = c.block, Block(yielded, totals)
+        before, c.block = c.block, ReductionBlock(yielded, totals)
         c.body(node.body)
         c.block = before
         values = [c.read(total) for total in totals]
     return c.make(result, {str(n): value for n, value in enumerate(values)}) if isinstance(result, TupleType) else values[0]
 
 
-def _start(c: Context, operator: str, type: Type) -> Number:
+def _start(c: FunctionContext, operator: str, type: Type) -> ScalarValue:
     """What changes nothing when it is combined."""
     assert isinstance(type, Scalar)
     return c.constant(identity(operator, type.dtype), type)
 
 
 @executes(nodes.Yield)
-def yield_(c: Context, node: nodes.Yield) -> None:
+def yield_(c: FunctionContext, node: nodes.Yield) -> None:
     block = c.block
     assert block is not None, "a `yield` stands in a block"
     found = c.value(node.value)
     for n, total in enumerate(block.totals):
         part = c.part(found, str(n)) if isinstance(found.type, TupleType) else found
-        assert isinstance(part, Number) and isinstance(part.type, Scalar)
+        assert isinstance(part, ScalarValue) and isinstance(part.type, Scalar)
         _combine(c, block.yielded.operator(n), total, part)
 
 
-def _combine(c: Context, operator: str, total: Location, part: Number) -> None:
+def _combine(c: FunctionContext, operator: str, total: Location, part: ScalarValue) -> None:
     assert isinstance(total.type, Scalar)
     before = c.read(total)
-    assert isinstance(before, Number)
+    assert isinstance(before, ScalarValue)
     value: hir.Value = c.b.cast(part.value, hir_name(total.type.dtype))
     if operator in ("add", "mul") and is_float(hir_name(total.type.dtype)):
         made = c.b.arithmetic(operator, before.value, value)
     else:
         made = c.b.wrapping(operator, before.value, value)
-    c.write(total, Number(total.type, made))
+    c.write(total, ScalarValue(total.type, made))

@@ -13,22 +13,22 @@ from quantdsl.check.generic import is_open, substituted, unify
 from quantdsl.check.literals import settled
 from quantdsl.check.patterns import cases_of
 from quantdsl.check.resolve import resolve
-from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.scope import CheckedVariable, CheckScope
 from quantdsl.elaborate.changes import changes
-from quantdsl.elaborate.context import Context, elaborates
+from quantdsl.elaborate.context import FunctionContext, elaborates
 from quantdsl.elaborate.expressions import case, place_of
 from quantdsl.elaborate.function_code import invoke
 from quantdsl.elaborate.instances import Callee
 from quantdsl.elaborate.outside import call_outside
 from quantdsl.elaborate.refused import not_in_place, not_supported
-from quantdsl.elaborate.values import Place, Value
+from quantdsl.elaborate.values import InMemory, Value
 from runtime.records import frozen
 
 _INSTEAD = {"print": "record numbers with `log_ring(x)`, or print in the functions of `main`"}
 
 
 @frozen
-class Call:
+class BoundCall:
     """A call whose arguments are computed: by the names of parameters. `bound`: what the callee's type parameters stand for; `constants`:
     the values of its `const` parameters; `place`: the type that the result is wanted as; `subject`: what a method is called on."""
 
@@ -44,7 +44,7 @@ class Call:
         return self.values[parameter]
 
 
-Emitter = Callable[[Context, Call], Value]
+Emitter = Callable[[FunctionContext, BoundCall], Value]
 _EMITTERS: dict[str, Emitter] = {}
 _OF_KIND: dict[type, Emitter] = {}
 
@@ -70,7 +70,7 @@ def calls(kind: type) -> Callable[[Emitter], Emitter]:
 
 
 @elaborates(nodes.Call)
-def call(c: Context, node: nodes.Call, place: Type | None) -> Value:
+def call(c: FunctionContext, node: nodes.Call, place: Type | None) -> Value:
     match node.function:
         case nodes.Name(name="some" | "Ok" | "Err" as name) if name not in c.functions:
             return _wrapped(c, node, name, place)
@@ -88,7 +88,7 @@ def call(c: Context, node: nodes.Call, place: Type | None) -> Value:
     raise AssertionError("what is called is a name")
 
 
-def _wrapped(c: Context, node: nodes.Call, name: str, place: Type | None) -> Value:
+def _wrapped(c: FunctionContext, node: nodes.Call, name: str, place: Type | None) -> Value:
     argument = node.arguments[0].value
     type = place if isinstance(place, OptionType if name == "some" else ResultType) else c.type(node)
     if isinstance(type, OptionType):
@@ -98,14 +98,14 @@ def _wrapped(c: Context, node: nodes.Call, name: str, place: Type | None) -> Val
     return c.make(type, {"ok": c.constant(name == "Ok", BOOL), part: c.value(argument, inner)})
 
 
-def _variant(c: Context, node: nodes.Call, name: str) -> Value:
+def _variant(c: FunctionContext, node: nodes.Call, name: str) -> Value:
     type = c.type(node)
     parts = (cases_of(c.elaboration.checker, type) or {})[name]
     values = {part: c.kept(c.value(argument.value, found)) for (part, found), argument in zip(parts, node.arguments, strict=True)}
     return case(c, type, name, values)
 
 
-def called(c: Context, callee: Callee, node: nodes.Call, subject: nodes.Expression | None, place: Type | None) -> Value:
+def called(c: FunctionContext, callee: Callee, node: nodes.Call, subject: nodes.Expression | None, place: Type | None) -> Value:
     """A call of a function or signal; `subject` is what a method is called on."""
     if c.elaboration.is_prelude(callee):
         emitter = _EMITTERS.get(callee.name)
@@ -116,7 +116,7 @@ def called(c: Context, callee: Callee, node: nodes.Call, subject: nodes.Expressi
     return emitter(c, bind_arguments(c, callee, node, subject, place))
 
 
-def bind_arguments(c: Context, callee: Callee, node: nodes.Call, subject: nodes.Expression | None, place: Type | None) -> Call:
+def bind_arguments(c: FunctionContext, callee: Callee, node: nodes.Call, subject: nodes.Expression | None, place: Type | None) -> BoundCall:
     """Computes the arguments in the order written, then the defaults of what isn't given."""
     parameters = {parameter.name: parameter for parameter in callee.parameters}
     given: dict[str, nodes.Expression] = {}
@@ -147,29 +147,29 @@ def bind_arguments(c: Context, callee: Callee, node: nodes.Call, subject: nodes.
         value = value if is_open(wanted, names) else c.fit(value, _with_sizes(wanted, value.type))
         changing = any(changes(c, later, None) for later in waiting) or (not prelude and c.changes_state(callee.name))
         values[name] = c.kept(value) if changing and name != "self" else value
-    return Call(node, callee, values, constants, bound, place, subject)
+    return BoundCall(node, callee, values, constants, bound, place, subject)
 
 
-def _argument(c: Context, node: nodes.Expression, wanted: Type | None, is_self: bool) -> Value:
+def _argument(c: FunctionContext, node: nodes.Expression, wanted: Type | None, is_self: bool) -> Value:
     """A method's subject is where it is kept, so that the method may change it."""
     location = place_of(c, node) if is_self else None
-    if isinstance(location, Place) and c.layouts.in_memory(location.type):
+    if isinstance(location, InMemory) and c.layouts.in_memory(location.type):
         return location
     return c.value(node, wanted)
 
 
-def _constant(c: Context, parameter: nodes.Parameter, argument: nodes.Expression) -> int:
+def _constant(c: FunctionContext, parameter: nodes.Parameter, argument: nodes.Expression) -> int:
     known = c.whole_number(argument)
     if known is None:
         raise c.refuse("0204", f"the parameter `{parameter.name}` wants a constant", "use a number, a `const` or a `param`", argument.span)
     return known
 
 
-def _parameter_type(c: Context, written: nodes.TypeSyntax, names: set[str], constants: Mapping[str, int]) -> Type:
+def _parameter_type(c: FunctionContext, written: nodes.TypeSyntax, names: set[str], constants: Mapping[str, int]) -> Type:
     """The type of a parameter, with variables for the callee's own type parameters."""
-    checker, scope = c.elaboration.checker, Scope(c.sizes)
+    checker, scope = c.elaboration.checker, CheckScope(c.sizes)
     for name, value in constants.items():
-        scope.add(Variable(name, ERROR, "const parameter", constant=value))
+        scope.add(CheckedVariable(name, ERROR, "const parameter", constant=value))
     with checker.within(parameters=frozenset(names)):
         return resolve(checker, written, scope)
 
@@ -182,14 +182,14 @@ def _with_sizes(wanted: Type, found: Type) -> Type:
 
 
 @calls(nodes.Function)
-def call_function(c: Context, call: Call) -> Value:
+def call_function(c: FunctionContext, call: BoundCall) -> Value:
     assert isinstance(call.callee, nodes.Function)
     if call.callee.body is None:
         return call_outside(c, call.callee, call.values, call.node.span)
     return call_instance(c, call)
 
 
-def call_instance(c: Context, call: Call) -> Value:
+def call_instance(c: FunctionContext, call: BoundCall) -> Value:
     """A call of the function that is written for these arguments."""
     try:
         instance = c.elaboration.instance(call.callee, call.bound, call.constants, {n: v.type for n, v in call.values.items()})
@@ -198,7 +198,7 @@ def call_instance(c: Context, call: Call) -> Value:
     return invoke(c, instance, [call.values[parameter.name] for parameter, _ in instance.parameters])
 
 
-def _told(found: Diagnostic, call: Call) -> Diagnostic:
+def _told(found: Diagnostic, call: BoundCall) -> Diagnostic:
     """What goes wrong inside the library is told of the program's call of it."""
     if found.span is None or not library.holds(found.span) or library.holds(call.node.span):
         return found

@@ -3,10 +3,10 @@
 from compiler.typed_ast import nodes
 from compiler.typed_ast.walk import walk
 from quantdsl.check.calls import CHANGING
-from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.context import FunctionContext
 
 
-def changes(c: Context, code: nodes.Node, variable: str | None) -> bool:
+def changes(c: FunctionContext, code: nodes.Node, variable: str | None) -> bool:
     """Whether code may change a variable; None: any that is kept in memory. A function of a strategy may change its state."""
     for found in walk(code):
         match found:

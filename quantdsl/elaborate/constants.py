@@ -4,7 +4,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNKNOWN
 from quantdsl.check.literals import settled
-from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.context import FunctionContext
 from quantdsl.elaborate.program import Elaboration, Surroundings
 
 
@@ -18,7 +18,7 @@ def value_of(made: Elaboration, around: Surroundings, node: nodes.Expression) ->
             raise ZyntaxError(Diagnostic("0204", "this is no number", node.span, hint="write a number, a `const` or a `param`"))
         name = made.fresh("constant")
         with made.program.function(name, {}, [number], internal=True) as b:
-            c = Context(made, b, around, {})
+            c = FunctionContext(made, b, around, {})
             found = c.number(typed)
             b.give(found.value)
     function = made.program.module.functions.pop(name)

@@ -5,27 +5,27 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, UNIT, ListType, OptionType, ResultType, Type
 from quantdsl import types as qt
 from quantdsl.check.literals import settled
-from quantdsl.elaborate.calls import Call, emits
-from quantdsl.elaborate.context import Context, elaborates
+from quantdsl.elaborate.calls import BoundCall, emits
+from quantdsl.elaborate.context import FunctionContext, elaborates
 from quantdsl.elaborate.refused import not_in_place
-from quantdsl.elaborate.values import Number, Place, Value, Whole
+from quantdsl.elaborate.values import InMemory, ScalarValue, Value, Whole
 from quantdsl.native.table import FULL, PRESENT
 
 
 @elaborates(nodes.ListLiteral)
-def list_literal(c: Context, node: nodes.ListLiteral, place: Type | None) -> Value:
+def list_literal(c: FunctionContext, node: nodes.ListLiteral, place: Type | None) -> Value:
     if isinstance(node.type, ListType):
         raise not_in_place(node.type, node.span)
     values = [c.kept(c.value(element, _element(place))) for element in node.elements]
     type = _element(place) or _element(c.type(node)) or settled(values[0].type)
     made = c.room(qt.Container("array", (type,), qt.Size(len(values))))
     for number, value in enumerate(values):
-        c.write(Place(type, c.b.at(made.pointer, number, proved=True)), c.fit(value, type))
+        c.write(InMemory(type, c.b.at(made.pointer, number, proved=True)), c.fit(value, type))
     return made
 
 
 @elaborates(nodes.Repeat)
-def repeat(c: Context, node: nodes.Repeat, place: Type | None) -> Value:
+def repeat(c: FunctionContext, node: nodes.Repeat, place: Type | None) -> Value:
     """`[e; N]`: e is computed once."""
     value = c.value(node.element, _element(place))
     type = _element(place) or settled(value.type)
@@ -35,10 +35,10 @@ def repeat(c: Context, node: nodes.Repeat, place: Type | None) -> Value:
         raise c.refuse("0301", "the number of elements is not constant", "write a number or a `const`", node.count.span)
     made = c.room(qt.Container("array", (type,), qt.Size(count)))
     value = c.fit(value, type)
-    if isinstance(value, Number) and value.constant in (0, False):
+    if isinstance(value, ScalarValue) and value.constant in (0, False):
         return made
     with c.b.loop(0, count) as i:
-        c.write(Place(type, c.b.at(made.pointer, i, proved=True)), value)
+        c.write(InMemory(type, c.b.at(made.pointer, i, proved=True)), value)
     return made
 
 
@@ -46,22 +46,22 @@ def _element(type: Type | None) -> Type | None:
     return type.elements[0] if isinstance(type, qt.Container) and type.kind == "array" else None
 
 
-def changed(c: Context, call: Call) -> Place:
+def changed(c: FunctionContext, call: BoundCall) -> InMemory:
     """What a method changes: where a variable is kept."""
     found = call["self"]
-    assert isinstance(found, Place)
+    assert isinstance(found, InMemory)
     return found
 
 
 @emits("push")
-def push(c: Context, call: Call) -> Value:
+def push(c: FunctionContext, call: BoundCall) -> Value:
     """What the push overwrote: the oldest, if the ring was full."""
     place = changed(c, call)
     assert isinstance(place.type, qt.Container)
     type = place.type.elements[0]
     value = c.fit(call["x"], type)
     slot, full = c.layouts.ring(place.type).advance(c.b, place.pointer)
-    slot_place = Place(type, slot)
+    slot_place = InMemory(type, slot)
     oldest = c.kept(c.read(slot_place)) if not _dropped(call) else None
     c.write(slot_place, value)
     if oldest is None:
@@ -69,30 +69,30 @@ def push(c: Context, call: Call) -> Value:
     return c.make(OptionType(type), {"present": c.truth(full), "value": oldest})
 
 
-def _dropped(call: Call) -> bool:
+def _dropped(call: BoundCall) -> bool:
     return call.place == UNIT
 
 
 @emits("clear")
-def clear(c: Context, call: Call) -> Value:
+def clear(c: FunctionContext, call: BoundCall) -> Value:
     c.b.clear(changed(c, call).pointer)
     return Whole(UNIT, ())
 
 
 @emits("get")
-def get(c: Context, call: Call) -> Value:
+def get(c: FunctionContext, call: BoundCall) -> Value:
     place = call["self"]
-    assert isinstance(place, Place) and isinstance(place.type, qt.Container)
+    assert isinstance(place, InMemory) and isinstance(place.type, qt.Container)
     key, type = place.type.elements
     table = c.layouts.table(place.type)
     slot = table.find(c.b, place.pointer, _number(c.fit(call["key"], key)).value)
     there = c.b.ge(slot, 0)
     safe = c.b.select(there, slot, 0)
-    return _optional(c, type, there, Place(type, table.value(c.b, place.pointer, safe)))
+    return _optional(c, type, there, InMemory(type, table.value(c.b, place.pointer, safe)))
 
 
 @emits("remove")
-def remove(c: Context, call: Call) -> Value:
+def remove(c: FunctionContext, call: BoundCall) -> Value:
     """The value that the key had."""
     place = changed(c, call)
     assert isinstance(place.type, qt.Container)
@@ -101,14 +101,14 @@ def remove(c: Context, call: Call) -> Value:
     number = _number(c.fit(call["key"], key)).value
     slot = table.find(c.b, place.pointer, number)
     there = c.b.ge(slot, 0)
-    held = Place(type, table.value(c.b, place.pointer, c.b.select(there, slot, 0)))
+    held = InMemory(type, table.value(c.b, place.pointer, c.b.select(there, slot, 0)))
     found = c.kept(_optional(c, type, there, held))
     table.remove(c.b, place.pointer, number)
     return found
 
 
 @emits("insert")
-def insert(c: Context, call: Call) -> Value:
+def insert(c: FunctionContext, call: BoundCall) -> Value:
     """`Ok` with the value that the key had before, or `Err(full)`."""
     place = changed(c, call)
     assert isinstance(place.type, qt.Container)
@@ -117,7 +117,7 @@ def insert(c: Context, call: Call) -> Value:
     value = c.fit(call["value"], type)
     slot, outcome = table.insert(c.b, place.pointer, _number(c.fit(call["key"], key)).value)
     stored = c.b.ne(outcome, FULL)
-    held = Place(type, table.value(c.b, place.pointer, c.b.select(stored, slot, 0)))
+    held = InMemory(type, table.value(c.b, place.pointer, c.b.select(stored, slot, 0)))
     before = c.kept(_optional(c, type, c.b.eq(outcome, PRESENT), held))
     with c.b.when(stored):
         c.write(held, value)
@@ -125,22 +125,22 @@ def insert(c: Context, call: Call) -> Value:
     return c.make(ResultType(OptionType(type), full), {"ok": c.truth(stored), "value": before, "error": c.constant(0, full)})
 
 
-def _optional(c: Context, type: Type, there: hir.Value, held: Place) -> Value:
+def _optional(c: FunctionContext, type: Type, there: hir.Value, held: InMemory) -> Value:
     """What is kept at a place, if it is there; else none, all zero."""
     found = c.variable(c.zero(OptionType(type)))
     with c.b.when(there):
         c.write(found, c.make(OptionType(type), {"present": c.constant(True, BOOL), "value": c.read(held)}))
     read = c.read(found)
-    return Place(read.type, read.pointer, fresh=True) if isinstance(read, Place) else read
+    return InMemory(read.type, read.pointer, fresh=True) if isinstance(read, InMemory) else read
 
 
-def _number(value: Value) -> Number:
-    assert isinstance(value, Number)
+def _number(value: Value) -> ScalarValue:
+    assert isinstance(value, ScalarValue)
     return value
 
 
 @emits("is_some", "is_none")
-def presence(c: Context, call: Call) -> Value:
+def presence(c: FunctionContext, call: BoundCall) -> Value:
     found = call["self"]
     if found.type == qt.NONE:
         return c.constant(call.callee.name == "is_none", BOOL)
@@ -149,7 +149,7 @@ def presence(c: Context, call: Call) -> Value:
 
 
 @emits("has")
-def has(c: Context, call: Call) -> Value:
+def has(c: FunctionContext, call: BoundCall) -> Value:
     """Whether a mask has all bits of another."""
     mask, rule = (_number(call[name]).value for name in ("self", "rule"))
     return c.truth(c.b.eq(c.b.wrapping("and", mask, rule), rule))

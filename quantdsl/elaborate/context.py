@@ -26,15 +26,15 @@ from compiler.typed_ast.types import UNIT, UNKNOWN, Type
 from quantdsl.check.generic import substituted
 from quantdsl.check.literals import settled
 from quantdsl.check.resolve import resolve
-from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.scope import CheckedVariable, CheckScope
 from quantdsl.check.yielded import Yielded
 from quantdsl.elaborate.fitting import fit
 from quantdsl.elaborate.holding import Holding
-from quantdsl.elaborate.names import Borrowed, Constant, Lent, Named
+from quantdsl.elaborate.names import ConstantExpression, LentMemory, LentVariable, NameMeaning
 from quantdsl.elaborate.program import Elaboration, Surroundings
 from quantdsl.elaborate.refused import located, not_supported
-from quantdsl.elaborate.values import Cells, Location, Number, Place, Text, Value
-from quantdsl.native.build import Body
+from quantdsl.elaborate.values import Cells, InMemory, Location, ScalarValue, Text, Value
+from quantdsl.native.build import FunctionCode
 from runtime.records import frozen
 
 
@@ -43,27 +43,27 @@ class Unreachable(Exception):
 
 
 @frozen(eq=False)
-class Block:
+class ReductionBlock:
     """The compute block around: what its `yield`s give, and the variables in which that is combined."""
 
     yielded: Yielded
     totals: tuple[Location, ...]
 
 
-class Context(Holding):
+class FunctionContext(Holding):
     """One function being written, in surroundings. `bound`: what its type parameters stand for; `names`, `sizes`: what names stand for, as
     values and as capacities; `functions`: what can be called by name; `result`: the type of its result; `leave` writes what `return` does
     with a value."""
 
-    def __init__(self, elaboration: Elaboration, b: Body, around: Surroundings, bound: Mapping[str, Type]) -> None:
+    def __init__(self, elaboration: Elaboration, b: FunctionCode, around: Surroundings, bound: Mapping[str, Type]) -> None:
         super().__init__(b, elaboration.layouts)
         self.elaboration, self.around, self.bound = elaboration, around, bound
-        self.names, self.sizes, self.functions = around.names.inner(), Scope(around.sizes), around.functions
+        self.names, self.sizes, self.functions = around.names.inner(), CheckScope(around.sizes), around.functions
         self.result: Type = UNIT
         self.leave: Callable[[Value], None] = lambda value: self.b.give()
-        self.borrowed: list[Borrowed] = []
-        self.block: Block | None = None
-        self.written: dict[int, Place] = {}
+        self.borrowed: list[LentMemory] = []
+        self.block: ReductionBlock | None = None
+        self.written: dict[int, InMemory] = {}
 
     # ---- rules ----
 
@@ -77,17 +77,17 @@ class Context(Holding):
                 raise Unreachable
             return found if place is None or place == UNIT else self.fit(found, place)
 
-    def number(self, node: nodes.Expression, place: Type | None = None) -> Number:
+    def number(self, node: nodes.Expression, place: Type | None = None) -> ScalarValue:
         found = self.value(node, place)
         if isinstance(found, Text):
             raise not_supported("text in compiled code", node.span, "use an enum, or a number")
-        assert isinstance(found, Number), f"no number: {found}"
+        assert isinstance(found, ScalarValue), f"no number: {found}"
         return found
 
     def whole_number(self, node: nodes.Expression) -> int | None:
         """The value of an int that is known now."""
         found = self.value(node)
-        known = found.constant if isinstance(found, Number) else None
+        known = found.constant if isinstance(found, ScalarValue) else None
         return known if isinstance(known, int) and not isinstance(known, bool) else None
 
     def statement(self, node: nodes.Statement) -> None:
@@ -126,7 +126,7 @@ class Context(Holding):
     @contextmanager
     def scope(self) -> Iterator[None]:
         before, self.names = self.names, self.names.inner()
-        sizes, self.sizes = self.sizes, Scope(self.sizes)
+        sizes, self.sizes = self.sizes, CheckScope(self.sizes)
         try:
             yield
         finally:
@@ -136,27 +136,27 @@ class Context(Holding):
         """A name for a value that doesn't change. Capacities may name those of the kinds "const" and "const parameter"."""
         if name == "_":
             return
-        self.names.found[name] = Named(self.kept(value))
-        known = value.constant if isinstance(value, Number) else None
+        self.names.found[name] = NameMeaning(self.kept(value))
+        known = value.constant if isinstance(value, ScalarValue) else None
         whole = known if isinstance(known, int) and not isinstance(known, bool) else None
-        self.sizes.add(Variable(name, value.type, kind, constant=whole))
+        self.sizes.add(CheckedVariable(name, value.type, kind, constant=whole))
 
     def var(self, name: str, value: Value) -> None:
         """A variable that begins with a value."""
         if name != "_":
-            self.names.found[name] = Named(self.variable(value))
-            self.sizes.add(Variable(name, value.type, "var"))
+            self.names.found[name] = NameMeaning(self.variable(value))
+            self.sizes.add(CheckedVariable(name, value.type, "var"))
 
     def location(self, name: str) -> Location | None:
         """Where the value of a name is kept, if it is kept somewhere."""
         found = self.names.find(name)
-        if found is None or isinstance(found.held, Constant):
+        if found is None or isinstance(found.held, ConstantExpression):
             return None
-        if isinstance(found.held, Lent):
+        if isinstance(found.held, LentVariable):
             lent = found.held
             memory = self.borrow(lent.key, lent.within or self.layouts.memory(lent.type), shared=True)
-            return Place(lent.type, self.b.at(memory, *lent.path))
-        return found.held if isinstance(found.held, Cells | Place) else None
+            return InMemory(lent.type, self.b.at(memory, *lent.path))
+        return found.held if isinstance(found.held, Cells | InMemory) else None
 
     def type(self, node: nodes.Expression) -> Type:
         """The type that the checker found, with what type parameters stand for, and as a variable would get it."""
@@ -182,8 +182,8 @@ class Context(Holding):
             found = write()
         finally:
             self.b.here = here
-        assert isinstance(found, Place)
-        place = Place(found.type, found.pointer)
+        assert isinstance(found, InMemory)
+        place = InMemory(found.type, found.pointer)
         if all(_always_goes_on(op) for top in region.body for op in top.walk()):
             self.b.builder.body.region.body[:0] = region.body
             self.written[key] = place
@@ -223,7 +223,7 @@ class Context(Holding):
                 if one.shared and one.key == key:
                     return one.pointer
         pointer = self.b.builder.parameter(f"memory{len(self.borrowed)}", Pointer(type))
-        self.borrowed.append(Borrowed(key, type, shared, pointer))
+        self.borrowed.append(LentMemory(key, type, shared, pointer))
         return pointer
 
 
@@ -233,8 +233,8 @@ def _always_goes_on(op: Instruction) -> bool:
     return not isinstance(op, Call) and not op.effects & Effect.FAULT
 
 
-Elaborate = Callable[[Context, Any, Type | None], Value]
-Execute = Callable[[Context, Any], None]
+Elaborate = Callable[[FunctionContext, Any, Type | None], Value]
+Execute = Callable[[FunctionContext, Any], None]
 _VALUES: dict[type, Elaborate] = {}
 _STATEMENTS: dict[type, Execute] = {}
 

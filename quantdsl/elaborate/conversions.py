@@ -6,36 +6,36 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import F64, I64, Scalar, Type
 from quantdsl import types as qt
 from quantdsl.check.exact import decimal_places
-from quantdsl.elaborate.context import Context, elaborates
+from quantdsl.elaborate.context import FunctionContext, elaborates
 from quantdsl.elaborate.exact import divided
 from quantdsl.elaborate.literals import step
-from quantdsl.elaborate.values import Number, Place, Value
+from quantdsl.elaborate.values import InMemory, ScalarValue, Value
 
 
-def field_of(c: Context, value: Value, name: str) -> Value:
+def field_of(c: FunctionContext, value: Value, name: str) -> Value:
     """The field of a value: a part of it, or what it converts to."""
-    if isinstance(value, Place) and isinstance(value.type, qt.Container):
+    if isinstance(value, InMemory) and isinstance(value.type, qt.Container):
         if name in qt.RULES:
-            return Number(I64, c.b.get(value.pointer, qt.RULES.index(name), proved=True))
+            return ScalarValue(I64, c.b.get(value.pointer, qt.RULES.index(name), proved=True))
         assert name == "len"
         return length(c, value)
-    if not isinstance(value, Number):
+    if not isinstance(value, ScalarValue):
         return c.part(value, name)
     match name:
         case "ticks" | "lots" | "units" | "ns":
-            return Number(I64, value.value)
+            return ScalarValue(I64, value.value)
         case "f64":
-            return Number(F64, as_float(c, value).value)
+            return ScalarValue(F64, as_float(c, value).value)
         case "sign":
-            return Number(I64, c.b.wrapping("sub", 1, c.b.wrapping("mul", c.b.cast(value.value, "i64"), 2)))
+            return ScalarValue(I64, c.b.wrapping("sub", 1, c.b.wrapping("mul", c.b.cast(value.value, "i64"), 2)))
         case "opposite":
-            return Number(qt.SIDE, c.b.wrapping("xor", value.value, 1))
+            return ScalarValue(qt.SIDE, c.b.wrapping("xor", value.value, 1))
     if value.type == qt.REJECT_MASK:
         return c.truth(c.b.ne(c.b.wrapping("and", value.value, 1 << qt.RULES.index(name)), 0))
     raise AssertionError(f"a `{value.type}` has no field {name}")
 
 
-def as_float(c: Context, value: Number) -> Number:
+def as_float(c: FunctionContext, value: ScalarValue) -> ScalarValue:
     """An exact number in its instrument's or currency's units, as a double: one division, which rounds to the nearest."""
     if not isinstance(value.type, qt.Exact):
         return value
@@ -43,18 +43,18 @@ def as_float(c: Context, value: Number) -> Number:
         raise c.refuse("0203", f"nothing says of which instrument this `{value.type}` is", "write the type where the value is made")
     size = step(c, value.type)
     digits = decimal_places(size)
-    return Number(F64, divided(c, value.value, int(size * 10**digits), 10**digits))
+    return ScalarValue(F64, divided(c, value.value, int(size * 10**digits), 10**digits))
 
 
-def length(c: Context, value: Place) -> Number:
+def length(c: FunctionContext, value: InMemory) -> ScalarValue:
     assert isinstance(value.type, qt.Container)
     if value.type.kind == "array":
         return c.constant(c.layouts.size(value.type), I64)
-    return Number(I64, c.b.get(value.pointer, "count"))
+    return ScalarValue(I64, c.b.get(value.pointer, "count"))
 
 
 @elaborates(nodes.Cast)
-def cast(c: Context, node: nodes.Cast, place: Type | None) -> Value:
+def cast(c: FunctionContext, node: nodes.Cast, place: Type | None) -> Value:
     """`x as T`: an int that T can't hold stops, a float is cut toward zero; a float takes the nearest."""
     target = c.resolve(node.target)
     found = c.number(node.value)
@@ -62,5 +62,5 @@ def cast(c: Context, node: nodes.Cast, place: Type | None) -> Value:
     number = c.layouts.number(target)
     assert number is not None
     if is_float(number.dtype) or dtype_of(found.value) == "i1":
-        return Number(target, c.b.cast(found.value, number.dtype))
-    return Number(target, c.b.narrow(found.value, number.dtype))
+        return ScalarValue(target, c.b.cast(found.value, number.dtype))
+    return ScalarValue(target, c.b.narrow(found.value, number.dtype))

@@ -8,14 +8,14 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import Type
 from quantdsl import nodes as quant
 from quantdsl import types as qt
-from quantdsl.check.exact import Instrument, decimal_places
+from quantdsl.check.exact import CheckedInstrument, decimal_places
 from quantdsl.elaborate.desk import REJECTS, STATE
 from quantdsl.elaborate.shapes import Shapes
 from quantdsl.elaborate.strategy_writer import StrategyWriter, WrittenHandler
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.layout import AVERAGE, BARS, FIFO, TIMERS
 from quantdsl.engine.terms import market_settings
-from quantdsl.facts import Facts, Market, Shape
+from quantdsl.facts import Market, StateShape, StrategyFacts
 
 _OF_DURATION, _OF_TRADES, _OF_VOLUME = range(3)
 """Kinds of bars, as `engine.layout.BAR_BUILDER` has them."""
@@ -23,7 +23,7 @@ _OF_DURATION, _OF_TRADES, _OF_VOLUME = range(3)
 Handlers = Mapping[str, Sequence[WrittenHandler]]
 
 
-def facts_of(s: StrategyWriter, handlers: Handlers) -> Facts:
+def facts_of(s: StrategyWriter, handlers: Handlers) -> StrategyFacts:
     """Of a strategy that is written; `handlers` are those that the engine is to call, by event."""
     handled = [event for event in EVENTS if handlers[event]]
     fifo = any(isinstance(found, quant.Accounting) and found.method == "fifo" for found in s.node.body.statements)
@@ -33,7 +33,7 @@ def facts_of(s: StrategyWriter, handlers: Handlers) -> Facts:
     reason = annotations.get("no_risk")
     written = [handler.node for several in handlers.values() for handler in several if handler.node is not None]
     module = next((".".join(found.path) for found in s.checked.program.statements if isinstance(found, nodes.Module)), None)
-    return Facts(
+    return StrategyFacts(
         program=module or s.checked.program.span.path,
         strategy=s.node.name,
         market=_market(s.instrument),
@@ -54,7 +54,7 @@ def facts_of(s: StrategyWriter, handlers: Handlers) -> Facts:
     )
 
 
-def _states(s: StrategyWriter) -> tuple[Shape, ...]:
+def _states(s: StrategyWriter) -> tuple[StateShape, ...]:
     """Where each state lies that the source names."""
     memory, shapes = s.memory.type, Shapes(s.made.layouts)
     with s.made.seeing(s.around):
@@ -91,7 +91,7 @@ def _target(s: StrategyWriter, node: quant.Handler) -> float | None:
     return next((float(s.constant(annotation.arguments[0].value)) for annotation in found), None)
 
 
-def _market(instrument: Instrument) -> Market:
+def _market(instrument: CheckedInstrument) -> Market:
     tick, lot = ((digits := decimal_places(size), int(size * 10**digits)) for size in (instrument.tick, instrument.lot))
     return Market(
         name=instrument.name,

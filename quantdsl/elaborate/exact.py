@@ -5,9 +5,9 @@ from compiler.typed_ast.types import F64, I64, Scalar, Type
 from quantdsl import types as qt
 from quantdsl.check.fits import shown
 from quantdsl.elaborate.arithmetic import arithmetic, checked
-from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.context import FunctionContext
 from quantdsl.elaborate.fitting import as_i64
-from quantdsl.elaborate.values import Number
+from quantdsl.elaborate.values import ScalarValue
 
 _UNITS: dict[type, str] = {qt.PriceType: "ticks", qt.TicksType: "ticks", qt.QtyType: "lots", qt.MoneyType: "units"}
 
@@ -23,17 +23,17 @@ def overflow(operator: str, type: Type) -> str:
     return f"{{0}} {operator} {{1}} {problem} `{shown(type)}`" + ("" if isinstance(type, Scalar) else f", in {unit(type)}")
 
 
-def combined(c: Context, operator: str, left: Number, right: Number) -> Number:
+def combined(c: FunctionContext, operator: str, left: ScalarValue, right: ScalarValue) -> ScalarValue:
     """An operation of which at least one side is exact, a time or a ratio."""
     if qt.RATIO in (left.type, right.type):
         x, y = c.b.cast(left.value, "f64"), c.b.cast(right.value, "f64")
         both = left.type == right.type and operator in "+-"
-        return Number(qt.RATIO if both else F64, arithmetic(c, operator, x, y))
+        return ScalarValue(qt.RATIO if both else F64, arithmetic(c, operator, x, y))
     kinds = (type(left.type), type(right.type))
     if operator[0] == "*" and qt.QtyType in kinds and (qt.PriceType in kinds or qt.TicksType in kinds):
         return money(c, operator, left, right)
     result = result_of(operator, left.type, right.type)
-    return Number(result, arithmetic(c, operator, as_i64(c, left), as_i64(c, right), overflow(operator, result)))
+    return ScalarValue(result, arithmetic(c, operator, as_i64(c, left), as_i64(c, right), overflow(operator, result)))
 
 
 def result_of(operator: str, left: Type, right: Type) -> Type:
@@ -57,7 +57,7 @@ def result_of(operator: str, left: Type, right: Type) -> Type:
     return type(left)(of)
 
 
-def money(c: Context, operator: str, left: Number, right: Number) -> Number:
+def money(c: FunctionContext, operator: str, left: ScalarValue, right: ScalarValue) -> ScalarValue:
     """Price x quantity: ticks x lots x the money of one tick and lot, which is at least 1. So the product fits 64 bits just where both
     steps do, and saturates or wraps as they do."""
     assert isinstance(left.type, qt.Exact) and isinstance(right.type, qt.Exact)
@@ -68,14 +68,14 @@ def money(c: Context, operator: str, left: Number, right: Number) -> Number:
     type = qt.MoneyType(instrument.currency.name)
     point = c.b.const(int(instrument.money_per_tick_and_lot), "i64")
     if operator != "*":
-        return Number(type, arithmetic(c, operator, arithmetic(c, operator, left.value, right.value), point))
+        return ScalarValue(type, arithmetic(c, operator, arithmetic(c, operator, left.value, right.value), point))
     units = f"{unit(left.type)} * {{1}} {unit(right.type)}"
     product = checked(c, "mul", left.value, right.value, f"{{0}} {units} doesn't fit `{shown(type)}`")
     words = f"{{0}} (ticks * lots) of {{1}} units each doesn't fit `{shown(type)}`"
-    return Number(type, product if instrument.money_per_tick_and_lot == 1 else checked(c, "mul", product, point, words))
+    return ScalarValue(type, product if instrument.money_per_tick_and_lot == 1 else checked(c, "mul", product, point, words))
 
 
-def divided(c: Context, count: hir.Value, divisor: int, power: int) -> hir.Value:
+def divided(c: FunctionContext, count: hir.Value, divisor: int, power: int) -> hir.Value:
     """count * divisor / power as a double; with one rounding while count * divisor is below 2**53."""
     x = c.b.cast(count, "f64")
     if divisor != 1:

@@ -5,28 +5,28 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, I64, NEVER, UNIT, UNKNOWN, OptionType, ResultType, Type
 from quantdsl import types as qt
 from quantdsl.check.fits import shown
-from quantdsl.elaborate.context import Context, Unreachable, elaborates
+from quantdsl.elaborate.context import FunctionContext, Unreachable, elaborates
 from quantdsl.elaborate.conversions import field_of
-from quantdsl.elaborate.names import Constant
+from quantdsl.elaborate.names import ConstantExpression
 from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import Location, Number, Place, Text, Value, Whole
+from quantdsl.elaborate.values import InMemory, Location, ScalarValue, Text, Value, Whole
 
 
 @elaborates(nodes.Name)
-def name(c: Context, node: nodes.Name, place: Type | None) -> Value:
+def name(c: FunctionContext, node: nodes.Name, place: Type | None) -> Value:
     found = c.names.find(node.name)
     if found is None:
         return named_case(c, node.name, place, node)
-    if isinstance(found.held, Constant):
+    if isinstance(found.held, ConstantExpression):
         return c.named_constant(found.held.value, found.held.type)
     location = place_of(c, node)
     if location is not None:
         return c.read(location)
-    assert isinstance(found.held, Number | Whole | Text)
+    assert isinstance(found.held, ScalarValue | Whole | Text)
     return found.held
 
 
-def named_case(c: Context, name: str, place: Type | None, node: nodes.Expression) -> Value:
+def named_case(c: FunctionContext, name: str, place: Type | None, node: nodes.Expression) -> Value:
     """`none`, or a case without values."""
     if name == "none":
         return Whole(qt.NONE, ())
@@ -37,20 +37,20 @@ def named_case(c: Context, name: str, place: Type | None, node: nodes.Expression
 
 
 @elaborates(nodes.Path)
-def path(c: Context, node: nodes.Path, place: Type | None) -> Value:
+def path(c: FunctionContext, node: nodes.Path, place: Type | None) -> Value:
     return case(c, c.type(node), node.segments[-1], {})
 
 
-def case(c: Context, type: Type, name: str, parts: dict[str, Value]) -> Value:
+def case(c: FunctionContext, type: Type, name: str, parts: dict[str, Value]) -> Value:
     """A value of an enum."""
     tag = c.layouts.tags(type)[name]
     if c.layouts.number(type) is not None:
         return c.constant(tag, type)
-    return c.make(type, {"tag": Number(UNIT, c.b.const(tag, "u8")), **{f"{name}.{part}": value for part, value in parts.items()}})
+    return c.make(type, {"tag": ScalarValue(UNIT, c.b.const(tag, "u8")), **{f"{name}.{part}": value for part, value in parts.items()}})
 
 
 @elaborates(nodes.Field)
-def field(c: Context, node: nodes.Field, place: Type | None) -> Value:
+def field(c: FunctionContext, node: nodes.Field, place: Type | None) -> Value:
     location = place_of(c, node)
     if location is not None:
         return c.read(location)
@@ -58,13 +58,13 @@ def field(c: Context, node: nodes.Field, place: Type | None) -> Value:
 
 
 @elaborates(nodes.Index)
-def index(c: Context, node: nodes.Index, place: Type | None) -> Value:
+def index(c: FunctionContext, node: nodes.Index, place: Type | None) -> Value:
     location = place_of(c, node)
     assert location is not None
     return c.read(location)
 
 
-def place_of(c: Context, node: nodes.Expression) -> Location | None:
+def place_of(c: FunctionContext, node: nodes.Expression) -> Location | None:
     """Where an expression's value is kept, if it is kept: a variable, or a part of one. Elements have a place in any case."""
     match node:
         case nodes.Name(name=name):
@@ -81,28 +81,28 @@ def place_of(c: Context, node: nodes.Expression) -> Location | None:
             base = place_of(c, value)
             if base is None:
                 held = c.value(value)
-                assert isinstance(held, Place)
+                assert isinstance(held, InMemory)
                 base = held
-            assert isinstance(base, Place)
+            assert isinstance(base, InMemory)
             return element(c, base, c.number(at, I64).value, node)
     return None
 
 
-def element(c: Context, base: Place, at: hir.Value, node: nodes.Expression) -> Place:
+def element(c: FunctionContext, base: InMemory, at: hir.Value, node: nodes.Expression) -> InMemory:
     """An element of an array, or of a ring, where 0 is the newest."""
     assert isinstance(base.type, qt.Container)
     type = base.type.elements[0]
     with c.at(node):
         if base.type.kind == "ring":
-            return Place(type, c.layouts.ring(base.type).slot(c.b, base.pointer, at))
-        return Place(type, c.b.at(base.pointer, at))
+            return InMemory(type, c.layouts.ring(base.type).slot(c.b, base.pointer, at))
+        return InMemory(type, c.b.at(base.pointer, at))
 
 
 # ---- blocks and conditions --------------------------------------------------------------------------------------------------------
 
 
 @elaborates(nodes.Block)
-def block(c: Context, node: nodes.Block, place: Type | None) -> Value:
+def block(c: FunctionContext, node: nodes.Block, place: Type | None) -> Value:
     """The statements, and the value of the last expression where one is wanted."""
     wanted = c.type(node) not in (UNIT, NEVER) and place != UNIT
     with c.scope():
@@ -119,10 +119,10 @@ def block(c: Context, node: nodes.Block, place: Type | None) -> Value:
     return Whole(UNIT, ())
 
 
-class Joined:
+class JoinedBranches:
     """A value that comes from one of several branches: a variable that each of them sets."""
 
-    def __init__(self, c: Context, node: nodes.Expression, place: Type | None) -> None:
+    def __init__(self, c: FunctionContext, node: nodes.Expression, place: Type | None) -> None:
         type = place if place is not None else c.type(node)
         self.c = c
         self.type: Type | None = None if type in (UNIT, NEVER) else type
@@ -144,7 +144,7 @@ class Joined:
         if self.found is None:
             return Whole(UNIT, ())
         found = self.c.read(self.found)
-        return Place(found.type, found.pointer, fresh=True) if isinstance(found, Place) else found
+        return InMemory(found.type, found.pointer, fresh=True) if isinstance(found, InMemory) else found
 
 
 def unsized(type: Type) -> bool:
@@ -159,7 +159,7 @@ def unsized(type: Type) -> bool:
 
 
 @elaborates(nodes.If)
-def if_(c: Context, node: nodes.If, place: Type | None) -> Value:
+def if_(c: FunctionContext, node: nodes.If, place: Type | None) -> Value:
     """Names that an `if let` binds hold in its first block. Of a condition that is known now only the branch taken is written."""
     place = UNIT if node.otherwise is None else place
     outside = c.names, c.sizes
@@ -170,7 +170,7 @@ def if_(c: Context, node: nodes.If, place: Type | None) -> Value:
         if condition.constant is not None:
             c.names, c.sizes = outside
             return c.value(node.otherwise, place) if node.otherwise is not None else Whole(UNIT, ())
-        joined = Joined(c, node, place)
+        joined = JoinedBranches(c, node, place)
         if node.otherwise is None:
             with c.b.when(condition.value):
                 joined.set(node.then)
@@ -185,11 +185,11 @@ def if_(c: Context, node: nodes.If, place: Type | None) -> Value:
 
 
 @elaborates(nodes.Conditional)
-def conditional(c: Context, node: nodes.Conditional, place: Type | None) -> Value:
+def conditional(c: FunctionContext, node: nodes.Conditional, place: Type | None) -> Value:
     condition = c.number(node.condition, BOOL)
     if condition.constant is not None:
         return c.value(node.then if condition.constant else node.otherwise, place)
-    joined = Joined(c, node, place)
+    joined = JoinedBranches(c, node, place)
     with c.b.choice(condition.value) as choice:
         with choice.then():
             joined.set(node.then)
@@ -199,17 +199,17 @@ def conditional(c: Context, node: nodes.Conditional, place: Type | None) -> Valu
 
 
 @elaborates(nodes.Range)
-def range_(c: Context, node: nodes.Range, place: Type | None) -> Value:
+def range_(c: FunctionContext, node: nodes.Range, place: Type | None) -> Value:
     raise not_supported("a range beside a `for`", node.span, "write the range where it is gone over")
 
 
 @elaborates(nodes.Propagate)
-def propagate(c: Context, node: nodes.Propagate, place: Type | None) -> Value:
+def propagate(c: FunctionContext, node: nodes.Propagate, place: Type | None) -> Value:
     """`e?`: the value; without one the function is left with its none or its error."""
     found = c.value(node.value)
     optional = isinstance(found.type, OptionType)
     there = c.part(found, "present" if optional else "ok")
-    assert isinstance(there, Number)
+    assert isinstance(there, ScalarValue)
     with c.b.when(c.b.negate(there.value)):
         if c.result == UNIT:
             c.leave(Whole(UNIT, ()))

@@ -10,7 +10,7 @@ from quantdsl.check.fits import shown
 from quantdsl.elaborate.holding import Holding
 from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import Number, Place, Value, Whole
+from quantdsl.elaborate.values import InMemory, ScalarValue, Value, Whole
 
 
 def fit(c: Holding, value: Value, place: Type) -> Value:
@@ -19,8 +19,8 @@ def fit(c: Holding, value: Value, place: Type) -> Value:
         return value
     match value.type, place:
         case Scalar(), Scalar():
-            assert isinstance(value, Number)
-            return Number(place, converted(c, value, place.dtype))
+            assert isinstance(value, ScalarValue)
+            return ScalarValue(place, converted(c, value, place.dtype))
         case qt.NoneType(), OptionType():
             return c.zero(place)
         case OptionType(), OptionType(value=inner):
@@ -47,32 +47,32 @@ def fit(c: Holding, value: Value, place: Type) -> Value:
 def relabelled(value: Value, type: Type) -> Value:
     """The same bits under another type."""
     match value:
-        case Number():
-            return Number(type, value.value)
+        case ScalarValue():
+            return ScalarValue(type, value.value)
         case Whole():
             return Whole(type, value.parts)
-        case Place():
-            return Place(type, value.pointer, value.fresh)
+        case InMemory():
+            return InMemory(type, value.pointer, value.fresh)
     return value
 
 
 def _array(c: Holding, value: Value, place: qt.Container, element: Type) -> Value:
     """An array of wider numbers."""
-    assert isinstance(value, Place) and isinstance(value.type, qt.Container)
+    assert isinstance(value, InMemory) and isinstance(value.type, qt.Container)
     wanted = qt.Container("array", place.elements, value.type.size)
     if c.layouts.memory(value.type) == c.layouts.memory(wanted):
         return relabelled(value, wanted)
     made = c.room(wanted)
     with c.b.loop(0, c.layouts.size(wanted)) as i:
-        one = c.read(Place(value.type.elements[0], c.b.at(value.pointer, i, proved=True)))
-        c.write(Place(element, c.b.at(made.pointer, i, proved=True)), fit(c, one, element))
+        one = c.read(InMemory(value.type.elements[0], c.b.at(value.pointer, i, proved=True)))
+        c.write(InMemory(element, c.b.at(made.pointer, i, proved=True)), fit(c, one, element))
     return made
 
 
 # ---- numbers ----------------------------------------------------------------------------------------------------------------------
 
 
-def converted(c: Holding, value: Number, to: DType) -> hir.Value:
+def converted(c: Holding, value: ScalarValue, to: DType) -> hir.Value:
     """A number as another type that holds it; an int beside a float becomes the float nearest to it. A literal that its new type can't
     hold is an error."""
     target = "i1" if to is DType.BOOL else to.value
@@ -100,6 +100,6 @@ def common(left: Scalar, right: Scalar) -> str:
     return "i64" if wide.bits < 64 else "i128"
 
 
-def as_i64(c: Holding, value: Number) -> hir.Value:
+def as_i64(c: Holding, value: ScalarValue) -> hir.Value:
     """An int of any type as i64; one that i64 can't hold stops."""
     return c.b.narrow(value.value, "i64") if dtype_of(value.value) == "u64" else c.b.cast(value.value, "i64")

@@ -2,12 +2,12 @@
 
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import I64, UNIT
-from quantdsl.check.scope import Variable
-from quantdsl.elaborate.context import Context
+from quantdsl.check.scope import CheckedVariable
+from quantdsl.elaborate.context import FunctionContext
 from quantdsl.elaborate.instances import Instance, results, signature
-from quantdsl.elaborate.names import Named
+from quantdsl.elaborate.names import NameMeaning
 from quantdsl.elaborate.program import Elaboration, Surroundings, writes
-from quantdsl.elaborate.values import Place, Value
+from quantdsl.elaborate.values import InMemory, Value
 from quantdsl.native.build import Number as NativeNumber
 
 
@@ -19,7 +19,7 @@ def write_function(elaboration: Elaboration, made: Instance, around: Surrounding
     parameters, numbers = signature(elaboration.layouts, made), results(elaboration.layouts, made.result)
     elaboration.program.declare(made.name, parameters, numbers, internal=internal)
     with elaboration.program.define(made.name, callee.span) as b:
-        c = Context(elaboration, b, around, made.bound)
+        c = FunctionContext(elaboration, b, around, made.bound)
         enter(c, made)
         with c.reaching():
             if made.result == UNIT:
@@ -29,7 +29,7 @@ def write_function(elaboration: Elaboration, made: Instance, around: Surrounding
         made.borrowed = c.borrowed
 
 
-def enter(c: Context, instance: Instance) -> None:
+def enter(c: FunctionContext, instance: Instance) -> None:
     """Names of the parameters, and how the function is left."""
     given = iter(tuple(c.b.parameters))
     for name, known in instance.constants.items():
@@ -39,10 +39,10 @@ def enter(c: Context, instance: Instance) -> None:
         if parameter.mutable:
             c.var(parameter.name, value)
         else:
-            c.names.found[parameter.name] = Named(value)
-            c.sizes.add(Variable(parameter.name, type, "parameter"))
+            c.names.found[parameter.name] = NameMeaning(value)
+            c.sizes.add(CheckedVariable(parameter.name, type, "parameter"))
     c.result = instance.result
-    to = Place(instance.result, next(given)) if c.layouts.in_memory(instance.result) else None
+    to = InMemory(instance.result, next(given)) if c.layouts.in_memory(instance.result) else None
 
     def leave(value: Value) -> None:
         if to is not None:
@@ -54,7 +54,7 @@ def enter(c: Context, instance: Instance) -> None:
     c.leave = leave
 
 
-def invoke(c: Context, instance: Instance, arguments: list[Value]) -> Value:
+def invoke(c: FunctionContext, instance: Instance, arguments: list[Value]) -> Value:
     """A call with one value a parameter."""
     passed: list[NativeNumber] = [number for value in arguments for number in c.numbers(value)]
     place = c.room(instance.result) if c.layouts.in_memory(instance.result) else None

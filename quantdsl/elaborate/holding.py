@@ -10,8 +10,8 @@ from compiler.source import Span
 from compiler.typed_ast.types import BOOL, Type
 from quantdsl.elaborate.layouts import Layouts
 from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import Cells, Location, Number, Place, Text, Value, Whole
-from quantdsl.native.build import Body
+from quantdsl.elaborate.values import Cells, InMemory, Location, ScalarValue, Text, Value, Whole
+from quantdsl.native.build import FunctionCode
 
 LARGEST_VALUE = 1 << 16
 """Bytes of a container that a function may hold itself: it lies on the stack."""
@@ -20,7 +20,7 @@ LARGEST_VALUE = 1 << 16
 class Holding:
     """`b` is the function being written."""
 
-    def __init__(self, b: Body, layouts: Layouts) -> None:
+    def __init__(self, b: FunctionCode, layouts: Layouts) -> None:
         self.b, self.layouts = b, layouts
 
     def span(self) -> Span | None:
@@ -31,23 +31,23 @@ class Holding:
 
     # ---- numbers ----
 
-    def constant(self, value: int | float | bool, type: Type) -> Number:
+    def constant(self, value: int | float | bool, type: Type) -> ScalarValue:
         number = self.layouts.number(type)
         assert number is not None, f"a `{type}` is no number"
-        return Number(type, self.b.const(value, number))
+        return ScalarValue(type, self.b.const(value, number))
 
-    def truth(self, value: hir.Value) -> Number:
-        return Number(BOOL, value)
+    def truth(self, value: hir.Value) -> ScalarValue:
+        return ScalarValue(BOOL, value)
 
     def numbers(self, value: Value) -> Iterator[hir.Value]:
         """The numbers of a value in the order of `Layouts.leaves`."""
         match value:
-            case Number():
+            case ScalarValue():
                 yield value.value
             case Whole(parts=parts):
                 for part in parts:
                     yield from self.numbers(part)
-            case Place(pointer=pointer):
+            case InMemory(pointer=pointer):
                 yield pointer
             case Text():
                 raise not_supported("text that is kept", None, "use an enum, or a number")
@@ -55,9 +55,9 @@ class Holding:
     def of_numbers(self, type: Type, numbers: Iterator[hir.Value]) -> Value:
         """The value that is made of these numbers."""
         if self.layouts.in_memory(type):
-            return Place(type, next(numbers))
+            return InMemory(type, next(numbers))
         if self.layouts.number(type) is not None:
-            return Number(type, next(numbers))
+            return ScalarValue(type, next(numbers))
         return Whole(type, tuple(self.of_numbers(part, numbers) for _, part in self.layouts.parts(type)))
 
     def zero(self, type: Type) -> Value:
@@ -66,7 +66,7 @@ class Holding:
             return self.room(type)
         number = self.layouts.number(type)
         if number is not None:
-            return Number(type, self.b.const(_zero_of(number), number))
+            return ScalarValue(type, self.b.const(_zero_of(number), number))
         return Whole(type, tuple(self.zero(part) for _, part in self.layouts.parts(type)))
 
     # ---- what has parts ----
@@ -84,15 +84,15 @@ class Holding:
         match value:
             case Whole(type=type, parts=parts):
                 return parts[self._at(type, name)]
-            case Place():
+            case InMemory():
                 return self.read(self.part_place(value, name))
         raise AssertionError(f"no parts: {value}")
 
     def part_place(self, location: Location, name: str) -> Location:
         """Where a part of a variable is kept."""
         type = dict(self.layouts.parts(location.type))[name]
-        if isinstance(location, Place):
-            return Place(type, self.b.at(location.pointer, name))
+        if isinstance(location, InMemory):
+            return InMemory(type, self.b.at(location.pointer, name))
         start = 0
         for part, found in self.layouts.parts(location.type):
             count = sum(1 for _ in self.layouts.leaves(found))
@@ -108,36 +108,36 @@ class Holding:
 
     def variable(self, value: Value) -> Location:
         """A variable that begins with a value."""
-        if isinstance(value, Place):
+        if isinstance(value, InMemory):
             return self.own(value)
         return Cells(value.type, tuple(self.b.variable(number) for number in self.numbers(value)))
 
-    def own(self, value: Place) -> Place:
+    def own(self, value: InMemory) -> InMemory:
         """A place of this value that nobody else changes."""
         if value.fresh:
-            return Place(value.type, value.pointer)
+            return InMemory(value.type, value.pointer)
         place = self.room(value.type)
         self.b.copy(place.pointer, value.pointer)
-        return Place(value.type, place.pointer)
+        return InMemory(value.type, place.pointer)
 
     def kept(self, value: Value) -> Value:
         """A value that stays what it is whatever is assigned later."""
-        return self.own(value) if isinstance(value, Place) else value
+        return self.own(value) if isinstance(value, InMemory) else value
 
-    def room(self, type: Type) -> Place:
+    def room(self, type: Type) -> InMemory:
         """Memory of this call, all zero."""
         memory = self.layouts.memory(type)
         if size_of(memory) > LARGEST_VALUE:
             message = f"a variable of {size_of(memory)} bytes in a function"
             raise not_supported(message, self.b.here.span, f"functions hold up to {LARGEST_VALUE} bytes; keep it as `state`")
-        return Place(type, self.b.local(memory), fresh=True)
+        return InMemory(type, self.b.local(memory), fresh=True)
 
     def read(self, location: Location) -> Value:
         """What a variable holds now. What is kept in memory isn't copied: the value is the place."""
         if isinstance(location, Cells):
             return self.of_numbers(location.type, iter([self.b.now(cell) for cell in location.cells]))
         if self.layouts.in_memory(location.type):
-            return Place(location.type, location.pointer)
+            return InMemory(location.type, location.pointer)
         return self.of_numbers(location.type, self._read(location.type, location.pointer))
 
     def _read(self, type: Type, pointer: hir.Value) -> Iterator[hir.Value]:
@@ -152,11 +152,11 @@ class Holding:
         if isinstance(location, Cells):
             for cell, number in zip(location.cells, self.numbers(value), strict=True):
                 self.b.set(cell, number)
-        elif isinstance(value, Place):
+        elif isinstance(value, InMemory):
             self.b.copy(location.pointer, value.pointer)
         elif isinstance(value, Whole):
             for (name, _), part in zip(self.layouts.parts(location.type), value.parts, strict=True):
-                self.write(Place(part.type, self.b.at(location.pointer, name)), part)
+                self.write(InMemory(part.type, self.b.at(location.pointer, name)), part)
         else:
             self.b.put(location.pointer, *self.numbers(value))
 

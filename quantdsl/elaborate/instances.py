@@ -9,7 +9,7 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNIT, Type
 from quantdsl import nodes as quant
 from quantdsl.elaborate.layouts import Layouts
-from quantdsl.elaborate.names import Borrowed
+from quantdsl.elaborate.names import LentMemory
 from quantdsl.elaborate.refused import located
 from runtime.records import define
 
@@ -28,7 +28,7 @@ class Instance:
     constants: Mapping[str, int]
     parameters: tuple[tuple[nodes.Parameter, Type], ...] = ()
     result: Type = UNIT
-    borrowed: list[Borrowed] = Factory(list)
+    borrowed: list[LentMemory] = Factory(list)
     open: bool = True
     circular: bool = False
 

@@ -18,14 +18,14 @@ from compiler.typed_ast.types import (
     Type,
 )
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.fits import shown
 from quantdsl.check.patterns import cases_of, fields_of
 from quantdsl.elaborate.refused import not_in_place, not_supported
 from quantdsl.native import types as native
 from quantdsl.native.book import Book
-from quantdsl.native.ring import Ring
-from quantdsl.native.table import Table
+from quantdsl.native.ring import NativeRing
+from quantdsl.native.table import NativeTable
 from runtime.records import define
 
 Parts = tuple[tuple[str, Type], ...]
@@ -47,7 +47,7 @@ MARKET_BOOK = qt.Container("book", (), qt.Size())
 class Layouts:
     """Answers for one program; `checker` knows its declarations and resolves the types of fields."""
 
-    checker: Checker
+    checker: QuantChecker
     _parts: dict[tuple[Type, Market], Parts | None] = field(factory=dict)
     _memory: dict[tuple[Type, Market], HirType] = field(factory=dict)
     _in_memory: dict[tuple[Type, Market], bool] = field(factory=dict)
@@ -142,15 +142,15 @@ class Layouts:
                 return self.table(type).type
         return Book(self.size(type)).type
 
-    def ring(self, type: qt.Container) -> Ring:
-        return Ring(self.memory(type.elements[0]), self.size(type))
+    def ring(self, type: qt.Container) -> NativeRing:
+        return NativeRing(self.memory(type.elements[0]), self.size(type))
 
-    def table(self, type: qt.Container) -> Table:
+    def table(self, type: qt.Container) -> NativeTable:
         key = self.number(type.elements[0])
         if key is None or key.dtype in ("f32", "f64"):
             hint = "use a whole number, an id or an enum without values as the key"
             raise not_supported(f"a table with keys of type `{shown(type.elements[0])}`", None, hint)
-        return Table(key, self.memory(type.elements[1]), self.size(type))
+        return NativeTable(key, self.memory(type.elements[1]), self.size(type))
 
     def size(self, type: qt.Container) -> int:
         assert isinstance(type.size, qt.Size) and type.size.value is not None, f"`{type}` without a size"

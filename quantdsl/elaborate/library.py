@@ -7,46 +7,46 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, F64, UNIT
 from compiler.typed_ast.walk import walk
 from quantdsl.check.constants import constant_int
-from quantdsl.elaborate.calls import Call, emits
-from quantdsl.elaborate.context import Context
-from quantdsl.elaborate.values import Number, Text, Value, Whole
+from quantdsl.elaborate.calls import BoundCall, emits
+from quantdsl.elaborate.context import FunctionContext
+from quantdsl.elaborate.values import ScalarValue, Text, Value, Whole
 
 
-def _number(value: Value) -> Number:
-    assert isinstance(value, Number)
+def _number(value: Value) -> ScalarValue:
+    assert isinstance(value, ScalarValue)
     return value
 
 
 @emits("sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "floor", "ceil")
-def function(c: Context, call: Call) -> Value:
-    return Number(F64, c.b.here.op(call.callee.name, _number(call["x"]).value))
+def function(c: FunctionContext, call: BoundCall) -> Value:
+    return ScalarValue(F64, c.b.here.op(call.callee.name, _number(call["x"]).value))
 
 
 @emits("pow")
-def power(c: Context, call: Call) -> Value:
-    return Number(F64, c.b.here.op("pow", _number(call["x"]).value, _number(call["y"]).value))
+def power(c: FunctionContext, call: BoundCall) -> Value:
+    return ScalarValue(F64, c.b.here.op("pow", _number(call["x"]).value, _number(call["y"]).value))
 
 
 @emits("is_nan")
-def is_nan(c: Context, call: Call) -> Value:
+def is_nan(c: FunctionContext, call: BoundCall) -> Value:
     return c.truth(c.b.here.isnan(_number(call["x"]).value))
 
 
 @emits("abs")
-def magnitude(c: Context, call: Call) -> Value:
+def magnitude(c: FunctionContext, call: BoundCall) -> Value:
     x = _number(call["x"])
-    return Number(x.type, c.b.magnitude(x.value))
+    return ScalarValue(x.type, c.b.magnitude(x.value))
 
 
 @emits("min", "max")
-def extreme(c: Context, call: Call) -> Value:
+def extreme(c: FunctionContext, call: BoundCall) -> Value:
     """Of floats: NaN where one side is."""
     x, y = _number(call["a"]), _number(call["b"])
-    return Number(x.type, c.b.here.op(call.callee.name, x.value, y.value))
+    return ScalarValue(x.type, c.b.here.op(call.callee.name, x.value, y.value))
 
 
 @emits("assert")
-def assertion(c: Context, call: Call) -> Value:
+def assertion(c: FunctionContext, call: BoundCall) -> Value:
     """One about constant parameters is looked at when the function is compiled for them."""
     text = call["text"]
     assert isinstance(text, Text)
@@ -63,7 +63,7 @@ def assertion(c: Context, call: Call) -> Value:
 _ORDERS: dict[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
 
 
-def _known(c: Context, condition: nodes.Expression) -> bool | None:
+def _known(c: FunctionContext, condition: nodes.Expression) -> bool | None:
     """Whether a comparison of constant parameters holds; None where it isn't one."""
     named = [c.sizes.find(found.name) for found in walk(condition) if isinstance(found, nodes.Name)]
     if not any(variable is not None and variable.kind == "const parameter" for variable in named):
@@ -80,11 +80,11 @@ def _escaped(text: str) -> str:
 
 
 @emits("approx")
-def approx(c: Context, call: Call) -> Value:
+def approx(c: FunctionContext, call: BoundCall) -> Value:
     """|a - b| <= rel * max(|a|, |b|); equal infinities are approximately equal, NaN is not equal to anything."""
     b = c.b
     x, y, rel = (_number(call[name]).value for name in ("a", "b", "rel"))
     scale = b.larger(b.here.op("abs", x), b.here.op("abs", y))
     near = b.le(b.here.op("abs", b.sub(x, y)), b.mul(rel, scale))
     finite = b.lt(scale, float("inf"))
-    return Number(BOOL, b.either(b.eq(x, y), b.both(near, finite)))
+    return ScalarValue(BOOL, b.either(b.eq(x, y), b.both(near, finite)))

@@ -7,19 +7,19 @@ from compiler.typed_ast.types import BOOL, UNKNOWN, Scalar, Type
 from quantdsl import types as qt
 from quantdsl.check.exact import decimal
 from quantdsl.check.literals import DURATIONS, place_of
-from quantdsl.elaborate.context import Context, elaborates
+from quantdsl.elaborate.context import FunctionContext, elaborates
 from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import Number, Text, Value
+from quantdsl.elaborate.values import ScalarValue, Text, Value
 
 _RATIOS = {"bps": Fraction(1, 10_000), "pct": Fraction(1, 100)}
 
 
 @elaborates(nodes.IntLiteral, nodes.FloatLiteral)
-def number(c: Context, node: nodes.IntLiteral | nodes.FloatLiteral, place: Type | None) -> Value:
+def number(c: FunctionContext, node: nodes.IntLiteral | nodes.FloatLiteral, place: Type | None) -> Value:
     return literal(c, node, place)
 
 
-def literal(c: Context, node: nodes.Expression, place: Type | None) -> Number:
+def literal(c: FunctionContext, node: nodes.Expression, place: Type | None) -> ScalarValue:
     """A number, perhaps behind a minus, which is part of it."""
     type = c.type(node) if node.type != UNKNOWN else place_of(place)
     assert type is not None
@@ -35,7 +35,7 @@ def literal(c: Context, node: nodes.Expression, place: Type | None) -> Number:
     raise AssertionError(f"a literal of type {type}")
 
 
-def step(c: Context, type: qt.Exact) -> Fraction:
+def step(c: FunctionContext, type: qt.Exact) -> Fraction:
     """What one unit of an exact type is worth: a tick, a lot, the smallest amount of a currency."""
     world = c.elaboration.world
     assert type.of is not None
@@ -54,7 +54,7 @@ def nearest(value: Fraction) -> float:
 
 
 @elaborates(nodes.UnitNumber)
-def unit_number(c: Context, node: nodes.UnitNumber, place: Type | None) -> Value:
+def unit_number(c: FunctionContext, node: nodes.UnitNumber, place: Type | None) -> Value:
     value = Fraction(node.text)
     if node.unit in DURATIONS:
         return c.constant(int(value * DURATIONS[node.unit]), qt.DURATION)
@@ -68,15 +68,15 @@ def unit_number(c: Context, node: nodes.UnitNumber, place: Type | None) -> Value
 
 
 @elaborates(nodes.BoolLiteral)
-def boolean(c: Context, node: nodes.BoolLiteral, place: Type | None) -> Value:
+def boolean(c: FunctionContext, node: nodes.BoolLiteral, place: Type | None) -> Value:
     return c.constant(node.value, BOOL)
 
 
 @elaborates(nodes.StringLiteral)
-def string(c: Context, node: nodes.StringLiteral, place: Type | None) -> Value:
+def string(c: FunctionContext, node: nodes.StringLiteral, place: Type | None) -> Value:
     return Text(node.value)
 
 
 @elaborates(nodes.FString)
-def fstring(c: Context, node: nodes.FString, place: Type | None) -> Value:
+def fstring(c: FunctionContext, node: nodes.FString, place: Type | None) -> Value:
     raise not_supported("an f-string", node.span, "texts are constants in compiled code: write the text, and the numbers with `log_ring`")

@@ -5,46 +5,46 @@ from compiler.typed_ast.types import OptionType
 from quantdsl import types as qt
 from quantdsl.check.exact import decimal_places
 from quantdsl.elaborate.arithmetic import checked
-from quantdsl.elaborate.calls import Call, emits
-from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.calls import BoundCall, emits
+from quantdsl.elaborate.context import FunctionContext
 from quantdsl.elaborate.engine_calls import ask, memory
 from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.literals import step
 from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import Number, Value
+from quantdsl.elaborate.values import ScalarValue, Value
 from quantdsl.engine.layout import BUY, SELL
 from quantdsl.native.types import I64, I128, struct
 from quantdsl.native.values import read_optional
 
 
-def result(c: Context, call: Call, *numbers: hir.Value) -> Value:
+def result(c: FunctionContext, call: BoundCall, *numbers: hir.Value) -> Value:
     """What a call gives, of its numbers."""
     return c.of_numbers(c.type(call.node), iter(numbers))
 
 
 def number(value: Value) -> hir.Value:
-    assert isinstance(value, Number)
+    assert isinstance(value, ScalarValue)
     return value.value
 
 
 @emits("touch")
-def touch(c: Context, call: Call) -> Value:
+def touch(c: FunctionContext, call: BoundCall) -> Value:
     return result(c, call, *ask(c, "desk.touch", number(call["side"])))
 
 
 @emits("mid", "spread")
-def of_both_sides(c: Context, call: Call) -> Value:
+def of_both_sides(c: FunctionContext, call: BoundCall) -> Value:
     return result(c, call, *ask(c, f"desk.{call.callee.name}"))
 
 
 @emits("microprice")
-def microprice(c: Context, call: Call) -> Value:
+def microprice(c: FunctionContext, call: BoundCall) -> Value:
     there, ticks = ask(c, "desk.microprice")
     return result(c, call, there, _priced(c, ticks, qt.PriceType(c.around.market[0])))
 
 
 @emits("imbalance")
-def imbalance(c: Context, call: Call) -> Value:
+def imbalance(c: FunctionContext, call: BoundCall) -> Value:
     levels = call.constants["levels"]
     if levels < 1:
         raise c.refuse("0705", f"the imbalance of {levels} levels says nothing", "take 1 level, or more", call.node.span)
@@ -52,17 +52,17 @@ def imbalance(c: Context, call: Call) -> Value:
 
 
 @emits("level")
-def level(c: Context, call: Call) -> Value:
+def level(c: FunctionContext, call: BoundCall) -> Value:
     return result(c, call, *ask(c, "desk.level", number(call["side"]), number(call["number"])))
 
 
 @emits("last")
-def last(c: Context, call: Call) -> Value:
+def last(c: FunctionContext, call: BoundCall) -> Value:
     return result(c, call, *read_optional(c.b, memory(c), "last").parts)
 
 
 @emits("now")
-def now(c: Context, call: Call) -> Value:
+def now(c: FunctionContext, call: BoundCall) -> Value:
     return result(c, call, c.b.get(memory(c), "now"))
 
 
@@ -72,29 +72,29 @@ def now(c: Context, call: Call) -> Value:
 _SIDES = {"bid": BUY, "ask": SELL}
 
 
-def _level(c: Context, call: Call) -> list[hir.Value]:
+def _level(c: FunctionContext, call: BoundCall) -> list[hir.Value]:
     """Whether there is the level, its price and its quantity."""
     _require_market(c, call)
     return ask(c, "desk.level", _SIDES[call.callee.name[:3]], number(call["level"]))
 
 
 @emits("bid", "ask")
-def price(c: Context, call: Call) -> Value:
+def price(c: FunctionContext, call: BoundCall) -> Value:
     return result(c, call, *_level(c, call)[:2])
 
 
 @emits("bid_qty", "ask_qty")
-def quantity(c: Context, call: Call) -> Value:
+def quantity(c: FunctionContext, call: BoundCall) -> Value:
     return result(c, call, _level(c, call)[2])
 
 
 @emits("depth_to")
-def depth(c: Context, call: Call) -> Value:
+def depth(c: FunctionContext, call: BoundCall) -> Value:
     _require_market(c, call)
     return result(c, call, *ask(c, "desk.depth_to", number(call["price"])))
 
 
-def _require_market(c: Context, call: Call) -> None:
+def _require_market(c: FunctionContext, call: BoundCall) -> None:
     """The only book that is filled is the market's."""
     if call["self"].type != MARKET_BOOK:
         raise not_supported("a book of one's own", call.node.span, "the book of the market is what `on book(b)` gives")
@@ -104,13 +104,13 @@ def _require_market(c: Context, call: Call) -> None:
 
 
 @emits("vwap")
-def vwap(c: Context, call: Call) -> Value:
+def vwap(c: FunctionContext, call: BoundCall) -> Value:
     """Sums of price * quantity, 128 bits, and of quantities since the first call."""
     return _average(c, call, number(call["price"]), number(call["qty"]))
 
 
 @emits("twap")
-def twap(c: Context, call: Call) -> Value:
+def twap(c: FunctionContext, call: BoundCall) -> Value:
     """The price of the call before holds until this one."""
     b = c.b
     kept = c.borrow(("before", call.node.span), c.layouts.memory(OptionType(qt.DURATION)))
@@ -124,7 +124,7 @@ def twap(c: Context, call: Call) -> Value:
     return _average(c, call, price, elapsed)
 
 
-def _average(c: Context, call: Call, price: hir.Value, weight: hir.Value) -> Value:
+def _average(c: FunctionContext, call: BoundCall, price: hir.Value, weight: hir.Value) -> Value:
     """Sum of price * weight over sum of weight, in the currency's units: whole ticks exactly, then what is left of one."""
     b = c.b
     sums = c.borrow(("sums", call.node.span), struct("sums", total=I128, weight=I64))
@@ -143,7 +143,7 @@ def _average(c: Context, call: Call, price: hir.Value, weight: hir.Value) -> Val
     return result(c, call, there, b.select(there, _priced(c, average, type), 0.0))
 
 
-def _priced(c: Context, ticks: hir.Value, type: qt.Exact) -> hir.Value:
+def _priced(c: FunctionContext, ticks: hir.Value, type: qt.Exact) -> hir.Value:
     """Parts of ticks in the currency's units."""
     size = step(c, type)
     digits = decimal_places(size)

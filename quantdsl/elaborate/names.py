@@ -13,7 +13,7 @@ from runtime.records import define, frozen
 
 
 @frozen
-class Constant:
+class ConstantExpression:
     """A `const` or `param`: its expression is written wherever the name stands."""
 
     value: nodes.Expression
@@ -21,7 +21,7 @@ class Constant:
 
 
 @frozen
-class Lent:
+class LentVariable:
     """A variable in memory that callers lend (`Context.borrow`): a strategy's or a signal's state. Its address is asked for when its name
     is used. `within`: it is that part, by `path`, of lent memory of this type."""
 
@@ -32,33 +32,33 @@ class Lent:
 
 
 @frozen
-class Named:
+class NameMeaning:
     """What a name stands for."""
 
-    held: Value | Location | Constant | Lent
+    held: Value | Location | ConstantExpression | LentVariable
 
 
 @define(eq=False)
-class Names:
+class NamesInSight:
     """Names in sight; an inner scope hides an outer one."""
 
-    outer: "Names | None" = None
-    found: dict[str, Named] = Factory(dict)
+    outer: "NamesInSight | None" = None
+    found: dict[str, NameMeaning] = Factory(dict)
 
-    def find(self, name: str) -> Named | None:
-        scope: Names | None = self
+    def find(self, name: str) -> NameMeaning | None:
+        scope: NamesInSight | None = self
         while scope is not None:
             if name in scope.found:
                 return scope.found[name]
             scope = scope.outer
         return None
 
-    def inner(self) -> "Names":
-        return Names(self)
+    def inner(self) -> "NamesInSight":
+        return NamesInSight(self)
 
 
 @define(eq=False)
-class Borrowed:
+class LentMemory:
     """Memory that a function gets from whoever calls it, as one more parameter. What is `shared` is the same memory for all that ask for
     `key`; what isn't is another one for each place of call."""
 

@@ -11,11 +11,11 @@ from quantdsl.check.fits import shown
 from quantdsl.check.literals import is_literal
 from quantdsl.elaborate import exact
 from quantdsl.elaborate.arithmetic import arithmetic
-from quantdsl.elaborate.context import Context, elaborates
+from quantdsl.elaborate.context import FunctionContext, elaborates
 from quantdsl.elaborate.fitting import common, converted
 from quantdsl.elaborate.literals import literal
 from quantdsl.elaborate.refused import not_in_place, not_supported
-from quantdsl.elaborate.values import Number, Text, Value, Whole
+from quantdsl.elaborate.values import ScalarValue, Text, Value, Whole
 
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _COMPARED = {"==": python.eq, "!=": python.ne, "<": python.lt, "<=": python.le, ">": python.gt, ">=": python.ge}
@@ -23,17 +23,17 @@ _BITS = {"&": "and", "|": "or"}
 
 
 @elaborates(nodes.Unary)
-def unary(c: Context, node: nodes.Unary, place: Type | None) -> Value:
+def unary(c: FunctionContext, node: nodes.Unary, place: Type | None) -> Value:
     if node.operator == "-" and is_literal(node):
         return literal(c, node, place)
     found = c.number(node.operand)
     if node.operator == "not":
         return c.truth(c.b.negate(found.value)) if found.constant is None else c.constant(not found.constant, BOOL)
-    return Number(found.type, c.b.neg(found.value))
+    return ScalarValue(found.type, c.b.neg(found.value))
 
 
 @elaborates(nodes.Binary)
-def binary(c: Context, node: nodes.Binary, place: Type | None) -> Value:
+def binary(c: FunctionContext, node: nodes.Binary, place: Type | None) -> Value:
     match node.operator:
         case "??":
             return default(c, node)
@@ -43,23 +43,23 @@ def binary(c: Context, node: nodes.Binary, place: Type | None) -> Value:
         raise not_in_place(node.type, node.span)
     left = c.value(node.left)
     right = c.value(node.right)
-    if isinstance(left, Number) and isinstance(right, Number):
+    if isinstance(left, ScalarValue) and isinstance(right, ScalarValue):
         return combined(c, node.operator, left, right, c.type(node))
     equal = same(c, left, right)
     return c.truth(equal if node.operator == "==" else c.b.negate(equal))
 
 
-def combined(c: Context, operator: str, left: Number, right: Number, result: Type) -> Number:
+def combined(c: FunctionContext, operator: str, left: ScalarValue, right: ScalarValue, result: Type) -> ScalarValue:
     """An operation on two numbers. `result` is its type where that doesn't follow from the operands."""
     if operator in COMPARISONS:
         return c.truth(compared(c, operator, left, right))
     if isinstance(left.type, Scalar) and isinstance(right.type, Scalar):
         assert isinstance(result, Scalar)
-        return Number(result, _numbers(c, operator, left, right, result))
+        return ScalarValue(result, _numbers(c, operator, left, right, result))
     return exact.combined(c, operator, left, right)
 
 
-def compared(c: Context, operator: str, left: Number, right: Number) -> hir.Value:
+def compared(c: FunctionContext, operator: str, left: ScalarValue, right: ScalarValue) -> hir.Value:
     x, y = left.value, right.value
     if isinstance(left.constant, int) and isinstance(right.constant, int):
         return c.b.const(_COMPARED[operator](left.constant, right.constant), "i1")
@@ -69,9 +69,9 @@ def compared(c: Context, operator: str, left: Number, right: Number) -> hir.Valu
     return c.b.compare(COMPARISONS[operator], x, y)
 
 
-def same(c: Context, left: Value, right: Value) -> hir.Value:
+def same(c: FunctionContext, left: Value, right: Value) -> hir.Value:
     """Whether two values of one type are equal: of the same case, with equal parts."""
-    if isinstance(left, Number) and isinstance(right, Number):
+    if isinstance(left, ScalarValue) and isinstance(right, ScalarValue):
         return compared(c, "==", left, right)
     if not isinstance(left, Whole) or not isinstance(right, Whole):
         what = "text" if isinstance(left, Text) else f"`{shown(left.type)}`"
@@ -81,7 +81,7 @@ def same(c: Context, left: Value, right: Value) -> hir.Value:
         equal = [same(c, c.part(left, name), c.part(right, name)) for name in names if name]
         return c.b.both(c.b.const(True, "i1"), *equal)
     first, second = c.part(left, tag), c.part(right, tag)
-    assert isinstance(first, Number) and isinstance(second, Number)
+    assert isinstance(first, ScalarValue) and isinstance(second, ScalarValue)
     found = [c.b.eq(first.value, second.value)]
     for name in names[1:]:
         there = _is_there(c, left.type, name, first.value)
@@ -89,14 +89,14 @@ def same(c: Context, left: Value, right: Value) -> hir.Value:
     return c.b.both(*found)
 
 
-def _is_there(c: Context, type: Type, part: str, tag: hir.Value) -> hir.Value:
+def _is_there(c: FunctionContext, type: Type, part: str, tag: hir.Value) -> hir.Value:
     """Whether a value with this tag has a part."""
     if isinstance(type, qt.EnumType):
         return c.b.eq(tag, c.layouts.tags(type)[part.split(".")[0]])
     return c.b.negate(tag) if part == "error" else tag
 
 
-def _numbers(c: Context, operator: str, left: Number, right: Number, result: Scalar) -> hir.Value:
+def _numbers(c: FunctionContext, operator: str, left: ScalarValue, right: ScalarValue, result: Scalar) -> hir.Value:
     if operator == "**":
         return c.b.here.op("pow", *(converted(c, side, F64.dtype) for side in (left, right)))
     x = converted(c, left, result.dtype)
@@ -110,7 +110,7 @@ def _numbers(c: Context, operator: str, left: Number, right: Number, result: Sca
     return arithmetic(c, f"{operator}%" if wraps else operator, x, y)
 
 
-def shortened(c: Context, node: nodes.Binary) -> Value:
+def shortened(c: FunctionContext, node: nodes.Binary) -> Value:
     """`a and b`: the right side is reached only where it decides."""
     first = c.number(node.left, BOOL)
     left, decided = first.value, first.constant
@@ -122,12 +122,12 @@ def shortened(c: Context, node: nodes.Binary) -> Value:
     return c.truth(c.b.now(found))
 
 
-def default(c: Context, node: nodes.Binary) -> Value:
+def default(c: FunctionContext, node: nodes.Binary) -> Value:
     """`e ?? d`: d is reached only where e is none or an error."""
     left = c.value(node.left)
     assert isinstance(left.type, OptionType | ResultType)
     there = c.part(left, "present" if isinstance(left.type, OptionType) else "ok")
-    assert isinstance(there, Number)
+    assert isinstance(there, ScalarValue)
     inner = left.type.value
     result: Type = OptionType(inner) if isinstance(c.type(node), OptionType) and not isinstance(inner, OptionType) else inner
     found = c.variable(c.fit(c.part(left, "value"), result))

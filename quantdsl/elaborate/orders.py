@@ -6,19 +6,19 @@ from compiler.hir.types import Pointer
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNIT, OptionType
 from quantdsl import types as qt
-from quantdsl.elaborate.calls import Call, emits
-from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.calls import BoundCall, emits
+from quantdsl.elaborate.context import FunctionContext
 from quantdsl.elaborate.desk import REJECTS
 from quantdsl.elaborate.engine_calls import ask, desk_of, memory
 from quantdsl.elaborate.layouts import MARKET_BOOK
 from quantdsl.elaborate.market import number, result
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.shapes import Shapes
-from quantdsl.elaborate.values import Place, Text, Value, Whole
+from quantdsl.elaborate.values import InMemory, Text, Value, Whole
 from quantdsl.engine.layout import BUY, DESK, OUT_LOG, SELL
 from quantdsl.engine.outputs import place_of_log
-from quantdsl.facts import LogSite, Shape
-from quantdsl.native.build import Body, Number
+from quantdsl.facts import LogSite, StateShape
+from quantdsl.native.build import FunctionCode, Number
 from quantdsl.native.types import I64, U32
 
 _SENT = ("qty", "limit", "tif", "post_only", "reduce_only", "tag", "client_id", "stop", "show")
@@ -28,41 +28,41 @@ NOTHING = Whole(UNIT, ())
 
 
 @emits("order", "buy", "sell")
-def order(c: Context, call: Call) -> Value:
+def order(c: FunctionContext, call: BoundCall) -> Value:
     fixed = {"buy": BUY, "sell": SELL}.get(call.callee.name)
     side = number(call["side"]) if fixed is None else c.b.const(fixed, "u8")
     return _judged(c, call, "desk.order", [side, *_numbers(c, call, _SENT)])
 
 
 @emits("replace")
-def replace(c: Context, call: Call) -> Value:
+def replace(c: FunctionContext, call: BoundCall) -> Value:
     return _judged(c, call, "desk.replace", _numbers(c, call, ("id", "qty", "limit")))
 
 
 @emits("cancel")
-def cancel(c: Context, call: Call) -> Value:
+def cancel(c: FunctionContext, call: BoundCall) -> Value:
     return result(c, call, *ask(c, "desk.cancel", number(call["id"])))
 
 
 @emits("cancel_all")
-def cancel_all(c: Context, call: Call) -> Value:
+def cancel_all(c: FunctionContext, call: BoundCall) -> Value:
     ask(c, "desk.cancel_all")
     return NOTHING
 
 
 @emits("flatten")
-def flatten(c: Context, call: Call) -> Value:
+def flatten(c: FunctionContext, call: BoundCall) -> Value:
     ask(c, "desk.flatten", number(call["part"]))
     return NOTHING
 
 
 @emits("oco")
-def oco(c: Context, call: Call) -> Value:
+def oco(c: FunctionContext, call: BoundCall) -> Value:
     return result(c, call, *ask(c, "desk.link", number(call["a"]), number(call["b"])))
 
 
 @emits("kill")
-def kill(c: Context, call: Call) -> Value:
+def kill(c: FunctionContext, call: BoundCall) -> Value:
     """The text is known by its number, from 1."""
     why, texts = call["why"], desk_of(c).kill_texts
     if not isinstance(why, Text):
@@ -73,11 +73,11 @@ def kill(c: Context, call: Call) -> Value:
     return NOTHING
 
 
-def _numbers(c: Context, call: Call, names: tuple[str, ...]) -> list[hir.Value]:
+def _numbers(c: FunctionContext, call: BoundCall, names: tuple[str, ...]) -> list[hir.Value]:
     return [one for name in names for one in c.numbers(call[name])]
 
 
-def _judged(c: Context, call: Call, function: str, given: list[hir.Value]) -> Value:
+def _judged(c: FunctionContext, call: BoundCall, function: str, given: list[hir.Value]) -> Value:
     """An order whose numbers are absent though they were computed is no order at the market: its risk block refuses it."""
     missing = [c.b.negate(next(c.numbers(call[name]))) for name in ("qty", "limit", "stop", "show") if _may_be_none(call, name)]
     desk = memory(c)
@@ -89,7 +89,7 @@ def _judged(c: Context, call: Call, function: str, given: list[hir.Value]) -> Va
     return result(c, call, *answer)
 
 
-def _may_be_none(call: Call, name: str) -> bool:
+def _may_be_none(call: BoundCall, name: str) -> bool:
     """Whether a parameter was given a value that may be none, other than `none` itself."""
     free = [parameter.name for parameter in call.callee.parameters]
     for place, argument in enumerate(call.node.arguments):
@@ -103,9 +103,9 @@ def _may_be_none(call: Call, name: str) -> bool:
 
 
 @emits("count")
-def count(c: Context, call: Call) -> Value:
+def count(c: FunctionContext, call: BoundCall) -> Value:
     counter = call["counter"]
-    if not isinstance(counter, Place) or counter.type != REJECTS.type:
+    if not isinstance(counter, InMemory) or counter.type != REJECTS.type:
         raise c.refuse("0203", "`count` counts into `rejects`", "write `count(rejects, why)`")
     program = c.elaboration.program
     if not program.has("rejects.count"):
@@ -116,7 +116,7 @@ def count(c: Context, call: Call) -> Value:
     return NOTHING
 
 
-def _count(b: Body) -> None:
+def _count(b: FunctionCode) -> None:
     counts, why = b.parameters
     mask = b.cast(why, "i64")
     with b.loop(0, len(qt.RULES)) as rule:
@@ -125,12 +125,12 @@ def _count(b: Body) -> None:
 
 
 @emits("log_ring")
-def log_ring(c: Context, call: Call) -> Value:
+def log_ring(c: FunctionContext, call: BoundCall) -> Value:
     desk, record = memory(c), call["record"]
     site = len(desk_of(c).logs)
     words: list[hir.Value] = []
     if isinstance(record, Text):
-        shape = Shape(record.text, "text", 0, 0)
+        shape = StateShape(record.text, "text", 0, 0)
     elif c.layouts.in_memory(record.type) or record.type == MARKET_BOOK:
         raise not_supported("a container in the log", call.node.span, "log its elements, or their number")
     else:
@@ -144,7 +144,7 @@ def log_ring(c: Context, call: Call) -> Value:
     return NOTHING
 
 
-def _logger(c: Context, count: int) -> str:
+def _logger(c: FunctionContext, count: int) -> str:
     """A function of the program that logs so many numbers."""
     program, name = c.elaboration.program, f"log.{count}"
     if not program.has(name):
@@ -160,12 +160,12 @@ def _logger(c: Context, count: int) -> str:
     return name
 
 
-def _line(c: Context, call: Call) -> int:
+def _line(c: FunctionContext, call: BoundCall) -> int:
     source = desk_of(c).source
     return 0 if source is None else source.line_and_column(call.node.span.start)[0]
 
 
-def _word(b: Body, value: hir.Value) -> hir.Value:
+def _word(b: FunctionCode, value: hir.Value) -> hir.Value:
     """The bits of a number in 64."""
     dtype = dtype_of(value)
     if dtype == "f64":

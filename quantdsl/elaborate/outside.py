@@ -7,7 +7,7 @@ from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import UNIT
 from quantdsl.check.resolve import resolve
-from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.context import FunctionContext
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.values import Value, Whole
 from quantdsl.native.types import F32, F64, I32, I64, U32, U64
@@ -16,7 +16,7 @@ PASSED = (I32, I64, U32, U64, F32, F64)
 """What C and this code pass in the same way on every processor; narrower ints are widened differently."""
 
 
-def call_outside(c: Context, callee: nodes.Function, values: Mapping[str, Value], span: Span) -> Value:
+def call_outside(c: FunctionContext, callee: nodes.Function, values: Mapping[str, Value], span: Span) -> Value:
     """A call of a function of C with the values of its parameters; it is declared when it is first called."""
     result = resolve(c.elaboration.checker, callee.result, c.sizes) if callee.result is not None else UNIT
     taken = [(parameter.name, c.layouts.number(values[parameter.name].type)) for parameter in callee.parameters]

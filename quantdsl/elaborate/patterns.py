@@ -4,13 +4,13 @@ from compiler.hir import instruction as hir
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import BOOL, OptionType, ResultType, Type
 from quantdsl import types as qt
-from quantdsl.elaborate.context import Context, elaborates
-from quantdsl.elaborate.expressions import Joined
+from quantdsl.elaborate.context import FunctionContext, elaborates
+from quantdsl.elaborate.expressions import JoinedBranches
 from quantdsl.elaborate.operators import compared
-from quantdsl.elaborate.values import Number, Value
+from quantdsl.elaborate.values import ScalarValue, Value
 
 
-def fits(c: Context, pattern: nodes.Pattern, value: Value) -> list[hir.Value]:
+def fits(c: FunctionContext, pattern: nodes.Pattern, value: Value) -> list[hir.Value]:
     """The conditions under which a value fits; none: it always does. All of them can be computed for any value."""
     match pattern:
         case nodes.AlternativePattern(alternatives=alternatives):
@@ -19,13 +19,13 @@ def fits(c: Context, pattern: nodes.Pattern, value: Value) -> list[hir.Value]:
                 return []
             return [c.b.either(*(c.b.both(*conditions) for conditions in found))]
         case nodes.LiteralPattern(value=literal):
-            assert isinstance(value, Number)
+            assert isinstance(value, ScalarValue)
             return _literal(c, literal, value)
         case nodes.TuplePattern(elements=elements):
             return [one for n, element in enumerate(elements) for one in fits(c, element, c.part(value, str(n)))]
         case nodes.VariantPattern(path=path, arguments=arguments):
             if len(path) == 1 and not arguments and c.names.find(path[0]) is not None:
-                assert isinstance(value, Number)
+                assert isinstance(value, ScalarValue)
                 return [compared(c, "==", value, c.number(nodes.Name(name=path[0], type=value.type, span=pattern.span), value.type))]
             return _case(c, path[-1], [(str(n), argument) for n, argument in enumerate(arguments)], value)
         case nodes.StructPattern(path=path, fields=fields):
@@ -33,19 +33,19 @@ def fits(c: Context, pattern: nodes.Pattern, value: Value) -> list[hir.Value]:
     return []
 
 
-def _literal(c: Context, literal: nodes.Expression, value: Number) -> list[hir.Value]:
+def _literal(c: FunctionContext, literal: nodes.Expression, value: ScalarValue) -> list[hir.Value]:
     if isinstance(literal, nodes.Range):
         low, high = (c.number(end, value.type) for end in (literal.low, literal.high))
         return [compared(c, ">=", value, low), compared(c, "<=" if literal.inclusive else "<", value, high)]
     return [compared(c, "==", value, c.number(literal, value.type))]
 
 
-def _case(c: Context, name: str, parts: list[tuple[str, nodes.Pattern]], value: Value) -> list[hir.Value]:
+def _case(c: FunctionContext, name: str, parts: list[tuple[str, nodes.Pattern]], value: Value) -> list[hir.Value]:
     conditions = _tag(c, name, value)
     return [*conditions, *(one for part, inner in parts for one in fits(c, inner, part_of_case(c, value, name, part)))]
 
 
-def _tag(c: Context, name: str, value: Value) -> list[hir.Value]:
+def _tag(c: FunctionContext, name: str, value: Value) -> list[hir.Value]:
     """Whether the value is of this case; a struct has no cases."""
     match value.type:
         case OptionType():
@@ -55,18 +55,18 @@ def _tag(c: Context, name: str, value: Value) -> list[hir.Value]:
             ok = _truth(c.part(value, "ok"))
             return [ok if name == "Ok" else c.b.negate(ok)]
         case qt.EnumType():
-            tag = value if isinstance(value, Number) else c.part(value, "tag")
-            assert isinstance(tag, Number)
+            tag = value if isinstance(value, ScalarValue) else c.part(value, "tag")
+            assert isinstance(tag, ScalarValue)
             return [c.b.eq(tag.value, c.layouts.tags(value.type)[name])]
     return []
 
 
 def _truth(value: Value) -> hir.Value:
-    assert isinstance(value, Number)
+    assert isinstance(value, ScalarValue)
     return value.value
 
 
-def part_of_case(c: Context, value: Value, case: str, part: str) -> Value:
+def part_of_case(c: FunctionContext, value: Value, case: str, part: str) -> Value:
     """A part of a value that is of a case; part "0" of `some(v)` is v."""
     match value.type:
         case OptionType():
@@ -78,7 +78,7 @@ def part_of_case(c: Context, value: Value, case: str, part: str) -> Value:
     return c.part(value, part)
 
 
-def bind(c: Context, pattern: nodes.Pattern, value: Value, changes: bool = False) -> None:
+def bind(c: FunctionContext, pattern: nodes.Pattern, value: Value, changes: bool = False) -> None:
     """Enters the names of a pattern that the value fits."""
     match pattern:
         case nodes.BindingPattern(name=name):
@@ -96,7 +96,7 @@ def bind(c: Context, pattern: nodes.Pattern, value: Value, changes: bool = False
                 bind(c, f.pattern, part_of_case(c, value, path[-1], f.name), changes)
 
 
-def _bind_one_of(c: Context, alternatives: tuple[nodes.Pattern, ...], value: Value) -> None:
+def _bind_one_of(c: FunctionContext, alternatives: tuple[nodes.Pattern, ...], value: Value) -> None:
     """Names that all alternatives bind get theirs from the first one that fits."""
     first, *others = alternatives
     if not names_of(first):
@@ -116,7 +116,7 @@ def _bind_one_of(c: Context, alternatives: tuple[nodes.Pattern, ...], value: Val
         c.let(name, c.read(variable))
 
 
-def _bound(c: Context, name: str) -> Type:
+def _bound(c: FunctionContext, name: str) -> Type:
     found = c.names.find(name)
     assert found is not None
     return found.held.type
@@ -139,7 +139,7 @@ def names_of(pattern: nodes.Pattern) -> list[str]:
 
 
 @elaborates(nodes.LetCondition)
-def let_condition(c: Context, node: nodes.LetCondition, place: Type | None) -> Value:
+def let_condition(c: FunctionContext, node: nodes.LetCondition, place: Type | None) -> Value:
     """Whether the value fits; its names are entered into the scope of the condition."""
     value = c.kept(c.value(node.value))
     if isinstance(node.pattern, nodes.BindingPattern | nodes.WildcardPattern | nodes.TuplePattern):
@@ -152,14 +152,14 @@ def let_condition(c: Context, node: nodes.LetCondition, place: Type | None) -> V
 
 
 @elaborates(nodes.Match)
-def match_(c: Context, node: nodes.Match, place: Type | None) -> Value:
+def match_(c: FunctionContext, node: nodes.Match, place: Type | None) -> Value:
     subject = c.kept(c.value(node.subject))
-    joined = Joined(c, node, place)
+    joined = JoinedBranches(c, node, place)
     _arms(c, list(node.arms), subject, joined)
     return joined.value()
 
 
-def _arms(c: Context, arms: list[nodes.Arm], subject: Value, joined: Joined) -> None:
+def _arms(c: FunctionContext, arms: list[nodes.Arm], subject: Value, joined: JoinedBranches) -> None:
     """One arm in the branch of an `if`, the others in its `else`."""
     if not arms:
         return
@@ -184,7 +184,7 @@ def _arms(c: Context, arms: list[nodes.Arm], subject: Value, joined: Joined) -> 
                 _arms(c, others, subject, joined)
 
 
-def _guarded(c: Context, conditions: list[hir.Value], guard: nodes.Expression) -> hir.Value:
+def _guarded(c: FunctionContext, conditions: list[hir.Value], guard: nodes.Expression) -> hir.Value:
     """Whether an arm is taken: its condition is only reached where its pattern fits."""
     if not conditions:
         return c.number(guard, BOOL).value

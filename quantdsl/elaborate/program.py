@@ -10,17 +10,17 @@ from compiler.typed_ast import nodes
 from compiler.typed_ast.rebuild import rebuild
 from compiler.typed_ast.types import UNIT, Type
 from quantdsl import types as qt
-from quantdsl.check.checker import Checker
+from quantdsl.check.checker import QuantChecker
 from quantdsl.check.constants import constant_int
 from quantdsl.check.literals import settled
 from quantdsl.check.resolve import resolve
-from quantdsl.check.scope import Scope, Variable
+from quantdsl.check.scope import CheckedVariable, CheckScope
 from quantdsl.check.world import World
-from quantdsl.elaborate.desk import Desk
+from quantdsl.elaborate.desk import DeskNeeds
 from quantdsl.elaborate.instances import Callee, Instance, Market
 from quantdsl.elaborate.layouts import Layouts
-from quantdsl.elaborate.names import Constant, Named, Names
-from quantdsl.native.build import Program
+from quantdsl.elaborate.names import ConstantExpression, NameMeaning, NamesInSight
+from quantdsl.native.build import ModuleBuilder
 from runtime.records import define, frozen
 
 DEEPEST = 100
@@ -31,8 +31,8 @@ DEEPEST = 100
 class Surroundings:
     """What the body of a declaration sees: names, capacities, functions, and what `I` and `C` stand for."""
 
-    names: Names
-    sizes: Scope
+    names: NamesInSight
+    sizes: CheckScope
     functions: Mapping[str, Callee]
     market: Market
     in_strategy: bool = False
@@ -44,20 +44,20 @@ class Elaboration:
     outside, by identity; `desk`: what the strategy being written has to do with the engine."""
 
     world: World
-    checker: Checker
-    program: Program
+    checker: QuantChecker
+    program: ModuleBuilder
     layouts: Layouts
     functions: dict[str, Callee]
     market: Market
     exported: frozenset[int] = frozenset()
-    desk: Desk | None = None
+    desk: DeskNeeds | None = None
     around: dict[int, Surroundings] = Factory(dict)
     instances: dict[object, Instance] = Factory(dict)
     top: Surroundings = field(init=False)
     _names: dict[str, int] = Factory(dict)
 
     def __attrs_post_init__(self) -> None:
-        self.top = Surroundings(Names(), Scope(), self.functions, self.market)
+        self.top = Surroundings(NamesInSight(), CheckScope(), self.functions, self.market)
 
     # ---- declarations ----
 
@@ -78,8 +78,8 @@ class Elaboration:
     ) -> None:
         """A `const` or `param`; its value is written where its name stands."""
         type = resolve(self.checker, annotation, around.sizes) if annotation is not None else settled(value.type)
-        around.names.found[name] = Named(Constant(value, type))
-        around.sizes.add(Variable(name, type, kind, constant=constant_int(value, around.sizes)))
+        around.names.found[name] = NameMeaning(ConstantExpression(value, type))
+        around.sizes.add(CheckedVariable(name, type, kind, constant=constant_int(value, around.sizes)))
 
     # ---- functions ----
 
@@ -129,9 +129,9 @@ class Elaboration:
         given: Mapping[str, Type],
     ) -> tuple[tuple[tuple[nodes.Parameter, Type], ...], Type]:
         """The parameters that are passed, with their types, and the type of the result."""
-        sizes = Scope(around.sizes)
+        sizes = CheckScope(around.sizes)
         for name, value in constants.items():
-            sizes.add(Variable(name, UNIT, "const parameter", constant=value))
+            sizes.add(CheckedVariable(name, UNIT, "const parameter", constant=value))
         found: list[tuple[nodes.Parameter, Type]] = []
         for parameter in callee.parameters:
             if isinstance(parameter.annotation, nodes.ConstantTypeSyntax):

@@ -7,13 +7,13 @@ from compiler.typed_ast.types import UNIT, TupleType, Type
 from quantdsl import types as qt
 from quantdsl.check.literals import settled
 from quantdsl.check.patterns import cases_of
-from quantdsl.elaborate.context import Context, elaborates
+from quantdsl.elaborate.context import FunctionContext, elaborates
 from quantdsl.elaborate.expressions import case
 from quantdsl.elaborate.values import Value, Whole
 
 
 @elaborates(nodes.TupleLiteral)
-def tuple_literal(c: Context, node: nodes.TupleLiteral, place: Type | None) -> Value:
+def tuple_literal(c: FunctionContext, node: nodes.TupleLiteral, place: Type | None) -> Value:
     if not node.elements:
         return Whole(UNIT, ())
     wanted: Iterable[Type | None] = place.elements if isinstance(place, TupleType) else (None,) * len(node.elements)
@@ -26,7 +26,7 @@ def tuple_literal(c: Context, node: nodes.TupleLiteral, place: Type | None) -> V
 
 
 @elaborates(nodes.RecordLiteral)
-def record(c: Context, node: nodes.RecordLiteral, place: Type | None) -> Value:
+def record(c: FunctionContext, node: nodes.RecordLiteral, place: Type | None) -> Value:
     """`Quote { bid: b, ..base }` or `Leave { why: 3 }`. Fields that aren't given are those of the base, or have their defaults."""
     name = node.struct.segments[-1] if isinstance(node.struct, nodes.Path) else getattr(node.struct, "name", "")
     if name not in c.elaboration.world.structs:
@@ -45,12 +45,12 @@ def record(c: Context, node: nodes.RecordLiteral, place: Type | None) -> Value:
     return c.make(struct, {**_parts(c, base), **values})
 
 
-def struct_of(c: Context, node: nodes.RecordLiteral, name: str, place: Type | None) -> Type:
+def struct_of(c: FunctionContext, node: nodes.RecordLiteral, name: str, place: Type | None) -> Type:
     """The struct's type, with sizes: from its arguments as written, else from where it goes."""
     if isinstance(node.struct, nodes.Path) and node.struct.arguments:
         return qt.StructType(name, tuple(c.resolve(argument) for argument in node.struct.arguments))
     return place if isinstance(place, qt.StructType) and place.name == name else c.type(node)
 
 
-def _parts(c: Context, base: Value | None) -> Mapping[str, Value]:
+def _parts(c: FunctionContext, base: Value | None) -> Mapping[str, Value]:
     return {} if base is None else {name: c.part(base, name) for name, _ in c.layouts.parts(base.type)}

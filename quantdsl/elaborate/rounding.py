@@ -12,12 +12,12 @@ from compiler.hir.core import Bitcast
 from compiler.typed_ast.types import OptionType
 from quantdsl import types as qt
 from quantdsl.check.exact import decimal_places
-from quantdsl.elaborate.calls import Call, emits
-from quantdsl.elaborate.context import Context
+from quantdsl.elaborate.calls import BoundCall, emits
+from quantdsl.elaborate.context import FunctionContext
 from quantdsl.elaborate.literals import step
 from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import Number, Value
-from quantdsl.native.build import Body, Program
+from quantdsl.elaborate.values import ScalarValue, Value
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import F64, I1, I64
 
 NEAREST, DOWN, UP, PASSIVE, AGGRESSIVE = range(5)
@@ -35,7 +35,7 @@ class Grid(NamedTuple):
 
 
 @emits("to_price", "to_qty", "to_money")
-def to_exact(c: Context, call: Call) -> Value:
+def to_exact(c: FunctionContext, call: BoundCall) -> Value:
     """None for NaN, infinities, and what 64 bits of steps don't hold."""
     type = c.type(call.node)
     assert isinstance(type, OptionType) and isinstance(type.value, qt.Exact)
@@ -45,7 +45,7 @@ def to_exact(c: Context, call: Call) -> Value:
     if grid.divisor >= _SMALL or grid.power > _LARGEST_POWER:
         raise not_supported(f"`{call.callee.name}` with steps of more than 15 digits", call.node.span, "use a coarser tick, lot or scale")
     x, mode = call["x"], call["round"]
-    assert isinstance(x, Number) and isinstance(mode, Number)
+    assert isinstance(x, ScalarValue) and isinstance(mode, ScalarValue)
     rounding, there = _rounding(c, call, mode)
     if rounding.constant is not None:
         assert isinstance(rounding.constant, int)
@@ -55,10 +55,10 @@ def to_exact(c: Context, call: Call) -> Value:
     if there is not None:
         present = c.b.both(there, present)
         count = c.b.select(present, count, 0)
-    return c.make(type, {"present": c.truth(present), "value": Number(type.value, count)})
+    return c.make(type, {"present": c.truth(present), "value": ScalarValue(type.value, count)})
 
 
-def _rounding(c: Context, call: Call, mode: Number) -> tuple[Number, hir.Value | None]:
+def _rounding(c: FunctionContext, call: BoundCall, mode: ScalarValue) -> tuple[ScalarValue, hir.Value | None]:
     """NEAREST, DOWN or UP; and whether there is a side, where that decides. Passive is down for a buy and up for a sell."""
     if mode.constant in _WORDS:
         return mode, None
@@ -68,14 +68,14 @@ def _rounding(c: Context, call: Call, mode: Number) -> tuple[Number, hir.Value |
         raise c.refuse("0204", "whether this rounds up or down depends on the side", hint, call.node.span)
     side, b = call["side"], c.b
     present, value = (c.part(side, part) for part in ("present", "value"))
-    assert isinstance(present, Number) and isinstance(value, Number)
+    assert isinstance(present, ScalarValue) and isinstance(value, ScalarValue)
     depends = b.ge(mode.value, PASSIVE)
     up = b.ne(b.eq(value.value, 1), b.eq(mode.value, AGGRESSIVE))
     found = b.select(depends, b.select(up, b.const(UP, "u8"), b.const(DOWN, "u8")), mode.value)
-    return Number(mode.type, found), b.either(present.value, b.negate(depends))
+    return ScalarValue(mode.type, found), b.either(present.value, b.negate(depends))
 
 
-def _by_mode(b: Body, grid: Grid, mode: hir.Value, x: hir.Value) -> tuple[hir.Value, hir.Value]:
+def _by_mode(b: FunctionCode, grid: Grid, mode: hir.Value, x: hir.Value) -> tuple[hir.Value, hir.Value]:
     """The rounding is known only as the program runs."""
     found = [b.call(rounded(b.program, grid, each), x) for each in _WORDS]
     present, count = found[NEAREST]
@@ -85,7 +85,7 @@ def _by_mode(b: Body, grid: Grid, mode: hir.Value, x: hir.Value) -> tuple[hir.Va
     return present, count
 
 
-def rounded(program: Program, grid: Grid, mode: int) -> str:
+def rounded(program: ModuleBuilder, grid: Grid, mode: int) -> str:
     """The function from a double to (whether there is one, steps) with this rounding."""
     name = f"round.{_WORDS[mode]}.d{grid.divisor}.p{grid.power}"
     if program.has(name):
@@ -110,12 +110,12 @@ def rounded(program: Program, grid: Grid, mode: int) -> str:
     return name
 
 
-def _value(b: Body, count: hir.Value, divisor: int, power: int) -> hir.Value:
+def _value(b: FunctionCode, count: hir.Value, divisor: int, power: int) -> hir.Value:
     """The double nearest to count * divisor / power, where the product is below 2**53."""
     return b.div(b.cast(b.wrapping("mul", count, divisor), "f64"), float(power))
 
 
-def _exact(program: Program, grid: Grid, mode: int, name: str) -> str:
+def _exact(program: ModuleBuilder, grid: Grid, mode: int, name: str) -> str:
     """For large numbers, at the cost of a division in 128 bits."""
     with program.function(name, {"x": F64}, [I1, I64], internal=True, attributes=("noalias", "cold", "noinline")) as b:
         (x,) = b.parameters

@@ -5,7 +5,7 @@ from compiler.hir.types import Struct
 from compiler.typed_ast.types import OptionType, ResultType, Scalar, TupleType, Type
 from quantdsl import types as qt
 from quantdsl.elaborate.layouts import Layouts
-from quantdsl.facts import Shape
+from quantdsl.facts import StateShape
 from runtime.records import frozen
 
 _NUMBERS: dict[type[Type], str] = {qt.PriceType: "price", qt.TicksType: "ticks", qt.QtyType: "qty", qt.MoneyType: "money"}
@@ -28,17 +28,17 @@ class Shapes:
     layouts: Layouts
     words: bool = False
 
-    def of(self, type: Type, name: str = "", offset: int = 0) -> Shape:
+    def of(self, type: Type, name: str = "", offset: int = 0) -> StateShape:
         number = self.layouts.number(type)
         if number is not None and not (isinstance(type, qt.EnumType) and type != qt.SIDE):
-            return Shape(name, self._number(type), offset, size_of(number))
+            return StateShape(name, self._number(type), offset, size_of(number))
         if isinstance(type, qt.Container):
             return self._container(type, name, offset)
         parts = self._parts(type)
         if isinstance(type, qt.EnumType):
-            return Shape(name, "enum", offset, self._size(type), self._cases(type, parts))
+            return StateShape(name, "enum", offset, self._size(type), self._cases(type, parts))
         what = {OptionType: "optional", ResultType: "result", TupleType: "tuple"}.get(type.__class__, "struct")
-        return Shape(name, what, offset, self._size(type), tuple(parts.values()))
+        return StateShape(name, what, offset, self._size(type), tuple(parts.values()))
 
     def _number(self, type: Type) -> str:
         if isinstance(type, Scalar):
@@ -49,9 +49,9 @@ class Shapes:
     def _size(self, type: Type) -> int:
         return WORD * sum(1 for _ in self.layouts.leaves(type)) if self.words else size_of(self.layouts.memory(type))
 
-    def _parts(self, type: Type) -> dict[str, Shape]:
+    def _parts(self, type: Type) -> dict[str, StateShape]:
         """The parts of a type, with offsets from where it begins."""
-        found: dict[str, Shape] = {}
+        found: dict[str, StateShape] = {}
         if self.layouts.number(type) is not None:
             return found
         memory, at = self.layouts.memory(type), 0
@@ -60,24 +60,28 @@ class Shapes:
             at += self._size(part)
         return found
 
-    def _cases(self, type: qt.EnumType, parts: dict[str, Shape]) -> tuple[Shape, ...]:
-        def fields(case: str) -> tuple[Shape, ...]:
+    def _cases(self, type: qt.EnumType, parts: dict[str, StateShape]) -> tuple[StateShape, ...]:
+        def fields(case: str) -> tuple[StateShape, ...]:
             return tuple(shape for name, shape in parts.items() if name.startswith(f"{case}."))
 
-        return tuple(Shape(case, "tuple", 0, 0, fields(case)) for case in self.layouts.tags(type))
+        return tuple(StateShape(case, "tuple", 0, 0, fields(case)) for case in self.layouts.tags(type))
 
-    def _container(self, type: qt.Container, name: str, offset: int) -> Shape:
+    def _container(self, type: qt.Container, name: str, offset: int) -> StateShape:
         """Containers are never in the log, so they lie as C lays them out."""
         size, count = size_of(self.layouts.memory(type)), self.layouts.size(type)
         if type.kind == "array":
-            return Shape(name, "array", offset, size, (self.of(type.elements[0]),), count)
+            return StateShape(name, "array", offset, size, (self.of(type.elements[0]),), count)
         if type.kind == "ring":
             memory = self.layouts.ring(type).type
-            held, following = (Shape(part, "int", offset_of(memory, part), size_of(field_type(memory, part))) for part in ("count", "next"))
-            return Shape(name, "ring", offset, size, (held, following, self.of(type.elements[0], "", offset_of(memory, "items"))), count)
+            held, following = (
+                StateShape(part, "int", offset_of(memory, part), size_of(field_type(memory, part))) for part in ("count", "next")
+            )
+            return StateShape(
+                name, "ring", offset, size, (held, following, self.of(type.elements[0], "", offset_of(memory, "items"))), count
+            )
         if type.kind == "table":
             table = self.layouts.table(type)
-            used = Shape("used", "bool", offset_of(table.type, "used"), 1)
+            used = StateShape("used", "bool", offset_of(table.type, "used"), 1)
             key, value = (self.of(of, "", offset_of(table.type, part)) for of, part in zip(type.elements, ("keys", "values"), strict=True))
-            return Shape(name, "table", offset, size, (used, key, value), table.slots)
-        return Shape(name, "bytes", offset, size, (), count)
+            return StateShape(name, "table", offset, size, (used, key, value), table.slots)
+        return StateShape(name, "bytes", offset, size, (), count)

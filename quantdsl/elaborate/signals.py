@@ -6,17 +6,17 @@ from compiler.typed_ast import types as ty
 from compiler.typed_ast.types import OptionType
 from quantdsl import nodes as quant
 from quantdsl.check.literals import settled
-from quantdsl.elaborate.calls import Call, call_instance, calls
-from quantdsl.elaborate.context import Context, executes
+from quantdsl.elaborate.calls import BoundCall, call_instance, calls
+from quantdsl.elaborate.context import FunctionContext, executes
 from quantdsl.elaborate.function_code import enter
 from quantdsl.elaborate.instances import Instance, results, signature
-from quantdsl.elaborate.names import Named
+from quantdsl.elaborate.names import NameMeaning
 from quantdsl.elaborate.program import Elaboration, Surroundings, writes
-from quantdsl.elaborate.values import Location, Place, Value
+from quantdsl.elaborate.values import InMemory, Location, Value
 from quantdsl.native.types import I1, I64
 
 
-class Remembering(Context):
+class Remembering(FunctionContext):
     """A signal being written. `emitted` is where its result of this call is kept, `warm` whether it has been called often enough."""
 
     emitted: Location
@@ -24,7 +24,7 @@ class Remembering(Context):
 
 
 @calls(quant.Signal)
-def call_signal(c: Context, call: Call) -> Value:
+def call_signal(c: FunctionContext, call: BoundCall) -> Value:
     return call_instance(c, call)
 
 
@@ -60,13 +60,13 @@ def write_signal(made: Elaboration, instance: Instance, around: Surroundings) ->
 
 
 @executes(quant.Emit)
-def emit(c: Context, node: quant.Emit) -> None:
+def emit(c: FunctionContext, node: quant.Emit) -> None:
     assert isinstance(c, Remembering)
     c.write(c.emitted, c.value(node.value, c.result))
 
 
 @executes(quant.Warmup)
-def warmup(c: Context, node: quant.Warmup) -> None:
+def warmup(c: FunctionContext, node: quant.Warmup) -> None:
     """Counts the calls up to k; the result is there from the k-th on."""
     assert isinstance(c, Remembering)
     calls = c.number(node.calls, ty.I64).value
@@ -78,22 +78,22 @@ def warmup(c: Context, node: quant.Warmup) -> None:
 
 
 @executes(quant.State)
-def state(c: Context, node: quant.State) -> None:
+def state(c: FunctionContext, node: quant.State) -> None:
     """What is remembered begins with all bytes 0; another first value is written at the first call."""
     place = c.resolve(node.annotation) if node.annotation is not None else None
     if node.value is None or (is_blank(node.value) and (place is not None or not isinstance(node.value, nodes.Repeat))):
         type = place if place is not None or node.value is None else settled(c.type(node.value))
         assert type is not None
-        c.names.found[node.name] = Named(Place(type, c.borrow((node.name, node.span), c.layouts.memory(type))))
+        c.names.found[node.name] = NameMeaning(InMemory(type, c.borrow((node.name, node.span), c.layouts.memory(type))))
         return
     begun = c.borrow((node.name, node.span, "begun"), I1)
     with c.b.when(c.b.negate(c.b.get(begun))):
         first = c.value(node.value, place)
         first = c.fit(first, settled(first.type))
-        kept = Place(first.type, c.borrow((node.name, node.span), c.layouts.memory(first.type)))
+        kept = InMemory(first.type, c.borrow((node.name, node.span), c.layouts.memory(first.type)))
         c.write(kept, first)
         c.b.put(begun, True)
-    c.names.found[node.name] = Named(kept)
+    c.names.found[node.name] = NameMeaning(kept)
 
 
 def is_blank(node: nodes.Expression) -> bool:

@@ -8,26 +8,26 @@ from quantdsl.check.fits import shown
 from quantdsl.check.literals import settled
 from quantdsl.elaborate import patterns
 from quantdsl.elaborate.changes import changes, root_of
-from quantdsl.elaborate.context import Context, executes
+from quantdsl.elaborate.context import FunctionContext, executes
 from quantdsl.elaborate.expressions import place_of
 from quantdsl.elaborate.operators import combined
 from quantdsl.elaborate.refused import not_supported
-from quantdsl.elaborate.values import Location, Number, Place, Whole
+from quantdsl.elaborate.values import InMemory, Location, ScalarValue, Whole
 
 
 @executes(nodes.ExpressionStatement)
-def expression_statement(c: Context, node: nodes.ExpressionStatement) -> None:
+def expression_statement(c: FunctionContext, node: nodes.ExpressionStatement) -> None:
     c.value(node.value, UNIT)
 
 
 @executes(nodes.Constant)
-def constant(c: Context, node: nodes.Constant) -> None:
+def constant(c: FunctionContext, node: nodes.Constant) -> None:
     value = c.value(node.value, c.resolve(node.annotation) if node.annotation is not None else None)
     c.let(node.name, c.fit(value, settled(value.type)), "const")
 
 
 @executes(nodes.Let)
-def let(c: Context, node: nodes.Let) -> None:
+def let(c: FunctionContext, node: nodes.Let) -> None:
     place = c.resolve(node.annotation) if node.annotation is not None else None
     if node.value is None:
         assert place is not None
@@ -40,7 +40,7 @@ def let(c: Context, node: nodes.Let) -> None:
 
 
 @executes(nodes.Assign)
-def assign(c: Context, node: nodes.Assign) -> None:
+def assign(c: FunctionContext, node: nodes.Assign) -> None:
     match node.target:
         case nodes.Name(name="_") if node.operator is None:
             c.value(node.value)
@@ -55,19 +55,19 @@ def assign(c: Context, node: nodes.Assign) -> None:
         case target:
             location = target_of(c, target)
             before, other = c.read(location), c.value(node.value)
-            assert isinstance(before, Number) and isinstance(other, Number)
+            assert isinstance(before, ScalarValue) and isinstance(other, ScalarValue)
             result = combined(c, node.operator, before, other, location.type)
             c.write(location, c.fit(result, location.type))
 
 
-def target_of(c: Context, target: nodes.Expression) -> Location:
+def target_of(c: FunctionContext, target: nodes.Expression) -> Location:
     with c.at(target):
         location = place_of(c, target)
     assert location is not None, "what is assigned to is kept somewhere"
     return location
 
 
-def location_type(c: Context, target: nodes.Expression) -> Type:
+def location_type(c: FunctionContext, target: nodes.Expression) -> Type:
     """The type of what is assigned to, with its sizes where it is a variable."""
     found = c.names.find(target.name) if isinstance(target, nodes.Name) else None
     return found.held.type if found is not None else c.type(target)
@@ -77,7 +77,7 @@ def location_type(c: Context, target: nodes.Expression) -> Type:
 
 
 @executes(nodes.While)
-def while_(c: Context, node: nodes.While) -> None:
+def while_(c: FunctionContext, node: nodes.While) -> None:
     """With `max n` the condition may hold n times; when it holds once more the program stops."""
     bound = c.number(node.bound, I64).value if node.bound is not None else None
     rounds = c.b.variable(c.b.const(0, "i64")) if bound is not None else None
@@ -94,12 +94,12 @@ def while_(c: Context, node: nodes.While) -> None:
 
 
 @executes(nodes.For)
-def for_(c: Context, node: nodes.For) -> None:
+def for_(c: FunctionContext, node: nodes.For) -> None:
     with c.scope():
         _clauses(c, list(node.clauses), node.body)
 
 
-def _clauses(c: Context, clauses: list[nodes.ForClause], body: nodes.Block) -> None:
+def _clauses(c: FunctionContext, clauses: list[nodes.ForClause], body: nodes.Block) -> None:
     if not clauses:
         c.body(body)
         return
@@ -108,7 +108,7 @@ def _clauses(c: Context, clauses: list[nodes.ForClause], body: nodes.Block) -> N
         _counted(c, clause, clause.source, others, body)
         return
     held = c.value(clause.source)
-    if not isinstance(held, Place) or not isinstance(held.type, qt.Container):
+    if not isinstance(held, InMemory) or not isinstance(held.type, qt.Container):
         raise not_supported(f"a `for` over a `{shown(held.type)}`", clause.source.span, "go over a range, an array or a ring")
     root = root_of(clause.source)
     held = c.own(held) if root is not None and changes(c, body, root) else held
@@ -117,7 +117,7 @@ def _clauses(c: Context, clauses: list[nodes.ForClause], body: nodes.Block) -> N
     count = ring.count(c.b, held.pointer) if ring else c.b.const(c.layouts.size(held.type), "i64")
     with c.b.loop(0, count) as i, c.reaching():
         place = ring.slot(c.b, held.pointer, i) if ring else c.b.at(held.pointer, i, proved=True)
-        element = c.read(Place(held.type.elements[0], place))
+        element = c.read(InMemory(held.type.elements[0], place))
         with c.scope():
             if len(clause.names) == 1:
                 c.let(clause.names[0], element)
@@ -127,7 +127,7 @@ def _clauses(c: Context, clauses: list[nodes.ForClause], body: nodes.Block) -> N
             _clauses(c, others, body)
 
 
-def _counted(c: Context, clause: nodes.ForClause, source: nodes.Range, others: list[nodes.ForClause], body: nodes.Block) -> None:
+def _counted(c: FunctionContext, clause: nodes.ForClause, source: nodes.Range, others: list[nodes.ForClause], body: nodes.Block) -> None:
     """`for i in low..high step s`: as many rounds as there are numbers from low on, s apart, before high."""
     low, high = c.number(source.low, I64), c.number(source.high, I64)
     step = c.number(source.step, I64) if source.step is not None else c.constant(1, I64)
@@ -139,11 +139,11 @@ def _counted(c: Context, clause: nodes.ForClause, source: nodes.Range, others: l
     with loop as i, c.reaching(), c.scope():
         if step.constant != 1 or source.inclusive:
             i = c.b.wrapping("add", low.value, c.b.wrapping("mul", i, step.value))
-        c.let(clause.names[0], Number(I64, i))
+        c.let(clause.names[0], ScalarValue(I64, i))
         _clauses(c, others, body)
 
 
-def rounds(c: Context, low: hir.Value, high: hir.Value, step: Number, inclusive: bool) -> hir.Value:
+def rounds(c: FunctionContext, low: hir.Value, high: hir.Value, step: ScalarValue, inclusive: bool) -> hir.Value:
     """How many numbers a range has. A step of 0, and more numbers than 64 bits count, stop."""
     b = c.b
     if step.constant is None or step.constant == 0:
@@ -160,20 +160,20 @@ def rounds(c: Context, low: hir.Value, high: hir.Value, step: Number, inclusive:
 
 
 @executes(nodes.Break)
-def break_(c: Context, node: nodes.Break) -> None:
+def break_(c: FunctionContext, node: nodes.Break) -> None:
     c.b.leave()
 
 
 @executes(nodes.Continue)
-def continue_(c: Context, node: nodes.Continue) -> None:
+def continue_(c: FunctionContext, node: nodes.Continue) -> None:
     c.b.again()
 
 
 @executes(nodes.Return)
-def return_(c: Context, node: nodes.Return) -> None:
+def return_(c: FunctionContext, node: nodes.Return) -> None:
     c.leave(c.value(node.value, c.result) if node.value is not None else Whole(UNIT, ()))
 
 
 @executes(nodes.Throw, nodes.LaterStatement, nodes.Render)
-def later(c: Context, node: nodes.Statement) -> None:
+def later(c: FunctionContext, node: nodes.Statement) -> None:
     raise not_supported("this statement", node.span, "return a `Result`")

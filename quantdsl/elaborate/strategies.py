@@ -5,13 +5,15 @@ from compiler.hir.module import HirModule
 from compiler.source import Source
 from compiler.typed_ast.suggest import did_you_mean
 from quantdsl import nodes as quant
-from quantdsl.check.checked import CheckedProgram
+from quantdsl.check.checked import CheckedQuantProgram
 from quantdsl.elaborate.described import facts_of
 from quantdsl.elaborate.strategy_writer import StrategyWriter
-from quantdsl.facts import Facts
+from quantdsl.facts import StrategyFacts
 
 
-def elaborate_strategy(checked: CheckedProgram, name: str | None = None, source: Source | None = None) -> tuple[HirModule, Facts]:
+def elaborate_strategy(
+    checked: CheckedQuantProgram, name: str | None = None, source: Source | None = None
+) -> tuple[HirModule, StrategyFacts]:
     """The module of a program's strategy, of the one called `name` where there are several, and what is to be known of it. `source` tells
     the lines of the log. Raises ZyntaxError for what isn't supported yet."""
     writer = StrategyWriter(checked, _chosen(checked, name), source)
@@ -19,7 +21,7 @@ def elaborate_strategy(checked: CheckedProgram, name: str | None = None, source:
     return writer.made.program.module, facts_of(writer, handlers)
 
 
-def _chosen(checked: CheckedProgram, name: str | None) -> quant.Strategy:
+def _chosen(checked: CheckedQuantProgram, name: str | None) -> quant.Strategy:
     found = {s.name: s for s in checked.program.statements if isinstance(s, quant.Strategy)}
     if name is None and len(found) == 1:
         return next(iter(found.values()))

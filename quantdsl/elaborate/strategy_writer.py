@@ -19,29 +19,29 @@ from compiler.typed_ast.types import Type
 from compiler.typed_ast.walk import walk
 from quantdsl import nodes as quant
 from quantdsl import types as qt
-from quantdsl.check.checked import CheckedProgram
+from quantdsl.check.checked import CheckedQuantProgram
 from quantdsl.check.constants import constant_int
 from quantdsl.check.declarations import RECORDS
-from quantdsl.check.exact import Instrument
+from quantdsl.check.exact import CheckedInstrument
 from quantdsl.check.literals import settled
 from quantdsl.check.program import with_library_of
-from quantdsl.check.scope import Scope
+from quantdsl.check.scope import CheckScope
 from quantdsl.elaborate import begin
 from quantdsl.elaborate.constants import value_of
-from quantdsl.elaborate.context import Context
-from quantdsl.elaborate.desk import HEAD, MEMORY, POSITION, REJECTS, STATE, Desk
+from quantdsl.elaborate.context import FunctionContext
+from quantdsl.elaborate.desk import HEAD, MEMORY, POSITION, REJECTS, STATE, DeskNeeds
 from quantdsl.elaborate.layouts import MARKET_BOOK
-from quantdsl.elaborate.names import Borrowed, Lent, Named, Names
+from quantdsl.elaborate.names import LentMemory, LentVariable, NameMeaning, NamesInSight
 from quantdsl.elaborate.program import Elaboration, Surroundings
 from quantdsl.elaborate.refused import not_supported
 from quantdsl.elaborate.signals import is_blank
-from quantdsl.elaborate.values import Place, Whole
+from quantdsl.elaborate.values import InMemory, Whole
 from quantdsl.engine.interface import EVENTS, HANDLERS
 from quantdsl.engine.layout import DESK
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import RiskRules
 from quantdsl.engine.terms import risk_rules, session_of
-from quantdsl.native.build import Body
+from quantdsl.native.build import FunctionCode
 from quantdsl.native.types import I64
 from quantdsl.native.values import match
 from runtime.records import define
@@ -59,7 +59,7 @@ class WrittenHandler:
 
     node: quant.Handler | None
     function: str
-    borrowed: list[Borrowed]
+    borrowed: list[LentMemory]
 
 
 @define(eq=False)
@@ -70,7 +70,7 @@ class StateMemory:
     fields: dict[str, HirType] = Factory(dict)
     names: dict[object, str] = Factory(dict)
 
-    def lend(self, one: Borrowed) -> None:
+    def lend(self, one: LentMemory) -> None:
         """Room for memory that a handler borrows; what is shared is there once."""
         if one.shared and one.key in self.names:
             return
@@ -86,16 +86,16 @@ class StateMemory:
 class StrategyWriter:
     """One strategy being written."""
 
-    def __init__(self, checked: CheckedProgram, node: quant.Strategy, source: Source | None) -> None:
+    def __init__(self, checked: CheckedQuantProgram, node: quant.Strategy, source: Source | None) -> None:
         self.checked = checked = with_library_of(checked, node.instruments[0].name) if len(checked.world.instruments) > 1 else checked
         self.node = node
-        self.instrument: Instrument = checked.world.instruments[node.instruments[0].name]
+        self.instrument: CheckedInstrument = checked.world.instruments[node.instruments[0].name]
         declared = checked.world.own[self.instrument.name]
         assert isinstance(declared, quant.Instrument)
         self.declared = declared
         self.made: Elaboration = begin(checked)
         self.around = self._surroundings()
-        self.desk = Desk(self._rules(), source)
+        self.desk = DeskNeeds(self._rules(), source)
         self.made.desk = self.desk
         self.memory = StateMemory(self.desk.head)
         self.states: dict[str, Type] = {}
@@ -105,8 +105,8 @@ class StrategyWriter:
         made, market = self.made, (self.instrument.name, self.instrument.currency.name)
         own = {s.name: s for s in self.node.body.statements if isinstance(s, nodes.Function)}
         for declaration in self.checked.library.values():
-            made.around[id(declaration)] = Surroundings(Names(), Scope(), made.functions, market, in_strategy=True)
-        around = Surroundings(Names(made.top.names), Scope(made.top.sizes), {**made.functions, **own}, market, in_strategy=True)
+            made.around[id(declaration)] = Surroundings(NamesInSight(), CheckScope(), made.functions, market, in_strategy=True)
+        around = Surroundings(NamesInSight(made.top.names), CheckScope(made.top.sizes), {**made.functions, **own}, market, in_strategy=True)
         made.around.update((id(function), around) for function in own.values())
         return around
 
@@ -116,9 +116,9 @@ class StrategyWriter:
         return risk_rules(risk, self.instrument, self.constant, session_of(self.declared), _names_clients(self.node))
 
     @contextmanager
-    def _context(self, b: Body) -> Iterator[Context]:
+    def _context(self, b: FunctionCode) -> Iterator[FunctionContext]:
         with self.made.seeing(self.around):
-            yield Context(self.made, b, self.around, {})
+            yield FunctionContext(self.made, b, self.around, {})
 
     def constant(self, node: nodes.Expression) -> int | float:
         """The number of a constant expression, as its type is stored."""
@@ -145,15 +145,15 @@ class StrategyWriter:
                         raise not_supported("this `let` in a strategy", statement.span, "write one name and its value: `let a = 3`")
             return WrittenHandler(None, name, c.borrowed)
 
-    def _first(self, c: Context, name: str, annotation: nodes.TypeSyntax | None, value: nodes.Expression | None) -> None:
+    def _first(self, c: FunctionContext, name: str, annotation: nodes.TypeSyntax | None, value: nodes.Expression | None) -> None:
         type = c.resolve(annotation) if annotation is not None else None
         if value is not None and not (is_blank(value) and type is not None):
             first = c.value(value, type)
             first = first if type is not None else c.fit(first, settled(first.type))
             type = first.type
-            c.write(Place(type, c.borrow((STATE, name), c.layouts.memory(type), shared=True)), first)
+            c.write(InMemory(type, c.borrow((STATE, name), c.layouts.memory(type), shared=True)), first)
         assert type is not None
-        self.around.names.found[name] = Named(Lent((STATE, name), type))
+        self.around.names.found[name] = NameMeaning(LentVariable((STATE, name), type))
         self.states[name] = type
 
     # ---- handlers ---------------------------------------------------------------------------------------------------------------
@@ -163,15 +163,15 @@ class StrategyWriter:
         promised = _promised([node])
         with self.made.program.function(name, {}, internal=True, constraints=promised, span=node.span) as b, self._context(b) as c:
             if node.record is not None and node.event == "book":
-                c.names.found[node.record] = Named(Whole(MARKET_BOOK, ()))
+                c.names.found[node.record] = NameMeaning(Whole(MARKET_BOOK, ()))
             elif node.record is not None:
                 desk = c.borrow(MEMORY, DESK, shared=True)
-                c.names.found[node.record] = Named(Place(qt.StructType(RECORDS[node.event]), c.b.at(desk, node.event)))
+                c.names.found[node.record] = NameMeaning(InMemory(qt.StructType(RECORDS[node.event]), c.b.at(desk, node.event)))
             with c.reaching():
                 c.body(node.body)
             return WrittenHandler(node, name, c.borrowed)
 
-    def _call(self, b: Body, handler: WrittenHandler) -> None:
+    def _call(self, b: FunctionCode, handler: WrittenHandler) -> None:
         desk, state, *_ = b.parameters
         lent: list[hir.Value] = []
         for one in handler.borrowed:
@@ -198,7 +198,7 @@ class StrategyWriter:
 
     def write(self) -> dict[str, list[WrittenHandler]]:
         """Writes the strategy's module; gives the handlers that the engine is to call, by event."""
-        self.around.names.found |= {"position": Named(POSITION), "rejects": Named(REJECTS)}
+        self.around.names.found |= {"position": NameMeaning(POSITION), "rejects": NameMeaning(REJECTS)}
         begin = self._begin()
         handlers: dict[str, list[WrittenHandler]] = {event: [] for event in EVENTS}
         for statement in self.node.body.statements:

@@ -6,7 +6,7 @@ in memory and is known by its address."""
 from compiler.hir import instruction as hir
 from compiler.hir.core import Const
 from compiler.typed_ast.types import STRING, Type
-from quantdsl.native.build import Variable
+from quantdsl.native.build import NativeVariable
 from runtime.records import frozen
 
 
@@ -16,7 +16,7 @@ def known(value: hir.Value) -> int | float | bool | None:
 
 
 @frozen
-class Number:
+class ScalarValue:
     type: Type
     value: hir.Value
 
@@ -35,7 +35,7 @@ class Whole:
 
 
 @frozen
-class Place:
+class InMemory:
     """What lies in memory. `fresh`: nobody else knows the place, so that it needs no copy to become a variable."""
 
     type: Type
@@ -56,8 +56,8 @@ class Cells:
     """A variable whose numbers live in cells of the function."""
 
     type: Type
-    cells: tuple[Variable, ...]
+    cells: tuple[NativeVariable, ...]
 
 
-Value = Number | Whole | Place | Text
-Location = Cells | Place
+Value = ScalarValue | Whole | InMemory | Text
+Location = Cells | InMemory

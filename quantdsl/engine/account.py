@@ -8,7 +8,7 @@ from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.layout import ACTIVE, BUY, FIFO, KILLED, LOT, LOTS, REDUCING
 from quantdsl.engine.outputs import collect
 from quantdsl.engine.queues import Queue
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I1, I64, U8
 from quantdsl.native.values import Optional, some, write_optional
 
@@ -26,7 +26,7 @@ ACCOUNT = {
 a change of mark or position; `watch` looks at the losses and gives whether that killed; `record` writes profit and loss down."""
 
 
-def define_account(program: Program) -> None:
+def define_account(program: ModuleBuilder) -> None:
     declare(program, ACCOUNT)
     with program.define("account.fill") as b:
         _fill(b)
@@ -40,12 +40,12 @@ def define_account(program: Program) -> None:
         _record(b, b.parameters[0])
 
 
-def signed(b: Body, side: Value, amount: Value) -> Value:
+def signed(b: FunctionCode, side: Value, amount: Value) -> Value:
     """A quantity as a change of position: what is sold is below zero."""
     return b.select(b.eq(side, BUY), amount, b.sub(0, amount))
 
 
-def _fill(b: Body) -> None:
+def _fill(b: FunctionCode) -> None:
     """Closes, then opens the rest on the other side."""
     desk, side, price, qty, maker = b.parameters
     p, point = b.at(desk, "position"), b.get(desk, "settings", "point")
@@ -76,7 +76,7 @@ def _fill(b: Body) -> None:
     b.give(fee)
 
 
-def require_balance(b: Body, desk: Value) -> None:
+def require_balance(b: FunctionCode, desk: Value) -> None:
     """`realized + unrealized == cash + value`, where unrealized is value - cost."""
     p = b.at(desk, "position")
     realized, cost, cash = b.get(p, "realized"), b.get(p, "cost"), b.get(desk, "account", "cash")
@@ -85,7 +85,7 @@ def require_balance(b: Body, desk: Value) -> None:
     b.require(b.both(b.eq(b.sub(realized, cost), cash), flat), realized, cost, cash, code="0901", message=message)
 
 
-def _fee(b: Body, desk: Value, value: Value, qty: Value, maker: Value) -> Value:
+def _fee(b: FunctionCode, desk: Value, value: Value, qty: Value, maker: Value) -> Value:
     """Rounded against the trader: a fee up, a rebate down."""
     makers, takers = b.at(desk, "settings", "maker"), b.at(desk, "settings", "taker")
     numerator, denominator, per_lot = (
@@ -94,7 +94,7 @@ def _fee(b: Body, desk: Value, value: Value, qty: Value, maker: Value) -> Value:
     return b.add(b.muldiv(value, numerator, denominator, "ceil"), b.mul(per_lot, qty))
 
 
-def _average(b: Body, p: Value, point: Value) -> None:
+def _average(b: FunctionCode, p: Value, point: Value) -> None:
     """The mean price of the open part, to the nearest tick."""
     qty = b.get(p, "qty")
     with b.choice(b.eq(qty, 0)) as flat:
@@ -104,7 +104,7 @@ def _average(b: Body, p: Value, point: Value) -> None:
             write_optional(b, p, "avg_price", value=some(b, b.quotient(b.get(p, "cost"), b.mul(qty, point), "nearest_even")))
 
 
-def _add_lot(b: Body, desk: Value, qty: Value, price: Value) -> None:
+def _add_lot(b: FunctionCode, desk: Value, qty: Value, price: Value) -> None:
     """Fills at the price of the newest lot are part of it: nothing tells them apart."""
     lots = b.at(desk, "account", "lots")
     newest = OPEN_LOTS.at(b, lots, b.wrapping("sub", b.get(lots, "next"), 1))
@@ -118,7 +118,7 @@ def _add_lot(b: Body, desk: Value, qty: Value, price: Value) -> None:
             b.put(lot, "price", price)
 
 
-def _close(b: Body) -> None:
+def _close(b: FunctionCode) -> None:
     desk, closing = b.parameters
     p = b.at(desk, "position")
     with b.when(b.ne(b.get(desk, "settings", "accounting"), FIFO)):
@@ -140,7 +140,7 @@ def _close(b: Body) -> None:
     b.give(b.now(part))
 
 
-def _revalue(b: Body, desk: Value) -> None:
+def _revalue(b: FunctionCode, desk: Value) -> None:
     """The value at the mark, which may stand on half a tick: half a unit is rounded to the even one. Notes the deepest fall of `net`."""
     p, account = b.at(desk, "position"), b.at(desk, "account")
     with b.when(b.get(account, "mark2", "present")):
@@ -159,12 +159,12 @@ def _revalue(b: Body, desk: Value) -> None:
     b.put(p, "max_drawdown", b.larger(b.get(p, "max_drawdown"), b.sub(peak, net)))
 
 
-def _half(b: Body, worth: Value, mark2: Value) -> Value:
+def _half(b: FunctionCode, worth: Value, mark2: Value) -> Value:
     """The part of the half tick, rounded down."""
     return b.select(b.eq(b.wrapping("and", mark2, 1), 0), 0, b.wrapping("shr", worth, 1))
 
 
-def mark(b: Body, desk: Value, found: Optional) -> None:
+def mark(b: FunctionCode, desk: Value, found: Optional) -> None:
     """A new mark in half ticks, if there is one."""
     account = b.at(desk, "account")
     before = Optional(b.get(account, "mark2", "present"), b.get(account, "mark2", "value"))
@@ -175,7 +175,7 @@ def mark(b: Body, desk: Value, found: Optional) -> None:
             b.call("account.revalue", desk)
 
 
-def _watch(b: Body, desk: Value) -> None:
+def _watch(b: FunctionCode, desk: Value) -> None:
     p, account, settings = b.at(desk, "position"), b.at(desk, "account"), b.at(desk, "settings")
     net, now = b.get(p, "net"), b.get(desk, "now")
     b.put(account, "watched", net)
@@ -202,7 +202,7 @@ def _watch(b: Body, desk: Value) -> None:
     b.give(b.both(b.eq(b.now(reached), KILLED), b.ne(before, KILLED)))
 
 
-def _record(b: Body, desk: Value) -> None:
+def _record(b: FunctionCode, desk: Value) -> None:
     p, account = b.at(desk, "position"), b.at(desk, "account")
     own = {name: b.get(p, name) for name in ("realized", "unrealized", "fees", "net")}
     marked = b.get(account, "mark2", "present")

@@ -37,15 +37,15 @@ from quantdsl.engine.book_orders import (
     slots,
 )
 from quantdsl.engine.layout import BOOK, BUY, EVENT, SELL
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I1, I64, U8, U64
 from quantdsl.native.values import Optional, match, some, write_optional
-from runtime.replay.events import Flag, Kind
+from runtime.replay.events import EventKind, Flag
 
 ENTERING: dict[str, HirType] = {"book": Pointer(BOOK), "id": U64, "side": U8, "price": I64, "qty": I64}
 
 
-def define_book(program: Program) -> None:
+def define_book(program: ModuleBuilder) -> None:
     """`book.take`, an event of any kind but trades, halts and statuses: whether the book may be looked at (False: it is the last of its
     message, which was refused as a whole), and whether the event spoke of an order that isn't there."""
     define_note(program)
@@ -58,17 +58,17 @@ def define_book(program: Program) -> None:
     _define_take(program)
 
 
-def says(b: Body, event: Value, flag: Flag) -> Value:
+def says(b: FunctionCode, event: Value, flag: Flag) -> Value:
     return b.ne(b.wrapping("and", b.get(event, "flags"), int(flag)), 0)
 
 
-def side_of(b: Body, event: Value) -> tuple[Value, Value]:
+def side_of(b: FunctionCode, event: Value) -> tuple[Value, Value]:
     """Whether an event has a side, and it, 0 or 1 whatever the record says."""
     side = b.get(event, "side")
     return b.ne(side, 0), b.wrapping("and", b.wrapping("sub", side, 1), 1)
 
 
-def known_order(b: Body, book: Value, id: Value) -> tuple[Value, Value, Value, Value]:
+def known_order(b: FunctionCode, book: Value, id: Value) -> tuple[Value, Value, Value, Value]:
     """An order of the data: whether it is there; its side, price and quantity."""
     slot = slot_of(b, book, id)
     there = b.ge(slot, 0)
@@ -77,7 +77,7 @@ def known_order(b: Body, book: Value, id: Value) -> tuple[Value, Value, Value, V
     return there, side, price, qty
 
 
-def mid2(b: Body, book: Value) -> Optional:
+def mid2(b: FunctionCode, book: Value) -> Optional:
     """The mid in half ticks. Both prices of a book lie on a grid of prices far below 62 bits; what doesn't wraps. Of the worths of a bid
     and an ask (`book_ladder.py`) the difference is the sum of their prices and 1."""
     bid, ask = (best_worth(b, book, b.const(side, "u8")) for side in (BUY, SELL))
@@ -88,7 +88,7 @@ def mid2(b: Body, book: Value) -> Optional:
 # ---- what it is made of ---------------------------------------------------------------------------------------------------------
 
 
-def _define_ladders(program: Program) -> None:
+def _define_ladders(program: ModuleBuilder) -> None:
     define_ladder(program)
     with program.function("book.forget", {"book": Pointer(BOOK), "side": U8}, internal=True, attributes=LONG) as b:
         book, side = b.parameters
@@ -107,7 +107,7 @@ def _define_ladders(program: Program) -> None:
             b.call("book.vacate", book, i)
 
 
-def _define_order_events(program: Program) -> None:
+def _define_order_events(program: ModuleBuilder) -> None:
     """`book.enter`: an order comes, False where its number is taken; `book.lose`: one loses so much, all of it where `qty` is below 0."""
     with program.function("book.enter", ENTERING, [I1], internal=True) as b:
         book, id, side, price, qty = b.parameters
@@ -142,7 +142,7 @@ def _define_order_events(program: Program) -> None:
             b.call("book.shift", book, side, price, b.wrapping("sub", 0, lost))
 
 
-def _define_quote(program: Program) -> None:
+def _define_quote(program: ModuleBuilder) -> None:
     """`book.top`: the best level of a side, or none. Better ones are gone, and all others too where quotes are all that is known."""
     with program.function("book.top", {"book": Pointer(BOOK), "side": U8, "price": I64, "qty": I64}, internal=True) as b:
         book, side, price, qty = b.parameters
@@ -169,7 +169,7 @@ def _define_quote(program: Program) -> None:
         b.call("book.best", book, side, price, qty)
 
 
-def _define_end(program: Program) -> None:
+def _define_end(program: ModuleBuilder) -> None:
     """`book.end` of a message: False where it is refused."""
     with program.function("book.end", {"book": Pointer(BOOK), "trim": I1, "ts": I64, "suspect": I1}, [I1], internal=True) as b:
         book, trim, ts, suspect = b.parameters
@@ -193,12 +193,12 @@ def _define_end(program: Program) -> None:
         b.give(True)
 
 
-def _meet(b: Body, book: Value) -> Value:
+def _meet(b: FunctionCode, book: Value) -> Value:
     bid, ask = (best(b, book, b.const(side, "u8")) for side in (BUY, SELL))
     return b.both(bid.present, ask.present, b.ge(bid.value, ask.value))
 
 
-def _drop_older(b: Body, book: Value) -> None:
+def _drop_older(b: FunctionCode, book: Value) -> None:
     """Of the two best levels the one that was set before the other."""
     sides, best_at = [b.const(side, "u8") for side in (BUY, SELL)], b.const(0, "i64")
     bid, ask = (b.get(level_at(b, ladder_of(b, book, side), best_at), "number") for side in sides)
@@ -207,7 +207,7 @@ def _drop_older(b: Body, book: Value) -> None:
             remove(b, book, side, best_at)
 
 
-def _worn(b: Body, book: Value, side: int) -> Value:
+def _worn(b: FunctionCode, book: Value, side: int) -> Value:
     """Whether all that is left of a ladder lies where levels were dropped, so that the best one may be among those."""
     own = b.const(side, "u8")
     ladder, top = ladder_of(b, book, own), best(b, book, own)
@@ -215,14 +215,14 @@ def _worn(b: Body, book: Value, side: int) -> Value:
     return b.both(b.get(ladder, "lost"), b.either(b.negate(top.present), beyond))
 
 
-def _define_take(program: Program) -> None:
+def _define_take(program: ModuleBuilder) -> None:
     parameters: dict[str, HirType] = {"book": Pointer(BOOK), "event": Pointer(EVENT), "trim": I1}
     with program.function("book.take", parameters, [I1, I1], internal=True) as b:
         book, event, trim = b.parameters
         kind, price, qty, id = (b.get(event, name) for name in ("kind", "price", "qty", "id"))
         last, suspect = (says(b, event, flag) for flag in (Flag.LAST, Flag.SUSPECT))
         has_side, side = side_of(b, event)
-        with b.when(b.eq(kind, int(Kind.GAP))):
+        with b.when(b.eq(kind, int(EventKind.GAP))):
             b.put(book, "suspect", b.either(b.get(book, "suspect"), suspect))
             b.give(True, False)
         with b.when(b.negate(b.get(book, "within"))):
@@ -253,7 +253,7 @@ def _define_take(program: Program) -> None:
                 b.put(book, "known", False)
 
         def resting() -> None:
-            with b.when(b.both(b.ge(kind, int(Kind.EXECUTE)), b.le(kind, int(Kind.REPLACE)))):
+            with b.when(b.both(b.ge(kind, int(EventKind.EXECUTE)), b.le(kind, int(EventKind.REPLACE)))):
                 of_order()
 
         def of_order() -> None:
@@ -262,17 +262,17 @@ def _define_take(program: Program) -> None:
                 with c.then():
                     b.set(unknown, True)
                     b.put(book, "known", False)
-                    count_one(b, book, "unknown", b.cast(b.wrapping("sub", kind, int(Kind.EXECUTE)), "i64"))
+                    count_one(b, book, "unknown", b.cast(b.wrapping("sub", kind, int(EventKind.EXECUTE)), "i64"))
                 with c.otherwise():
                     own = b.get(slot_at(b, book, slot), "side")
-                    some_of_it = b.either(b.eq(kind, int(Kind.EXECUTE)), b.eq(kind, int(Kind.CANCEL)))
+                    some_of_it = b.either(b.eq(kind, int(EventKind.EXECUTE)), b.eq(kind, int(EventKind.CANCEL)))
                     b.call("book.lose", book, slot, b.select(some_of_it, b.larger(qty, 0), -1))
-                    with b.when(b.eq(kind, int(Kind.REPLACE))):
+                    with b.when(b.eq(kind, int(EventKind.REPLACE))):
                         (entered,) = b.call("book.enter", book, b.get(event, "id2"), own, price, qty)
                         with b.when(b.negate(entered)):
                             b.put(book, "known", False)
 
-        kinds = {Kind.BOOK_LEVEL: level, Kind.ADD: add, Kind.QUOTE: quote, Kind.BOOK_CLEAR: clear}
+        kinds = {EventKind.BOOK_LEVEL: level, EventKind.ADD: add, EventKind.QUOTE: quote, EventKind.BOOK_CLEAR: clear}
         match(b, kind, {int(kind): write for kind, write in kinds.items()}, resting)
         b.put(book, "within", b.negate(last))
         with b.when(b.negate(last)):
@@ -281,7 +281,7 @@ def _define_take(program: Program) -> None:
         b.give(good, b.now(unknown))
 
 
-def _begin(b: Body, book: Value) -> None:
+def _begin(b: FunctionCode, book: Value) -> None:
     """A new message; what own orders haven't looked at of the one before is no longer told."""
     b.put(book, "unseen", b.either(b.get(book, "unseen"), b.ne(b.get(book, "changes"), 0)))
     b.put(book, "changes", 0)

@@ -5,7 +5,7 @@ from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.book_ladder import change, ladder_of
 from quantdsl.engine.book_orders import COLD, REFUSED, count_one, slot_at, slot_of
 from quantdsl.engine.layout import BOOK, JOURNAL
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I64, U8, U64
 from quantdsl.native.values import match
 
@@ -20,7 +20,7 @@ CHANGE_PARAMETERS: dict[str, HirType] = {
 }
 
 
-def define_note(program: Program) -> None:
+def define_note(program: ModuleBuilder) -> None:
     """`book.note`: one more change; of a message longer than the journal only their number is kept."""
     with program.function("book.note", {"book": Pointer(BOOK), **CHANGE_PARAMETERS}, internal=True) as b:
         book, *values = b.parameters
@@ -32,7 +32,7 @@ def define_note(program: Program) -> None:
                 b.put(entry, name, value)
 
 
-def define_take_back(program: Program) -> None:
+def define_take_back(program: ModuleBuilder) -> None:
     """`book.take_back`: the book as it was before the message, whose orders stay in the table, hidden. One too long for that empties the
     book, which is incomplete then."""
     with program.function("book.take_back", {"book": Pointer(BOOK)}, internal=True, attributes=COLD) as b:
@@ -50,7 +50,7 @@ def define_take_back(program: Program) -> None:
         b.put(book, "changes", 0)
 
 
-def _undo(b: Body, book: Value, i: Value) -> None:
+def _undo(b: FunctionCode, book: Value, i: Value) -> None:
     entry = b.at(book, "journal", i, proved=True)
     what, side, price, qty, taken, number, id = (b.get(entry, name) for name in CHANGE_PARAMETERS)
     ladder = ladder_of(b, book, side)

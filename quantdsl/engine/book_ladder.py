@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from compiler.hir.instruction import Value
 from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.layout import BOOK, LADDER, LEVELS, SHIFTED, WIDTH
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I1, I64, U8, U64
 from quantdsl.native.values import Optional
 
@@ -34,51 +34,51 @@ OWN: dict[str, HirType] = {"ladder": Pointer(LADDER)}
 CHANGED: dict[str, HirType] = {**OWN, "at": I64, "here": I1, "worth": U64, "qty": I64, "taken": I64, "number": I64}
 
 
-def ladder_of(b: Body, book: Value, side: Value) -> Value:
+def ladder_of(b: FunctionCode, book: Value, side: Value) -> Value:
     """The address of a side's ladder."""
     return b.at(book, "sides", b.cast(side, "i64"), proved=True)
 
 
-def goodness(b: Body, side: Value, price: Value) -> Value:
+def goodness(b: FunctionCode, side: Value, price: Value) -> Value:
     """What is larger for the better of two prices of a side, a bid as it is, an ask with all bits turned; its own inverse."""
     return b.wrapping("xor", price, b.wrapping("sub", 0, b.cast(side, "i64")))
 
 
-def worth(b: Body, side: Value, price: Value) -> Value:
+def worth(b: FunctionCode, side: Value, price: Value) -> Value:
     """The same as an unsigned number."""
     return b.wrapping("xor", b.cast(goodness(b, side, price), "u64"), 1 << 63)
 
 
-def price_at(b: Body, ladder: Value, side: Value, at: Value) -> Value:
+def price_at(b: FunctionCode, ladder: Value, side: Value, at: Value) -> Value:
     return _price(b, side, b.get(_block_at(b, ladder, at), "keys", _place(b, at), proved=True))
 
 
-def level_at(b: Body, ladder: Value, at: Value) -> Value:
+def level_at(b: FunctionCode, ladder: Value, at: Value) -> Value:
     """The address of the rest of a level."""
     place = b.get(_block_at(b, ladder, at), "places", _place(b, at), proved=True)
     return b.at(ladder, "levels", b.cast(place, "i64"), proved=True)
 
 
-def best(b: Body, book: Value, side: Value) -> Optional:
+def best(b: FunctionCode, book: Value, side: Value) -> Optional:
     """The best price of a side."""
     found = best_worth(b, book, side)
     return Optional(found.present, _price(b, side, found.value))
 
 
-def best_worth(b: Body, book: Value, side: Value) -> Optional:
+def best_worth(b: FunctionCode, book: Value, side: Value) -> Optional:
     """The worth of the best price of a side."""
     ladder = ladder_of(b, book, side)
     return Optional(b.ne(b.get(ladder, "count"), 0), b.get(ladder, "blocks", 0, "keys", 0, proved=True))
 
 
-def last_at(b: Body, ladder: Value) -> Value:
+def last_at(b: FunctionCode, ladder: Value) -> Value:
     """Where the worst level stands, if there is one."""
     block = b.cast(b.get(ladder, "order", b.get(ladder, "more"), proved=True), "i64")
     size = b.get(ladder, "blocks", block, "size", proved=True)
     return b.wrapping("add", b.wrapping("mul", block, STRIDE), b.wrapping("sub", size, 1))
 
 
-def rank_at(b: Body, ladder: Value, number: Value) -> Value:
+def rank_at(b: FunctionCode, ladder: Value, number: Value) -> Value:
     """Where the level stands that has so many better ones; there is one."""
     block, left = b.variable(b.const(0, "i64")), b.variable(number)
     with b.loop(0, b.get(ladder, "more")):
@@ -92,7 +92,7 @@ def rank_at(b: Body, ladder: Value, number: Value) -> Value:
 
 
 @contextmanager
-def walk(b: Body, ladder: Value) -> Iterator[Value]:
+def walk(b: FunctionCode, ladder: Value) -> Iterator[Value]:
     """A loop over all levels, from the best, which mustn't change meanwhile."""
     next = b.variable(b.const(0, "i64"))
     with b.loop(0, b.get(ladder, "count")):
@@ -104,31 +104,31 @@ def walk(b: Body, ladder: Value) -> Iterator[Value]:
         yield at
 
 
-def find(b: Body, book: Value, side: Value, price: Value) -> tuple[Value, Value]:
+def find(b: FunctionCode, book: Value, side: Value, price: Value) -> tuple[Value, Value]:
     """Where a price stands, or would stand, in the ladder, and whether it does."""
     at, here = b.call("ladder.find", ladder_of(b, book, side), worth(b, side, price))
     return at, here
 
 
-def shown(b: Body, book: Value, side: Value, price: Value) -> Value:
+def shown(b: FunctionCode, book: Value, side: Value, price: Value) -> Value:
     """The quantity that the data shows at a price."""
     at, here = find(b, book, side, price)
     return b.select(here, b.get(level_at(b, ladder_of(b, book, side), at), "qty"), 0)
 
 
-def change(b: Body, book: Value, side: Value, price: Value, qty: Value, taken: Value, number: Value) -> None:
+def change(b: FunctionCode, book: Value, side: Value, price: Value, qty: Value, taken: Value, number: Value) -> None:
     """The level at a price becomes that, and goes where `qty` is 0; nothing notes it."""
     at, here = find(b, book, side, price)
     with b.when(b.either(here, b.ne(qty, 0))):
         b.call("ladder.change", ladder_of(b, book, side), at, here, worth(b, side, price), qty, taken, number)
 
 
-def remove(b: Body, book: Value, side: Value, at: Value) -> None:
+def remove(b: FunctionCode, book: Value, side: Value, at: Value) -> None:
     ladder, zero = ladder_of(b, book, side), b.const(0, "i64")
     b.call("ladder.change", ladder, at, True, worth(b, side, price_at(b, ladder, side, at)), zero, zero, zero)
 
 
-def reprice(b: Body, book: Value, side: Value, price: Value, qty: Value) -> None:
+def reprice(b: FunctionCode, book: Value, side: Value, price: Value, qty: Value) -> None:
     """A level at another price takes the place of the only one."""
     ladder, at = ladder_of(b, book, side), b.const(0, "i64")
     note_level(b, book, side, ladder, at)
@@ -137,13 +137,13 @@ def reprice(b: Body, book: Value, side: Value, price: Value, qty: Value) -> None
     _write(b, level_at(b, ladder, at), qty, b.const(0, "i64"), _next_number(b, book))
 
 
-def note_level(b: Body, book: Value, side: Value, ladder: Value, at: Value) -> None:
+def note_level(b: FunctionCode, book: Value, side: Value, ladder: Value, at: Value) -> None:
     """The journal keeps what stands there now."""
     level = level_at(b, ladder, at)
     b.call("book.note", book, 0, side, price_at(b, ladder, side, at), *(b.get(level, name) for name in ("qty", "taken", "number")), 0)
 
 
-def define_ladder(program: Program) -> None:
+def define_ladder(program: ModuleBuilder) -> None:
     """`ladder.find`, `ladder.change`, `ladder.clear`; `book.level`, the quantity that now stands at a price, `book.best`, where
     none is better; `book.shift`, by how much it changes."""
     with program.function("ladder.rank", {**OWN, "worth": U64}, [I64], internal=True) as b:
@@ -185,7 +185,7 @@ def define_ladder(program: Program) -> None:
 # ---- one change ---------------------------------------------------------------------------------------------------------------
 
 
-def _become(b: Body, book: Value, side: Value, price: Value, at: Value, here: Value, qty: Value) -> None:
+def _become(b: FunctionCode, book: Value, side: Value, price: Value, at: Value, here: Value, qty: Value) -> None:
     """A level whose quantity stays as it was shows nothing new, so what we took of it stays taken."""
     ladder = ladder_of(b, book, side)
     number = _next_number(b, book)
@@ -203,7 +203,7 @@ def _become(b: Body, book: Value, side: Value, price: Value, at: Value, here: Va
     b.call("ladder.change", ladder, at, here, worth(b, side, price), qty, 0, number)
 
 
-def _change(b: Body, ladder: Value, found: Value, here: Value, worth: Value, qty: Value, taken: Value, number: Value) -> None:
+def _change(b: FunctionCode, ladder: Value, found: Value, here: Value, worth: Value, qty: Value, taken: Value, number: Value) -> None:
     """A level comes, goes, or becomes another, all on one way, for nobody could foresee which. `free` lists the places that no level has
     from number `count` on, each with the bits of its own number turned, so that memory of zeros lists all of them."""
     new, gone = b.negate(here), b.eq(qty, 0)
@@ -235,19 +235,19 @@ def _change(b: Body, ladder: Value, found: Value, here: Value, worth: Value, qty
         b.call("ladder.join", ladder, worth)
 
 
-def _write(b: Body, level: Value, qty: Value, taken: Value, number: Value) -> None:
+def _write(b: FunctionCode, level: Value, qty: Value, taken: Value, number: Value) -> None:
     for name, value in (("qty", qty), ("taken", taken), ("number", number)):
         b.put(level, name, value)
 
 
-def _next_number(b: Body, book: Value) -> Value:
+def _next_number(b: FunctionCode, book: Value) -> Value:
     """Of an update."""
     number = b.wrapping("add", b.get(book, "number"), 1)
     b.put(book, "number", number)
     return number
 
 
-def _move(b: Body, block: Value, part: str, source: Value, to: Value) -> None:
+def _move(b: FunctionCode, block: Value, part: str, source: Value, to: Value) -> None:
     """So many that all behind are among them; what follows those is zero, or seen by nobody."""
     held = b.local(SHIFTED[part])
     with b.loop(0, WIDTH) as i:
@@ -256,7 +256,7 @@ def _move(b: Body, block: Value, part: str, source: Value, to: Value) -> None:
         b.put(block, part, b.wrapping("add", to, i), b.get(held, "items", i, proved=True), proved=True)
 
 
-def _crowded(b: Body, book: Value, side: Value, price: Value, qty: Value) -> None:
+def _crowded(b: FunctionCode, book: Value, side: Value, price: Value, qty: Value) -> None:
     """A new level for a full ladder, whose worst one is dropped, or which is itself the worst."""
     ladder = ladder_of(b, book, side)
     worst = last_at(b, ladder)
@@ -278,24 +278,24 @@ def _crowded(b: Body, book: Value, side: Value, price: Value, qty: Value) -> Non
 # ---- blocks -------------------------------------------------------------------------------------------------------------------
 
 
-def _block_at(b: Body, ladder: Value, at: Value) -> Value:
+def _block_at(b: FunctionCode, ladder: Value, at: Value) -> Value:
     return b.at(ladder, "blocks", b.wrapping("shr", at, STRIDE.bit_length() - 1), proved=True)
 
 
-def _place(b: Body, at: Value) -> Value:
+def _place(b: FunctionCode, at: Value) -> Value:
     return b.wrapping("and", at, STRIDE - 1)
 
 
-def _price(b: Body, side: Value, worth: Value) -> Value:
+def _price(b: FunctionCode, side: Value, worth: Value) -> Value:
     return goodness(b, side, b.cast(b.wrapping("xor", worth, 1 << 63), "i64"))
 
 
-def _block_of(b: Body, ladder: Value, rank: Value) -> Value:
+def _block_of(b: FunctionCode, ladder: Value, rank: Value) -> Value:
     """The number of the block that has a rank."""
     return b.cast(b.get(ladder, "order", rank, proved=True), "i64")
 
 
-def _count(b: Body, numbers: Value, name: str, size: Value, step: int, suits: str, wanted: Value) -> Value:
+def _count(b: FunctionCode, numbers: Value, name: str, size: Value, step: int, suits: str, wanted: Value) -> Value:
     """How many numbers of a list compare so; behind the `size` first ones are zeros, up to a multiple of the step."""
     total = b.variable(b.const(0, "i64"))
     with b.loop(0, b.wrapping("and", b.wrapping("add", size, step - 1), -step)) as i:
@@ -304,7 +304,7 @@ def _count(b: Body, numbers: Value, name: str, size: Value, step: int, suits: st
     return b.now(total)
 
 
-def _rank(b: Body, ladder: Value, wanted: Value) -> None:
+def _rank(b: FunctionCode, ladder: Value, wanted: Value) -> None:
     """Of the block that has a level of such worth, or would have it: most often that of the price before."""
     more, last = b.get(ladder, "more"), b.get(ladder, "last")
     begin = b.get(ladder, "begins", b.larger(b.wrapping("sub", last, 1), 0), proved=True)
@@ -315,7 +315,7 @@ def _rank(b: Body, ladder: Value, wanted: Value) -> None:
     b.give(rank)
 
 
-def _find(b: Body, ladder: Value, wanted: Value) -> None:
+def _find(b: FunctionCode, ladder: Value, wanted: Value) -> None:
     (rank,) = b.call("ladder.rank", ladder, wanted)
     number = _block_of(b, ladder, rank)
     block = b.at(ladder, "blocks", number, proved=True)
@@ -325,7 +325,7 @@ def _find(b: Body, ladder: Value, wanted: Value) -> None:
     b.give(b.wrapping("add", b.wrapping("mul", number, STRIDE), place), here)
 
 
-def _part(b: Body, ladder: Value, at: Value, wanted: Value) -> None:
+def _part(b: FunctionCode, ladder: Value, at: Value, wanted: Value) -> None:
     """The worse half of a full block becomes one of its own; where the wanted price would stand then. `order` has the numbers of blocks
     by rank, behind them those no longer used; a 0 there is one never used."""
     block, more = _block_at(b, ladder, at), b.wrapping("add", b.get(ladder, "more"), 1)
@@ -350,13 +350,13 @@ def _part(b: Body, ladder: Value, at: Value, wanted: Value) -> None:
     b.give(found)
 
 
-def _carry(b: Body, block: Value, at: Value, to: Value, place: Value) -> None:
+def _carry(b: FunctionCode, block: Value, at: Value, to: Value, place: Value) -> None:
     for part in ("keys", "places"):
         b.put(to, part, place, b.get(block, part, at, proved=True), proved=True)
     b.put(block, "keys", at, 0, proved=True)
 
 
-def _join(b: Body, ladder: Value, wanted: Value) -> None:
+def _join(b: FunctionCode, ladder: Value, wanted: Value) -> None:
     """A small block and the one behind it become one, or the one before it, where that isn't too much; one without levels always goes."""
     (rank,) = b.call("ladder.rank", ladder, wanted)
     size = b.get(ladder, "blocks", _block_of(b, ladder, rank), "size", proved=True)
@@ -370,7 +370,7 @@ def _join(b: Body, ladder: Value, wanted: Value) -> None:
             b.give()
 
 
-def _unite(b: Body, ladder: Value, rank: Value) -> None:
+def _unite(b: FunctionCode, ladder: Value, rank: Value) -> None:
     """The block of a rank and the one behind it."""
     second = b.wrapping("add", rank, 1)
     number, more = _block_of(b, ladder, second), b.get(ladder, "more")
@@ -389,7 +389,7 @@ def _unite(b: Body, ladder: Value, rank: Value) -> None:
     b.put(ladder, "more", b.wrapping("sub", more, 1))
 
 
-def _clear(b: Body, ladder: Value) -> None:
+def _clear(b: FunctionCode, ladder: Value) -> None:
     """Only what was used is written."""
     before = b.variable(b.const(0, "i64"))
     with b.loop(0, b.wrapping("add", b.get(ladder, "more"), 1)) as rank:

@@ -6,7 +6,7 @@ Slots are found by Fibonacci hashing (Knuth, The Art of Computer Programming 3, 
 from compiler.hir.instruction import Value
 from compiler.hir.types import Pointer
 from quantdsl.engine.layout import BOOK, BOOK_ORDER, BOOK_ORDERS
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.table import FIBONACCI
 from quantdsl.native.types import I1, I64, U64
 
@@ -19,27 +19,27 @@ REFUSED, REPEATED, NO_ROOM = range(3)
 """Why an order isn't shown or isn't known, as `BOOK` counts them."""
 
 
-def count_one(b: Body, book: Value, counts: str, which: Value | int) -> None:
+def count_one(b: FunctionCode, book: Value, counts: str, which: Value | int) -> None:
     place = which if isinstance(which, Value) else b.const(which, "i64")
     counted = b.get(book, counts, place)
     b.put(book, counts, place, b.wrapping("add", counted, 1))
 
 
-def slot_at(b: Body, book: Value, slot: Value) -> Value:
+def slot_at(b: FunctionCode, book: Value, slot: Value) -> Value:
     return b.at(book, "orders", slot, proved=True)
 
 
-def slot_of(b: Body, book: Value, id: Value) -> Value:
+def slot_of(b: FunctionCode, book: Value, id: Value) -> Value:
     """The order's slot, or -1."""
     (slot,) = b.call("book.slot", book, id)
     return slot
 
 
-def is_shown(b: Body, book: Value, slot: Value) -> Value:
+def is_shown(b: FunctionCode, book: Value, slot: Value) -> Value:
     return b.eq(b.get(slot_at(b, book, slot), "hidden"), 0)
 
 
-def note_order(b: Body, book: Value, slot: Value) -> None:
+def note_order(b: FunctionCode, book: Value, slot: Value) -> None:
     """The journal keeps what the order is now; of a hidden one nothing is ever taken back."""
     order = slot_at(b, book, slot)
     price, qty, side, id = (b.get(order, name) for name in ("price", "qty", "side", "id"))
@@ -47,7 +47,7 @@ def note_order(b: Body, book: Value, slot: Value) -> None:
         b.call("book.note", book, 1, side, price, qty, 0, 0, id)
 
 
-def define_orders(program: Program) -> None:
+def define_orders(program: ModuleBuilder) -> None:
     """`book.slot` of a number; `book.seat`, a slot for it, whether new (-1 when all are taken); `book.vacate` a slot."""
     with program.function("book.slot", {"book": Pointer(BOOK), "id": U64}, [I64], internal=True) as b:
         book, id = b.parameters
@@ -61,20 +61,20 @@ def define_orders(program: Program) -> None:
         _vacate(b, *b.parameters)
 
 
-def slots(b: Body, book: Value) -> Value:
+def slots(b: FunctionCode, book: Value) -> Value:
     return b.wrapping("shl", b.const(1 << FIRST_BITS, "i64"), b.get(book, "grown"))
 
 
-def _home(b: Body, book: Value, id: Value) -> Value:
+def _home(b: FunctionCode, book: Value, id: Value) -> Value:
     mixed = b.wrapping("mul", id, FIBONACCI)
     return b.cast(b.wrapping("shr", mixed, b.cast(b.wrapping("sub", 64 - FIRST_BITS, b.get(book, "grown")), "u64")), "i64")
 
 
-def _following(b: Body, book: Value, slot: Value) -> Value:
+def _following(b: FunctionCode, book: Value, slot: Value) -> Value:
     return b.wrapping("and", b.wrapping("add", slot, 1), b.wrapping("sub", slots(b, book), 1))
 
 
-def _probe(b: Body, book: Value, id: Value, home: Value) -> Value:
+def _probe(b: FunctionCode, book: Value, id: Value, home: Value) -> Value:
     """The slot where the order is, or the first free one; at least half of them are."""
     slot = b.variable(home)
     with b.loop(0, slots(b, book)):
@@ -85,7 +85,7 @@ def _probe(b: Body, book: Value, id: Value, home: Value) -> Value:
     return b.now(slot)
 
 
-def _seat(b: Body, book: Value, id: Value) -> None:
+def _seat(b: FunctionCode, book: Value, id: Value) -> None:
     count = b.get(book, "order_count")
     with b.when(b.both(b.ge(b.wrapping("shl", count, 1), slots(b, book)), b.lt(b.get(book, "grown"), MOST_GROWTH))):
         b.call("book.grow", book)
@@ -102,7 +102,7 @@ def _seat(b: Body, book: Value, id: Value) -> None:
     b.give(slot, True)
 
 
-def _vacate(b: Body, book: Value, removed: Value) -> None:
+def _vacate(b: FunctionCode, book: Value, removed: Value) -> None:
     mask = b.wrapping("sub", slots(b, book), 1)
     hole, slot = b.variable(removed), b.variable(removed)
     with b.loop(0, slots(b, book)):
@@ -119,7 +119,7 @@ def _vacate(b: Body, book: Value, removed: Value) -> None:
     b.put(book, "order_count", b.wrapping("sub", b.get(book, "order_count"), 1))
 
 
-def _grow(b: Body, book: Value) -> None:
+def _grow(b: FunctionCode, book: Value) -> None:
     """Twice as many slots. Each order goes to its new place; what hasn't moved and stands there is the next to go."""
     before = slots(b, book)
     with b.loop(0, before) as i, b.when(b.eq(b.get(slot_at(b, book, i), "used"), TAKEN)):

@@ -12,12 +12,12 @@ from quantdsl.engine.interface import OF_PROGRAM
 from quantdsl.engine.loop import define_loop
 from quantdsl.engine.open_orders import define_open_orders
 from quantdsl.engine.queries import define_queries
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 
 
 def engine_module() -> HirModule:
     """Imports handlers and `risk.asked`, exports what `interface.py` says."""
-    program = Program("engine")
+    program = ModuleBuilder("engine")
     declare_handlers(program)
     asked = OF_PROGRAM["risk.asked"]
     program.imported("risk.asked", asked.whole(), asked.results)

@@ -6,7 +6,7 @@ from compiler.hir.instruction import Value
 from quantdsl.engine.handlers import call_handler, handled
 from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.layout import BARS, TIMERS
-from quantdsl.native.build import Body, Program, Variable
+from quantdsl.native.build import FunctionCode, ModuleBuilder, NativeVariable
 from quantdsl.native.types import I1, I64
 
 NEVER = (1 << 63) - 1
@@ -23,7 +23,7 @@ CLOCK = {
 closed one; `close_counted` hands those over."""
 
 
-def define_clock(program: Program) -> None:
+def define_clock(program: ModuleBuilder) -> None:
     declare(program, CLOCK)
     for name, write in (
         ("clock", _clock),
@@ -36,20 +36,20 @@ def define_clock(program: Program) -> None:
             write(b)
 
 
-def _timers(b: Body, desk: Value) -> Value:
+def _timers(b: FunctionCode, desk: Value) -> Value:
     return b.smaller(b.get(desk, "settings", "timers"), TIMERS)
 
 
-def _bars(b: Body, desk: Value) -> Value:
+def _bars(b: FunctionCode, desk: Value) -> Value:
     return b.smaller(b.get(desk, "settings", "bars"), BARS)
 
 
-def _running(b: Body, bar: Value) -> Value:
+def _running(b: FunctionCode, bar: Value) -> Value:
     """Whether a bar ends by the clock."""
     return b.both(b.eq(b.get(bar, "kind"), OF_DURATION), b.get(bar, "started"))
 
 
-def _start(b: Body) -> None:
+def _start(b: FunctionCode) -> None:
     (desk,) = b.parameters
     with b.loop(0, _timers(b, desk)) as i:
         timer = b.at(desk, "timers", i, proved=True)
@@ -57,7 +57,7 @@ def _start(b: Body) -> None:
     b.call("clock.look", desk)
 
 
-def _schedule(b: Body, desk: Value, timer: Value) -> None:
+def _schedule(b: FunctionCode, desk: Value, timer: Value) -> None:
     """One period from now; `number` tells which of two at the same moment was set first."""
     number = b.get(desk, "scheduled")
     b.put(timer, "due", b.saturating("add", b.get(desk, "now"), b.get(timer, "period")))
@@ -65,7 +65,7 @@ def _schedule(b: Body, desk: Value, timer: Value) -> None:
     b.put(desk, "scheduled", b.wrapping("add", number, 1))
 
 
-def _look(b: Body) -> None:
+def _look(b: FunctionCode) -> None:
     (desk,) = b.parameters
     soonest = b.variable(b.const(NEVER, "i64"))
     with b.loop(0, _timers(b, desk)) as i:
@@ -76,7 +76,7 @@ def _look(b: Body) -> None:
     b.put(desk, "soonest", b.now(soonest))
 
 
-def _clock(b: Body) -> None:
+def _clock(b: FunctionCode) -> None:
     desk, state = b.parameters
     due = b.get(desk, "soonest")
     with b.loop(0, _bars(b, desk)) as i:
@@ -95,7 +95,7 @@ def _clock(b: Body) -> None:
     b.call("clock.look", desk)
 
 
-def _first_set(b: Body, desk: Value, due: Value) -> Variable:
+def _first_set(b: FunctionCode, desk: Value, due: Value) -> NativeVariable:
     """The timer due now that was set before the others, -1 without one."""
     found, least = b.variable(b.const(-1, "i64")), b.variable(b.const(NEVER, "i64"))
     with b.loop(0, _timers(b, desk)) as i:
@@ -106,7 +106,7 @@ def _first_set(b: Body, desk: Value, due: Value) -> Variable:
     return found
 
 
-def _hand_over(b: Body, desk: Value, state: Value, bar: Value, number: Value) -> None:
+def _hand_over(b: FunctionCode, desk: Value, state: Value, bar: Value, number: Value) -> None:
     """The bar is whole; the next trade begins another one."""
     b.put(bar, "started", False)
     with b.when(handled(b, desk, "bar")):
@@ -114,7 +114,7 @@ def _hand_over(b: Body, desk: Value, state: Value, bar: Value, number: Value) ->
         call_handler(b, desk, state, "bar", number)
 
 
-def _trade(b: Body) -> None:
+def _trade(b: FunctionCode) -> None:
     desk, price, qty = b.parameters
     now, closed = b.get(desk, "now"), b.variable(b.const(False, "i1"))
     with b.loop(0, _bars(b, desk)) as i:
@@ -144,7 +144,7 @@ def _trade(b: Body) -> None:
     b.give(b.now(closed))
 
 
-def _close_counted(b: Body) -> None:
+def _close_counted(b: FunctionCode) -> None:
     """Those that the last trade filled."""
     desk, state = b.parameters
     with b.loop(0, _bars(b, desk)) as i:

@@ -16,10 +16,10 @@ from quantdsl.engine.layout import MARKET, REQUESTS
 from quantdsl.engine.market import good_mark
 from quantdsl.engine.open_orders import SLAB, order_at, weigh
 from quantdsl.engine.outputs import begin_event, collect, side_of_record
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I1, I64, U8
 from quantdsl.native.values import match
-from runtime.replay.outputs.records import State
+from runtime.replay.outputs.records import OrderState
 
 AT_ONE_MOMENT = 1 << 20
 """So much may happen without time going on."""
@@ -37,7 +37,7 @@ DELIVERY = {
 request, `deliver` the first report."""
 
 
-def define_delivery(program: Program) -> None:
+def define_delivery(program: ModuleBuilder) -> None:
     declare(program, DELIVERY)
     for name, write in (
         ("until", _until),
@@ -50,13 +50,13 @@ def define_delivery(program: Program) -> None:
             write(b)
 
 
-def anything_due(b: Body, desk: Value, ts: Value) -> Value:
+def anything_due(b: FunctionCode, desk: Value, ts: Value) -> Value:
     """Whether it is worth to call `until`."""
     waiting = [b.negate(reports.QUEUE.is_empty(b, b.at(desk, queue))) for queue in ("requests", "reports")]
     return b.either(*waiting, b.le(b.get(desk, "soonest"), ts))
 
 
-def _until(b: Body) -> None:
+def _until(b: FunctionCode) -> None:
     desk, state, ts = b.parameters
     with b.repeat():
         asked, told = (_first_due(b, b.at(desk, queue)) for queue in ("requests", "reports"))
@@ -76,13 +76,13 @@ def _until(b: Body) -> None:
     b.give(False)
 
 
-def _first_due(b: Body, queue: Value) -> Value:
+def _first_due(b: FunctionCode, queue: Value) -> Value:
     """When the first of a queue of requests or reports is due."""
     first = b.at(queue, "items", b.wrapping("and", b.get(queue, "first"), REQUESTS - 1), proved=True)
     return b.select(reports.QUEUE.is_empty(b, queue), NEVER, b.get(first, "due"))
 
 
-def _time_goes_on(b: Body, desk: Value, due: Value) -> None:
+def _time_goes_on(b: FunctionCode, desk: Value, due: Value) -> None:
     now = b.get(desk, "now")
     count = b.select(b.gt(due, now), 0, b.wrapping("add", b.get(desk, "instant"), 1))
     b.put(desk, "instant", count)
@@ -91,12 +91,12 @@ def _time_goes_on(b: Body, desk: Value, due: Value) -> None:
     b.require(b.lt(count, AT_ONE_MOMENT), b.get(desk, "now"), code="0812", message="time stands still at {0} ns", hint=hint)
 
 
-def _there(b: Body, desk: Value, slot: Value, id: Value) -> Value:
+def _there(b: FunctionCode, desk: Value, slot: Value, id: Value) -> Value:
     """Whether the order that a request or report speaks of is still there."""
     return b.both(SLAB.holds(b, b.at(desk, "slots"), slot), b.eq(b.get(order_at(b, desk, slot), "id"), id))
 
 
-def _arrive(b: Body) -> None:
+def _arrive(b: FunctionCode) -> None:
     (desk,) = b.parameters
     queue = b.at(desk, "requests")
     request = requests.QUEUE.first(b, queue)
@@ -114,7 +114,7 @@ def _arrive(b: Body) -> None:
         )
 
 
-def _calling(b: Body, name: str, *arguments: Value) -> Callable[[], None]:
+def _calling(b: FunctionCode, name: str, *arguments: Value) -> Callable[[], None]:
     """What writes a call of a function that gives nothing."""
 
     def write() -> None:
@@ -123,7 +123,7 @@ def _calling(b: Body, name: str, *arguments: Value) -> Callable[[], None]:
     return write
 
 
-def _deliver(b: Body) -> None:
+def _deliver(b: FunctionCode) -> None:
     desk, state = b.parameters
     queue = b.at(desk, "reports")
     report = reports.QUEUE.first(b, queue)
@@ -135,8 +135,8 @@ def _deliver(b: Body) -> None:
         b.give()
     order = order_at(b, desk, slot)
     known, end = b.get(order, "state"), told["state"]
-    live = b.either(b.eq(known, State.LIVE), b.eq(known, State.PART_FILLED))
-    pending = b.eq(known, State.PENDING)
+    live = b.either(b.eq(known, OrderState.LIVE), b.eq(known, OrderState.PART_FILLED))
+    pending = b.eq(known, OrderState.PENDING)
 
     def where(legal: Value, then: Callable[[], None]) -> None:
         with b.choice(legal) as choice:
@@ -146,8 +146,8 @@ def _deliver(b: Body) -> None:
                 _illegal(b, desk)
 
     fill = [told[name] for name in ("price", "qty", "maker")]
-    ended = b.both(live, b.ne(end, State.REJECTED))
-    early = b.either(b.eq(end, State.REJECTED), b.eq(end, State.CANCELLED))
+    ended = b.both(live, b.ne(end, OrderState.REJECTED))
+    early = b.either(b.eq(end, OrderState.REJECTED), b.eq(end, OrderState.CANCELLED))
     match(
         b,
         told["kind"],
@@ -160,17 +160,17 @@ def _deliver(b: Body) -> None:
     )
 
 
-def _illegal(b: Body, desk: Value) -> None:
+def _illegal(b: FunctionCode, desk: Value) -> None:
     """A report that the order's state doesn't allow is counted and ignored."""
     b.put(desk, "illegal", b.wrapping("add", b.get(desk, "illegal"), 1))
 
 
-def _acknowledged(b: Body, desk: Value, state: Value, order: Value) -> None:
-    b.put(order, "state", int(State.LIVE))
+def _acknowledged(b: FunctionCode, desk: Value, state: Value, order: Value) -> None:
+    b.put(order, "state", int(OrderState.LIVE))
     tell(b, desk, state, "ack", ts=b.get(desk, "now"), id=b.get(order, "id"))
 
 
-def _replaced(b: Body, desk: Value, state: Value, order: Value, told: dict[str, Value]) -> None:
+def _replaced(b: FunctionCode, desk: Value, state: Value, order: Value, told: dict[str, Value]) -> None:
     weigh(b, desk, order, "sub")
     b.put(order, "qty", told["qty"])
     b.put(order, "limit", told["price"])
@@ -182,7 +182,7 @@ def _replaced(b: Body, desk: Value, state: Value, order: Value, told: dict[str, 
     tell(b, desk, state, "ack", ts=b.get(desk, "now"), id=b.get(order, "id"))
 
 
-def _end(b: Body) -> None:
+def _end(b: FunctionCode) -> None:
     desk, state, slot, end = b.parameters
     order = order_at(b, desk, slot)
     id, side, tag, linked = (b.get(order, name) for name in ("id", "side", "tag", "linked"))
@@ -191,19 +191,19 @@ def _end(b: Body) -> None:
     b.call("orders.leave", desk, slot, end)
     _cancel_linked(b, desk, state, linked)
     now = b.get(desk, "now")
-    with b.choice(b.eq(end, State.REJECTED)) as rejected:
+    with b.choice(b.eq(end, OrderState.REJECTED)) as rejected:
         with rejected.then():
             tell(b, desk, state, "reject", ts=now, why=b.const(0, "u32"), side=side, qty=left, tag=tag)
         with rejected.otherwise():
             tell(b, desk, state, "cancelled", ts=now, id=id, qty=left)
 
 
-def _cancel_linked(b: Body, desk: Value, state: Value, linked: Value) -> None:
+def _cancel_linked(b: FunctionCode, desk: Value, state: Value, linked: Value) -> None:
     with b.when(b.ne(linked, 0)):
         b.call("orders.unlink", desk, state, linked)
 
 
-def _fill(b: Body) -> None:
+def _fill(b: FunctionCode) -> None:
     desk, state, slot, price, qty, maker = b.parameters
     order, p = order_at(b, desk, slot), b.at(desk, "position")
     id, side, tag, linked = (b.get(order, name) for name in ("id", "side", "tag", "linked"))
@@ -213,9 +213,9 @@ def _fill(b: Body) -> None:
     b.put(order, "linked", 0)
     with b.choice(b.eq(filled, b.get(order, "qty"))) as whole:
         with whole.then():
-            b.call("orders.leave", desk, slot, int(State.FILLED))
+            b.call("orders.leave", desk, slot, int(OrderState.FILLED))
         with whole.otherwise():
-            b.put(order, "state", int(State.PART_FILLED))
+            b.put(order, "state", int(OrderState.PART_FILLED))
             weigh(b, desk, order, "add")
     (fee,) = b.call("account.fill", desk, side, price, qty, maker)
     now, instrument = b.get(desk, "now"), b.get(desk, "settings", "instrument")
@@ -231,7 +231,7 @@ def _fill(b: Body) -> None:
         tell(b, desk, state, "fill", ts=now, id=id, side=side, price=price, qty=qty, fee=fee, maker=maker, tag=tag)
 
 
-def look_at_losses(b: Body, desk: Value, state: Value) -> None:
+def look_at_losses(b: FunctionCode, desk: Value, state: Value) -> None:
     """Where the risk block limits them, and they, or the session, may have changed."""
     settings, account = b.at(desk, "settings"), b.at(desk, "account")
     limited = b.either(b.get(settings, "max_loss", "present"), b.get(settings, "max_drawdown", "present"))

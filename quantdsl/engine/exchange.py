@@ -23,15 +23,15 @@ from quantdsl.engine.inside import MARKET as CALLED
 from quantdsl.engine.inside import declare
 from quantdsl.engine.layout import BUY, DAY, FOK, IOC, MARKET, POST_ONLY, QUEUE, SELL
 from quantdsl.engine.reports import ACK, REPLACED, push_report
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.values import Optional
-from runtime.replay.outputs.records import State
+from runtime.replay.outputs.records import OrderState
 
 FEW = 8
 """Changes of a message that are compared with each order; of more, each order looks into the book instead."""
 
 
-def define_exchange(program: Program) -> None:
+def define_exchange(program: ModuleBuilder) -> None:
     """All that `inside.MARKET` names, in a program that has a book."""
     declare(program, CALLED)
     define_lists(program)
@@ -55,7 +55,7 @@ def define_exchange(program: Program) -> None:
 # ---- requests -----------------------------------------------------------------------------------------------------------------
 
 
-def _arrive(b: Body, desk: Value, slot: Value) -> None:
+def _arrive(b: FunctionCode, desk: Value, slot: Value) -> None:
     order = order_at(b, desk, slot)
     qty = b.get(order, "qty")
     for name, value in (("at_limit", b.get(order, "limit")), ("at_qty", qty), ("left", qty)):
@@ -68,7 +68,7 @@ def _arrive(b: Body, desk: Value, slot: Value) -> None:
         says(b, order, POST_ONLY), b.negate(stops), _crosses(b, desk, order, b.get(order, "at_limit"), b.get(order, "at_market"))
     )
     with b.when(b.either(b.get(desk, "market_halted"), too_late)):
-        end(b, desk, slot, int(State.REJECTED))
+        end(b, desk, slot, int(OrderState.REJECTED))
         b.give()
     push_report(b, desk, ACK, slot)
     with b.when(stops):
@@ -81,13 +81,13 @@ def _arrive(b: Body, desk: Value, slot: Value) -> None:
     b.call("exchange.place", desk, slot)
 
 
-def _cancel(b: Body, desk: Value, slot: Value) -> None:
+def _cancel(b: FunctionCode, desk: Value, slot: Value) -> None:
     """An order that isn't there any more stays as it ended."""
     with b.when(in_market(b, order_at(b, desk, slot))):
-        end(b, desk, slot, int(State.CANCELLED))
+        end(b, desk, slot, int(OrderState.CANCELLED))
 
 
-def _replace(b: Body, desk: Value, slot: Value, qty: Value, limit: Value, at_market: Value) -> None:
+def _replace(b: FunctionCode, desk: Value, slot: Value, qty: Value, limit: Value, at_market: Value) -> None:
     """A new whole quantity and limit. The place in the queue is kept only by less quantity at the same limit."""
     order = order_at(b, desk, slot)
     with b.when(b.negate(in_market(b, order))):
@@ -100,7 +100,7 @@ def _replace(b: Body, desk: Value, slot: Value, qty: Value, limit: Value, at_mar
         b.give()
     left = b.wrapping("sub", qty, b.wrapping("sub", before, b.get(order, "left")))
     with b.when(b.le(left, 0)):
-        end(b, desk, slot, int(State.CANCELLED))
+        end(b, desk, slot, int(OrderState.CANCELLED))
         b.give()
     same_limit = b.both(b.eq(at_market, old_market), b.either(at_market, b.eq(limit, old_limit)))
     stays = b.either(waits, b.both(same_limit, b.le(qty, before)))
@@ -114,7 +114,7 @@ def _replace(b: Body, desk: Value, slot: Value, qty: Value, limit: Value, at_mar
         b.call("exchange.place", desk, slot)
 
 
-def _crosses(b: Body, desk: Value, order: Value, limit: Value, at_market: Value) -> Value:
+def _crosses(b: FunctionCode, desk: Value, order: Value, limit: Value, at_market: Value) -> Value:
     """Whether the order would trade with what is displayed."""
     side = b.get(order, "side")
     far = best(b, b.at(desk, "book"), b.wrapping("xor", side, 1))
@@ -122,7 +122,7 @@ def _crosses(b: Body, desk: Value, order: Value, limit: Value, at_market: Value)
     return b.both(b.negate(is_next(b, desk)), far.present, b.either(at_market, suits))
 
 
-def _place(b: Body, desk: Value, slot: Value) -> None:
+def _place(b: FunctionCode, desk: Value, slot: Value) -> None:
     """An active order: what it can take, and where the rest of it stands."""
     order = order_at(b, desk, slot)
     with b.when(is_next(b, desk)):
@@ -139,7 +139,7 @@ def _place(b: Body, desk: Value, slot: Value) -> None:
                 b.leave()
             b.set(needed, b.wrapping("sub", b.now(needed), _available(b, level_at(b, far, place))))
         with b.when(b.gt(b.now(needed), 0)):
-            end(b, desk, slot, int(State.CANCELLED))
+            end(b, desk, slot, int(OrderState.CANCELLED))
             b.give()
     with walk(b, far) as place:
         price, left = price_at(b, far, other, place), b.get(order, "left")
@@ -153,25 +153,25 @@ def _place(b: Body, desk: Value, slot: Value) -> None:
     with b.when(b.le(b.get(order, "left"), 0)):
         b.give()
     with b.when(b.either(at_market, b.eq(tif, IOC), whole)):
-        end(b, desk, slot, int(State.CANCELLED))
+        end(b, desk, slot, int(OrderState.CANCELLED))
         b.give()
     b.put(order, "ahead", shown(b, b.at(desk, "book"), side, limit))
     b.put(order, "display", b.smaller(b.get(order, "shown"), b.get(order, "left")))
     b.call("exchange.rest", desk, slot)
 
 
-def _allows(b: Body, side: Value, limit: Value, at_market: Value, price: Value) -> Value:
+def _allows(b: FunctionCode, side: Value, limit: Value, at_market: Value, price: Value) -> Value:
     return b.either(at_market, b.ge(goodness(b, side, limit), goodness(b, side, price)))
 
 
-def _available(b: Body, level: Value) -> Value:
+def _available(b: FunctionCode, level: Value) -> Value:
     return b.wrapping("sub", b.get(level, "qty"), b.get(level, "taken"))
 
 
 # ---- stops --------------------------------------------------------------------------------------------------------------------
 
 
-def _price_of_stops(b: Body, desk: Value, side: Value) -> Optional:
+def _price_of_stops(b: FunctionCode, desk: Value, side: Value) -> Optional:
     """What stops look at: the last trade; where there was none, the best price of the other side of a good book."""
     book = b.at(desk, "book")
     far = best(b, book, b.wrapping("xor", side, 1))
@@ -180,24 +180,24 @@ def _price_of_stops(b: Body, desk: Value, side: Value) -> Optional:
     return Optional(there, b.select(traded, b.get(desk, "last", "value"), far.value))
 
 
-def _is_at_stop(b: Body, order: Value, price: Value) -> Value:
+def _is_at_stop(b: FunctionCode, order: Value, price: Value) -> Value:
     """A buy's stop is reached from below, a sell's from above."""
     side = b.get(order, "side")
     return b.ge(goodness(b, side, price), goodness(b, side, b.get(order, "stop")))
 
 
-def _act(b: Body, desk: Value, slot: Value) -> None:
+def _act(b: FunctionCode, desk: Value, slot: Value) -> None:
     """The stop is reached: from now on the order is one at the market or at its limit. One that must not take is cancelled if it would."""
     order = order_at(b, desk, slot)
     crosses = _crosses(b, desk, order, b.get(order, "at_limit"), b.get(order, "at_market"))
     with b.choice(b.both(says(b, order, POST_ONLY), crosses)) as c:
         with c.then():
-            end(b, desk, slot, int(State.CANCELLED))
+            end(b, desk, slot, int(OrderState.CANCELLED))
         with c.otherwise():
             b.call("exchange.place", desk, slot)
 
 
-def _trigger(b: Body, desk: Value) -> None:
+def _trigger(b: FunctionCode, desk: Value) -> None:
     """All whose stop is reached act, in the order in which they came; none while trading is halted."""
     with b.when(b.get(desk, "market_halted")):
         b.give()
@@ -220,7 +220,7 @@ def _trigger(b: Body, desk: Value) -> None:
 # ---- what the data brings -----------------------------------------------------------------------------------------------------
 
 
-def _trade(b: Body, desk: Value, price: Value, qty: Value, aggressor: Value) -> None:
+def _trade(b: FunctionCode, desk: Value, price: Value, qty: Value, aggressor: Value) -> None:
     with b.choice(is_next(b, desk)) as c:
         with c.then(), b.when(b.ne(b.get(desk, "resting", BUY, "count", proved=True), 0)):
             b.call("exchange.next", desk, price)
@@ -230,7 +230,7 @@ def _trade(b: Body, desk: Value, price: Value, qty: Value, aggressor: Value) -> 
         b.call("exchange.trigger", desk)
 
 
-def _book_changed(b: Body, desk: Value) -> None:
+def _book_changed(b: FunctionCode, desk: Value) -> None:
     """The queue before an order is never longer than what is displayed there."""
     book = b.at(desk, "book")
     changes = b.get(book, "changes")
@@ -249,7 +249,7 @@ def _book_changed(b: Body, desk: Value) -> None:
         b.call("exchange.trigger", desk)
 
 
-def _is_told_of(b: Body, book: Value, changes: Value, side: int, price: Value) -> Value:
+def _is_told_of(b: FunctionCode, book: Value, changes: Value, side: int, price: Value) -> Value:
     """Whether one of the few changes of the message is at a level."""
     found = b.variable(b.const(False, "i1"))
     with b.loop(0, b.smaller(changes, FEW)) as i:
@@ -259,7 +259,7 @@ def _is_told_of(b: Body, book: Value, changes: Value, side: int, price: Value) -
     return b.now(found)
 
 
-def _expire(b: Body, desk: Value) -> None:
+def _expire(b: FunctionCode, desk: Value) -> None:
     """Orders for the day end with their session."""
     now = b.get(desk, "now")
     with b.when(b.either(b.eq(b.get(desk, "day_orders"), 0), b.lt(now, b.get(desk, "day_end")))):
@@ -278,7 +278,7 @@ def _expire(b: Body, desk: Value) -> None:
                     b.set(first, arrival)
             with b.when(b.lt(b.now(found), 0)):
                 b.leave()
-            end(b, desk, b.now(found), int(State.EXPIRED))
+            end(b, desk, b.now(found), int(OrderState.EXPIRED))
     earliest = b.variable(b.const((1 << 63) - 1, "i64"))
     with b.loop(0, b.get(desk, "open_count")) as i:
         order = order_at(b, desk, b.get(desk, "open", i, proved=True))

@@ -8,7 +8,7 @@ from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.book_ladder import goodness
 from quantdsl.engine.layout import BUY, DAY, DESK, NEXT, QUEUED
 from quantdsl.engine.reports import ENDED, FILLED, push_report
-from quantdsl.native.build import Body, Number, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder, Number
 from quantdsl.native.types import I64, U8
 
 SLOT: dict[str, HirType] = {"desk": Pointer(DESK), "slot": I64}
@@ -16,44 +16,44 @@ LONG = ("noalias", "noinline")
 NS_OF_DAY = 86_400_000_000_000
 
 
-def order_at(b: Body, desk: Value, slot: Value) -> Value:
+def order_at(b: FunctionCode, desk: Value, slot: Value) -> Value:
     return b.at(desk, "slots", "items", slot, proved=True)
 
 
-def says(b: Body, order: Value, option: int) -> Value:
+def says(b: FunctionCode, order: Value, option: int) -> Value:
     return b.ne(b.wrapping("and", b.get(order, "options"), option), 0)
 
 
-def is_next(b: Body, desk: Value) -> Value:
+def is_next(b: FunctionCode, desk: Value) -> Value:
     return b.eq(b.get(desk, "settings", "fills"), NEXT)
 
 
-def in_market(b: Body, order: Value) -> Value:
+def in_market(b: FunctionCode, order: Value) -> Value:
     return b.either(b.get(order, "resting"), b.get(order, "waiting"))
 
 
-def list_of(b: Body, desk: Value, order: Value) -> Value:
+def list_of(b: FunctionCode, desk: Value, order: Value) -> Value:
     """The address of the list where an order rests, by its side and the mode."""
     side = b.select(is_next(b, desk), b.const(BUY, "u8"), b.get(order, "side"))
     return b.at(desk, "resting", b.cast(side, "i64"), proved=True)
 
 
-def at(b: Body, listed: Value, number: Value) -> Value:
+def at(b: FunctionCode, listed: Value, number: Value) -> Value:
     return b.get(listed, "slots", number, proved=True)
 
 
-def fill(b: Body, desk: Value, slot: Value, price: Number, qty: Value, maker: Number) -> None:
+def fill(b: FunctionCode, desk: Value, slot: Value, price: Number, qty: Value, maker: Number) -> None:
     """So much of an order trades; whoever calls takes it out of its list when nothing is left."""
     order = order_at(b, desk, slot)
     b.put(order, "left", b.wrapping("sub", b.get(order, "left"), qty))
     push_report(b, desk, FILLED, slot, price=price, qty=qty, maker=maker)
 
 
-def end(b: Body, desk: Value, slot: Value, state: int) -> None:
+def end(b: FunctionCode, desk: Value, slot: Value, state: int) -> None:
     b.call("exchange.end", desk, slot, state)
 
 
-def define_lists(program: Program) -> None:
+def define_lists(program: ModuleBuilder) -> None:
     """`exchange.rest`, `exchange.wait`: an order takes its place. `exchange.leave`: it is in no list any more. `exchange.end`: it is
     over."""
     with program.function("queued.insert", {"queued": Pointer(QUEUED), "at": I64, "slot": I64}, internal=True) as b:
@@ -88,7 +88,7 @@ def define_lists(program: Program) -> None:
         push_report(b, desk, ENDED, slot, state=state)
 
 
-def _remove(b: Body, queued: Value, slot: Value) -> None:
+def _remove(b: FunctionCode, queued: Value, slot: Value) -> None:
     last = b.wrapping("sub", b.get(queued, "count"), 1)
     found = b.variable(last)
     with b.loop(0, last) as i, b.when(b.eq(at(b, queued, i), slot)):
@@ -99,7 +99,7 @@ def _remove(b: Body, queued: Value, slot: Value) -> None:
     b.put(queued, "count", last)
 
 
-def _count(b: Body, desk: Value, slot: Value, where: str) -> None:
+def _count(b: FunctionCode, desk: Value, slot: Value, where: str) -> None:
     order = order_at(b, desk, slot)
     b.put(order, where, True)
     arrival = b.get(desk, "arrivals")
@@ -111,7 +111,7 @@ def _count(b: Body, desk: Value, slot: Value, where: str) -> None:
         b.put(desk, "day_orders", b.wrapping("add", days, 1))
 
 
-def discount(b: Body, desk: Value, order: Value) -> None:
+def discount(b: FunctionCode, desk: Value, order: Value) -> None:
     """It has left its list."""
     b.put(order, "resting", False)
     b.put(order, "waiting", False)
@@ -119,7 +119,7 @@ def discount(b: Body, desk: Value, order: Value) -> None:
         b.put(desk, "day_orders", b.wrapping("sub", b.get(desk, "day_orders"), 1))
 
 
-def _rest(b: Body, desk: Value, slot: Value) -> None:
+def _rest(b: FunctionCode, desk: Value, slot: Value) -> None:
     order = order_at(b, desk, slot)
     _count(b, desk, slot, "resting")
     queued, side = list_of(b, desk, order), b.get(order, "side")
@@ -133,7 +133,7 @@ def _rest(b: Body, desk: Value, slot: Value) -> None:
     b.call("queued.insert", queued, b.now(place), slot)
 
 
-def session_end(b: Body, desk: Value) -> Value:
+def session_end(b: FunctionCode, desk: Value) -> Value:
     """When an order for the day that comes now ends: with the session, or the UTC day where there are none; outside of them, at once."""
     settings, now = b.at(desk, "settings"), b.get(desk, "now")
     has, begin = b.get(settings, "has_session"), b.get(settings, "session_begin")
@@ -144,7 +144,7 @@ def session_end(b: Body, desk: Value) -> Value:
     return b.select(b.lt(since, length), closes, now)
 
 
-def _of_day(b: Body, ns: Value) -> Value:
+def _of_day(b: FunctionCode, ns: Value) -> Value:
     """ns modulo a day, never below 0."""
     rest = b.rem(ns, NS_OF_DAY)
     return b.select(b.lt(rest, 0), b.wrapping("add", rest, NS_OF_DAY), rest)

@@ -10,15 +10,15 @@ from quantdsl.engine.book_ladder import goodness, shown
 from quantdsl.engine.exchange_orders import LONG, at, discount, fill, order_at, says
 from quantdsl.engine.layout import BUY, DESK, FOK, IOC, POST_ONLY, QUEUE, SELL
 from quantdsl.engine.reports import ENDED, push_report
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I1, I64, U8
-from runtime.replay.events import Side
-from runtime.replay.outputs.records import State
+from runtime.replay.events import MarketSide
+from runtime.replay.outputs.records import OrderState
 
 TRADED: dict[str, HirType] = {"desk": Pointer(DESK), "side": U8, "price": I64, "qty": I64, "beyond": I1}
 
 
-def define_trades(program: Program) -> None:
+def define_trades(program: ModuleBuilder) -> None:
     """`exchange.next`, `exchange.meet` (one side's orders, `touch` and `queue`; what is left of the trade)."""
     with program.function("exchange.settle", {"desk": Pointer(DESK), "side": U8}, internal=True, attributes=LONG) as b:
         _settle(b, *b.parameters)
@@ -28,18 +28,18 @@ def define_trades(program: Program) -> None:
         _meet(b, *b.parameters)
 
 
-def meet_both(b: Body, desk: Value, price: Value, qty: Value, aggressor: Value) -> None:
+def meet_both(b: FunctionCode, desk: Value, price: Value, qty: Value, aggressor: Value) -> None:
     """Of a trade: the orders of the side that was hit; where nobody says who was the aggressor, those on both sides that it went beyond."""
-    unsaid = b.eq(aggressor, int(Side.NONE))
+    unsaid = b.eq(aggressor, int(MarketSide.NONE))
     left = b.variable(qty)
-    for own, hit_by in ((BUY, Side.SELL), (SELL, Side.BUY)):
+    for own, hit_by in ((BUY, MarketSide.SELL), (SELL, MarketSide.BUY)):
         count = b.get(desk, "resting", own, "count", proved=True)
         with b.when(b.both(b.ne(count, 0), b.either(unsaid, b.eq(aggressor, int(hit_by))))):
             (rest,) = b.call("exchange.meet", desk, own, price, b.now(left), unsaid)
             b.set(left, rest)
 
 
-def _next(b: Body, desk: Value, price: Value) -> None:
+def _next(b: FunctionCode, desk: Value, price: Value) -> None:
     queued = b.at(desk, "resting", BUY, proved=True)
     with b.loop(0, b.get(queued, "count")) as i:
         slot = at(b, queued, i)
@@ -51,11 +51,11 @@ def _next(b: Body, desk: Value, price: Value) -> None:
                 fill(b, desk, slot, price, b.get(order, "left"), says(b, order, POST_ONLY))
             with c.otherwise(), b.when(b.either(b.eq(tif, IOC), b.eq(tif, FOK))):
                 b.put(order, "left", 0)
-                push_report(b, desk, ENDED, slot, state=int(State.CANCELLED))
+                push_report(b, desk, ENDED, slot, state=int(OrderState.CANCELLED))
     b.call("exchange.settle", desk, BUY)
 
 
-def _meet(b: Body, desk: Value, side: Value, price: Value, qty: Value, beyond: Value) -> None:
+def _meet(b: FunctionCode, desk: Value, side: Value, price: Value, qty: Value, beyond: Value) -> None:
     queued = b.at(desk, "resting", b.cast(side, "i64"), proved=True)
     left, moved = b.variable(qty), b.variable(b.const(False, "i1"))
     queues = b.eq(b.get(desk, "settings", "fills"), QUEUE)
@@ -90,7 +90,7 @@ def _meet(b: Body, desk: Value, side: Value, price: Value, qty: Value, beyond: V
     b.give(b.now(left))
 
 
-def _show_more(b: Body, desk: Value, order: Value) -> None:
+def _show_more(b: FunctionCode, desk: Value, order: Value) -> None:
     """The next part of an iceberg, as if it came now."""
     b.put(order, "display", b.smaller(b.get(order, "shown"), b.get(order, "left")))
     b.put(order, "ahead", shown(b, b.at(desk, "book"), b.get(order, "side"), b.get(order, "at_limit")))
@@ -99,7 +99,7 @@ def _show_more(b: Body, desk: Value, order: Value) -> None:
     b.put(desk, "arrivals", b.wrapping("add", arrival, 1))
 
 
-def _settle(b: Body, desk: Value, side: Value) -> None:
+def _settle(b: FunctionCode, desk: Value, side: Value) -> None:
     """Orders of which nothing is left go out of a list."""
     queued = b.at(desk, "resting", b.cast(side, "i64"), proved=True)
     kept = b.variable(b.const(0, "i64"))
@@ -115,7 +115,7 @@ def _settle(b: Body, desk: Value, side: Value) -> None:
     b.put(queued, "count", b.now(kept))
 
 
-def _sort(b: Body, desk: Value, side: Value, queued: Value) -> None:
+def _sort(b: FunctionCode, desk: Value, side: Value, queued: Value) -> None:
     """By price and arrival, as the list was but for a few."""
     with b.loop(1, b.get(queued, "count")) as i:
         slot = at(b, queued, i)

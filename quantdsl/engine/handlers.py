@@ -6,7 +6,7 @@ from quantdsl.engine.inside import Inner, declare
 from quantdsl.engine.interface import EVENTS, HANDLERS
 from quantdsl.engine.open_orders import order_at, weigh
 from quantdsl.engine.outputs import collect
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I64, U8, U32, U64
 
 FAILURE = -2
@@ -20,25 +20,25 @@ _BEFORE = {"submitted": U64, "next_request": I64, "rejects": I64, "lost_rejects"
 FAILED = {"handler.failed": Inner({"event": U32, **_BEFORE}, stateful=True)}
 
 
-def declare_handlers(program: Program) -> None:
+def declare_handlers(program: ModuleBuilder) -> None:
     """The program's functions that the engine calls."""
     for name, signature in HANDLERS.items():
         if not program.has(name):
             program.imported(name, signature.whole(), signature.results)
 
 
-def define_handlers(program: Program) -> None:
+def define_handlers(program: ModuleBuilder) -> None:
     declare(program, FAILED)
     with program.define("handler.failed") as b:
         _failed(b)
 
 
-def handled(b: Body, desk: Value, event: str) -> Value:
+def handled(b: FunctionCode, desk: Value, event: str) -> Value:
     """Whether the program has a handler of the event, and none failed so far."""
     return b.ne(b.wrapping("and", b.get(desk, "settings", "handles"), BITS[event]), 0)
 
 
-def call_handler(b: Body, desk: Value, state: Value, event: str, *arguments: Value) -> None:
+def call_handler(b: FunctionCode, desk: Value, state: Value, event: str, *arguments: Value) -> None:
     """Where the event is `handled`."""
     noted = [
         b.get(desk, "submitted"),
@@ -52,7 +52,7 @@ def call_handler(b: Body, desk: Value, state: Value, event: str, *arguments: Val
         b.call("handler.failed", desk, state, EVENTS.index(event), *noted)
 
 
-def tell(b: Body, desk: Value, state: Value, event: str, **record: Value) -> None:
+def tell(b: FunctionCode, desk: Value, state: Value, event: str, **record: Value) -> None:
     """Fill the event's record, and call its handler, if there is one."""
     with b.when(handled(b, desk, event)):
         place = b.at(desk, event)
@@ -61,7 +61,7 @@ def tell(b: Body, desk: Value, state: Value, event: str, **record: Value) -> Non
         call_handler(b, desk, state, event)
 
 
-def call_timed(b: Body, desk: Value, state: Value, event: str, *arguments: Value) -> None:
+def call_timed(b: FunctionCode, desk: Value, state: Value, event: str, *arguments: Value) -> None:
     """Where the event is `handled`, and comes from data: one in `settings.sample` is timed."""
     left = b.wrapping("sub", b.get(desk, "unsampled"), 1)
     b.put(desk, "unsampled", left)
@@ -76,7 +76,7 @@ def call_timed(b: Body, desk: Value, state: Value, event: str, *arguments: Value
         collect(b, desk, "latency", ts=b.get(desk, "now"), row=b.get(desk, "row"), ns=taken, handler=EVENTS.index(event), calls=1)
 
 
-def _failed(b: Body) -> None:
+def _failed(b: FunctionCode) -> None:
     desk, state, event, *noted = b.parameters
     before = dict(zip(_BEFORE, noted, strict=True))
     for name, value in (("row", b.get(desk, "row")), ("ts", b.get(desk, "now")), ("stream", b.get(desk, "stream")), ("handler", event)):
@@ -92,7 +92,7 @@ def _failed(b: Body) -> None:
     b.call("desk.kill", desk, state, FAILURE)
 
 
-def _drop_requests(b: Body, desk: Value, first: Value) -> None:
+def _drop_requests(b: FunctionCode, desk: Value, first: Value) -> None:
     """The newest first, so that each replace finds again what it changed."""
     queue = b.at(desk, "requests")
     with b.loop(0, b.wrapping("sub", b.get(queue, "next"), first)) as age:
@@ -105,7 +105,7 @@ def _drop_requests(b: Body, desk: Value, first: Value) -> None:
     b.put(queue, "next", first)
 
 
-def _drop_orders(b: Body, desk: Value, submitted: Value) -> None:
+def _drop_orders(b: FunctionCode, desk: Value, submitted: Value) -> None:
     """Those made since; they stand last among the open ones."""
     with b.repeat():
         count = b.get(desk, "open_count")
@@ -119,7 +119,7 @@ def _drop_orders(b: Body, desk: Value, submitted: Value) -> None:
         b.call("orders.forget", desk, slot)
 
 
-def _drop_rejects(b: Body, desk: Value, first: Value) -> None:
+def _drop_rejects(b: FunctionCode, desk: Value, first: Value) -> None:
     rejects = b.at(desk, "out", "rejects")
     with b.loop(first, b.get(rejects, "count")) as number:
         mask = b.cast(b.get(rejects, "records", number, "mask"), "i64")

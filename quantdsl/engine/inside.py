@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from compiler.hir.types import HirType, Pointer
 from quantdsl.engine.interface import OPAQUE
 from quantdsl.engine.layout import DESK
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.types import I1, I64, U8
 from runtime.records import frozen
 
@@ -35,7 +35,7 @@ order whose `limit`, `qty` ... are in its slot; `replace` gives the whole quanti
 where orders are open, `expire` at each event before it."""
 
 
-def declare(program: Program, functions: Mapping[str, Inner]) -> None:
+def declare(program: ModuleBuilder, functions: Mapping[str, Inner]) -> None:
     """So that they can be called before they are written."""
     for name, inner in functions.items():
         if program.has(name):

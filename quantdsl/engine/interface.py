@@ -19,7 +19,7 @@ EVENTS = ("start", "stop", "trade", "quote", "book", "bar", "timer", "ack", "fil
 
 
 @frozen
-class Signature:
+class EngineSignature:
     """Parameters behind the desk and the state, and results."""
 
     parameters: Mapping[str, HirType]
@@ -30,8 +30,8 @@ class Signature:
         return {"desk": Pointer(DESK), "state": Pointer(state), **self.parameters}
 
 
-def _handler(event: str) -> Signature:
-    return Signature({"number": I64} if event in ("bar", "timer") else {})
+def _handler(event: str) -> EngineSignature:
+    return EngineSignature({"number": I64} if event in ("bar", "timer") else {})
 
 
 HANDLERS = {f"on.{event}": _handler(event) for event in EVENTS}
@@ -60,9 +60,9 @@ ORDER_PARAMETERS: dict[str, HirType] = {
 }
 
 OF_PROGRAM = {
-    "desk.order": Signature(ORDER_PARAMETERS, ANSWER),
-    "desk.replace": Signature({"id": U64, "qty.present": I1, "qty": I64, "limit.present": I1, "limit": I64}, ANSWER),
-    "risk.judge": Signature(
+    "desk.order": EngineSignature(ORDER_PARAMETERS, ANSWER),
+    "desk.replace": EngineSignature({"id": U64, "qty.present": I1, "qty": I64, "limit.present": I1, "limit": I64}, ANSWER),
+    "risk.judge": EngineSignature(
         {
             "side": U8,
             "qty": I64,
@@ -75,9 +75,9 @@ OF_PROGRAM = {
         },
         (U32, I64),
     ),
-    "desk.flatten": Signature({"part": F64}),
-    "risk.accept": Signature({"client.present": I1, "client": U64}),
-    "risk.asked": Signature({}),
+    "desk.flatten": EngineSignature({"part": F64}),
+    "risk.accept": EngineSignature({"client.present": I1, "client": U64}),
+    "risk.asked": EngineSignature({}),
 }
 """Written once for each program, so that they are part of the handlers that call them, and the rules that a risk block doesn't have cost
 nothing (`orders.py`, `risk.py`). `desk.flatten` sends an order at the market for that part of the position, to the nearest lot, halves away
@@ -86,18 +86,18 @@ from zero; nothing where that is none. `risk.judge` gives the mask of the rules 
 `rate all`)."""
 
 OF_ENGINE = {
-    "desk.cancel": Signature({"id": U64}, ANSWER),
-    "desk.cancel_all": Signature({}),
-    "desk.kill": Signature({"why": I64}),
-    "desk.touch": Signature({"side": U8}, PRICE),
-    "desk.mid": Signature({}, PRICE),
-    "desk.spread": Signature({}, PRICE),
-    "desk.microprice": Signature({}, (I1, F64)),
-    "desk.imbalance": Signature({"levels": I64}, (F64,)),
-    "desk.level": Signature({"side": U8, "number": I64}, (I1, I64, I64)),
-    "desk.depth_to": Signature({"price": I64}, (I64,)),
-    "desk.link": Signature({"first": U64, "second": U64}, (I1,)),
-    "orders.enter": Signature(
+    "desk.cancel": EngineSignature({"id": U64}, ANSWER),
+    "desk.cancel_all": EngineSignature({}),
+    "desk.kill": EngineSignature({"why": I64}),
+    "desk.touch": EngineSignature({"side": U8}, PRICE),
+    "desk.mid": EngineSignature({}, PRICE),
+    "desk.spread": EngineSignature({}, PRICE),
+    "desk.microprice": EngineSignature({}, (I1, F64)),
+    "desk.imbalance": EngineSignature({"levels": I64}, (F64,)),
+    "desk.level": EngineSignature({"side": U8, "number": I64}, (I1, I64, I64)),
+    "desk.depth_to": EngineSignature({"price": I64}, (I64,)),
+    "desk.link": EngineSignature({"first": U64, "second": U64}, (I1,)),
+    "orders.enter": EngineSignature(
         {
             "side": U8,
             "qty": I64,
@@ -112,11 +112,11 @@ OF_ENGINE = {
             "show": I64,
         }
     ),
-    "orders.refuse": Signature({"side": U8, "qty": I64, "limit.present": I1, "limit": I64, "options": U8, "mask": U32}),
-    "orders.meets": Signature({"side": U8, "limit.present": I1, "limit": I64, "instead_of": I64}, (I1,)),
-    "orders.cancel_met": Signature({"side": U8, "limit.present": I1, "limit": I64}),
-    "orders.find": Signature({"id": U64}, (I64,)),
-    "orders.ask_to_replace": Signature({"slot": I64, "qty": I64, "limit": I64, "at_market": I1}),
+    "orders.refuse": EngineSignature({"side": U8, "qty": I64, "limit.present": I1, "limit": I64, "options": U8, "mask": U32}),
+    "orders.meets": EngineSignature({"side": U8, "limit.present": I1, "limit": I64, "instead_of": I64}, (I1,)),
+    "orders.cancel_met": EngineSignature({"side": U8, "limit.present": I1, "limit": I64}),
+    "orders.find": EngineSignature({"id": U64}, (I64,)),
+    "orders.ask_to_replace": EngineSignature({"slot": I64, "qty": I64, "limit": I64, "at_market": I1}),
 }
 """Compiled with the engine. `desk.level`: whether there is that level (0 is the best), its price and quantity. `desk.link`: when one of the
 two orders fills or ends, the other is cancelled. The last ones serve `desk.order` and `desk.replace`: `enter` an accepted order, whose id
@@ -124,12 +124,12 @@ is the desk's `submitted`, `refuse` one; whether one `meets` own orders of the o
 -1."""
 
 OF_RUNNER = {
-    "engine.begin": Signature({"ts": I64}),
-    "engine.run": Signature({"events": Pointer(Array(EVENT, None)), "count": I64, "from": I64}, (I64,)),
-    "engine.end": Signature({}, (I1,)),
+    "engine.begin": EngineSignature({"ts": I64}),
+    "engine.run": EngineSignature({"events": Pointer(Array(EVENT, None)), "count": I64, "from": I64}, (I64,)),
+    "engine.end": EngineSignature({}, (I1,)),
 }
 """What the runner calls, in this order: `begin` at the time of the first event, `run` over blocks of events (80 bytes each,
 `runtime.replay.events`), which gives how many of the block's events are done (fewer than `count` when outputs are to be collected first),
 and `end`, again and again until it gives true (false: outputs are to be collected first). What it knows of a program beside its code, it
-knows from `quantdsl.facts.Facts`, which elaborating the strategy makes: before `begin` it writes `settings` from them, and the periods of
-timers and the kinds and sizes of bars."""
+knows from `quantdsl.facts.StrategyFacts`, which elaborating the strategy makes: before `begin` it writes `settings` from them, and the
+periods of timers and the kinds and sizes of bars."""

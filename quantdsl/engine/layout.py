@@ -26,7 +26,7 @@ ENOUGH = RECORDS // 2
 """So many records of one table stop the loop. One event and what follows from it at the same moment has the other half."""
 
 BUY, SELL = 0, 1
-"""A side, as the language's enum counts its cases; records of data and of outputs count from 1 (`runtime.replay.events.Side`)."""
+"""A side, as the language's enum counts its cases; records of data and of outputs count from 1 (`runtime.replay.events.MarketSide`)."""
 IOC, FOK, GTC, DAY = range(4)
 """As the enum `Tif` counts them."""
 NEXT, TOUCH, QUEUE = range(3)

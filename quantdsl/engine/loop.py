@@ -15,11 +15,11 @@ from quantdsl.engine.interface import OF_RUNNER
 from quantdsl.engine.layout import EVENT
 from quantdsl.engine.market import good_mark
 from quantdsl.engine.outputs import begin_event, collect
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I1, I64, U8, U32
 from quantdsl.native.values import Optional, match, some, write_optional
 from runtime.replay.batches import NOBODY
-from runtime.replay.events import Flag, Kind
+from runtime.replay.events import EventKind, Flag
 
 BEFORE, HANDLERS, STOPPING, STOPPED, UNHEARD, OVER = range(6)
 """Phases: before an event; its handlers are still to run (`desk.pending`); the data is over, `on stop` still to run; it ran; reports that
@@ -38,7 +38,7 @@ a trade; both give the events to tell of. `finish` an event, after what it chang
 those that are `pending`."""
 
 
-def define_loop(program: Program) -> None:
+def define_loop(program: ModuleBuilder) -> None:
     declare(program, LOOP)
     for name, signature in OF_RUNNER.items():
         program.declare(name, signature.whole(), signature.results)
@@ -60,7 +60,7 @@ def define_loop(program: Program) -> None:
 # ---- what the runner calls ------------------------------------------------------------------------------------------------
 
 
-def _begin(b: Body) -> None:
+def _begin(b: FunctionCode) -> None:
     desk, _, ts = b.parameters
     b.put(desk, "now", ts)
     b.put(desk, "soonest", -NEVER)
@@ -69,7 +69,7 @@ def _begin(b: Body) -> None:
     b.put(desk, "unsampled", b.select(b.gt(b.get(desk, "settings", "sample"), 0), b.const(1, "i64"), NEVER))
 
 
-def _run(b: Body) -> None:
+def _run(b: FunctionCode) -> None:
     desk, state, events, count, begin = b.parameters
     start = b.variable(begin)
     with b.when(b.eq(b.get(desk, "phase"), HANDLERS)):
@@ -101,7 +101,7 @@ def _run(b: Body) -> None:
     b.give(count)
 
 
-def _end(b: Body) -> None:
+def _end(b: FunctionCode) -> None:
     """What the market did by now is accounted though its report would come later; no handler hears of that."""
     desk, state = b.parameters
     for here, then in ((BEFORE, STOPPING), (STOPPING, STOPPED)):
@@ -138,7 +138,7 @@ def _end(b: Body) -> None:
 # ---- one event ----------------------------------------------------------------------------------------------------------------
 
 
-def _first(b: Body) -> None:
+def _first(b: FunctionCode) -> None:
     """Also for a program without timers: from here on `soonest` is when something is due."""
     desk, state, ts = b.parameters
     b.put(desk, "now", ts)
@@ -148,13 +148,13 @@ def _first(b: Body) -> None:
     b.call("timers.start", desk)
 
 
-def _warm_up(b: Body) -> None:
+def _warm_up(b: FunctionCode) -> None:
     desk, state, event = b.parameters
     _row(b, desk, state, event)
     b.put(desk, "pending", 0)
 
 
-def _row(b: Body, desk: Value, state: Value, event: Value) -> None:
+def _row(b: FunctionCode, desk: Value, state: Value, event: Value) -> None:
     """Changes book, resting orders and marks, and notes which handlers are to run."""
     ts, kind = b.get(event, "ts"), b.get(event, "kind")
     b.put(desk, "now", ts)
@@ -174,7 +174,7 @@ def _row(b: Body, desk: Value, state: Value, event: Value) -> None:
         _after(b, desk, state, Optional(b.const(True, "i1"), b.select(good.present, good.value, b.wrapping("mul", price, 2))))
 
     def halt() -> None:
-        halted = b.eq(kind, int(Kind.HALT))
+        halted = b.eq(kind, int(EventKind.HALT))
         b.put(desk, "market_halted", halted)
         b.put(desk, "halt", "ts", ts)
         b.put(desk, "halt", "halted", halted)
@@ -184,13 +184,13 @@ def _row(b: Body, desk: Value, state: Value, event: Value) -> None:
     def book() -> None:
         b.put(desk, "pending", b.call("loop.book", desk, event)[0])
         good = good_mark(b, desk)
-        last = b.either(says(b, event, Flag.LAST), b.eq(kind, int(Kind.GAP)))
+        last = b.either(says(b, event, Flag.LAST), b.eq(kind, int(EventKind.GAP)))
         _after(b, desk, state, Optional(b.both(good.present, last), good.value))
 
-    match(b, kind, {int(Kind.TRADE): trade, int(Kind.HALT): halt, int(Kind.STATUS): halt}, book)
+    match(b, kind, {int(EventKind.TRADE): trade, int(EventKind.HALT): halt, int(EventKind.STATUS): halt}, book)
 
 
-def _traded(b: Body) -> None:
+def _traded(b: FunctionCode) -> None:
     desk, price, qty, side = b.parameters
     now = b.get(desk, "now")
     for name, value in (("last", price), ("last_ts", now)):
@@ -210,11 +210,11 @@ def _traded(b: Body) -> None:
     b.give(b.wrapping("or", b.now(closed), BITS["trade"]))
 
 
-def _book(b: Body) -> None:
+def _book(b: FunctionCode) -> None:
     desk, event = b.parameters
     book, kind, id = b.at(desk, "book"), b.get(event, "kind"), b.get(event, "id")
     pending = b.variable(b.const(0, "u32"))
-    with b.when(b.both(b.eq(kind, int(Kind.EXECUTE)), b.negate(says(b, event, Flag.NOT_PRINTED)))):
+    with b.when(b.both(b.eq(kind, int(EventKind.EXECUTE)), b.negate(says(b, event, Flag.NOT_PRINTED)))):
         there, side, own, resting = known_order(b, book, id)
         with b.when(there):
             price = b.select(says(b, event, Flag.OWN_PRICE), b.get(event, "price"), own)
@@ -223,7 +223,7 @@ def _book(b: Body) -> None:
             (told,) = b.call("loop.traded", desk, price, b.smaller(b.get(event, "qty"), resting), aggressor)
             b.set(pending, told)
     good, unknown = b.call("book.take", book, event, b.get(desk, "settings", "trim"))
-    is_gap = b.eq(kind, int(Kind.GAP))
+    is_gap = b.eq(kind, int(EventKind.GAP))
     with b.when(b.negate(good)):
         collect(b, desk, "crossed", row=b.get(desk, "row"), stream=b.get(desk, "stream"))
 
@@ -238,20 +238,20 @@ def _book(b: Body) -> None:
         with missing.otherwise(), b.when(b.both(good, says(b, event, Flag.LAST))):
             with b.when(b.ne(b.get(desk, "open_count"), 0)):
                 b.call("exchange.book_changed", desk)
-            with b.when(b.eq(kind, int(Kind.QUOTE))):
+            with b.when(b.eq(kind, int(EventKind.QUOTE))):
                 _quote(b, desk, event)
                 tell(BITS["quote"])
             tell(BITS["book"])
     b.give(b.now(pending))
 
 
-def _quote(b: Body, desk: Value, event: Value) -> None:
+def _quote(b: FunctionCode, desk: Value, event: Value) -> None:
     b.put(desk, "quote", "ts", b.get(desk, "now"))
     for name, of_event in (("bid", "price"), ("ask", "price2"), ("bid_qty", "qty"), ("ask_qty", "qty2")):
         b.put(desk, "quote", name, b.get(event, of_event))
 
 
-def _after(b: Body, desk: Value, state: Value, found: Optional) -> None:
+def _after(b: FunctionCode, desk: Value, state: Value, found: Optional) -> None:
     """Marks, and looks at the losses and at the time of the next record of profit and loss."""
     mark(b, desk, found)
     look_at_losses(b, desk, state)
@@ -261,7 +261,7 @@ def _after(b: Body, desk: Value, state: Value, found: Optional) -> None:
         b.call("account.record", desk)
 
 
-def _finish(b: Body) -> None:
+def _finish(b: FunctionCode) -> None:
     desk, state = b.parameters
     with b.when(anything_due(b, desk, b.get(desk, "now"))):
         (stopped,) = b.call("until", desk, state, b.get(desk, "now"))
@@ -274,7 +274,7 @@ def _finish(b: Body) -> None:
     b.give(False)
 
 
-def _handlers(b: Body) -> None:
+def _handlers(b: FunctionCode) -> None:
     desk, state = b.parameters
     pending = b.get(desk, "pending")
     for event in ("trade", "gap", "quote", "book", "halt"):

@@ -2,11 +2,11 @@
 
 from compiler.hir.instruction import Value
 from quantdsl.engine.book import mid2
-from quantdsl.native.build import Body
+from quantdsl.native.build import FunctionCode
 from quantdsl.native.values import Optional
 
 
-def good_mark(b: Body, desk: Value) -> Optional:
+def good_mark(b: FunctionCode, desk: Value) -> Optional:
     """The mid of a good book with both sides, in half ticks."""
     book = b.at(desk, "book")
     found = mid2(b, book)

@@ -3,14 +3,14 @@
 from compiler.hir.instruction import Value
 from quantdsl.engine import requests
 from quantdsl.engine.inside import Inner, declare
-from quantdsl.engine.interface import OF_ENGINE, Signature
+from quantdsl.engine.interface import OF_ENGINE, EngineSignature
 from quantdsl.engine.layout import BUY, KILLED, MARKET, OPEN, ORDER, REQUESTS
 from quantdsl.engine.outputs import collect, side_of_record
 from quantdsl.engine.requests import push_request
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.slab import Slab
 from quantdsl.native.types import I64, U8, U64
-from runtime.replay.outputs.records import State
+from runtime.replay.outputs.records import OrderState
 from runtime.replay.outputs.records import Tif as RecordTif
 
 SLAB = Slab(ORDER, OPEN)
@@ -32,21 +32,21 @@ SHARED = ("orders.find", "desk.cancel_all", "desk.kill")
 """Those that the engine calls, too; the others are part of their entries."""
 
 
-def order_at(b: Body, desk: Value, slot: Value) -> Value:
+def order_at(b: FunctionCode, desk: Value, slot: Value) -> Value:
     return b.at(desk, "slots", "items", slot, proved=True)
 
 
-def exposed(b: Body, order: Value) -> Value:
+def exposed(b: FunctionCode, order: Value) -> Value:
     """The most that an order may still fill."""
     return b.sub(b.larger(b.get(order, "qty"), b.get(order, "asked")), b.get(order, "filled"))
 
 
-def weigh(b: Body, desk: Value, order: Value, operation: str) -> None:
+def weigh(b: FunctionCode, desk: Value, order: Value, operation: str) -> None:
     """`add` an order to what open orders may fill, or take it away again (`sub`)."""
     _weigh(b, desk, operation, b.get(order, "side"), exposed(b, order), b.get(order, "held_at"))
 
 
-def _weigh(b: Body, desk: Value, operation: str, side: Value, amount: Value, held_at: Value) -> None:
+def _weigh(b: FunctionCode, desk: Value, operation: str, side: Value, amount: Value, held_at: Value) -> None:
     p, buys = b.at(desk, "position"), b.eq(side, BUY)
     b.put(p, "open_buys", b.arithmetic(operation, b.get(p, "open_buys"), b.select(buys, amount, 0)))
     b.put(p, "open_sells", b.arithmetic(operation, b.get(p, "open_sells"), b.select(buys, 0, amount)))
@@ -54,11 +54,11 @@ def _weigh(b: Body, desk: Value, operation: str, side: Value, amount: Value, hel
     b.put(desk, "open_notional", b.wrapping(operation, b.get(desk, "open_notional"), worth))
 
 
-def define_open_orders(program: Program) -> None:
+def define_open_orders(program: ModuleBuilder) -> None:
     """All of them, in the engine's module."""
     declare(program, INNER)
     for name in ACTS:
-        signature: Signature = OF_ENGINE[name]
+        signature: EngineSignature = OF_ENGINE[name]
         attributes = ("noalias", "noinline") if name in SHARED else ("noalias",)
         program.declare(name, signature.whole(), signature.results, attributes=attributes)
     for name, write in (
@@ -84,7 +84,7 @@ def define_open_orders(program: Program) -> None:
 # ---- coming and going ---------------------------------------------------------------------------------------------------
 
 
-def _find(b: Body) -> None:
+def _find(b: FunctionCode) -> None:
     """By halves: `open` is in the order of the ids."""
     desk, _, id = b.parameters
     low, high = b.variable(b.const(0, "i64")), b.variable(b.get(desk, "open_count"))
@@ -104,7 +104,7 @@ def _find(b: Body) -> None:
     b.give(-1)
 
 
-def _enter(b: Body) -> None:
+def _enter(b: FunctionCode) -> None:
     desk, _, *rest = b.parameters
     given = dict(zip(list(OF_ENGINE["orders.enter"].parameters), rest, strict=True))
     slot = SLAB.take(b, b.at(desk, "slots"))
@@ -117,7 +117,7 @@ def _enter(b: Body) -> None:
     b.put(order, "has_stop", given["stop.present"])
     b.put(order, "stop", given["stop"])
     b.put(order, "shown", b.select(given["show.present"], given["show"], 0))
-    b.put(order, "state", int(State.PENDING))
+    b.put(order, "state", int(OrderState.PENDING))
     b.put(order, "place", count)
     b.put(desk, "open", count, slot)
     b.put(desk, "open_count", b.wrapping("add", count, 1))
@@ -125,7 +125,7 @@ def _enter(b: Body) -> None:
     push_request(b, desk, requests.NEW, slot, id)
 
 
-def _leave(b: Body) -> None:
+def _leave(b: FunctionCode) -> None:
     desk, slot, state = b.parameters
     order = order_at(b, desk, slot)
     b.put(order, "state", state)
@@ -134,7 +134,7 @@ def _leave(b: Body) -> None:
     b.call("orders.forget", desk, slot)
 
 
-def _forget(b: Body) -> None:
+def _forget(b: FunctionCode) -> None:
     """It must have been weighed off."""
     desk, slot = b.parameters
     count = b.wrapping("sub", b.get(desk, "open_count"), 1)
@@ -146,7 +146,7 @@ def _forget(b: Body) -> None:
     SLAB.give_back(b, b.at(desk, "slots"), slot)
 
 
-def _record(b: Body) -> None:
+def _record(b: FunctionCode) -> None:
     desk, slot = b.parameters
     order = order_at(b, desk, slot)
     tif = b.get(order, "tif")
@@ -159,7 +159,7 @@ def _record(b: Body) -> None:
     collect(b, desk, "orders", **own, limit=limit, side=side, tif=named, instrument=b.get(desk, "settings", "instrument"))
 
 
-def _refuse(b: Body) -> None:
+def _refuse(b: FunctionCode) -> None:
     """An order that its own risk block refused: counted by rule, and written down."""
     desk, _, side, qty, limited, limit, options, mask = b.parameters
     with b.loop(0, 12) as rule:
@@ -173,14 +173,14 @@ def _refuse(b: Body) -> None:
 # ---- acts -----------------------------------------------------------------------------------------------------------------
 
 
-def _ask_to_cancel(b: Body, desk: Value, state: Value, slot: Value) -> None:
+def _ask_to_cancel(b: FunctionCode, desk: Value, state: Value, slot: Value) -> None:
     """Counts for a `rate all`."""
     with b.when(b.get(desk, "settings", "rate_all")):
         b.call("risk.asked", desk, state)
     push_request(b, desk, requests.CANCEL, slot, b.get(order_at(b, desk, slot), "id"))
 
 
-def _cancel(b: Body) -> None:
+def _cancel(b: FunctionCode) -> None:
     """An order that isn't open stays as it is."""
     desk, state, id = b.parameters
     (slot,) = b.call("orders.find", desk, state, id)
@@ -191,7 +191,7 @@ def _cancel(b: Body) -> None:
     b.give(True, id, 0)
 
 
-def _ask_to_replace(b: Body) -> None:
+def _ask_to_replace(b: FunctionCode) -> None:
     """From now on it counts with the larger of its quantities."""
     desk, state, slot, qty, limit, at_market = b.parameters
     with b.when(b.get(desk, "settings", "rate_all")):
@@ -205,13 +205,13 @@ def _ask_to_replace(b: Body) -> None:
     weigh(b, desk, order, "add")
 
 
-def _cancel_all(b: Body) -> None:
+def _cancel_all(b: FunctionCode) -> None:
     desk, state = b.parameters
     with b.loop(0, b.get(desk, "open_count")) as i:
         _ask_to_cancel(b, desk, state, b.get(desk, "open", i))
 
 
-def _kill(b: Body) -> None:
+def _kill(b: FunctionCode) -> None:
     """No more orders; what is open is cancelled. The first reason stays."""
     desk, state, why = b.parameters
     b.put(desk, "trading", KILLED)
@@ -219,7 +219,7 @@ def _kill(b: Body) -> None:
     b.call("desk.cancel_all", desk, state)
 
 
-def _link(b: Body) -> None:
+def _link(b: FunctionCode) -> None:
     """Only two orders that are both open."""
     desk, state, first, second = b.parameters
     slots = [b.call("orders.find", desk, state, id)[0] for id in (first, second)]
@@ -230,7 +230,7 @@ def _link(b: Body) -> None:
     b.give(open_both)
 
 
-def _unlink(b: Body) -> None:
+def _unlink(b: FunctionCode) -> None:
     """The two aren't linked any more then, so that the end of the one doesn't cancel what is left of the other."""
     desk, state, id = b.parameters
     (slot,) = b.call("orders.find", desk, state, id)
@@ -242,11 +242,11 @@ def _unlink(b: Body) -> None:
 # ---- own orders that meet ------------------------------------------------------------------------------------------------
 
 
-def _at_market(b: Body, order: Value) -> Value:
+def _at_market(b: FunctionCode, order: Value) -> Value:
     return b.ne(b.wrapping("and", b.get(order, "options"), MARKET), 0)
 
 
-def _meeting(b: Body, order: Value, side: Value, limited: Value, limit: Value) -> Value:
+def _meeting(b: FunctionCode, order: Value, side: Value, limited: Value, limit: Value) -> Value:
     """Whether an open order and a new one would trade with each other; one at the market meets every one."""
     other = b.ne(b.get(order, "side"), side)
     own = b.get(order, "limit")
@@ -254,7 +254,7 @@ def _meeting(b: Body, order: Value, side: Value, limited: Value, limit: Value) -
     return b.both(other, b.either(_at_market(b, order), b.negate(limited), priced))
 
 
-def _meets(b: Body) -> None:
+def _meets(b: FunctionCode) -> None:
     desk, _, side, limited, limit, instead_of = b.parameters
     p = b.at(desk, "position")
     with b.when(b.eq(b.select(b.eq(side, BUY), b.get(p, "open_sells"), b.get(p, "open_buys")), 0)):
@@ -266,7 +266,7 @@ def _meets(b: Body) -> None:
     b.give(False)
 
 
-def _cancel_met(b: Body) -> None:
+def _cancel_met(b: FunctionCode) -> None:
     desk, state, side, limited, limit = b.parameters
     with b.loop(0, b.get(desk, "open_count")) as i:
         slot = b.get(desk, "open", i)

@@ -8,8 +8,8 @@ from quantdsl.engine.interface import OF_ENGINE, OF_PROGRAM
 from quantdsl.engine.layout import BUY, GTC, MARKET, POST_ONLY, REDUCE_ONLY, SELL
 from quantdsl.engine.open_orders import order_at
 from quantdsl.engine.risk import RiskRules, define_risk
-from quantdsl.native.build import Body, Program
-from runtime.replay.outputs.records import Rule
+from quantdsl.native.build import FunctionCode, ModuleBuilder
+from runtime.replay.outputs.records import RiskRule
 
 NEEDED = {
     "desk.order": ("orders.enter", "orders.refuse", "orders.meets", "orders.cancel_met"),
@@ -17,7 +17,9 @@ NEEDED = {
 }
 
 
-def program_functions(program: Program, rules: RiskRules, state: Struct, used: Collection[str] = ("desk.order", "desk.replace")) -> None:
+def program_functions(
+    program: ModuleBuilder, rules: RiskRules, state: Struct, used: Collection[str] = ("desk.order", "desk.replace")
+) -> None:
     """Those of `interface.OF_PROGRAM`, specialised to a risk block; of `desk.order`, `desk.replace` and `desk.flatten` the `used` ones.
     `state` has a field `risk` of type `risk_memory(rules)`. A program that passes no client ids may leave `duplicate_id` out of its rules.
     Functions that were declared before are defined; those of the engine that are needed become imports."""
@@ -37,7 +39,7 @@ def program_functions(program: Program, rules: RiskRules, state: Struct, used: C
                 write(b, rules)
 
 
-def declare_own(program: Program, name: str, state: Struct, shared: bool = False) -> None:
+def declare_own(program: ModuleBuilder, name: str, state: Struct, shared: bool = False) -> None:
     """Declare one of `interface.OF_PROGRAM`, if it isn't yet. The engine calls only `risk.asked`; the others stay inside the module.
     `desk.order`, and what several share, is there once."""
     if not program.has(name):
@@ -46,11 +48,11 @@ def declare_own(program: Program, name: str, state: Struct, shared: bool = False
         program.declare(name, own.whole(state), own.results, internal=not engines, attributes=attributes)
 
 
-def _given(b: Body, name: str) -> dict[str, Value]:
+def _given(b: FunctionCode, name: str) -> dict[str, Value]:
     return dict(zip(list(OF_PROGRAM[name].parameters), b.parameters[2:], strict=True))
 
 
-def _order(b: Body, rules: RiskRules) -> None:
+def _order(b: FunctionCode, rules: RiskRules) -> None:
     """Ids count all orders, refused ones among them."""
     desk, state = b.parameters[:2]
     given = _given(b, "desk.order")
@@ -63,10 +65,10 @@ def _order(b: Body, rules: RiskRules) -> None:
         options = b.wrapping("or", options, b.select(condition, b.const(bit, "u8"), b.const(0, "u8")))
     judged, held_at = b.call("risk.judge", desk, state, side, qty, limited, limit, given["reduce_only"], *client, -1)
     odd = b.either(b.both(given["stop.present"], b.le(given["stop"], 0)), b.both(given["show.present"], b.lt(given["show"], 0)))
-    mask = b.wrapping("or", judged, b.select(odd, b.const(int(Rule.BAD_INPUT), "u32"), b.const(0, "u32")))
+    mask = b.wrapping("or", judged, b.select(odd, b.const(int(RiskRule.BAD_INPUT), "u32"), b.const(0, "u32")))
     good = b.eq(mask, 0)
     if rules.self_trade in ("cancel_resting", "cancel_both"):
-        with b.when(good if rules.self_trade == "cancel_resting" else b.eq(mask, int(Rule.SELF_TRADE))):
+        with b.when(good if rules.self_trade == "cancel_resting" else b.eq(mask, int(RiskRule.SELF_TRADE))):
             b.call("orders.cancel_met", desk, state, side, limited, limit)
     with b.when(b.negate(good)):
         b.call("orders.refuse", desk, state, side, qty, limited, limit, options, mask)
@@ -77,7 +79,7 @@ def _order(b: Body, rules: RiskRules) -> None:
     b.give(True, id, 0)
 
 
-def _replace(b: Body, rules: RiskRules) -> None:
+def _replace(b: FunctionCode, rules: RiskRules) -> None:
     """What isn't given stays as it was last reported. An order that isn't open stays as it ended."""
     desk, state = b.parameters[:2]
     given = _given(b, "desk.replace")
@@ -100,7 +102,7 @@ def _replace(b: Body, rules: RiskRules) -> None:
     b.give(True, given["id"], 0)
 
 
-def _flatten(b: Body, rules: RiskRules) -> None:
+def _flatten(b: FunctionCode, rules: RiskRules) -> None:
     """An order at the market that reduces. A part that is no number is an order that its risk block refuses."""
     desk, state, part = b.parameters
     held = b.get(desk, "position", "qty")
@@ -119,7 +121,7 @@ def _flatten(b: Body, rules: RiskRules) -> None:
     b.put(desk, "bad_input", False)
 
 
-def _ordered(b: Body, first: Sequence[Value], **given: Value) -> None:
+def _ordered(b: FunctionCode, first: Sequence[Value], **given: Value) -> None:
     """Other options are none, false or 0."""
     types = {name: type.dtype for name, type in OF_PROGRAM["desk.order"].parameters.items() if isinstance(type, Tile)}
     b.call("desk.order", *first, *[given.get(name) or b.const(0, dtype) for name, dtype in types.items()])

@@ -2,16 +2,16 @@
 
 from compiler.hir.instruction import Value
 from quantdsl.engine.layout import ENOUGH, RECORDS
-from quantdsl.native.build import Body, Number
+from quantdsl.native.build import FunctionCode, Number
 
 
-def begin_event(b: Body, desk: Value) -> Value:
+def begin_event(b: FunctionCode, desk: Value) -> Value:
     """Something happens next; whether the loop must stop for its records first."""
     b.put(desk, "out", "begun", b.get(desk, "out", "log", "count"))
     return b.get(desk, "out", "full")
 
 
-def place_of_log(b: Body, desk: Value) -> Value:
+def place_of_log(b: FunctionCode, desk: Value) -> Value:
     """The record for what the log is told next: the place behind the others, or that of the oldest one of this event."""
     table = b.at(desk, "out", "log")
     begun, count, lost = b.get(desk, "out", "begun"), b.get(table, "count"), b.get(table, "lost")
@@ -25,7 +25,7 @@ def place_of_log(b: Body, desk: Value) -> Value:
     return b.at(table, "records", number, proved=True)
 
 
-def collect(b: Body, desk: Value, table: str, **fields: Number) -> None:
+def collect(b: FunctionCode, desk: Value, table: str, **fields: Number) -> None:
     """One more record; fields not named are 0 or what they were. Without room it is counted as lost."""
     place = b.at(desk, "out", table)
     count = b.get(place, "count")
@@ -42,6 +42,6 @@ def collect(b: Body, desk: Value, table: str, **fields: Number) -> None:
             b.put(place, "lost", b.wrapping("add", b.get(place, "lost"), 1))
 
 
-def side_of_record(b: Body, side: Value) -> Value:
+def side_of_record(b: FunctionCode, side: Value) -> Value:
     """Records count sides from 1."""
     return b.wrapping("add", side, 1)

@@ -6,11 +6,11 @@ from compiler.hir.instruction import Value
 from quantdsl.engine.book_ladder import best, goodness, ladder_of, level_at, price_at, rank_at, walk
 from quantdsl.engine.interface import OF_ENGINE
 from quantdsl.engine.layout import BUY, SELL
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.values import Optional
 
 
-def define_queries(program: Program) -> None:
+def define_queries(program: ModuleBuilder) -> None:
     """In the engine's module; they see a suspect book as it stands, orders are refused meanwhile."""
     made: dict[str, Callable[..., None]] = {
         "desk.touch": _touch,
@@ -28,23 +28,23 @@ def define_queries(program: Program) -> None:
             write(b, b.at(desk, "book"), *given)
 
 
-def _own(b: Body, side: Value) -> Value:
+def _own(b: FunctionCode, side: Value) -> Value:
     """A side as an index, whatever it was."""
     return b.wrapping("and", side, 1)
 
 
-def _ends(b: Body, book: Value) -> tuple[Optional, Optional]:
+def _ends(b: FunctionCode, book: Value) -> tuple[Optional, Optional]:
     bid, ask = (best(b, book, b.const(side, "u8")) for side in (BUY, SELL))
     return bid, ask
 
 
-def _touch(b: Body, book: Value, side: Value) -> None:
+def _touch(b: FunctionCode, book: Value, side: Value) -> None:
     """The best of the other side, where an order of this one trades at once."""
     found = best(b, book, b.wrapping("xor", _own(b, side), 1))
     b.give(found.present, b.select(found.present, found.value, 0))
 
 
-def _mid(b: Body, book: Value) -> None:
+def _mid(b: FunctionCode, book: Value) -> None:
     """Rounded down to a whole tick: the common bits and half of the others, for a sum may need 65."""
     bid, ask = _ends(b, book)
     there = b.both(bid.present, ask.present)
@@ -52,13 +52,13 @@ def _mid(b: Body, book: Value) -> None:
     b.give(there, b.select(there, b.wrapping("add", b.wrapping("and", bid.value, ask.value), half), 0))
 
 
-def _spread(b: Body, book: Value) -> None:
+def _spread(b: FunctionCode, book: Value) -> None:
     bid, ask = _ends(b, book)
     there = b.both(bid.present, ask.present)
     b.give(there, b.select(there, b.saturating("sub", ask.value, bid.value), 0))
 
 
-def _microprice(b: Body, book: Value) -> None:
+def _microprice(b: FunctionCode, book: Value) -> None:
     """(bid * ask_qty + ask * bid_qty) / (bid_qty + ask_qty), in ticks."""
     ends, zero = _ends(b, book), b.const(0, "i64")
     with b.when(b.negate(b.both(*(end.present for end in ends)))):
@@ -69,7 +69,7 @@ def _microprice(b: Body, book: Value) -> None:
     b.give(True, b.div(b.add(b.mul(bid, ask_qty), b.mul(ask, bid_qty)), b.add(bid_qty, ask_qty)))
 
 
-def _imbalance(b: Body, book: Value, levels: Value) -> None:
+def _imbalance(b: FunctionCode, book: Value, levels: Value) -> None:
     """(bids - asks) / (bids + asks) over the best levels; 0 where there is nothing."""
     bids, asks = (b.cast(_sum(b, book, b.const(side, "u8"), levels), "f64") for side in (BUY, SELL))
     total = b.add(bids, asks)
@@ -77,7 +77,7 @@ def _imbalance(b: Body, book: Value, levels: Value) -> None:
     b.give(b.select(empty, 0.0, b.div(b.sub(bids, asks), b.select(empty, 1.0, total))))
 
 
-def _sum(b: Body, book: Value, side: Value, levels: Value) -> Value:
+def _sum(b: FunctionCode, book: Value, side: Value, levels: Value) -> Value:
     """At most the largest i64. None is below zero, so a sum that has been too large has once been negative."""
     ladder = ladder_of(b, book, side)
     total, below = b.variable(b.const(0, "i64")), b.variable(b.const(0, "i64"))
@@ -96,7 +96,7 @@ def _sum(b: Body, book: Value, side: Value, levels: Value) -> Value:
     return b.select(b.lt(b.now(below), 0), (1 << 63) - 1, b.now(total))
 
 
-def _level(b: Body, book: Value, side: Value, number: Value) -> None:
+def _level(b: FunctionCode, book: Value, side: Value, number: Value) -> None:
     own = _own(b, side)
     ladder = ladder_of(b, book, own)
     there = b.both(b.ge(number, 0), b.lt(number, b.get(ladder, "count")))
@@ -105,7 +105,7 @@ def _level(b: Body, book: Value, side: Value, number: Value) -> None:
     b.give(there, b.select(there, price, 0), b.select(there, qty, 0))
 
 
-def _depth_to(b: Body, book: Value, price: Value) -> None:
+def _depth_to(b: FunctionCode, book: Value, price: Value) -> None:
     """What is displayed at a price and better: bids down to it, or asks up to it; 0 within the spread."""
     total = b.variable(b.const(0, "i64"))
     for side in (BUY, SELL):

@@ -3,7 +3,7 @@
 from compiler.hir.instruction import Value
 from compiler.hir.types import Struct
 from quantdsl.engine.layout import queue
-from quantdsl.native.build import Body
+from quantdsl.native.build import FunctionCode
 from runtime.records import frozen
 
 
@@ -19,28 +19,28 @@ class Queue:
     def type(self) -> Struct:
         return queue(self.element, self.capacity)
 
-    def is_empty(self, b: Body, queue: Value) -> Value:
+    def is_empty(self, b: FunctionCode, queue: Value) -> Value:
         return b.eq(b.get(queue, "first"), b.get(queue, "next"))
 
-    def count(self, b: Body, queue: Value) -> Value:
+    def count(self, b: FunctionCode, queue: Value) -> Value:
         return b.wrapping("sub", b.get(queue, "next"), b.get(queue, "first"))
 
-    def at(self, b: Body, queue: Value, number: Value) -> Value:
+    def at(self, b: FunctionCode, queue: Value, number: Value) -> Value:
         """The address of an element by its number, which counts on and on."""
         return b.at(queue, "items", b.wrapping("and", number, self.capacity - 1), proved=True)
 
-    def first(self, b: Body, queue: Value) -> Value:
+    def first(self, b: FunctionCode, queue: Value) -> Value:
         """The oldest one, which must be there."""
         return self.at(b, queue, b.get(queue, "first"))
 
-    def drop(self, b: Body, queue: Value) -> None:
+    def drop(self, b: FunctionCode, queue: Value) -> None:
         """The oldest one goes; what its address holds stays until the next `push`. An empty queue begins anew, where memory is warm."""
         first, next = b.wrapping("add", b.get(queue, "first"), 1), b.get(queue, "next")
         empty = b.eq(first, next)
         b.put(queue, "first", b.select(empty, 0, first))
         b.put(queue, "next", b.select(empty, 0, next))
 
-    def push(self, b: Body, queue: Value) -> Value:
+    def push(self, b: FunctionCode, queue: Value) -> Value:
         """Room for one more: its address, which still holds something old. Without room it stops."""
         count = self.count(b, queue)
         message = f"more than {{0}} {self.what} at once"

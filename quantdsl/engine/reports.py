@@ -7,7 +7,7 @@ market's side may name orders by their slot as long as it holds them."""
 from compiler.hir.instruction import Value
 from quantdsl.engine.layout import REPORT, REPORTS
 from quantdsl.engine.queues import Queue
-from quantdsl.native.build import Body, Number
+from quantdsl.native.build import FunctionCode, Number
 
 ACK, FILLED, ENDED, REPLACED = range(4)
 """Kinds of reports."""
@@ -16,7 +16,7 @@ QUEUE = Queue(REPORT, REPORTS, "reports are on their way")
 
 
 def push_report(
-    b: Body,
+    b: FunctionCode,
     desk: Value,
     kind: int,
     slot: Value,

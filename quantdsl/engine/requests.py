@@ -3,7 +3,7 @@
 from compiler.hir.instruction import Value
 from quantdsl.engine.layout import OPEN, REQUEST, REQUESTS
 from quantdsl.engine.queues import Queue
-from quantdsl.native.build import Body, Number
+from quantdsl.native.build import FunctionCode, Number
 
 NEW, CANCEL, REPLACE = range(3)
 """Kinds of requests."""
@@ -14,7 +14,7 @@ RESERVED = 2 * OPEN
 
 
 def push_request(
-    b: Body,
+    b: FunctionCode,
     desk: Value,
     kind: int,
     slot: Value,
@@ -38,6 +38,6 @@ def push_request(
     b.put(request, "before", before)
 
 
-def has_room(b: Body, desk: Value) -> Value:
+def has_room(b: FunctionCode, desk: Value) -> Value:
     """Whether the strategy may ask for more; the market is never asked for so much that a `kill` couldn't cancel."""
     return b.lt(QUEUE.count(b, b.at(desk, "requests")), REQUESTS - RESERVED)

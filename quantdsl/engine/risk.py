@@ -14,13 +14,13 @@ from quantdsl.engine.book_ladder import best
 from quantdsl.engine.interface import OF_PROGRAM
 from quantdsl.engine.layout import BUY, KILLED, OPEN, REDUCING, SELL
 from quantdsl.engine.open_orders import exposed, order_at
-from quantdsl.native.build import Body, Number, Program
-from quantdsl.native.ring import Ring
-from quantdsl.native.table import Table
+from quantdsl.native.build import FunctionCode, ModuleBuilder, Number
+from quantdsl.native.ring import NativeRing
+from quantdsl.native.table import NativeTable
 from quantdsl.native.types import I1, I64, U8, U64, struct
 from quantdsl.native.values import Optional, read_optional
 from runtime.records import frozen
-from runtime.replay.outputs.records import Rule
+from runtime.replay.outputs.records import RiskRule
 
 Reference = Literal["mid", "last"] | int
 SelfTrade = Literal["reject", "cancel_resting", "cancel_both"]
@@ -95,16 +95,16 @@ class _Memory:
     rules: RiskRules
 
     @property
-    def times(self) -> Ring | None:
-        return None if self.rules.rate is None else Ring(I64, max(1, self.rules.rate[0]))
+    def times(self) -> NativeRing | None:
+        return None if self.rules.rate is None else NativeRing(I64, max(1, self.rules.rate[0]))
 
     @property
-    def ids(self) -> Ring | None:
-        return None if self.rules.duplicate_id is None else Ring(struct("client", id=U64, top=U64, other=I1), self.rules.duplicate_id)
+    def ids(self) -> NativeRing | None:
+        return None if self.rules.duplicate_id is None else NativeRing(struct("client", id=U64, top=U64, other=I1), self.rules.duplicate_id)
 
     @property
-    def others(self) -> Table | None:
-        return None if self.rules.duplicate_id is None else Table(U64, U8, self.rules.duplicate_id + 1)
+    def others(self) -> NativeTable | None:
+        return None if self.rules.duplicate_id is None else NativeTable(U64, U8, self.rules.duplicate_id + 1)
 
     @property
     def type(self) -> Struct:
@@ -118,7 +118,7 @@ def risk_memory(rules: RiskRules) -> Struct:
     return _Memory(rules).type
 
 
-def define_risk(program: Program, rules: RiskRules, names: Sequence[str]) -> None:
+def define_risk(program: ModuleBuilder, rules: RiskRules, names: Sequence[str]) -> None:
     """Those of `risk.judge`, `risk.accept` and `risk.asked` that are among the names; they must be declared."""
     if "risk.judge" in names and rules.duplicate_id is not None:
         own = {"state": program.module.functions["risk.judge"].parameters[1].type, "client": U64}
@@ -126,7 +126,7 @@ def define_risk(program: Program, rules: RiskRules, names: Sequence[str]) -> Non
             _is_known(b, rules)
     if "risk.judge" in names:
         with program.define("risk.judge") as b:
-            _Judge(b, rules).write()
+            _JudgeWriter(b, rules).write()
     if "risk.accept" in names:
         with program.define("risk.accept") as b:
             _accept(b, rules)
@@ -136,14 +136,14 @@ def define_risk(program: Program, rules: RiskRules, names: Sequence[str]) -> Non
                 _note_time(b, rules)
 
 
-def _note_time(b: Body, rules: RiskRules) -> None:
+def _note_time(b: FunctionCode, rules: RiskRules) -> None:
     desk, state = b.parameters[:2]
     times = _Memory(rules).times
     assert times is not None
     times.push(b, b.at(state, "risk", "times"), b.get(desk, "now"))
 
 
-def _accept(b: Body, rules: RiskRules) -> None:
+def _accept(b: FunctionCode, rules: RiskRules) -> None:
     _, state, named, client = b.parameters
     if rules.rate is not None:
         _note_time(b, rules)
@@ -164,7 +164,7 @@ def _accept(b: Body, rules: RiskRules) -> None:
             others.insert(b, table, client)
 
 
-def _rises(b: Body, ids: Ring, ring: Value, client: Value) -> tuple[Value, Value]:
+def _rises(b: FunctionCode, ids: NativeRing, ring: Value, client: Value) -> tuple[Value, Value]:
     """Whether an id is above all that are remembered, and the highest of these."""
     next = b.get(ring, "next")
     newest = b.wrapping("sub", b.select(b.eq(next, 0), ids.capacity, next), 1)
@@ -172,7 +172,7 @@ def _rises(b: Body, ids: Ring, ring: Value, client: Value) -> tuple[Value, Value
     return b.either(b.eq(b.get(ring, "count"), 0), b.gt(client, top)), top
 
 
-def _is_known(b: Body, rules: RiskRules) -> None:
+def _is_known(b: FunctionCode, rules: RiskRules) -> None:
     """Of an id that isn't above all others: one of the few, or that of the oldest place whose top is not below it."""
     state, client = b.parameters
     ids, others = _Memory(rules).ids, _Memory(rules).others
@@ -193,10 +193,10 @@ def _is_known(b: Body, rules: RiskRules) -> None:
     b.give(b.eq(b.get(ids.slot(b, ring, b.now(low)), "id"), client))
 
 
-class _Judge:
+class _JudgeWriter:
     """Writes `risk.judge`."""
 
-    def __init__(self, b: Body, rules: RiskRules) -> None:
+    def __init__(self, b: FunctionCode, rules: RiskRules) -> None:
         self.b, self.rules = b, rules
         self.desk, self.state, *rest = b.parameters
         given = dict(zip(list(OF_PROGRAM["risk.judge"].parameters), rest, strict=True))
@@ -222,7 +222,7 @@ class _Judge:
         self._input()
         b.give(self.mask, self.held_at)
 
-    def broken(self, condition: Value, rule: Rule) -> None:
+    def broken(self, condition: Value, rule: RiskRule) -> None:
         b = self.b
         self.mask = b.wrapping("or", self.mask, b.select(condition, b.const(int(rule), "u32"), b.const(0, "u32")))
 
@@ -266,20 +266,20 @@ class _Judge:
         self.reduces = b.both(b.lt(self.held, 0), b.le(self.qty, left))
 
     def _state_of_trading(self) -> None:
-        self.broken(self.b.eq(self.b.get(self.desk, "trading"), KILLED), Rule.KILL)
+        self.broken(self.b.eq(self.b.get(self.desk, "trading"), KILLED), RiskRule.KILL)
 
     def _sizes(self) -> None:
         b, rules = self.b, self.rules
         small = b.lt(self.qty, 1)
-        self.broken(small if rules.max_order_qty is None else b.either(small, b.gt(self.qty, rules.max_order_qty)), Rule.MAX_ORDER_QTY)
+        self.broken(small if rules.max_order_qty is None else b.either(small, b.gt(self.qty, rules.max_order_qty)), RiskRule.MAX_ORDER_QTY)
         if rules.max_notional is not None:
             worth = self.wide(self.price.value, self.qty)
-            self.broken(b.both(self.price.present, b.gt(worth, rules.max_notional // rules.point)), Rule.MAX_NOTIONAL)
+            self.broken(b.both(self.price.present, b.gt(worth, rules.max_notional // rules.point)), RiskRule.MAX_NOTIONAL)
         opens = b.both(self.reduce_only, b.negate(self.reduces))
         if rules.max_position is not None:
             worst = b.saturating("add", b.saturating("add", self.held, self.same), self.qty)
             opens = b.either(opens, b.gt(worst, rules.max_position))
-        self.broken(opens, Rule.MAX_POSITION)
+        self.broken(opens, RiskRule.MAX_POSITION)
 
     def _collar(self) -> tuple[Value | None, Optional | None]:
         """Whether there is something to refer to, and when it was seen; None where no rule asks."""
@@ -302,9 +302,9 @@ class _Judge:
         if collar.bps is not None:
             ratio = collar.bps / 10_000
             too_far = b.gt(b.wrapping("mul", away2, ratio.denominator), b.wrapping("mul", reference2, ratio.numerator))
-            self.broken(b.both(known, too_far), Rule.PRICE_COLLAR)
+            self.broken(b.both(known, too_far), RiskRule.PRICE_COLLAR)
         if collar.ticks is not None:
-            self.broken(b.both(known, b.gt(away2, 2 * collar.ticks)), Rule.PRICE_COLLAR)
+            self.broken(b.both(known, b.gt(away2, 2 * collar.ticks)), RiskRule.PRICE_COLLAR)
         return there, seen
 
     def _staleness(self, reference: Value | None, seen: Optional | None) -> None:
@@ -317,7 +317,7 @@ class _Judge:
         if rules.stale_data is not None and seen is not None:
             age = b.saturating("sub", self.now, seen.value)
             stale = b.either(stale, b.negate(seen.present), b.gt(age, rules.stale_data))
-        self.broken(stale, Rule.STALE_DATA)
+        self.broken(stale, RiskRule.STALE_DATA)
 
     def _memory(self) -> None:
         b, rules, memory = self.b, self.rules, _Memory(self.rules)
@@ -329,16 +329,16 @@ class _Judge:
             full = b.both(b.eq(b.get(times, "count"), limit), inside) if limit > 0 else b.const(True, "i1")
             if not rules.rate_all:
                 full = b.both(full, b.lt(self.instead_of, 0))
-            self.broken(full, Rule.RATE)
+            self.broken(full, RiskRule.RATE)
         if memory.ids is not None:
             known = b.variable(b.const(False, "i1"))
             rises, _ = _rises(b, memory.ids, b.at(self.state, "risk", "ids"), self.client.value)
             with b.when(b.both(self.client.present, b.negate(rises))):
                 b.set(known, b.call("risk.is_known", self.state, self.client.value)[0])
-            self.broken(b.now(known), Rule.DUPLICATE_ID)
+            self.broken(b.now(known), RiskRule.DUPLICATE_ID)
         if rules.self_trade in ("reject", "cancel_both"):
             (met,) = b.call("orders.meets", self.desk, self.state, self.side, *self.limit.parts, self.instead_of)
-            self.broken(met, Rule.SELF_TRADE)
+            self.broken(met, RiskRule.SELF_TRADE)
 
     def _open_orders(self) -> None:
         """There is always a limit: the places for orders, and for requests on their way."""
@@ -348,7 +348,7 @@ class _Judge:
         if self.notional is not None and rules.max_open_notional is not None:
             worth = b.wrapping("add", self.notional, self.wide(self.price.value, self.qty))
             many = b.either(many, b.both(self.price.present, b.gt(worth, rules.max_open_notional // rules.point)))
-        self.broken(many, Rule.MAX_OPEN_ORDERS)
+        self.broken(many, RiskRule.MAX_OPEN_ORDERS)
 
     def _losses(self) -> None:
         b, rules = self.b, self.rules
@@ -363,7 +363,7 @@ class _Judge:
             top = b.const(0, "i64") if held is None else b.get(account, held)
             reached = b.ge(b.saturating("sub", top, net), rule.limit)
             deadly, reducing = (b.either(deadly, reached), reducing) if rule.kills else (deadly, b.either(reducing, reached))
-        self.broken(b.either(deadly, b.both(reducing, b.negate(self.reduces))), Rule.MAX_LOSS)
+        self.broken(b.either(deadly, b.both(reducing, b.negate(self.reduces))), RiskRule.MAX_LOSS)
 
     def _input(self) -> None:
         b, desk = self.b, self.desk
@@ -373,4 +373,4 @@ class _Judge:
             since = b.wrapping("sub", self.now, begin)
             of_day = b.wrapping("sub", since, b.wrapping("mul", b.quotient(since, DAY, "floor"), DAY))
             bad = b.either(bad, b.ge(of_day, (end - begin) % DAY))
-        self.broken(bad, Rule.BAD_INPUT)
+        self.broken(bad, RiskRule.BAD_INPUT)

@@ -8,7 +8,7 @@ from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from quantdsl import nodes as quant
-from quantdsl.check.exact import I64, Instrument, decimal
+from quantdsl.check.exact import I64, CheckedInstrument, decimal
 from quantdsl.check.literals import DURATIONS
 from quantdsl.check.world import clause
 from quantdsl.engine.account import DAY
@@ -57,7 +57,7 @@ def _time_of_day(node: nodes.Expression | None, span: Span) -> int:
     return at
 
 
-def fees_of(declaration: quant.Instrument, instrument: Instrument) -> dict[str, tuple[int, int, int]]:
+def fees_of(declaration: quant.Instrument, instrument: CheckedInstrument) -> dict[str, tuple[int, int, int]]:
     """Of `maker` and `taker`: numerator and denominator of the part of a fill's value, and money units for each lot."""
     found = clause(declaration, "fee")
     if found is None:
@@ -65,7 +65,7 @@ def fees_of(declaration: quant.Instrument, instrument: Instrument) -> dict[str, 
     return {who: _fee(found, who, instrument) for who in ("maker", "taker")}
 
 
-def _fee(found: quant.Clause, who: str, instrument: Instrument) -> tuple[int, int, int]:
+def _fee(found: quant.Clause, who: str, instrument: CheckedInstrument) -> tuple[int, int, int]:
     node = found.value(who)
     assert node is not None, "the form of `fee` has both"
     number, unit = decimal(node), _unit(node)
@@ -85,7 +85,7 @@ def _fee(found: quant.Clause, who: str, instrument: Instrument) -> tuple[int, in
     return 0, 1, int(units)
 
 
-def market_settings(declaration: quant.Instrument, instrument: Instrument) -> dict[str, int | float | bool]:
+def market_settings(declaration: quant.Instrument, instrument: CheckedInstrument) -> dict[str, int | float | bool]:
     """What the engine has to know of the market: fields of `layout.SETTINGS` by path."""
     found: dict[str, int | float | bool] = {"point": int(instrument.money_per_tick_and_lot)}
     for who, (numerator, denominator, per_lot) in fees_of(declaration, instrument).items():
@@ -100,7 +100,7 @@ def market_settings(declaration: quant.Instrument, instrument: Instrument) -> di
 
 
 def risk_rules(
-    risk: quant.Risk | None, instrument: Instrument, valued: Valued, session: tuple[int, int] | None = None, client_ids: bool = True
+    risk: quant.Risk | None, instrument: CheckedInstrument, valued: Valued, session: tuple[int, int] | None = None, client_ids: bool = True
 ) -> RiskRules:
     """The rules of a checked risk block, of none under `@no_risk`. `session`: the instrument's. `client_ids`: whether any order has one;
     else `duplicate_id` need not remember any. Raises ZyntaxError where a constant gives a limit that isn't above zero."""
@@ -135,7 +135,7 @@ def risk_rules(
 class _Terms:
     """Values of clauses; None where a rule, or a part of it, isn't written."""
 
-    def __init__(self, risk: quant.Risk, instrument: Instrument, valued: Valued) -> None:
+    def __init__(self, risk: quant.Risk, instrument: CheckedInstrument, valued: Valued) -> None:
         self.risk, self.instrument, self.valued = risk, instrument, valued
 
     def value(self, rule: str, slot: str) -> nodes.Expression | None:

@@ -3,7 +3,7 @@ empty book."""
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import Array, Pointer, Struct
-from quantdsl.native.build import Body, Number, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder, Number
 from quantdsl.native.types import I1, I8, I64, struct
 from quantdsl.native.values import Optional
 from runtime.records import frozen
@@ -29,7 +29,7 @@ class Book:
     def type(self) -> Struct:
         return struct("book", bids=self.ladder, asks=self.ladder)
 
-    def level(self, b: Body, book: Value, side: str, number: Number) -> tuple[Optional, Value]:
+    def level(self, b: FunctionCode, book: Value, side: str, number: Number) -> tuple[Optional, Value]:
         """Price (if there is that level; 0 is the best) and quantity."""
         number = b.number(number, "i64")
         ladder = b.at(book, side)
@@ -38,17 +38,17 @@ class Book:
         price, quantity = (b.get(ladder, part, safe, proved=True) for part in ("price", "quantity"))
         return Optional(there, b.select(there, price, 0)), b.select(there, quantity, 0)
 
-    def update(self, b: Body, book: Value, side: str, price: Value, quantity: Value) -> Value:
+    def update(self, b: FunctionCode, book: Value, side: str, price: Value, quantity: Value) -> Value:
         """The quantity that now stands at a price; 0 removes the level. Gives CHANGED ... BEYOND as i8."""
         (outcome,) = b.call(self._made(b.program, side, "update"), b.at(book, side), price, quantity)
         return outcome
 
-    def depth_to(self, b: Body, book: Value, side: str, price: Value) -> Value:
+    def depth_to(self, b: FunctionCode, book: Value, side: str, price: Value) -> Value:
         """The sum of the quantities at `price` and better."""
         (total,) = b.call(self._made(b.program, side, "depth"), b.at(book, side), price)
         return total
 
-    def crossed(self, b: Body, book: Value) -> Value:
+    def crossed(self, b: FunctionCode, book: Value) -> Value:
         """Whether the best bid is at or above the best ask."""
         bid, _ = self.level(b, book, BIDS, 0)
         ask, _ = self.level(b, book, ASKS, 0)
@@ -56,13 +56,13 @@ class Book:
 
     # ---- the functions, made once a module ----
 
-    def _made(self, program: Program, side: str, which: str) -> str:
+    def _made(self, program: ModuleBuilder, side: str, which: str) -> str:
         name = f"book{self.levels}.{side}.{which}"
         if not program.has(name):
             getattr(self, f"_{which}")(program, name, "gt" if side == BIDS else "lt")
         return name
 
-    def _depth(self, program: Program, name: str, better: str) -> None:
+    def _depth(self, program: ModuleBuilder, name: str, better: str) -> None:
         with program.function(name, {"ladder": Pointer(self.ladder), "price": I64}, [I64], internal=True) as b:
             ladder, price = b.parameters
             total = b.variable(b.const(0, "i64"))
@@ -72,7 +72,7 @@ class Book:
                 b.set(total, b.add(b.now(total), b.get(ladder, "quantity", i, proved=True)))
             b.give(b.now(total))
 
-    def _update(self, program: Program, name: str, better: str) -> None:
+    def _update(self, program: ModuleBuilder, name: str, better: str) -> None:
         parameters = {"ladder": Pointer(self.ladder), "price": I64, "quantity": I64}
         with program.function(name, parameters, [I8], internal=True) as b:
             ladder, price, quantity = b.parameters
@@ -107,9 +107,9 @@ class Book:
             b.put(ladder, "count", b.wrapping("add", last, 1))
             b.give(ADDED)
 
-    def _move(self, b: Body, ladder: Value, to: Value, source: Value) -> None:
+    def _move(self, b: FunctionCode, ladder: Value, to: Value, source: Value) -> None:
         self._set(b, ladder, to, *(b.get(ladder, part, source, proved=True) for part in ("price", "quantity")))
 
-    def _set(self, b: Body, ladder: Value, at: Value, price: Value, quantity: Value) -> None:
+    def _set(self, b: FunctionCode, ladder: Value, at: Value, price: Value, quantity: Value) -> None:
         b.put(ladder, "price", at, price, proved=True)
         b.put(ladder, "quantity", at, quantity, proved=True)

@@ -1,4 +1,4 @@
-"""Writes host functions: one `Body` a function, with a current place that blocks move.
+"""Writes host functions: one `FunctionCode` a function, with a current place that blocks move.
 
     program = Program("desk")
     with program.function("clip", {"q": I64, "limit": I64}, results=[I64]) as b:
@@ -34,7 +34,7 @@ Part = str | Value | int
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%", "shl": "<<", "shr": ">>"}
 
 
-class Program:
+class ModuleBuilder:
     """A module of host functions under construction."""
 
     def __init__(self, name: str) -> None:
@@ -63,12 +63,12 @@ class Program:
         self.module.add(function)
 
     @contextmanager
-    def define(self, name: str, span: Span | None = None) -> "Iterator[Body]":
+    def define(self, name: str, span: Span | None = None) -> "Iterator[FunctionCode]":
         """Write a declared function; one that gives no results returns at its end."""
         builder = self._declared.pop(name)
         function = builder.function
         function.span = span
-        body = Body(self, builder, function.parameters)
+        body = FunctionCode(self, builder, function.parameters)
         with body.place(span):
             yield body
         if not body.ended:
@@ -87,7 +87,7 @@ class Program:
         attributes: Sequence[str] = ("noalias",),
         constraints: HirExecutionConstraints | None = None,
         span: Span | None = None,
-    ) -> "Iterator[Body]":
+    ) -> "Iterator[FunctionCode]":
         """Declare and define."""
         self.declare(name, parameters, results, internal=internal, attributes=attributes, constraints=constraints)
         with self.define(name, span) as body:
@@ -118,17 +118,17 @@ class Program:
 
 
 @frozen
-class Variable:
+class NativeVariable:
     """A variable of a function: `b.variable(0)`; `b.now(v)` reads it, `b.set(v, x)` changes it."""
 
     slot: Value
     dtype: str
 
 
-class Body:
+class FunctionCode:
     """One function being written. `here` is where the next instruction goes."""
 
-    def __init__(self, program: Program, builder: FunctionBuilder, parameters: list[Value]) -> None:
+    def __init__(self, program: ModuleBuilder, builder: FunctionBuilder, parameters: list[Value]) -> None:
         self.program, self.builder, self.parameters = program, builder, parameters
         self.here: Builder = builder.body
         self.sites: list[FaultSite] = []
@@ -339,13 +339,13 @@ class Body:
 
     # ---- variables ----
 
-    def variable(self, initial: Value) -> Variable:
-        return Variable(self.here.slot(initial), dtype_of(initial))
+    def variable(self, initial: Value) -> NativeVariable:
+        return NativeVariable(self.here.slot(initial), dtype_of(initial))
 
-    def now(self, variable: Variable) -> Value:
+    def now(self, variable: NativeVariable) -> Value:
         return self.here.get(variable.slot)
 
-    def set(self, variable: Variable, value: Number) -> None:
+    def set(self, variable: NativeVariable, value: Number) -> None:
         self.here.set(variable.slot, self.number(value, variable.dtype))
 
     # ---- control ----
@@ -366,10 +366,10 @@ class Body:
         self.here.emit(op)
 
     @contextmanager
-    def choice(self, condition: Value) -> "Iterator[Choice]":
+    def choice(self, condition: Value) -> "Iterator[OpenBranches]":
         """`with b.choice(c) as c: with c.then(): ... ; with c.otherwise(): ...`."""
         op = If(condition=condition, otherwise=Region())
-        yield Choice(self, op)
+        yield OpenBranches(self, op)
         self.here.emit(op)
 
     @contextmanager
@@ -444,10 +444,10 @@ def _ends(region: Region) -> bool:
     return isinstance(last, Return | Break | Continue)
 
 
-class Choice:
+class OpenBranches:
     """The two branches of an `if` being written."""
 
-    def __init__(self, body: Body, op: If) -> None:
+    def __init__(self, body: FunctionCode, op: If) -> None:
         self.body, self.op = body, op
 
     @contextmanager

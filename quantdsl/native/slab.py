@@ -4,7 +4,7 @@ Places that were given back are taken first, the last one before others; behind 
 
 from compiler.hir.instruction import Value
 from compiler.hir.types import Array, HirType, Struct
-from quantdsl.native.build import Body
+from quantdsl.native.build import FunctionCode
 from quantdsl.native.types import I1, I64, struct
 from runtime.records import frozen
 
@@ -21,7 +21,7 @@ class Slab:
         n = self.capacity
         return struct("slab", count=I64, fresh=I64, free=I64, following=Array(I64, n), used=Array(I1, n), items=Array(self.element, n))
 
-    def take(self, b: Body, slab: Value) -> Value:
+    def take(self, b: FunctionCode, slab: Value) -> Value:
         """The number of a free place, all zero now; -1 when there is none."""
         free, fresh = b.get(slab, "free"), b.get(slab, "fresh")
         again = b.ne(free, 0)
@@ -40,17 +40,17 @@ class Slab:
             b.clear(b.at(slab, "items", number, proved=True))
         return number
 
-    def holds(self, b: Body, slab: Value, number: Value) -> Value:
+    def holds(self, b: FunctionCode, slab: Value, number: Value) -> Value:
         """Whether a place of that number is taken; any number may be asked about."""
         inside = b.both(b.ge(number, 0), b.lt(number, self.capacity))
         return b.both(inside, b.get(slab, "used", b.select(inside, number, 0), proved=True))
 
-    def item(self, b: Body, slab: Value, number: Value) -> Value:
+    def item(self, b: FunctionCode, slab: Value, number: Value) -> Value:
         """The address of what a taken place holds; a number of no taken place stops."""
         b.require(self.holds(b, slab, number), number, code="0801", message="{0} is no taken place of the slab")
         return b.at(slab, "items", number, proved=True)
 
-    def give_back(self, b: Body, slab: Value, number: Value) -> None:
+    def give_back(self, b: FunctionCode, slab: Value, number: Value) -> None:
         """The place is free again; a number of no taken place stops."""
         b.require(self.holds(b, slab, number), number, code="0801", message="{0} is no taken place of the slab")
         b.put(slab, "used", number, False, proved=True)

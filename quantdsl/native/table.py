@@ -8,7 +8,7 @@ from hashlib import blake2s
 from compiler.hir.core import dtype_of
 from compiler.hir.instruction import Value
 from compiler.hir.types import Array, HirType, Pointer, Struct, Tile
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I1, I8, I64, struct
 from runtime.records import frozen
 
@@ -18,7 +18,7 @@ PRESENT, INSERTED, FULL = range(3)
 
 
 @frozen
-class Table:
+class NativeTable:
     """`table<K, V, N>`: up to `capacity` keys. Slots are numbers; `value` is the address of what one holds."""
 
     key: Tile
@@ -35,28 +35,28 @@ class Table:
         n = self.slots
         return struct("table", count=I64, used=Array(I1, n), keys=Array(self.key, n), values=Array(self.value_type, n))
 
-    def value(self, b: Body, table: Value, slot: Value) -> Value:
+    def value(self, b: FunctionCode, table: Value, slot: Value) -> Value:
         """The address of the value in a slot that `find` or `insert` gave."""
         return b.at(table, "values", slot, proved=True)
 
-    def find(self, b: Body, table: Value, key: Value) -> Value:
+    def find(self, b: FunctionCode, table: Value, key: Value) -> Value:
         """The key's slot, or -1."""
         (slot,) = b.call(self._made(b.program, "find"), table, key)
         return slot
 
-    def insert(self, b: Body, table: Value, key: Value) -> tuple[Value, Value]:
+    def insert(self, b: FunctionCode, table: Value, key: Value) -> tuple[Value, Value]:
         """The key's slot, and PRESENT, INSERTED (its value is all zero) or FULL (the slot is -1)."""
         slot, outcome = b.call(self._made(b.program, "insert"), table, key)
         return slot, outcome
 
-    def remove(self, b: Body, table: Value, key: Value) -> Value:
+    def remove(self, b: FunctionCode, table: Value, key: Value) -> Value:
         """Whether the key was there; it isn't any more."""
         (found,) = b.call(self._made(b.program, "remove"), table, key)
         return found
 
     # ---- the functions, made once a module ----
 
-    def _made(self, program: Program, which: str) -> str:
+    def _made(self, program: ModuleBuilder, which: str) -> str:
         name = f"table.{which}.{blake2s(str(self.type).encode(), digest_size=6).hexdigest()}"
         if not program.has(name):
             getattr(self, f"_{which}")(program, name)
@@ -65,15 +65,15 @@ class Table:
     def _parameters(self) -> dict[str, HirType]:
         return {"table": Pointer(self.type), "key": self.key}
 
-    def _home(self, b: Body, key: Value) -> Value:
+    def _home(self, b: FunctionCode, key: Value) -> Value:
         """The slot where a key would like to be."""
         mixed = b.wrapping("mul", b.cast(key, "u64"), FIBONACCI)
         return b.cast(b.wrapping("shr", mixed, 64 - (self.slots.bit_length() - 1)), "i64")
 
-    def _round(self, b: Body, slot: Value) -> Value:
+    def _round(self, b: FunctionCode, slot: Value) -> Value:
         return b.wrapping("and", slot, self.slots - 1)
 
-    def _find(self, program: Program, name: str) -> None:
+    def _find(self, program: ModuleBuilder, name: str) -> None:
         with program.function(name, self._parameters(), [I64], internal=True) as b:
             table, key = b.parameters
             home = self._home(b, key)
@@ -85,7 +85,7 @@ class Table:
                     b.give(slot)
             b.give(-1)
 
-    def _insert(self, program: Program, name: str) -> None:
+    def _insert(self, program: ModuleBuilder, name: str) -> None:
         with program.function(name, self._parameters(), [I64, I8], internal=True) as b:
             table, key = b.parameters
             home = self._home(b, key)
@@ -104,7 +104,7 @@ class Table:
                     b.give(slot, PRESENT)
             b.give(-1, FULL)
 
-    def _remove(self, program: Program, name: str) -> None:
+    def _remove(self, program: ModuleBuilder, name: str) -> None:
         with program.function(name, self._parameters(), [I1], internal=True) as b:
             table, key = b.parameters
             found = self.find(b, table, key)

@@ -14,7 +14,7 @@ from typing import Any
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.run.engine_run import EngineRun
 from quantdsl.run.options import RunOptions
-from quantdsl.run.program import Strategy
+from quantdsl.run.program import LinkedStrategy
 from runtime.records import define, frozen
 
 _TRACEME, _SYSCALL, _SETOPTIONS, _SYSCALL_INFO = 0, 24, 0x4200, 0x420E
@@ -38,7 +38,7 @@ class Audit:
     calls: int
 
 
-def audit(strategy: Strategy, options: RunOptions) -> Audit | None:
+def audit(strategy: LinkedStrategy, options: RunOptions) -> Audit | None:
     """Runs the strategy on the data in a traced child. None: that run didn't come to its end, and the one that follows says why. Raises
     ZyntaxError where this system can't trace."""
     if not sys.platform.startswith("linux"):
@@ -71,7 +71,7 @@ def _refused(reason: str) -> ZyntaxError:
 # ---- the child ----
 
 
-def _traced(libc: Any, writer: int, strategy: Strategy, options: RunOptions) -> None:
+def _traced(libc: Any, writer: int, strategy: LinkedStrategy, options: RunOptions) -> None:
     """Replays with marks around native code, writes what `getrusage` says to the pipe, and ends the process."""
     code = 1
     try:
@@ -84,7 +84,7 @@ def _traced(libc: Any, writer: int, strategy: Strategy, options: RunOptions) -> 
     os._exit(code)
 
 
-def _replayed(libc: Any, strategy: Strategy, options: RunOptions) -> tuple[int, int, int]:
+def _replayed(libc: Any, strategy: LinkedStrategy, options: RunOptions) -> tuple[int, int, int]:
     replay, meter = EngineRun(strategy, options), _Meter(libc.getpgid)
     begun = False
     for events in replay.blocks():

@@ -18,7 +18,7 @@ _WINDOW = 4_000_000
 
 
 @frozen
-class Clock:
+class CycleClock:
     """`cycle`: ns; `cost`: cycles that two reads one after the other are apart, at best; `step`: the smallest difference above 0 of two
     reads, in cycles."""
 
@@ -32,7 +32,7 @@ class Clock:
 
 
 @cache
-def clock() -> Clock:
+def clock() -> CycleClock:
     """Measured once a process, in some milliseconds."""
     code = link_modules([_code()])
     read, least = code["read"], code["least"]
@@ -42,7 +42,7 @@ def clock() -> Clock:
         pass
     last, end = int(read.run([]).results[0]), perf_counter_ns()
     cost, step = (int(value) for value in least.run([]).results)
-    return Clock((end - begin) / max(last - first, 1), cost, step)
+    return CycleClock((end - begin) / max(last - first, 1), cost, step)
 
 
 def _code() -> kept.Kept:
@@ -57,10 +57,10 @@ def _code() -> kept.Kept:
 
 
 def _program() -> "HirModule":
-    from quantdsl.native.build import Program
+    from quantdsl.native.build import ModuleBuilder
     from quantdsl.native.types import U64
 
-    program = Program("clock")
+    program = ModuleBuilder("clock")
     with program.function("read", {}, [U64]) as b:
         b.give(b.cycles())
     with program.function("least", {}, [U64, U64]) as b:

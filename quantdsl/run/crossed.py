@@ -7,7 +7,7 @@ import numpy as np
 
 from runtime.records import define
 from runtime.replay.bad_rows import CrossedRows
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 
 BINARY = (".itch50", ".itch50.gz", ".dbn", ".dbn.zst")
 """Ends of names of files whose rows are counted in bytes."""
@@ -17,7 +17,7 @@ BINARY = (".itch50", ".itch50.gz", ".dbn", ".dbn.zst")
 class Crossed:
     """`count`: rows so far. A row whose updates are refused more than once is listed once."""
 
-    sources: Sequence[Source]
+    sources: Sequence[DataSource]
     count: int = 0
     last: tuple[int, int] = (-1, -1)
 
@@ -32,5 +32,5 @@ class Crossed:
         return CrossedRows(files, streams[fresh], rows[fresh])
 
 
-def _is_binary(source: Source) -> bool:
+def _is_binary(source: DataSource) -> bool:
     return source.table is None and source.path.name.lower().endswith(BINARY)

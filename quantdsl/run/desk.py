@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 from compiler.hir.layout import new_memory
 from quantdsl.engine.layout import BARS, COLLECTED, DESK, ENOUGH, TIMERS
-from quantdsl.facts import Facts
+from quantdsl.facts import StrategyFacts
 from quantdsl.native.types import U8
 from quantdsl.run.options import FILLS, RunOptions
-from runtime.replay.grids import Step
+from runtime.replay.grids import GridStep
 from runtime.replay.outputs.records import LAYOUTS, Records
 
 
@@ -19,7 +19,7 @@ class Desk:
     """`memory` and `state` are what native code is given; both are all zero at first, which costs nothing where nobody writes.
     `dropped`: records of the log that gave their place to later ones of the same event."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: StrategyFacts) -> None:
         self.facts = facts
         self.memory: npt.NDArray[Any] = new_memory(DESK)
         self.state: npt.NDArray[np.uint8] = new_memory(U8, facts.state_bytes)
@@ -33,7 +33,7 @@ class Desk:
     def set_up(self, options: RunOptions, fills: str) -> None:
         """Writes all settings: the program's, then the run's."""
         settings, facts = self._desk["settings"], self.facts
-        tick, lot = Step(*facts.market.tick), Step(*facts.market.lot)
+        tick, lot = GridStep(*facts.market.tick), GridStep(*facts.market.lot)
         for path, value in facts.settings.items():
             place, *rest = reversed(path.split("."))
             target = settings

@@ -15,11 +15,11 @@ from quantdsl.run.desk import Desk
 from quantdsl.run.failure import halted, of_engine
 from quantdsl.run.log import log_rows
 from quantdsl.run.options import RunOptions
-from quantdsl.run.program import Strategy
+from quantdsl.run.program import LinkedStrategy
 from runtime.extras import PackageMissing
 from runtime.records import define
 from runtime.replay.bad_rows import BadRow, CrossedRows
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.events import EVENT, Events
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
@@ -47,7 +47,7 @@ class Sink(Protocol):
 class EngineRun:
     """One passage of data through the engine, to be used once."""
 
-    strategy: Strategy
+    strategy: LinkedStrategy
     options: RunOptions
     desk: Desk = field(init=False)
     feed: Feed = field(init=False)
@@ -62,7 +62,9 @@ class EngineRun:
         self.desk = Desk(self.strategy.facts)
         market, options = self.strategy.facts.market, self.options
         listing = Listing(market.name, _size(market.tick), _size(market.lot))
-        sources = [Source(one.path, stream, (listing,), one.symbol, dict(one.mapped), one.table) for stream, one in enumerate(options.data)]
+        sources = [
+            DataSource(one.path, stream, (listing,), one.symbol, dict(one.mapped), one.table) for stream, one in enumerate(options.data)
+        ]
         window = {name: value for name, value in (("begin", options.begin), ("end", options.end)) if value is not None}
         self.feed = Feed(sources, Rules(reorder=options.reorder, skip=options.skip, **window))
         self.crossed = Crossed(sources)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from quantdsl.run.options import RunOptions
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.feed import Feed
 from runtime.replay.outputs.summary import iso
 from runtime.replay.rules import Tally
@@ -40,18 +40,18 @@ def foreign_notes(feed: Feed, instrument: str) -> tuple[str, ...]:
     )
 
 
-def _foreign(source: Source, tally: Tally, instrument: str) -> Diagnostic:
+def _foreign(source: DataSource, tally: Tally, instrument: str) -> Diagnostic:
     return Diagnostic("0807", _message(source, tally, instrument), hint=_way(source, tally, instrument), data=True)
 
 
-def _message(source: Source, tally: Tally, instrument: str) -> str:
+def _message(source: DataSource, tally: Tally, instrument: str) -> str:
     named = ", ".join(f"`{symbol}`" for symbol in tally.strangers[:SHOWN])
     more = " and others" if len(tally.strangers) > SHOWN else ""
     wanted = source.mapped.get("symbol", instrument)
     return f"{source.name}: no row is about `{wanted}`; the file has {named}{more}"
 
 
-def _way(source: Source, tally: Tally, instrument: str) -> str:
+def _way(source: DataSource, tally: Tally, instrument: str) -> str:
     """How the file is bound to the program's instrument."""
     alone = len(tally.strangers) == 1 and not source.name.lower().endswith(_ITS_OWN)
     symbol = "" if alone else f" --map symbol={tally.strangers[0]}"

@@ -16,13 +16,13 @@ from compiler.backends.native import kept
 from compiler.backends.native.link import Linked, link_modules
 from quantdsl.data_faults import told
 from quantdsl.engine.interface import EVENTS, OF_RUNNER
-from quantdsl.run.clock import Clock, clock
+from quantdsl.run.clock import CycleClock, clock
 from quantdsl.run.engine_run import EngineRun
 from quantdsl.run.options import RunOptions, refused
-from quantdsl.run.program import Strategy
+from quantdsl.run.program import LinkedStrategy
 from runtime.cache.store import store
 from runtime.records import frozen
-from runtime.replay.events import Events, Flag, Kind, empty
+from runtime.replay.events import EventKind, Events, Flag, empty
 from runtime.replay.outputs.records import I64, Records
 
 BATCH = 16
@@ -32,7 +32,7 @@ PERCENTILES = (50.0, 99.0, 99.9)
 
 
 @frozen
-class Measured:
+class MeasuredRun:
     """`events` of one run, which are those of the `sample` repeated; `nanoseconds`: the mean of an event, one for each round; `batches`: of
     an event, one for each batch of 16; `handlers`: by event, one for each call that was sampled."""
 
@@ -43,7 +43,7 @@ class Measured:
     batches: npt.NDArray[np.float64]
     handlers: dict[str, npt.NDArray[np.float64]]
     fills: str
-    clock: Clock
+    clock: CycleClock
 
     def figures(self) -> dict[str, Any]:
         """All numbers, for JSON: ns, events a second."""
@@ -62,7 +62,7 @@ class Measured:
         }
 
 
-def measure(strategy: Strategy, options: RunOptions, least: int, rounds: int) -> Measured:
+def measure(strategy: LinkedStrategy, options: RunOptions, least: int, rounds: int) -> MeasuredRun:
     """Raises ZyntaxError for bad data, or none."""
     blocks, reading, seconds = _read(strategy, options)
     if sum(map(len, blocks)) < BLOCK:
@@ -78,10 +78,10 @@ def measure(strategy: Strategy, options: RunOptions, least: int, rounds: int) ->
     handlers = _round(strategy, evolve(plain, sample=64), events)[1]
     batches = _batches(strategy, plain, events)
     rows = sum(tally.rows for tally in reading.feed.tallies)
-    return Measured(len(events), len(sample), rows / max(seconds, 1e-9), means, batches, handlers, reading.fills, clock())
+    return MeasuredRun(len(events), len(sample), rows / max(seconds, 1e-9), means, batches, handlers, reading.fills, clock())
 
 
-def _read(strategy: Strategy, options: RunOptions) -> tuple[list[Events], EngineRun, float]:
+def _read(strategy: LinkedStrategy, options: RunOptions) -> tuple[list[Events], EngineRun, float]:
     """All of the data, and the seconds of the processor that it took."""
     reading = EngineRun(strategy, options)
     started = process_time()
@@ -93,15 +93,15 @@ def _read(strategy: Strategy, options: RunOptions) -> tuple[list[Events], Engine
 def repeated(events: Events, least: int) -> Events:
     """At least so many, the sample again and again."""
     clear = empty(1)
-    clear["ts"], clear["kind"], clear["flags"] = events["ts"][0], Kind.BOOK_CLEAR, Flag.LAST
-    one = np.concatenate([clear, events]) if (events["kind"] != Kind.TRADE).any() else events
+    clear["ts"], clear["kind"], clear["flags"] = events["ts"][0], EventKind.BOOK_CLEAR, Flag.LAST
+    one = np.concatenate([clear, events]) if (events["kind"] != EventKind.TRADE).any() else events
     turns = max(1, -(-least // len(one)))
     made = np.tile(one, turns)
     made["ts"] += np.repeat(np.arange(turns) * (int(one["ts"][-1] - one["ts"][0]) + 1_000_000), len(one))
     return made
 
 
-def _round(strategy: Strategy, options: RunOptions, events: Events) -> tuple[float, dict[str, npt.NDArray[np.float64]]]:
+def _round(strategy: LinkedStrategy, options: RunOptions, events: Events) -> tuple[float, dict[str, npt.NDArray[np.float64]]]:
     """Seconds of the processor, and what handlers took where they are sampled, by event."""
     replay = _prepared(strategy, options, events)
     found: list[Records] = []
@@ -117,7 +117,7 @@ def _round(strategy: Strategy, options: RunOptions, events: Events) -> tuple[flo
     return seconds, {EVENTS[number]: times for number, times in of.items()}
 
 
-def _prepared(strategy: Strategy, options: RunOptions, events: Events) -> EngineRun:
+def _prepared(strategy: LinkedStrategy, options: RunOptions, events: Events) -> EngineRun:
     replay = EngineRun(strategy, options)
     for _ in replay.blocks():
         pass
@@ -128,7 +128,7 @@ def _prepared(strategy: Strategy, options: RunOptions, events: Events) -> Engine
 # ---- batches, timed from compiled code ----
 
 
-def _batches(strategy: Strategy, options: RunOptions, events: Events) -> npt.NDArray[np.float64]:
+def _batches(strategy: LinkedStrategy, options: RunOptions, events: Events) -> npt.NDArray[np.float64]:
     """Of an event, one for each whole batch of 16."""
     replay, timed = _prepared(strategy, options, events), _timed(strategy)
     cycles: I64 = np.zeros(len(events) // BATCH + 1, np.int64)
@@ -143,7 +143,7 @@ def _batches(strategy: Strategy, options: RunOptions, events: Events) -> npt.NDA
     return found
 
 
-def _timed(strategy: Strategy) -> Linked:
+def _timed(strategy: LinkedStrategy) -> Linked:
     """The strategy's code and the engine's, with the function that times them."""
     cache, key = store(), kept.key("measure")
     found = kept.found(cache, key)
@@ -157,10 +157,10 @@ def _timed(strategy: Strategy) -> Linked:
 def _program() -> Any:
     """`measure.batches` runs batches until the engine stops for records: gives how many events are done and how many batches timed."""
     from compiler.hir.types import Array, Pointer
-    from quantdsl.native.build import Program
+    from quantdsl.native.build import ModuleBuilder
     from quantdsl.native.types import I64 as WORD
 
-    program, run = Program("measure"), OF_RUNNER["engine.run"]
+    program, run = ModuleBuilder("measure"), OF_RUNNER["engine.run"]
     program.imported("engine.run", run.whole(), run.results)
     own = {"cycles": Pointer(Array(WORD, None)), "room": WORD, "number": WORD}
     with program.function("measure.batches", {**run.whole(), **own}, [WORD, WORD]) as b:

@@ -11,22 +11,22 @@ from compiler.backends.native.link import link_modules
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.source import Source, Sources
 from compiler.syntax.read import read_source
-from quantdsl.facts import Facts
-from quantdsl.run.program import Strategy
-from runtime.cache.store import Store, store
+from quantdsl.facts import StrategyFacts
+from quantdsl.run.program import LinkedStrategy
+from runtime.cache.store import CacheStore, store
 from runtime.cpu import load
 from runtime.records import frozen
 
 if TYPE_CHECKING:
     from compiler.hir.module import HirModule
-    from quantdsl.check.checked import CheckedProgram
+    from quantdsl.check.checked import CheckedQuantProgram
 
 LEVEL = "latency"
 """Of strategies unless another is asked for, and of the engine always."""
 
 
 @frozen
-class Wishes:
+class CompileRequest:
     """What a caller wants of a program: texts of its parameters, which strategy, how to compile. `level`: "0" to "3", "s" or "latency"."""
 
     settings: Mapping[str, str] = Factory(dict)
@@ -40,14 +40,14 @@ Doing = Callable[[str], None]
 
 
 def open_strategy(
-    path: str, wishes: Wishes, sources: Sources, warn: Warn = lambda warning: None, doing: Doing = lambda activity: None
-) -> Strategy:
+    path: str, wishes: CompileRequest, sources: Sources, warn: Warn = lambda warning: None, doing: Doing = lambda activity: None
+) -> LinkedStrategy:
     """The strategy of a program's file, compiled and linked. Raises ZyntaxError with all that is wrong with it."""
     doing("reading")
     return open_source(sources.add(read_source(path)), wishes, sources, warn, doing)
 
 
-def open_source(source: Source, wishes: Wishes, sources: Sources, warn: Warn, doing: Doing) -> Strategy:
+def open_source(source: Source, wishes: CompileRequest, sources: Sources, warn: Warn, doing: Doing) -> LinkedStrategy:
     """The same of a text."""
     seconds: dict[str, float] = {}
     cache, started = store(), perf_counter()
@@ -68,10 +68,12 @@ def open_source(source: Source, wishes: Wishes, sources: Sources, warn: Warn, do
         warn(_note(note))
     outside = sorted({*program.more["outside"], *engine.more["outside"]})
     unknown = sorted({*program.more["unknown"], *engine.more["unknown"]})
-    return Strategy(source.path, Facts(**program.more["facts"]), linked, (engine, program), tuple(outside), tuple(unknown), seconds)
+    return LinkedStrategy(
+        source.path, StrategyFacts(**program.more["facts"]), linked, (engine, program), tuple(outside), tuple(unknown), seconds
+    )
 
 
-def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "CheckedProgram":
+def checked_program(source: Source, wishes: CompileRequest, sources: Sources) -> "CheckedQuantProgram":
     """The program with the values of its parameters, without errors. Raises ZyntaxError."""
     from compiler.syntax.comments import comment_warnings
     from quantdsl.check.program import check_program
@@ -89,7 +91,7 @@ def checked_program(source: Source, wishes: Wishes, sources: Sources) -> "Checke
     return found
 
 
-def elaborated(source: Source, wishes: Wishes, sources: Sources, warn: Warn, doing: Doing) -> "tuple[HirModule, Facts]":
+def elaborated(source: Source, wishes: CompileRequest, sources: Sources, warn: Warn, doing: Doing) -> "tuple[HirModule, StrategyFacts]":
     """The strategy as HIR, with its facts. Raises ZyntaxError."""
     from compiler.hir.module import OptimizationLevel
     from quantdsl.critical.measure import examine
@@ -109,7 +111,14 @@ def elaborated(source: Source, wishes: Wishes, sources: Sources, warn: Warn, doi
 
 
 def _compiled(
-    source: Source, wishes: Wishes, sources: Sources, warn: Warn, doing: Doing, cache: Store | None, key: str, seconds: dict[str, float]
+    source: Source,
+    wishes: CompileRequest,
+    sources: Sources,
+    warn: Warn,
+    doing: Doing,
+    cache: CacheStore | None,
+    key: str,
+    seconds: dict[str, float],
 ) -> kept.Kept:
     """Through all stages. A program with warnings isn't kept, so that every run tells them."""
     warned: list[Diagnostic] = []
@@ -144,7 +153,7 @@ def _load_compiler() -> None:
     load.machine(load.target(None, None, None, 3))
 
 
-def _engine(cache: Store | None, doing: Doing) -> kept.Kept:
+def _engine(cache: CacheStore | None, doing: Doing) -> kept.Kept:
     """Compiled once a machine."""
     key = kept.key("engine", LEVEL)
     found = kept.found(cache, key)
@@ -156,7 +165,7 @@ def _engine(cache: Store | None, doing: Doing) -> kept.Kept:
     return found
 
 
-def _kept(cache: Store | None, key: str, module: "HirModule", level: str, more: dict[str, Any]) -> kept.Kept:
+def _kept(cache: CacheStore | None, key: str, module: "HirModule", level: str, more: dict[str, Any]) -> kept.Kept:
     from compiler.backends.native.compile import ALLOWED, compile_module
     from compiler.hir.module import OptimizationLevel
 

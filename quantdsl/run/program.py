@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 
 from compiler.backends.native.link import Compiled, Linked
-from quantdsl.facts import Facts
+from quantdsl.facts import StrategyFacts
 from runtime.records import frozen
 
 
 @frozen
-class Strategy:
+class LinkedStrategy:
     """`path` as messages call it; `modules`: what was linked, the engine's code and the program's; `outside`: the functions of C that they
     are linked with, and `unknown` those among them that do more than compute and copy; `seconds`: what each stage of making it took."""
 
     path: str
-    facts: Facts
+    facts: StrategyFacts
     linked: Linked
     modules: Sequence[Compiled]
     outside: tuple[str, ...]

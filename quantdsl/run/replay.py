@@ -18,7 +18,7 @@ from quantdsl.run.totals import run_of, totals_of
 from runtime.extras import PackageMissing
 from runtime.records import define, frozen
 from runtime.replay.outputs.files import OutputFault
-from runtime.replay.outputs.records import Run
+from runtime.replay.outputs.records import RunDescription
 from runtime.replay.outputs.summary import Summary
 
 PROGRESS_SECONDS, CHECKPOINT_SECONDS = 0.1, 2.0
@@ -56,7 +56,7 @@ class Replay(EngineRun):
     not_pinned: str | None = field(init=False, default=None)
     """Why the thread isn't on the core that the program asks for."""
 
-    def run(self, make: Callable[[Run], Sink]) -> Ending:
+    def run(self, make: Callable[[RunDescription], Sink]) -> Ending:
         """Replays everything into what `make` gives. Raises ZyntaxError: for bad data, outputs that can't be written; whatever stops a
         run, its outputs so far are marked partial."""
         started = perf_counter()
@@ -79,7 +79,7 @@ class Replay(EngineRun):
         missing = sink.without_pictures
         return Ending(summary, self.failure, notes, () if missing is None else (pictures_left_out(missing),))
 
-    def _all(self, sink: Sink, about: Run, started: float) -> None:
+    def _all(self, sink: Sink, about: RunDescription, started: float) -> None:
         blocks = self.blocks()
         first = next(blocks, None)
         about.settings["fills"] = self.fills

@@ -4,8 +4,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from quantdsl.facts import Market, Shape
-from runtime.replay.grids import Step
+from quantdsl.facts import Market, StateShape
+from runtime.replay.grids import GridStep
 from runtime.replay.outputs.charts import moment
 
 Bytes = Any
@@ -14,7 +14,7 @@ MOST = 16
 """Elements of an array that are said."""
 
 
-def said(shape: Shape, memory: Bytes, market: Market, base: int = 0) -> str:
+def said(shape: StateShape, memory: Bytes, market: Market, base: int = 0) -> str:
     """The value that lies at the shape's offset behind `base`, as its program would write it."""
     at = base + shape.offset
     match shape.what:
@@ -44,7 +44,7 @@ def said(shape: Shape, memory: Bytes, market: Market, base: int = 0) -> str:
     return _SAID[shape.what](_number(shape, memory, base), market)
 
 
-def _elements(shape: Shape, memory: Bytes, market: Market, at: int) -> str:
+def _elements(shape: StateShape, memory: Bytes, market: Market, at: int) -> str:
     """An array, or a ring from its newest element on."""
     if shape.what == "array":
         (element,) = shape.parts
@@ -57,7 +57,7 @@ def _elements(shape: Shape, memory: Bytes, market: Market, at: int) -> str:
     return f"[{', '.join(found)}{', ...' if len(places) > MOST else ''}]"
 
 
-def _entries(shape: Shape, memory: Bytes, market: Market, at: int) -> str:
+def _entries(shape: StateShape, memory: Bytes, market: Market, at: int) -> str:
     """Keys and values of a table, by key; its slots lie in three arrays."""
     used, key, value = shape.parts
     slots = [slot for slot in range(shape.count) if _number(used, memory, at + slot * used.size)]
@@ -69,12 +69,12 @@ def _entries(shape: Shape, memory: Bytes, market: Market, at: int) -> str:
     return f"{{{', '.join(map(entry, slots[:MOST]))}{', ...' if len(slots) > MOST else ''}}}"
 
 
-def _number(shape: Shape, memory: Bytes, base: int) -> Any:
+def _number(shape: StateShape, memory: Bytes, base: int) -> Any:
     return struct.unpack_from(_FORMATS[_KINDS.get(shape.what, "i"), shape.size], memory, base + shape.offset)[0]
 
 
 def _money(units: int, market: Market) -> str:
-    return f"{Step(market.scale, 1).text(units)} {market.currency}"
+    return f"{GridStep(market.scale, 1).text(units)} {market.currency}"
 
 
 _KINDS = {"bool": "b", "float": "f", "ratio": "f", "unsigned": "u", "side": "u", "id": "u"}
@@ -91,7 +91,7 @@ _SAID: dict[str, Callable[[Any, Market], str]] = {
     "id": lambda value, _: str(value),
     "float": lambda value, _: repr(value),
     "ratio": lambda value, _: f"{value * 1e4:g}bps",
-    "price": lambda value, market: Step(*market.tick).text(value),
+    "price": lambda value, market: GridStep(*market.tick).text(value),
     "ticks": lambda value, _: f"{value}ticks",
     "qty": lambda value, _: f"{value}lots",
     "money": _money,

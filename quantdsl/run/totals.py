@@ -13,11 +13,11 @@ from quantdsl.run.audit import Audit
 from quantdsl.run.engine_run import EngineRun
 from quantdsl.run.machine import machine
 from quantdsl.run.options import RunOptions
-from quantdsl.run.program import Strategy
+from quantdsl.run.program import LinkedStrategy
 from runtime.replay.bad_rows import Why
-from runtime.replay.grids import Step
+from runtime.replay.grids import GridStep
 from runtime.replay.outputs.decimals import exact
-from runtime.replay.outputs.records import Rule, Run, Traded, rule_name
+from runtime.replay.outputs.records import RiskRule, RunDescription, TradedInstrument, rule_name
 from runtime.replay.outputs.summary import Totals, iso
 
 ADDS = ("crossed", "repeated_number", "no_room")
@@ -27,11 +27,11 @@ LOSS, FAILURE = -1, -2
 """Of `killed_by`."""
 
 
-def run_of(strategy: Strategy, options: RunOptions) -> Run:
+def run_of(strategy: LinkedStrategy, options: RunOptions) -> RunDescription:
     """What the outputs are of. How orders fill is written into its settings once it is known."""
     facts = strategy.facts
     market = facts.market
-    traded = Traded(market.name, Step(*market.tick), Step(*market.lot), market.currency, market.scale)
+    traded = TradedInstrument(market.name, GridStep(*market.tick), GridStep(*market.lot), market.currency, market.scale)
     settings: dict[str, Any] = {
         **facts.parameters,
         "strategy": facts.strategy,
@@ -44,7 +44,7 @@ def run_of(strategy: Strategy, options: RunOptions) -> Run:
     }
     names = [str(one.path) if one.symbol is None else f"{one.symbol}={one.path}" for one in options.data]
     remark = f"No risk block: {facts.no_risk}" if facts.no_risk is not None else ""
-    return Run(strategy.path, [traded], names, settings, EVENTS, facts.target_ns, remark, bool(facts.logs))
+    return RunDescription(strategy.path, [traded], names, settings, EVENTS, facts.target_ns, remark, bool(facts.logs))
 
 
 def totals_of(replay: EngineRun, audit: Audit | None, not_pinned: str | None, seconds: float) -> Totals:
@@ -111,10 +111,10 @@ def _halted(replay: EngineRun) -> str | None:
 
 def _counted(counts: Any) -> dict[str, int]:
     """What `count(rejects, why)` counted, by rule."""
-    return {rule_name(rule): int(count) for rule, count in zip(Rule, counts, strict=True) if count}
+    return {rule_name(rule): int(count) for rule, count in zip(RiskRule, counts, strict=True) if count}
 
 
-def _outside(strategy: Strategy, audit: Audit | None) -> dict[str, Any]:
+def _outside(strategy: LinkedStrategy, audit: Audit | None) -> dict[str, Any]:
     """What the loop and the handlers ask of the system and of allocators. Native code calls what it is linked with and nothing else."""
     known = 0 if not strategy.unknown else None
     counts = {"allocator": known, "system": known, "linked_with": list(strategy.outside)}

@@ -30,7 +30,7 @@ _LATELY = 60.0
 
 
 @define
-class Store:
+class CacheStore:
     """A folder of entries. `notes`: what went wrong, in words, each once."""
 
     folder: Path
@@ -96,11 +96,11 @@ class Store:
             self.notes.append(words)
 
 
-def store() -> Store | None:
+def store() -> CacheStore | None:
     """The user's store, in the folder that ZYNTAX_CACHE_DIR names or the system's own for caches; None where ZYNTAX_CACHE is `off`."""
     if os.environ.get("ZYNTAX_CACHE") in ("off", "0"):
         return None
-    return Store(_folder(os.environ.get("ZYNTAX_CACHE_DIR") or platformdirs.user_cache_dir("zyntax")))
+    return CacheStore(_folder(os.environ.get("ZYNTAX_CACHE_DIR") or platformdirs.user_cache_dir("zyntax")))
 
 
 @cache

@@ -19,7 +19,7 @@ _EXTERNAL = {"zyntax_pool_run": pool.run_address}
 
 
 @frozen
-class Target:
+class CodeTarget:
     """What code is made for. `level` is the code generator's, 0 to 3."""
 
     triple: str
@@ -49,18 +49,18 @@ def _initialise_all() -> None:
 
 
 @cache
-def target(triple: str | None, cpu: str | None, features: str | None, level: int) -> Target:
+def target(triple: str | None, cpu: str | None, features: str | None, level: int) -> CodeTarget:
     """A target; what isn't given is this machine's, or a plain processor of another triple."""
     from llvmlite import binding
 
     if triple is None:
         features = detect.host_features() if features is None else features
-        return Target(binding.get_process_triple(), cpu or detect.host_cpu(), features, level)
-    return Target(triple, cpu or "generic", features or "", level)
+        return CodeTarget(binding.get_process_triple(), cpu or detect.host_cpu(), features, level)
+    return CodeTarget(triple, cpu or "generic", features or "", level)
 
 
 @cache
-def machine(of: Target) -> Any:
+def machine(of: CodeTarget) -> Any:
     """The LLVM target machine."""
     from llvmlite import binding
 
@@ -82,7 +82,7 @@ def _jit() -> Any:
 class CompiledModule:
     """A module on its way from text to machine code; each stage is done when first needed."""
 
-    def __init__(self, text: str, of: Target, level: str, timings: dict[str, float], explicit: bool = False) -> None:
+    def __init__(self, text: str, of: CodeTarget, level: str, timings: dict[str, float], explicit: bool = False) -> None:
         self.text, self.target, self.level, self.timings, self.explicit = text, of, level, timings, explicit
         self._module: Any = None
         self._object: bytes | None = None
@@ -214,7 +214,7 @@ def link(texts: Sequence[str]) -> bytes:
         return bytes(of.emit_object(whole))
 
 
-def optimise(module: Any, of: Target, level: str, explicit: bool = False, report: bool = False) -> str:
+def optimise(module: Any, of: CodeTarget, level: str, explicit: bool = False, report: bool = False) -> str:
     """Run the passes of a level: 0, 1, 2, 3, s or latency. `explicit`: the vectors and the blocking are written out already, so
     that a short list of passes gives the same speed in a tenth of the time. With `report`, LLVM's table of pass times."""
     from llvmlite import binding

@@ -12,7 +12,7 @@ _AGGREGATE = re.compile(r"bytes(\d+)(?:@(\d+))?")
 
 
 @frozen
-class Parameter:
+class LaunchParameter:
     """One parameter: how it is packed, and how many bytes from where on."""
 
     name: str
@@ -38,17 +38,19 @@ _SCALARS = {
     "f64": "d",
 }
 
-PARAMETERS = {name: Parameter(name, code, struct.calcsize(f"<{code}"), struct.calcsize(f"<{code}")) for name, code in _SCALARS.items()}
+PARAMETERS = {
+    name: LaunchParameter(name, code, struct.calcsize(f"<{code}"), struct.calcsize(f"<{code}")) for name, code in _SCALARS.items()
+}
 
 
-def parameter(name: str) -> Parameter:
+def parameter(name: str) -> LaunchParameter:
     """The parameter of a type: `pointer`, `i64`, `f32`..., or `bytes128@64` for 128 bytes passed by value, aligned to 64."""
     if name in PARAMETERS:
         return PARAMETERS[name]
     match = _AGGREGATE.fullmatch(name)
     if match is None:
         raise ValueError(f"`{name}` is no type of a kernel's parameter")
-    return Parameter(name, f"{match[1]}s", int(match[1]), int(match[2] or 1))
+    return LaunchParameter(name, f"{match[1]}s", int(match[1]), int(match[2] or 1))
 
 
 class Arguments:
@@ -101,7 +103,7 @@ def _address(memory: bytearray) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
-def _layout(parameters: Sequence[Parameter]) -> tuple[str, list[int], int]:
+def _layout(parameters: Sequence[LaunchParameter]) -> tuple[str, list[int], int]:
     """Format for `struct`, offset of each parameter, bytes in all."""
     layout, offsets, position = "<", [], 0
     for each in parameters:

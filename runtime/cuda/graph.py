@@ -13,7 +13,7 @@ from runtime.records import frozen
 
 
 @frozen
-class Step:
+class RecordedLaunch:
     """A recorded launch. Without a node (it lies behind a fork, say) it can't be changed."""
 
     plan: LaunchPlan
@@ -27,7 +27,7 @@ class Recording:
 
     def __init__(self, stream: Stream) -> None:
         self.stream, self.device = stream, stream.device
-        self.steps: list[Step] = []
+        self.steps: list[RecordedLaunch] = []
         self.kept: list[Any] = []
         self._raw: Any = None
 
@@ -62,7 +62,7 @@ class Recording:
     def launched(self, plan: LaunchPlan, values: tuple[Any, ...]) -> None:
         """Called after a launch on the stream."""
         nodes = self.device.call("cuStreamGetCaptureInfo", self.stream.handle)[3]
-        self.steps.append(Step(plan, values, plan.grid, nodes[0] if nodes is not None and len(nodes) == 1 else None))
+        self.steps.append(RecordedLaunch(plan, values, plan.grid, nodes[0] if nodes is not None and len(nodes) == 1 else None))
 
     def graph_handle(self) -> Any:
         if self._raw is None:
@@ -109,7 +109,7 @@ class Graph:
         if step.node is None:
             raise ValueError(f"the launch of {step.plan.site} can't be told apart in this graph: record it again")
         plan = step.plan
-        changed = Step(plan, tuple(values), step.grid if grid is None else plan.checked_grid(grid), step.node)
+        changed = RecordedLaunch(plan, tuple(values), step.grid if grid is None else plan.checked_grid(grid), step.node)
         arguments = self._arguments.get(index)
         if arguments is None:
             arguments = self._arguments[index] = Arguments([each.name for each in plan.arguments.parameters])
@@ -129,6 +129,8 @@ class Graph:
         raw = recording.graph_handle()
         self.device.call("cuGraphExecUpdate", self._executable, raw, context="the new recording has other steps")
         # nodes belong to the graph that the executable was made from
-        self.steps = [Step(new.plan, new.values, new.grid, old.node) for old, new in zip(self.steps, recording.steps, strict=True)]
+        self.steps = [
+            RecordedLaunch(new.plan, new.values, new.grid, old.node) for old, new in zip(self.steps, recording.steps, strict=True)
+        ]
         self._latest = recording
         self._note_memory()

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from runtime import forks
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.errors import OUT_OF_MEMORY, CudaError, CudaOutOfMemory, readable
-from runtime.cuda.stream import Event, Stream
+from runtime.cuda.stream import Stream, StreamEvent
 
 PORTABLE = 1
 PAGE = 4096
@@ -24,7 +24,7 @@ class HostMemory:
 
     def __init__(self, device: CudaDevice, pointer: int, size: int) -> None:
         self.device, self.pointer, self.size = device, pointer, size
-        self._uses: dict[int, Event] = {}
+        self._uses: dict[int, StreamEvent] = {}
         # an array over these bytes keeps this object as its base
         self.__array_interface__ = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (pointer, False)}
 
@@ -32,11 +32,11 @@ class HostMemory:
         """Say that what is on `stream` now uses these bytes."""
         event = self._uses.get(stream.number)
         if event is None:
-            event = self._uses[stream.number] = Event(self.device)
+            event = self._uses[stream.number] = StreamEvent(self.device)
         event.record(stream)
 
     @property
-    def uses(self) -> tuple[Event, ...]:
+    def uses(self) -> tuple[StreamEvent, ...]:
         """Points after the last use on each stream."""
         return tuple(self._uses.values())
 
@@ -71,8 +71,8 @@ class PinnedPool:
         self.device, self.keep = device, keep
         self.blocks_in_use = self.idle_bytes = 0
         self._lock = forks.lock()
-        self._returned: deque[tuple[int, int, tuple[Event, ...]]] = deque()
-        self._cooling: list[tuple[int, int, tuple[Event, ...]]] = []
+        self._returned: deque[tuple[int, int, tuple[StreamEvent, ...]]] = deque()
+        self._cooling: list[tuple[int, int, tuple[StreamEvent, ...]]] = []
         self._idle: dict[int, list[int]] = {}
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
@@ -115,7 +115,7 @@ class PinnedPool:
             state = f"the pinned pool has {blocks} in use, and {readable(idle)} that it gave back"
             raise CudaOutOfMemory(error.call, error.code, error.name, size, state) from None
 
-    def give(self, pointer: int, size: int, uses: tuple[Event, ...]) -> None:
+    def give(self, pointer: int, size: int, uses: tuple[StreamEvent, ...]) -> None:
         self._returned.append((pointer, size, uses))
 
     def trim(self) -> None:

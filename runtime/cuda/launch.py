@@ -11,7 +11,7 @@ from runtime.cuda.device import CURRENT
 from runtime.cuda.errors import INVALID_CONTEXT, CudaRefused
 from runtime.cuda.launcher import launcher
 from runtime.cuda.memory import DeviceBuffer
-from runtime.cuda.module import Kernel
+from runtime.cuda.module import CudaKernel
 from runtime.cuda.stream import Stream
 
 Shape = tuple[int, int, int]
@@ -33,7 +33,7 @@ class LaunchPlan:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: CudaKernel,
         signature: Sequence[str],
         grid: Sequence[int],
         block: Sequence[int],

@@ -6,11 +6,11 @@ from functools import lru_cache, partial
 from types import CodeType
 from typing import Any, Protocol
 
-from runtime.cuda.arguments import Arguments, Parameter, bfloat16_bits
+from runtime.cuda.arguments import Arguments, LaunchParameter, bfloat16_bits
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.device import CURRENT, CudaDevice
 from runtime.cuda.memory import DeviceBuffer
-from runtime.cuda.module import Kernel
+from runtime.cuda.module import CudaKernel
 from runtime.cuda.stream import Stream
 
 MOST_WRITTEN_OUT = 64
@@ -63,7 +63,7 @@ _PACKED = {"pointer": "p{}", "bf16": "bfloat16_bits({})"}
 
 
 @lru_cache(256)
-def _written(parameters: tuple[Parameter, ...], early: bool) -> CodeType:
+def _written(parameters: tuple[LaunchParameter, ...], early: bool) -> CodeType:
     names = [f"a{number}" for number in range(len(parameters))]
     packed = [_PACKED.get(each.name, "{}").format(name) for name, each in zip(names, parameters, strict=True)]
     pointers = [_POINTER.format(name) for name, each in zip(names, parameters, strict=True) if each.name == "pointer"]
@@ -87,7 +87,7 @@ class Launchable(Protocol):
     arguments: Arguments
     device: CudaDevice
     early: bool
-    kernel: Kernel
+    kernel: CudaKernel
     site: str
 
     @property
@@ -100,7 +100,7 @@ class Launchable(Protocol):
 
 def launcher(plan: Launchable) -> Callable[..., None]:
     """`launch(stream, *values)` of a plan."""
-    parameters: Sequence[Parameter] = plan.arguments.parameters
+    parameters: Sequence[LaunchParameter] = plan.arguments.parameters
     if len(parameters) > MOST_WRITTEN_OUT:
         return plan.launch_any
     arguments, device = plan.arguments, plan.device

@@ -21,19 +21,19 @@ class Modules:
     def __init__(self, device: CudaDevice) -> None:
         self.device = device
         self._lock = forks.lock()
-        self._loaded: dict[bytes | str, Module] = {}
+        self._loaded: dict[bytes | str, CudaModule] = {}
 
     def __len__(self) -> int:
         return len(self._loaded)
 
-    def load(self, image: bytes | str, name: str = "") -> "Module":
+    def load(self, image: bytes | str, name: str = "") -> "CudaModule":
         """The module of a cubin (bytes) or of PTX (bytes or text). A second load of the same content is a look-up."""
         found = self._loaded.get(image)
         if found is None:
             with self._lock:
                 found = self._loaded.get(image)
                 if found is None:
-                    found = self._loaded[image] = Module(self.device, image, name)
+                    found = self._loaded[image] = CudaModule(self.device, image, name)
         return found
 
     def clear(self) -> None:
@@ -44,7 +44,7 @@ class Modules:
                 module.unload()
 
 
-class Module:
+class CudaModule:
     """A loaded image. `name` is for messages only."""
 
     def __init__(self, device: CudaDevice, image: bytes | str, name: str = "") -> None:
@@ -58,7 +58,7 @@ class Module:
             if error.code not in BAD_IMAGE:
                 raise
             raise CudaError(error.call, error.code, error.name, error.message, f"{self.name}{_log(device, data)}") from None
-        self._kernels: dict[str, Kernel] = {}
+        self._kernels: dict[str, CudaKernel] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -66,11 +66,11 @@ class Module:
         data = self.image.encode() if isinstance(self.image, str) else self.image
         return hashlib.sha256(data).hexdigest()
 
-    def kernel(self, name: str) -> "Kernel":
+    def kernel(self, name: str) -> "CudaKernel":
         """A kernel by the name it has in the image."""
         found = self._kernels.get(name)
         if found is None:
-            found = self._kernels.setdefault(name, Kernel(self, name))
+            found = self._kernels.setdefault(name, CudaKernel(self, name))
         return found
 
     def unload(self) -> None:
@@ -93,10 +93,10 @@ def _log(device: CudaDevice, data: bytes) -> str:
     return ""
 
 
-class Kernel:
+class CudaKernel:
     """A kernel on a device. Keeps its module alive."""
 
-    def __init__(self, module: Module, name: str) -> None:
+    def __init__(self, module: CudaModule, name: str) -> None:
         self.module, self.name, self.device = module, name, module.device
         try:
             self.handle = self.device.call("cuModuleGetFunction", module.handle, name.encode())

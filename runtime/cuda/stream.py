@@ -88,13 +88,13 @@ class Stream:
         if self.device.cooling:
             self.device.reap()
 
-    def record(self, timing: bool = False) -> "Event":
+    def record(self, timing: bool = False) -> "StreamEvent":
         """An event at this point."""
-        event = Event(self.device, timing)
+        event = StreamEvent(self.device, timing)
         event.record(self)
         return event
 
-    def wait(self, other: Union["Event", "Stream"]) -> None:
+    def wait(self, other: Union["StreamEvent", "Stream"]) -> None:
         """What comes later on this stream starts after the event, or after all that is on the other stream now."""
         event = other.record() if isinstance(other, Stream) else other
         self.device.call("cuStreamWaitEvent", self.handle, event.handle, 0)
@@ -111,7 +111,7 @@ class Stream:
                 self.follow(other)
 
 
-class Event:
+class StreamEvent:
     """A point in a stream's work; with `timing`, one whose distance to another can be read."""
 
     __slots__ = ("__weakref__", "_owned", "device", "handle", "timing")
@@ -139,7 +139,7 @@ class Event:
     def synchronize(self, timeout: float | None = None) -> None:
         poll(self.done, timeout, "the event")
 
-    def milliseconds_since(self, earlier: "Event") -> float:
+    def milliseconds_since(self, earlier: "StreamEvent") -> float:
         """Time on the device between two events with timing that have both come to pass."""
         return float(self.device.call("cuEventElapsedTime", earlier.handle, self.handle))
 

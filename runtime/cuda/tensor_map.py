@@ -44,7 +44,7 @@ _ALIGN, _MOST_STEP = 16, 8
 
 
 @frozen
-class Boxes:
+class TensorBoxes:
     """Boxes of arrays of one layout. `strides` and `box` are counted in elements, the contiguous dim last; `swizzle` is "128B", "64B",
     "32B" or None. With `window`, the last two extents of the box are pixels and channels; with `step`, the box's elements lie so far
     apart along each dim; `rounded` ones of f32 arrive as tf32."""
@@ -121,11 +121,11 @@ class Boxes:
 
 def tensor_map(array: DeviceArray, box: Dims, swizzle: str | None = None, window: Window | None = None) -> bytes:
     """The map for boxes of an array; CudaRefused for what the hardware can't copy."""
-    return Boxes(array.dtype, array.shape, array.strides, tuple(box), swizzle, window).of(array.device, array.pointer)
+    return TensorBoxes(array.dtype, array.shape, array.strides, tuple(box), swizzle, window).of(array.device, array.pointer)
 
 
 @lru_cache(maxsize=4096)
-def _encoded(device: CudaDevice, pointer: int, boxes: Boxes) -> bytes:
+def _encoded(device: CudaDevice, pointer: int, boxes: TensorBoxes) -> bytes:
     if not device.properties.clusters:
         raise CudaRefused(f"{device.properties.name} has no bulk copies: they take compute capability 9.0")
     for fault in boxes.faults():

@@ -18,7 +18,7 @@ NOBODY = 0xFFFFFFFF
 
 
 @frozen
-class Source:
+class DataSource:
     """A file as the command line names it: `SYMBOL=path`, the place among the others, the instruments of the program, and what `--map`
     says of it."""
 
@@ -95,7 +95,7 @@ class Batch:
 def refuse(
     batch: Batch,
     which: npt.NDArray[np.bool_],
-    source: Source,
+    source: DataSource,
     column: str,
     texts: Callable[[int], str],
     why: Why,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import Batch, DataSource
 from runtime.replay.content import Content
 from runtime.replay.events import empty
 
@@ -33,7 +33,7 @@ class Pieces:
         return f"of the last message only {len(self.rest)} bytes are there" if self.rest else None
 
 
-def broken_off(source: Source, pieces: Pieces, why: str) -> Batch:
+def broken_off(source: DataSource, pieces: Pieces, why: str) -> Batch:
     """The end of such a file: a bad row where part of a message is there."""
     bad = [source.bad(pieces.offset, "", "", Why.TRUNCATED, why, binary=True)] if pieces.rest else []
     return Batch(empty(0), len(bad), bad, binary=True)

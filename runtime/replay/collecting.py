@@ -8,16 +8,16 @@ from attrs import field
 
 from runtime.records import define
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import Batch, DataSource
 from runtime.replay.columns import TextColumn, settled
-from runtime.replay.events import Flag, Kind, Side, empty
+from runtime.replay.events import EventKind, Flag, MarketSide, empty
 from runtime.replay.tables import flag_crossed
 
 _PLAIN = ("ts", "row", "instrument", "kind", "side", "flags", "id", "id2")
 _DECIMAL = {"price": "tick", "qty": "lot", "price2": "tick", "qty2": "lot"}
 _CALLED = {"price2": "price", "qty2": "qty"}
 # an enumeration's members are slower than the numbers that they are
-_LEVEL, _LAST, _NONE = int(Kind.BOOK_LEVEL), int(Flag.LAST), int(Side.NONE)
+_LEVEL, _LAST, _NONE = int(EventKind.BOOK_LEVEL), int(Flag.LAST), int(MarketSide.NONE)
 
 Level = tuple[int, str, str]
 """Side, price and quantity of a level."""
@@ -35,7 +35,7 @@ class RowFault(Exception):
 class Collector:
     """The records of a block."""
 
-    source: Source
+    source: DataSource
     rows: int = 0
     left_out: int = 0
     faults: list[tuple[int, RowFault]] = field(factory=list)
@@ -100,12 +100,12 @@ class Collector:
                 if grid == "lot" or not self.source.signed:
                     faults |= dict.fromkeys(np.flatnonzero(values < 0).tolist(), Why.NEGATIVE)
                 if name == "qty":
-                    none = np.flatnonzero((values == 0) & (events["kind"][here] == Kind.TRADE))
+                    none = np.flatnonzero((values == 0) & (events["kind"][here] == EventKind.TRADE))
                     faults = {**dict.fromkeys(none.tolist(), Why.ZERO), **faults}
                 for place, why in faults.items():
                     detail = self.source.grid(instrument, grid) if why is Why.OFF_GRID else ""
                     wrong.setdefault(int(here[place]), (_CALLED.get(name, name), texts[here[place]], why, detail))
-        quotes = events["kind"] == Kind.QUOTE
+        quotes = events["kind"] == EventKind.QUOTE
         if quotes.any():
             some = events[quotes]
             flag_crossed(some)

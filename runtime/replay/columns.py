@@ -9,7 +9,7 @@ import numpy.typing as npt
 from runtime.extras import required
 from runtime.records import frozen
 from runtime.replay.bad_rows import Why
-from runtime.replay.grids import I64, WHOLE, Step
+from runtime.replay.grids import I64, WHOLE, GridStep
 from runtime.replay.native import text as native
 
 Good = npt.NDArray[np.bool_]
@@ -18,10 +18,10 @@ Good = npt.NDArray[np.bool_]
 class Column(Protocol):
     """Some rows of one column."""
 
-    def units(self, step: Step) -> tuple[I64, Good]:
+    def units(self, step: GridStep) -> tuple[I64, Good]:
         """Numbers of steps, and which rows are good as they stand."""
 
-    def unit(self, row: int, step: Step) -> int | Why:
+    def unit(self, row: int, step: GridStep) -> int | Why:
         """One row looked at closely."""
 
     def words(self) -> npt.NDArray[np.uint64]:
@@ -42,10 +42,10 @@ class TextColumn:
     starts: I64
     lengths: I64
 
-    def units(self, step: Step) -> tuple[I64, Good]:
+    def units(self, step: GridStep) -> tuple[I64, Good]:
         return native.decimals(self.bytes, self.starts, self.lengths, step)
 
-    def unit(self, row: int, step: Step) -> int | Why:
+    def unit(self, row: int, step: GridStep) -> int | Why:
         return step.units(self.text(row))
 
     def words(self) -> npt.NDArray[np.uint64]:
@@ -68,7 +68,7 @@ class ArrowColumn:
     array: Any
     there: Good
 
-    def units(self, step: Step) -> tuple[I64, Good]:
+    def units(self, step: GridStep) -> tuple[I64, Good]:
         kinds = required("pyarrow.types")
         kind = self.array.type
         if kinds.is_boolean(kind):
@@ -91,7 +91,7 @@ class ArrowColumn:
             values, good = column.units(step)
         return values, good & self.there
 
-    def _decimals(self, step: Step) -> tuple[I64, Good]:
+    def _decimals(self, step: GridStep) -> tuple[I64, Good]:
         """128-bit decimals whose upper halves only repeat the sign."""
         _, raw = self.array.buffers()
         offset, count = self.array.offset, len(self.array)
@@ -100,7 +100,7 @@ class ArrowColumn:
         values, good = step.of_integers(low, self.array.type.scale)
         return values, good & (high == low >> 63)
 
-    def unit(self, row: int, step: Step) -> int | Why:
+    def unit(self, row: int, step: GridStep) -> int | Why:
         import math
 
         value = self.array[row].as_py()
@@ -127,7 +127,7 @@ class ArrowColumn:
         if kinds.is_timestamp(self.array.type):
             factor = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[self.array.type.unit]
             stamps = self.array.cast(pyarrow.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-            values, good = Step(0, 1).of_integers(stamps, 0) if factor == 1 else _times(stamps, factor)
+            values, good = GridStep(0, 1).of_integers(stamps, 0) if factor == 1 else _times(stamps, factor)
             return values, good & self.there
         column = _text_of_arrow(self.array)
         return column.instants() if column is not None else None
@@ -172,7 +172,7 @@ def parsed_times(texts: list[str]) -> tuple[I64, Good]:
     return values, good
 
 
-def settled(column: Column, step: Step) -> tuple[I64, dict[int, Why]]:
+def settled(column: Column, step: GridStep) -> tuple[I64, dict[int, Why]]:
     """Numbers of steps, and what is wrong with those rows that have none."""
     values, good = column.units(step)
     wrong: dict[int, Why] = {}

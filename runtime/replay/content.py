@@ -114,7 +114,7 @@ class Content:
 
 
 @frozen
-class Lines:
+class WholeLines:
     """Some whole lines, their offset in the file and the number of the first, from 1. `last`: the file ends here; where `whole` is
     false its last line has no end."""
 
@@ -127,7 +127,7 @@ class Lines:
     """The packing broke off inside the last line: what it holds may lack letters."""
 
 
-def line_blocks(content: Content, size: int = BLOCK) -> Iterator[Lines]:
+def line_blocks(content: Content, size: int = BLOCK) -> Iterator[WholeLines]:
     """A file's lines in blocks. A line longer than a block makes a longer block. Nothing for an empty file."""
     parts: list[bytes] = []
     offset, first = 0, 1
@@ -139,7 +139,7 @@ def line_blocks(content: Content, size: int = BLOCK) -> Iterator[Lines]:
                 raise BadSource(f"{content.path}: no line end within {_LONGEST} bytes from byte {offset}: this is no text")
             continue
         text = b"".join([*parts, block[:end]])
-        yield Lines(text, offset, first)
+        yield WholeLines(text, offset, first)
         offset, first, parts = offset + len(text), first + text.count(b"\n"), [block[end:]]
     rest = b"".join(parts)
-    yield Lines(rest, offset, first, last=True, whole=not rest, torn=bool(rest) and content.broken is not None)
+    yield WholeLines(rest, offset, first, last=True, whole=not rest, torn=bool(rest) and content.broken is not None)

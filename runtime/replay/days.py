@@ -6,13 +6,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from runtime.extras import required
 from runtime.replay.bad_rows import BadSource
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 
 NEW_YORK = "America/New_York"
 _DAY = re.compile(r"(?<!\d)(?:\d{8}|\d{4}-\d{2}-\d{2})(?!\d)")
 
 
-def midnight_of(source: Source, zone: str) -> int:
+def midnight_of(source: DataSource, zone: str) -> int:
     """The start of the file's day in ns since 1970 UTC. Raises BadSource where no day is known."""
     day = _day(source)
     if day is None:
@@ -31,7 +31,7 @@ def _zone(name: str) -> ZoneInfo:
         raise
 
 
-def _day(source: Source) -> date | None:
+def _day(source: DataSource) -> date | None:
     said = source.mapped.get("date")
     if said is not None:
         try:

@@ -31,7 +31,7 @@ Events = npt.NDArray[Any]
 """An array of EVENT."""
 
 
-class Kind(IntEnum):
+class EventKind(IntEnum):
     """What happened."""
 
     TRADE = 1
@@ -58,11 +58,11 @@ class Kind(IntEnum):
 
 
 OF_BOOK = np.zeros(256, np.bool_)
-OF_BOOK[Kind.QUOTE : Kind.REPLACE + 1] = True
+OF_BOOK[EventKind.QUOTE : EventKind.REPLACE + 1] = True
 """By kind: whether an event says something of a book."""
 
 
-class Side(IntEnum):
+class MarketSide(IntEnum):
     """BUY is the bid side of a book, and the aggressor of a trade that bought."""
 
     NONE = 0

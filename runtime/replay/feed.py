@@ -7,7 +7,7 @@ from attrs import Factory, field
 
 from runtime.records import define
 from runtime.replay.bad_rows import BadData, BadRow, BadSource, Why
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import Batch, DataSource
 from runtime.replay.content import Content
 from runtime.replay.events import OF_BOOK, Events
 from runtime.replay.merge import merged
@@ -24,10 +24,10 @@ FORMATS: dict[str, tuple[str, ...]] = {
 }
 """Readers by the ends of file names."""
 
-Read = Callable[[Content, Source], Iterator[Batch]]
+Read = Callable[[Content, DataSource], Iterator[Batch]]
 
 
-def reader(source: Source) -> Read:
+def reader(source: DataSource) -> Read:
     """What reads a file. Raises BadSource for a name of no known format, and for a file that isn't there."""
     if source.table is not None:
         return _of("memory")
@@ -53,7 +53,7 @@ class Feed:
     """The events of some files, each of which counts once. `tallies` and what `found_bad` gives grow as they are read, and so does
     `has_book`: once a block is given, it is known of the beginning of every file whether there is anything but trades."""
 
-    sources: Sequence[Source]
+    sources: Sequence[DataSource]
     rules: Rules = Factory(Rules)
     tallies: list[Tally] = field(init=False)
     has_book: bool = field(init=False, default=False)
@@ -77,7 +77,7 @@ class Feed:
                 self._refuse(source, tally, before)
         return merged(streams)
 
-    def _refuse(self, source: Source, tally: Tally, before: Source) -> None:
+    def _refuse(self, source: DataSource, tally: Tally, before: DataSource) -> None:
         """A file that was given before: one bad row."""
         bad = source.bad(0, "", "", Why.REPEATED_FILE, f"as {before.name}" if before.name != source.name else "")
         self._bad.append(bad)
@@ -99,7 +99,7 @@ class Feed:
         found, self._bad = self._bad, []
         return found
 
-    def _one(self, read: Read, source: Source, tally: Tally, trades: Trades) -> Iterator[Events]:
+    def _one(self, read: Read, source: DataSource, tally: Tally, trades: Trades) -> Iterator[Events]:
         content = Content(source.path)
         self._contents.append(content)
         for batch in ruled(read(content, source), content, source, self.rules, tally, trades):

@@ -21,14 +21,14 @@ _FARTHEST = 60
 
 
 @frozen
-class Step:
+class GridStep:
     """What one unit of a grid is worth: `divisor` x 10^-`digits`, in lowest terms. A tick of 0.25 is 25 x 10^-2."""
 
     digits: int
     divisor: int
 
     @classmethod
-    def of(cls, size: Decimal) -> "Step":
+    def of(cls, size: Decimal) -> "GridStep":
         """The step of a tick or lot. Raises ValueError unless it is a positive finite decimal."""
         if not size.is_finite() or size <= 0:
             raise ValueError(f"{size} is no step")
@@ -89,12 +89,12 @@ class Step:
         return f"{value:f}"
 
 
-WHOLE = Step(0, 1)
+WHOLE = GridStep(0, 1)
 """The grid of integers."""
 
 
-def _step(size: Decimal | str | int) -> Step:
-    return Step.of(Decimal(size))
+def _step(size: Decimal | str | int) -> GridStep:
+    return GridStep.of(Decimal(size))
 
 
 @frozen
@@ -102,5 +102,5 @@ class Listing:
     """An instrument as its data sees it: the name that files know it by, and its grid."""
 
     name: str
-    tick: Step = field(converter=_step)
-    lot: Step = field(converter=_step)
+    tick: GridStep = field(converter=_step)
+    lot: GridStep = field(converter=_step)

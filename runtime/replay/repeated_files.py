@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 
 from runtime.replay.bad_rows import BadSource
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 
 _AT_ONCE = 1 << 20
 
 
-def given_before(source: Source, sources: Sequence[Source]) -> Source | None:
+def given_before(source: DataSource, sources: Sequence[DataSource]) -> DataSource | None:
     """The first source in front of this one that is about the same instrument and holds the same, byte by byte. Raises BadSource."""
     earlier = takewhile(lambda other: other is not source, sources)
     return next((other for other in earlier if _is_same_instrument(source, other) and _is_same(source, other)), None)
 
 
-def _is_same_instrument(one: Source, two: Source) -> bool:
+def _is_same_instrument(one: DataSource, two: DataSource) -> bool:
     return (len(one.listings) == 1 or one.symbol == two.symbol) and one.mapped.get("symbol") == two.mapped.get("symbol")
 
 
-def _is_same(one: Source, two: Source) -> bool:
+def _is_same(one: DataSource, two: DataSource) -> bool:
     if one.table is not None or two.table is not None:
         return _is_same_table(one.table, two.table)
     try:

@@ -8,9 +8,9 @@ from attrs import field
 
 from runtime.records import define, frozen
 from runtime.replay.bad_rows import BadData, BadRow, Why
-from runtime.replay.batches import NOBODY, Batch, Source, refuse
+from runtime.replay.batches import NOBODY, Batch, DataSource, refuse
 from runtime.replay.content import Content
-from runtime.replay.events import EVENT, Events, Flag, Kind, empty
+from runtime.replay.events import EVENT, EventKind, Events, Flag, empty
 from runtime.replay.trade_ids import Trades
 
 _NEVER = -(2**63)
@@ -53,7 +53,7 @@ class Tally:
 
 
 def ruled(
-    batches: Iterator[Batch], content: Content, source: Source, rules: Rules, tally: Tally, trades: Trades | None = None
+    batches: Iterator[Batch], content: Content, source: DataSource, rules: Rules, tally: Tally, trades: Trades | None = None
 ) -> Iterator[Batch]:
     """Batches whose rows keep to the rules. Raises BadData for the first row that doesn't, behind what stands in front of it, unless bad
     rows are to be skipped."""
@@ -87,7 +87,7 @@ def ruled(
     yield rest
 
 
-def _with_end(batches: Iterator[Batch], content: Content, source: Source) -> Iterator[Batch]:
+def _with_end(batches: Iterator[Batch], content: Content, source: DataSource) -> Iterator[Batch]:
     """The batches, and behind them a bad row where the packing breaks off and no row has said so."""
     torn = False
     for batch in batches:
@@ -98,10 +98,10 @@ def _with_end(batches: Iterator[Batch], content: Content, source: Source) -> Ite
         yield Batch(empty(0), 1, [bad], binary=True)
 
 
-def _end(content: Content, source: Source, order: "Order") -> Events:
+def _end(content: Content, source: DataSource, order: "Order") -> Events:
     """The gap behind a file that breaks off."""
     gap = empty(1)
-    gap["ts"], gap["stream"], gap["instrument"], gap["kind"] = max(order.latest, 0), source.stream, NOBODY, Kind.GAP
+    gap["ts"], gap["stream"], gap["instrument"], gap["kind"] = max(order.latest, 0), source.stream, NOBODY, EventKind.GAP
     gap["id"], gap["row"], gap["flags"] = content.unpacked, content.unpacked, Flag.LAST | Flag.SUSPECT | Flag.TRUNCATED
     return gap
 
@@ -129,7 +129,7 @@ def _count(batch: Batch, tally: Tally) -> None:
 
 
 def _count_gaps(batch: Batch, tally: Tally) -> None:
-    gaps = batch.events[batch.events["kind"] == Kind.GAP]
+    gaps = batch.events[batch.events["kind"] == EventKind.GAP]
     if gaps.size:
         lost, torn = ((gaps["flags"] & flag) != 0 for flag in (Flag.DAMAGED, Flag.TRUNCATED))
         began = (gaps["id"] == 0) & (gaps["id2"] != 0) & ~lost & ~torn
@@ -153,7 +153,7 @@ class Order:
     latest: int = _NEVER
     held: Events = field(factory=lambda: np.empty(0, EVENT))
 
-    def check(self, batch: Batch, source: Source) -> None:
+    def check(self, batch: Batch, source: DataSource) -> None:
         times = batch.events["ts"]
         if not times.size:
             return
@@ -177,14 +177,14 @@ class Order:
         return Batch(self.held, 0)
 
 
-def tell_gaps(batch: Batch, source: Source) -> None:
+def tell_gaps(batch: Batch, source: DataSource) -> None:
     """Where a row of a book is lost, the book isn't known any more: a gap stands in the row's place."""
     lost = [bad.row for bad in batch.bad if bad.why not in (Why.REPEATED_TRADE, Why.TRUNCATED)]
     if not lost:
         return
     places = np.searchsorted(batch.events["row"], lost)
     gaps = empty(len(lost))
-    gaps["kind"], gaps["flags"] = Kind.GAP, Flag.LAST | Flag.SUSPECT | Flag.DAMAGED
+    gaps["kind"], gaps["flags"] = EventKind.GAP, Flag.LAST | Flag.SUSPECT | Flag.DAMAGED
     gaps["stream"], gaps["instrument"] = source.stream, batch.instrument
     gaps["row"] = lost
     if batch.events.size:
@@ -198,9 +198,9 @@ def window(batch: Batch, rules: Rules) -> int:
     if not events.size or (int(events["ts"].min()) >= rules.begin and int(events["ts"].max()) < rules.end):
         return 0
     early = events["ts"] < rules.begin
-    gone = (events["ts"] >= rules.end) | (early & (events["kind"] == Kind.TRADE))
+    gone = (events["ts"] >= rules.end) | (early & (events["kind"] == EventKind.TRADE))
     events["flags"][early] |= int(Flag.WARM_UP)
-    in_place_of_bad = (events["kind"] == Kind.GAP) & (events["flags"] & (Flag.DAMAGED | Flag.TRUNCATED) != 0)
+    in_place_of_bad = (events["kind"] == EventKind.GAP) & (events["flags"] & (Flag.DAMAGED | Flag.TRUNCATED) != 0)
     lost = np.setdiff1d(events["row"][gone & ~in_place_of_bad], events["row"][~gone]).size
     batch.events = events[~gone]
     return int(lost)

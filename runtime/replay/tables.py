@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 from runtime.records import define, frozen
 from runtime.replay.bad_rows import BadSource, Why
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import Batch, DataSource
 from runtime.replay.columns import Column, settled, whole
-from runtime.replay.events import Events, Flag, Kind, Side, empty
-from runtime.replay.grids import I64, Step
+from runtime.replay.events import EventKind, Events, Flag, MarketSide, empty
+from runtime.replay.grids import I64, GridStep
 from runtime.replay.native.text import packed
 
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -32,9 +32,9 @@ TRADE, QUOTE = ("ts", "price", "qty"), ("ts", "bid", "bid_qty", "ask", "ask_qty"
 """What trades and quotes can't do without."""
 
 SIDES = {
-    **dict.fromkeys(("buy", "b", "bid"), Side.BUY),
-    **dict.fromkeys(("sell", "s", "ask", "a"), Side.SELL),
-    "": Side.NONE,
+    **dict.fromkeys(("buy", "b", "bid"), MarketSide.BUY),
+    **dict.fromkeys(("sell", "s", "ask", "a"), MarketSide.SELL),
+    "": MarketSide.NONE,
 }
 """Words for the side that a trade was aggressed from; any case."""
 
@@ -45,18 +45,18 @@ _MAGNITUDES = {"s": 1e9, "ms": 1e12, "us": 1e15, "ns": 1e18}
 
 
 @define
-class Clock:
+class ColumnUnit:
     """What unit a column of times is in: said by its name, or seen at the first time that can be read."""
 
     unit: str | None
     seen: bool = False
 
     @classmethod
-    def named(cls, name: str) -> "Clock":
+    def named(cls, name: str) -> "ColumnUnit":
         found = _UNIT.fullmatch(name.lower())
         return cls(found[1] if found else None)
 
-    def instants(self, column: Column, source: Source, name: str) -> tuple[I64, dict[int, Why]]:
+    def instants(self, column: Column, source: DataSource, name: str) -> tuple[I64, dict[int, Why]]:
         """Times in ns, and what is wrong with the others. Raises BadSource where the unit can't be told."""
         known = column.instants()
         if known is not None:
@@ -65,8 +65,8 @@ class Clock:
         if self.unit is None:
             self._look(column, source, name)
         if self.unit is None:
-            return settled(column, Step(0, 1))
-        values, wrong = settled(column, Step(_DIGITS[self.unit], 1))
+            return settled(column, GridStep(0, 1))
+        values, wrong = settled(column, GridStep(_DIGITS[self.unit], 1))
         for row, why in wrong.items():
             wrong[row] = Why.UNREADABLE if why is Why.OFF_GRID else why
         if self.seen:
@@ -75,8 +75,8 @@ class Clock:
                 wrong.setdefault(row, Why.OUT_OF_RANGE)
         return values, wrong
 
-    def _look(self, column: Column, source: Source, name: str) -> None:
-        values, wrong = settled(column, Step(0, 1))
+    def _look(self, column: Column, source: DataSource, name: str) -> None:
+        values, wrong = settled(column, GridStep(0, 1))
         fine = np.ones(values.size, np.bool_)
         fine[[row for row, why in wrong.items() if why is not Why.OFF_GRID]] = False
         for row in np.flatnonzero(fine)[:1].tolist():
@@ -90,18 +90,18 @@ class Clock:
 
 
 @frozen
-class Layout:
+class ColumnLayout:
     """Which column of a table is which field: the column's place by the field's name."""
 
     fields: dict[str, int]
     names: tuple[str, ...]
-    kind: Kind
+    kind: EventKind
 
     def called(self, field: str) -> str:
         return self.names[self.fields[field]]
 
 
-def layout(names: Sequence[str], source: Source) -> Layout:
+def layout(names: Sequence[str], source: DataSource) -> ColumnLayout:
     """Finds the fields in a header. Raises BadSource."""
     plain = [name.strip().lower() for name in names]
     fields: dict[str, int] = {}
@@ -116,22 +116,22 @@ def layout(names: Sequence[str], source: Source) -> Layout:
             place = next((plain.index(alias) for alias in aliases if alias in plain), None)
             if place is not None:
                 fields[field] = place
-    kind = Kind.QUOTE if {"bid", "ask"} <= set(fields) and "price" not in fields else Kind.TRADE
-    for field in QUOTE if kind is Kind.QUOTE else TRADE:
+    kind = EventKind.QUOTE if {"bid", "ask"} <= set(fields) and "price" not in fields else EventKind.TRADE
+    for field in QUOTE if kind is EventKind.QUOTE else TRADE:
         if field not in fields:
             hint = f"--map {field}=NAME names it; the file has {_list(names)}"
             raise BadSource(f"{source.path}: no column is called {_list(ALIASES[field])}", hint)
-    kept = {field: place for field, place in fields.items() if field in (QUOTE if kind is Kind.QUOTE else (*TRADE, "id", "side"))}
-    return Layout(kept, tuple(name.strip() for name in names), kind)
+    kept = {field: place for field, place in fields.items() if field in (QUOTE if kind is EventKind.QUOTE else (*TRADE, "id", "side"))}
+    return ColumnLayout(kept, tuple(name.strip() for name in names), kind)
 
 
-def clock(of: Layout, source: Source) -> Clock:
+def clock(of: ColumnLayout, source: DataSource) -> ColumnUnit:
     """The clock of a table: `--map ts_ms=NAME` wins over what the column is called."""
     said = next((key for key in source.mapped if key in ALIASES["ts"] and key != "ts"), None)
-    return Clock.named(said or of.called("ts"))
+    return ColumnUnit.named(said or of.called("ts"))
 
 
-def table(columns: dict[str, Column], rows: I64, of: Layout, time: Clock, source: Source, instrument: int) -> Batch:
+def table(columns: dict[str, Column], rows: I64, of: ColumnLayout, time: ColumnUnit, source: DataSource, instrument: int) -> Batch:
     """Events of some rows whose fields are all there. `rows`: their numbers in the file."""
     listing = source.listings[instrument]
     events = empty(rows.size)
@@ -150,7 +150,7 @@ def table(columns: dict[str, Column], rows: I64, of: Layout, time: Clock, source
         return values
 
     events["ts"] = take("ts", *time.instants(columns["ts"], source, of.called("ts")), signed=True)
-    if of.kind is Kind.QUOTE:
+    if of.kind is EventKind.QUOTE:
         for field, at, step in (("bid", "price", listing.tick), ("ask", "price2", listing.tick)):
             events[at] = take(field, *settled(columns[field], step), signed=source.signed)
         for field, at in (("bid_qty", "qty"), ("ask_qty", "qty2")):
@@ -167,9 +167,9 @@ def table(columns: dict[str, Column], rows: I64, of: Layout, time: Clock, source
                 wrong.setdefault(row, ("side", why))
     events["stream"], events["instrument"], events["kind"], events["row"] = source.stream, instrument, of.kind, rows
     events["flags"] = Flag.LAST
-    if of.kind is Kind.QUOTE:
+    if of.kind is EventKind.QUOTE:
         flag_crossed(events)
-    batch = Batch(events, rows.size, time=of.called("ts"), book=of.kind is Kind.QUOTE, instrument=instrument)
+    batch = Batch(events, rows.size, time=of.called("ts"), book=of.kind is EventKind.QUOTE, instrument=instrument)
     if "id" in columns:
         batch.id = of.called("id")
     if wrong:
@@ -194,7 +194,7 @@ def sides(column: Column) -> tuple[npt.NDArray[np.uint8], dict[int, Why]]:
     for word, side in SIDES.items():
         found[words == packed(word)] = side
     unknown = np.flatnonzero(found == 255).tolist()
-    found[unknown] = Side.NONE
+    found[unknown] = MarketSide.NONE
     return found, dict.fromkeys(unknown, Why.UNREADABLE)
 
 

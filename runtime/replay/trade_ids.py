@@ -13,8 +13,8 @@ from attrs import field
 
 from runtime.records import define, frozen
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import Batch, Source, refuse
-from runtime.replay.events import Kind
+from runtime.replay.batches import Batch, DataSource, refuse
+from runtime.replay.events import EventKind
 
 REMEMBERED = 1 << 16
 """Runs of an instrument in a file among which an id is looked up."""
@@ -127,9 +127,9 @@ class Trades:
     others: "tuple[Trades, ...]" = ()
     known: dict[int, Known] = field(factory=dict)
 
-    def check(self, batch: Batch, source: Source) -> None:
+    def check(self, batch: Batch, source: DataSource) -> None:
         events = batch.events
-        places = np.flatnonzero((events["kind"] == Kind.TRADE) & (events["id"] != 0))
+        places = np.flatnonzero((events["kind"] == EventKind.TRADE) & (events["id"] != 0))
         if not places.size:
             return
         again, where = np.zeros(events.size, np.bool_), dict[int, str]()

@@ -12,8 +12,8 @@ from compiler.hir.parse import parse_function, parse_module
 from compiler.hir.types import Array, Pointer
 from compiler.source import Span
 from quantdsl.native.book import ASKS, BIDS, Book
-from quantdsl.native.build import Program
-from quantdsl.native.table import Table
+from quantdsl.native.build import ModuleBuilder
+from quantdsl.native.table import NativeTable
 from quantdsl.native.types import F64, I64, U64
 
 # ---- ranges ------------------------------------------------------------------------------------------------------
@@ -113,8 +113,8 @@ def test_an_inner_loop_is_bounded_by_the_outer() -> None:
 # ---- effects -----------------------------------------------------------------------------------------------------
 
 
-def program() -> Program:
-    made = Program("p")
+def program() -> ModuleBuilder:
+    made = ModuleBuilder("p")
     made.external("malloc", {"n": I64}, [I64], effects="alloc")
     made.external("puts", {"n": I64}, effects="io")
     made.external("sin", {"x": F64}, [F64], effects="none")
@@ -196,7 +196,7 @@ def test_loops_without_a_bound_and_memory_of_the_heap() -> None:
 
 
 def test_containers_do_nothing_of_the_kind() -> None:
-    p, table, book = Program("p"), Table(U64, I64, 100), Book(8)
+    p, table, book = ModuleBuilder("p"), NativeTable(U64, I64, 100), Book(8)
     with p.function("orders", {"t": Pointer(table.type), "key": U64}) as b:
         table.insert(b, *b.parameters)
         table.remove(b, *b.parameters)
@@ -212,7 +212,7 @@ def test_containers_do_nothing_of_the_kind() -> None:
 
 
 def test_the_longest_way_is_counted() -> None:
-    p = Program("p")
+    p = ModuleBuilder("p")
     with p.function("f", {"x": I64, "y": I64}, [I64]) as b:
         x, y = b.parameters
         with b.place(at(1)):
@@ -234,7 +234,7 @@ def test_the_longest_way_is_counted() -> None:
 
 
 def test_more_turns_cost_more_and_calls_count() -> None:
-    p = Program("p")
+    p = ModuleBuilder("p")
     with p.function("one", {"x": I64}, [I64]) as b:
         b.give(b.add(b.parameters[0], 1))
     costs = []
@@ -250,7 +250,7 @@ def test_more_turns_cost_more_and_calls_count() -> None:
 
 
 def test_what_has_no_place_in_the_file_lies_at_the_call() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     library, here = Span("<library>", 0, 9), Span("p", 20, 30)
     with program.function("made", {"x": F64}, [F64]) as b:
         b.give(b.div(b.parameters[0], 3.0))
@@ -265,7 +265,7 @@ def test_what_has_no_place_in_the_file_lies_at_the_call() -> None:
 
 
 def test_locals_of_the_deepest_way_are_added_up() -> None:
-    p, cells = Program("p"), Array(I64, 10)
+    p, cells = ModuleBuilder("p"), Array(I64, 10)
     with p.function("leaf", {}) as b:
         b.local(cells)
     with p.function("middle", {}) as b:

@@ -7,16 +7,16 @@ import pytest
 from compiler.analysis.vectorizable import carried
 from compiler.hir.instruction import Value
 from compiler.hir.types import Array, Pointer
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import F64, I64, struct
 
 CELL = struct("cell", a=F64, b=F64)
 PARAMETERS = {"x": Pointer(Array(F64, 100)), "y": Pointer(Array(F64, 100)), "cells": Pointer(Array(CELL, 100)), "n": I64}
-Write = Callable[[Body, Value, Value, Value, Value], None]
+Write = Callable[[FunctionCode, Value, Value, Value, Value], None]
 
 
 def found(write: Write, noalias: bool = True, step: int = 1) -> list[str]:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("g", {"v": F64}, [F64]) as b:
         b.give(b.parameters[0])
     with program.function("f", PARAMETERS, attributes=("noalias",) if noalias else ()) as b:
@@ -28,72 +28,72 @@ def found(write: Write, noalias: bool = True, step: int = 1) -> list[str]:
     return [one.words for one in carried(program.module.functions["f"])]
 
 
-def joined(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def joined(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     total = b.program.total  # type: ignore[attr-defined]
     b.set(total, b.add(b.now(total), b.mul(b.get(x, i, proved=True), b.get(y, i, proved=True))))
 
 
-def twice(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def twice(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     joined(b, x, y, cells, i)
     joined(b, y, x, cells, i)
 
 
-def mixed(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def mixed(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     joined(b, x, y, cells, i)
     total = b.program.total  # type: ignore[attr-defined]
     b.set(total, b.mul(b.now(total), 2.0))
 
 
-def seen(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def seen(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     joined(b, x, y, cells, i)
     b.put(y, i, b.now(b.program.total))  # type: ignore[attr-defined]
 
 
-def other(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def other(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     total = b.program.total  # type: ignore[attr-defined]
     b.set(total, b.add(b.mul(b.now(total), 0.5), b.get(x, i)))
 
 
-def own(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def own(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     total = b.program.total  # type: ignore[attr-defined]
     b.set(total, b.get(x, i))
     b.put(y, i, b.mul(b.now(total), b.now(total)))
 
 
-def sometimes(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def sometimes(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     with b.when(b.gt(b.get(x, i), 0.0)):
         b.set(b.program.total, b.get(x, i))  # type: ignore[attr-defined]
 
 
-def shifted(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def shifted(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     b.put(x, i, b.get(x, b.sub(i, 1)))
 
 
-def in_place(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def in_place(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     b.put(x, i, b.mul(b.get(x, i), 2.0))
 
 
-def apart(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def apart(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     b.put(x, i, b.get(y, b.sub(i, 1)))
 
 
-def fields(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def fields(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     b.put(cells, i, "a", b.get(cells, b.add(i, 1), "b"))
 
 
-def scattered(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def scattered(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     b.put(x, b.cast(b.get(y, i), "i64"), 1.0)
 
 
-def one_place(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def one_place(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     b.put(x, 3, b.get(y, i))
 
 
-def calling(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def calling(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     b.put(x, i, *b.call("g", b.get(y, i)))
 
 
-def neighbours(b: Body, x: Value, y: Value, cells: Value, i: Value) -> None:
+def neighbours(b: FunctionCode, x: Value, y: Value, cells: Value, i: Value) -> None:
     b.put(x, i, 1.0)
     b.put(x, b.add(i, 1), 2.0)
 
@@ -136,7 +136,7 @@ def test_pointers_that_may_be_one() -> None:
 
 
 def test_only_the_innermost_loop_counts() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("f", {"x": Pointer(Array(F64, 100))}) as b:
         (x,) = b.parameters
         with b.loop(0, 10), b.loop(0, 100) as i:
@@ -145,7 +145,7 @@ def test_only_the_innermost_loop_counts() -> None:
 
 
 def test_a_while_has_no_turns_to_share() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("f", {"x": Pointer(Array(F64, 100))}) as b, b.repeat():
         b.leave()
     assert [one.words for one in carried(program.module.functions["f"])] == ["a `while` ends where its last turn says"]

@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runtime.futures import Future, NotReady, Outcome, Unawaited, all_values, before_device_write, before_write, completed, first, started
+from runtime.futures import (
+    NotReady,
+    PendingValue,
+    TaskOutcome,
+    Unawaited,
+    all_values,
+    before_device_write,
+    before_write,
+    completed,
+    first,
+    started,
+)
 
 
 @pytest.fixture
@@ -20,9 +31,9 @@ def gate() -> Iterator[threading.Event]:
     made.set()
 
 
-def pending() -> tuple[Outcome, Future]:
-    outcome = Outcome()
-    return outcome, Future(outcome)
+def pending() -> tuple[TaskOutcome, PendingValue]:
+    outcome = TaskOutcome()
+    return outcome, PendingValue(outcome)
 
 
 def failing() -> Any:

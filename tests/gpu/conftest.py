@@ -12,7 +12,7 @@ import pytest
 from runtime.cuda.driver import driver, unavailable_reason
 from runtime.cuda.gpu import Gpu, open_gpu
 from runtime.cuda.gpu import gpu as find_gpu
-from runtime.cuda.module import Kernel
+from runtime.cuda.module import CudaKernel
 
 HERE = Path(__file__).parent
 SECONDS_PER_TEST = 120
@@ -64,7 +64,7 @@ def own_gpu() -> Iterator[Gpu]:
 
 
 @pytest.fixture
-def kernel(gpu: Gpu) -> Callable[[str, str], Kernel]:
+def kernel(gpu: Gpu) -> Callable[[str, str], CudaKernel]:
     """A kernel of `ptx_kernels`, by the name of its text and its own."""
     from ptx_kernels import ALL
 

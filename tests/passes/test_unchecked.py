@@ -7,14 +7,14 @@ from compiler.hir.types import Array, Pointer
 from compiler.hir.verify import verify
 from compiler.passes.unchecked import leave_checks_out
 from compiler.source import Span
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.types import I64
 
 HERE, THERE = Span("p", 1, 2), Span("p", 3, 4)
 
 
 def test_what_is_left_out_and_what_stays() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("f", {"p": Pointer(Array(I64, 4)), "x": I64, "y": I64}, [I64, I64]) as b:
         p, x, y = b.parameters
         with b.place(HERE):

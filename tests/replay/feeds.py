@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from runtime.replay.bad_rows import BadData, BadRow
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.events import EVENT, Events
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
@@ -22,7 +22,7 @@ def read(
 ) -> tuple[Events, Tally, list[BadRow]]:
     """All events of a file, its tally and its bad rows. `bound`: the symbol in front of its path. Rows in are always rows used, bad and left
     out, and each bad one is counted under what is wrong with it."""
-    feed = Feed([Source(path, 0, listings or (BTC,), bound, mapped)], rules or Rules())
+    feed = Feed([DataSource(path, 0, listings or (BTC,), bound, mapped)], rules or Rules())
     blocks = list(feed.events())
     events = np.concatenate([np.empty(0, EVENT), *blocks])
     bad = feed.found_bad()
@@ -33,7 +33,7 @@ def read(
     return events, tally, bad
 
 
-def stopped(*sources: Source, rules: Rules | None = None) -> tuple[Events, BadData, Feed]:
+def stopped(*sources: DataSource, rules: Rules | None = None) -> tuple[Events, BadData, Feed]:
     """What is replayed before the data stops the run, and why it does."""
     feed, blocks = Feed(sources, rules or Rules()), []
     with pytest.raises(BadData) as raised:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.replay.bad_rows import BadSource, Why
-from runtime.replay.events import Flag, Kind, Side
+from runtime.replay.events import EventKind, Flag, MarketSide
 from runtime.replay.grids import Listing
 from runtime.replay.native.text import cut
 
@@ -35,9 +35,9 @@ def test_real_trades() -> None:
     assert events["id"].tolist() == [int(row["trade_id"]) for row in rows]
     assert events["price"].tolist() == [int(Decimal(row["price"]) / Decimal("0.01")) for row in rows]
     assert events["qty"].tolist() == [int(Decimal(row["qty"]) / Decimal("0.00001")) for row in rows]
-    assert events["side"].tolist() == [{"B": Side.BUY, "S": Side.SELL}[row["side"]] for row in rows]
+    assert events["side"].tolist() == [{"B": MarketSide.BUY, "S": MarketSide.SELL}[row["side"]] for row in rows]
     assert events["row"].tolist() == list(range(2, 9759))
-    assert set(events["kind"].tolist()) == {Kind.TRADE} and set(events["flags"].tolist()) == {Flag.LAST}
+    assert set(events["kind"].tolist()) == {EventKind.TRADE} and set(events["flags"].tolist()) == {Flag.LAST}
 
 
 @pytest.mark.parametrize("packed", ["gz", "zst"])

@@ -10,8 +10,8 @@ import pytest
 from feeds import DATA, read, stopped
 
 from runtime.replay.bad_rows import BadData, BadSource, Why
-from runtime.replay.batches import Source
-from runtime.replay.events import EVENT, Flag, Kind, Side
+from runtime.replay.batches import DataSource
+from runtime.replay.events import EVENT, EventKind, Flag, MarketSide
 from runtime.replay.grids import Listing
 from runtime.replay.rules import Rules
 
@@ -39,7 +39,7 @@ def ticks(price: int) -> int:
 def test_trades() -> None:
     path = DATA / "sample.trades.v3.dbn.zst"
     events, tally, _ = read(path, ES)
-    want = [(one.ts_recv, Kind.TRADE, {"B": 1, "A": 2, "N": 0}[str(one.side)], ticks(one.price), one.size) for one in theirs(path)]
+    want = [(one.ts_recv, EventKind.TRADE, {"B": 1, "A": 2, "N": 0}[str(one.side)], ticks(one.price), one.size) for one in theirs(path)]
     assert events[["ts", "kind", "side", "price", "qty"]].tolist() == want
     assert tally.used == 2
 
@@ -47,21 +47,21 @@ def test_trades() -> None:
 def test_best_quotes() -> None:
     path = DATA / "sample.mbp-1.v3.dbn.zst"
     levels = [(one.ts_recv, one.levels[0]) for one in theirs(path)]
-    want = [(ts, Kind.QUOTE, ticks(one.bid_px), one.bid_sz, ticks(one.ask_px), one.ask_sz) for ts, one in levels]
+    want = [(ts, EventKind.QUOTE, ticks(one.bid_px), one.bid_sz, ticks(one.ask_px), one.ask_sz) for ts, one in levels]
     assert read(path, ES)[0][["ts", "kind", "price", "qty", "price2", "qty2"]].tolist() == want
 
 
 def books(events: np.ndarray) -> dict[int, tuple[dict[int, int], dict[int, int]]]:  # type: ignore[type-arg]
     """The book after each row."""
-    found, sides = {}, {Side.BUY: {}, Side.SELL: {}}
+    found, sides = {}, {MarketSide.BUY: {}, MarketSide.SELL: {}}
     for row, kind, side, price, qty in events[["row", "kind", "side", "price", "qty"]].tolist():
-        if kind == Kind.BOOK_CLEAR:
-            sides = {Side.BUY: {}, Side.SELL: {}}
-        elif kind == Kind.BOOK_LEVEL:
+        if kind == EventKind.BOOK_CLEAR:
+            sides = {MarketSide.BUY: {}, MarketSide.SELL: {}}
+        elif kind == EventKind.BOOK_LEVEL:
             sides[side].pop(price, None)
             if qty:
                 sides[side][price] = qty
-        found[row] = (dict(sides[Side.BUY]), dict(sides[Side.SELL]))
+        found[row] = (dict(sides[MarketSide.BUY]), dict(sides[MarketSide.SELL]))
     return found
 
 
@@ -77,7 +77,7 @@ def test_ten_levels() -> None:
 
 @pytest.mark.parametrize("name", ["sample.mbo.v3.dbn", "sample.mbo.v3.dbn.zst"])
 def test_orders(name: str) -> None:
-    want = [(one.ts_recv, Kind.CANCEL, {"B": 1, "A": 2}[str(one.side)], one.size, one.order_id) for one in theirs(DATA / name)]
+    want = [(one.ts_recv, EventKind.CANCEL, {"B": 1, "A": 2}[str(one.side)], one.size, one.order_id) for one in theirs(DATA / name)]
     assert read(DATA / name, ES)[0][["ts", "kind", "side", "qty", "id"]].tolist() == want
     by_event = read(DATA / name, ES, ts="ts_event", rules=SKIP)[0]["ts"].tolist()
     assert by_event[0] == theirs(DATA / name)[0].ts_event
@@ -128,11 +128,11 @@ def test_all_actions_in_all_versions(tmp_path: Path, version: int) -> None:
     )  # fmt: skip
     events, tally, _ = read(path, ONE)
     assert events[["kind", "side", "flags", "price", "qty", "id", "id2"]].tolist() == [
-        (Kind.BOOK_CLEAR, Side.NONE, Flag.LAST, 0, 0, 0, 0),
-        (Kind.ADD, Side.BUY, Flag.SNAPSHOT, 2, 1, 5, 0),
-        (Kind.REPLACE, Side.BUY, Flag.LAST, 4, 4, 5, 5),
-        (Kind.TRADE, Side.SELL, Flag.LAST, 4, 1, 0, 0),
-        (Kind.CANCEL, Side.BUY, Flag.LAST, 0, 1, 5, 0),
+        (EventKind.BOOK_CLEAR, MarketSide.NONE, Flag.LAST, 0, 0, 0, 0),
+        (EventKind.ADD, MarketSide.BUY, Flag.SNAPSHOT, 2, 1, 5, 0),
+        (EventKind.REPLACE, MarketSide.BUY, Flag.LAST, 4, 4, 5, 5),
+        (EventKind.TRADE, MarketSide.SELL, Flag.LAST, 4, 1, 0, 0),
+        (EventKind.CANCEL, MarketSide.BUY, Flag.LAST, 0, 1, 5, 0),
     ]
     assert (tally.rows, tally.used, tally.left_out) == (7, 6, 1)
 
@@ -158,10 +158,10 @@ def test_books_are_told_as_what_changed(tmp_path: Path) -> None:
     events, tally, _ = read(path, ONE)
     assert tally.used == 3
     assert events[["row", "kind", "side", "price", "qty"]].tolist()[-4:] == [
-        (events["row"][-1], Kind.TRADE, Side.SELL, 2, 3),
-        (events["row"][-1], Kind.BOOK_LEVEL, Side.BUY, 10, 0),
-        (events["row"][-1], Kind.BOOK_LEVEL, Side.SELL, 14, 0),
-        (events["row"][-1], Kind.BOOK_LEVEL, Side.SELL, 12, 9),
+        (events["row"][-1], EventKind.TRADE, MarketSide.SELL, 2, 3),
+        (events["row"][-1], EventKind.BOOK_LEVEL, MarketSide.BUY, 10, 0),
+        (events["row"][-1], EventKind.BOOK_LEVEL, MarketSide.SELL, 14, 0),
+        (events["row"][-1], EventKind.BOOK_LEVEL, MarketSide.SELL, 12, 9),
     ]
     assert events["flags"].tolist()[-4:] == [0, 0, 0, Flag.LAST]
     # the row without change gives nothing
@@ -215,12 +215,12 @@ def test_bad_records(tmp_path: Path, record: bytes, column: str, why: Why) -> No
 def test_files_that_break_off(tmp_path: Path) -> None:
     head = metadata(4, {"ONE": 9})
     torn = made(tmp_path, head, trade(0), trade(1)[:30])
-    before, stop, _ = stopped(Source(torn, 0, (ONE,)))
-    assert before["kind"].tolist() == [Kind.TRADE]
+    before, stop, _ = stopped(DataSource(torn, 0, (ONE,)))
+    assert before["kind"].tolist() == [EventKind.TRADE]
     assert str(stop) == f"{torn}: byte {len(head) + 48}: the file breaks off (of the last message only 30 bytes are there)"
     events, tally, bad = read(torn, ONE, rules=SKIP)
     assert [(one.row, one.why) for one in bad] == [(len(head) + 48, Why.TRUNCATED)]
-    assert events["kind"].tolist() == [Kind.TRADE, Kind.GAP] and tally.used == 1
+    assert events["kind"].tolist() == [EventKind.TRADE, EventKind.GAP] and tally.used == 1
     events, tally, bad = read(made(tmp_path, head, trade(0), bytes(48), trade(1)), ONE, rules=SKIP)
     assert [one.why for one in bad] == [Why.TRUNCATED] and tally.used == 1
     with pytest.raises(BadSource, match="no DBN file"):

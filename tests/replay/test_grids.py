@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runtime.replay.bad_rows import Why
 from runtime.replay.columns import TextColumn, settled
-from runtime.replay.grids import Step
+from runtime.replay.grids import GridStep
 from runtime.replay.native.text import words
 
 TICKS = ("0.01", "0.25", "1", "5", "0.03125", "1e-8", "0.00001", "2.5", "100", "3")
@@ -35,7 +35,7 @@ NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20)
 @given(st.lists(NUMBERS, min_size=1, max_size=20), st.sampled_from(TICKS), st.sampled_from(("f", "e")))
 def test_decimals_are_exact_or_refused(numbers: list[Decimal], tick: str, form: str) -> None:
     texts = [format(number, form) for number in numbers]
-    values, wrong = settled(column(texts), Step.of(Decimal(tick)))
+    values, wrong = settled(column(texts), GridStep.of(Decimal(tick)))
     for row, text in enumerate(texts):
         want = expected(text, tick)
         if want is None:
@@ -47,7 +47,7 @@ def test_decimals_are_exact_or_refused(numbers: list[Decimal], tick: str, form: 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=20), st.sampled_from(TICKS))
 def test_points_of_the_grid_come_back(steps: list[int], tick: str) -> None:
-    step = Step.of(Decimal(tick))
+    step = GridStep.of(Decimal(tick))
     texts = [f"{Decimal(one * step.divisor).scaleb(-step.digits):f}" if abs(one) * step.divisor < 10**27 else "0" for one in steps]
     values, wrong = settled(column(texts), step)
     assert not wrong
@@ -80,21 +80,21 @@ def test_points_of_the_grid_come_back(steps: list[int], tick: str) -> None:
     ],
 )
 def test_what_is_wrong_with_a_field(text: str, why: Why) -> None:
-    assert settled(column(["1", text, "2"]), Step.of(Decimal("0.01")))[1] == {1: why}
+    assert settled(column(["1", text, "2"]), GridStep.of(Decimal("0.01")))[1] == {1: why}
 
 
 @pytest.mark.parametrize(
     ("text", "steps"), [("1.", 100), (".5", 50), ("+0.010000000000000000000000", 1), (" 7\t", 700), ("-0", 0), ("5e-2", 5), ("1E2", 10000)]
 )
 def test_plain_and_odd_forms(text: str, steps: int) -> None:
-    values, wrong = settled(column([text]), Step.of(Decimal("0.01")))
+    values, wrong = settled(column([text]), GridStep.of(Decimal("0.01")))
     assert (values.tolist(), wrong) == ([steps], {})
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=10), st.integers(0, 12), st.sampled_from(TICKS))
 def test_integers_of_a_power_of_ten(numbers: list[int], power: int, tick: str) -> None:
-    values, good = Step.of(Decimal(tick)).of_integers(np.array(numbers, np.int64), power)
+    values, good = GridStep.of(Decimal(tick)).of_integers(np.array(numbers, np.int64), power)
     for number, value, fits in zip(numbers, values.tolist(), good.tolist(), strict=True):
         steps = Fraction(number, 10**power) / Fraction(Decimal(tick))
         # one step at either end of 64 bits may be refused
@@ -107,7 +107,7 @@ def test_integers_of_a_power_of_ten(numbers: list[int], power: int, tick: str) -
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=10), st.sampled_from(TICKS[:8]))
 def test_doubles_are_the_nearest_to_a_point_or_refused(numbers: list[int], tick: str) -> None:
-    step = Step.of(Decimal(tick))
+    step = GridStep.of(Decimal(tick))
     points = np.array([float(one * step.size) for one in numbers])
     values, good = step.of_floats(points)
     assert good.all() and values.tolist() == numbers
@@ -119,7 +119,7 @@ def test_doubles_are_the_nearest_to_a_point_or_refused(numbers: list[int], tick:
 @pytest.mark.parametrize("size", ["0", "-1", "nan", "inf"])
 def test_no_step_of_nothing(size: str) -> None:
     with pytest.raises(ValueError, match="no step"):
-        Step.of(Decimal(size))
+        GridStep.of(Decimal(size))
 
 
 def test_words_are_packed_in_lower_case() -> None:

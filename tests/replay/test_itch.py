@@ -10,7 +10,7 @@ import pytest
 from feeds import DATA, read
 
 from runtime.replay.bad_rows import BadData, BadSource, Why
-from runtime.replay.events import Flag, Kind, Side
+from runtime.replay.events import EventKind, Flag, MarketSide
 from runtime.replay.grids import Listing
 from runtime.replay.rules import Rules
 
@@ -38,23 +38,23 @@ def plain(data: bytes) -> list[tuple[object, ...]]:
         who = locates[locate]
         if letter in "AF":
             ref, side, qty, _, price = struct.unpack_from(">QcI8sI", message, 11)
-            found.append((ts, who, Kind.ADD, {b"B": 1, b"S": 2}[side], price, qty, ref, 0))
+            found.append((ts, who, EventKind.ADD, {b"B": 1, b"S": 2}[side], price, qty, ref, 0))
         elif letter == "E":
             ref, qty, match = struct.unpack_from(">QIQ", message, 11)
-            found.append((ts, who, Kind.EXECUTE, 0, 0, qty, ref, match))
+            found.append((ts, who, EventKind.EXECUTE, 0, 0, qty, ref, match))
         elif letter == "X":
             ref, qty = struct.unpack_from(">QI", message, 11)
-            found.append((ts, who, Kind.CANCEL, 0, 0, qty, ref, 0))
+            found.append((ts, who, EventKind.CANCEL, 0, 0, qty, ref, 0))
         elif letter == "D":
-            found.append((ts, who, Kind.DELETE, 0, 0, 0, *struct.unpack_from(">Q", message, 11), 0))
+            found.append((ts, who, EventKind.DELETE, 0, 0, 0, *struct.unpack_from(">Q", message, 11), 0))
         elif letter == "U":
             ref, new, qty, price = struct.unpack_from(">QQII", message, 11)
-            found.append((ts, who, Kind.REPLACE, 0, price, qty, ref, new))
+            found.append((ts, who, EventKind.REPLACE, 0, price, qty, ref, new))
         elif letter == "P":
             qty, price, match = (*struct.unpack_from(">I", message, 20), *struct.unpack_from(">IQ", message, 32))
-            found.append((ts, who, Kind.TRADE, 0, price, qty, match, 0))
+            found.append((ts, who, EventKind.TRADE, 0, price, qty, match, 0))
         elif letter == "H":
-            found.append((ts, who, Kind.STATUS if message[19:20] == b"T" else Kind.HALT, 0, 0, 0, 0, 0))
+            found.append((ts, who, EventKind.STATUS if message[19:20] == b"T" else EventKind.HALT, 0, 0, 0, 0, 0))
         else:
             raise AssertionError(letter)
     return found
@@ -67,7 +67,7 @@ def test_the_simulated_day() -> None:
     events, tally, bad = read(DAY, *LISTINGS)
     assert [tuple(one) for one in events[FIELDS].tolist()] == plain(gzip.decompress(DAY.read_bytes()))
     assert (tally.rows, tally.left_out, bad) == (12_012, 9, [])
-    assert (events["flags"][events["kind"] == Kind.TRADE] == Flag.LAST | Flag.HIDDEN).all()
+    assert (events["flags"][events["kind"] == EventKind.TRADE] == Flag.LAST | Flag.HIDDEN).all()
 
 
 def test_one_symbol_of_many() -> None:
@@ -86,10 +86,10 @@ def test_prices_off_the_tick(tmp_path: Path) -> None:
         read(DAY, *cents)
     events, tally, bad = read(DAY, *cents, rules=Rules(skip=True))
     everything = plain(gzip.decompress(DAY.read_bytes()))
-    priced = (Kind.ADD, Kind.REPLACE, Kind.TRADE)
+    priced = (EventKind.ADD, EventKind.REPLACE, EventKind.TRADE)
     assert tally.bad == sum(one[2] in priced and one[4] % 100 != 0 for one in everything)
-    left = events[(events["kind"] != Kind.GAP) & (events["kind"] == Kind.ADD)]
-    assert left["price"].tolist() == [one[4] // 100 for one in everything if one[2] is Kind.ADD and one[4] % 100 == 0]
+    left = events[(events["kind"] != EventKind.GAP) & (events["kind"] == EventKind.ADD)]
+    assert left["price"].tolist() == [one[4] // 100 for one in everything if one[2] is EventKind.ADD and one[4] % 100 == 0]
     assert {one.why for one in bad} == {Why.OFF_GRID} and all(one.binary for one in bad)
 
 
@@ -122,10 +122,10 @@ def test_messages_that_the_day_lacks(tmp_path: Path) -> None:
     )
     events, tally, _ = read(made(tmp_path, data), Listing("ALC", "0.5", "2"))
     assert events[["kind", "flags", "price", "qty", "id", "id2", "level"]].tolist() == [
-        (Kind.EXECUTE, Flag.LAST | Flag.OWN_PRICE | Flag.NOT_PRINTED, 4, 5, 5, 77, 0),
-        (Kind.EXECUTE, Flag.LAST | Flag.OWN_PRICE, 6, 5, 5, 78, 0),
-        (Kind.TRADE, Flag.LAST | Flag.AUCTION, 8, 2**32, 79, 0, 0),
-        (Kind.HALT, Flag.LAST, 0, 0, 0, 0, ord("H")),
+        (EventKind.EXECUTE, Flag.LAST | Flag.OWN_PRICE | Flag.NOT_PRINTED, 4, 5, 5, 77, 0),
+        (EventKind.EXECUTE, Flag.LAST | Flag.OWN_PRICE, 6, 5, 5, 78, 0),
+        (EventKind.TRADE, Flag.LAST | Flag.AUCTION, 8, 2**32, 79, 0, 0),
+        (EventKind.HALT, Flag.LAST, 0, 0, 0, 0, ord("H")),
     ]
     assert events["ts"].tolist() == [MIDNIGHT + 7] * 4
     assert (tally.rows, tally.left_out) == (7, 3)
@@ -135,7 +135,7 @@ def test_a_symbol_is_known_from_its_first_order_too(tmp_path: Path) -> None:
     add = head("A", 9) + struct.pack(">QcI8sI", 1, b"S", 3, b"ALC     ", 10_000)
     delete = head("D", 9) + struct.pack(">Q", 1)
     events, tally, _ = read(made(tmp_path, framed(delete, add, delete)), Listing("ALC", "1", "1"))
-    assert events[["kind", "side"]].tolist() == [(Kind.ADD, Side.SELL), (Kind.DELETE, Side.NONE)]
+    assert events[["kind", "side"]].tolist() == [(EventKind.ADD, MarketSide.SELL), (EventKind.DELETE, MarketSide.NONE)]
     assert tally.left_out == 1
 
 
@@ -157,7 +157,7 @@ def test_damaged_messages(tmp_path: Path, message: bytes, column: str, why: Why)
         read(path, Listing("ALC", "1", "1"))
     events, tally, bad = read(path, Listing("ALC", "1", "1"), rules=Rules(skip=True))
     assert [(one.row, one.column, one.why) for one in bad] == [(len(first), column, why)]
-    assert events["kind"].tolist() == [Kind.DELETE, Kind.GAP, Kind.DELETE]
+    assert events["kind"].tolist() == [EventKind.DELETE, EventKind.GAP, EventKind.DELETE]
     # the directory is a message that nobody asked for
     assert (tally.rows, tally.used, tally.left_out) == (4, 2, 1)
 

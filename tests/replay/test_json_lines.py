@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runtime.replay.bad_rows import BadData, BadSource, Why
-from runtime.replay.events import Events, Flag, Kind, Side
+from runtime.replay.events import EventKind, Events, Flag, MarketSide
 from runtime.replay.grids import Listing
 from runtime.replay.native.flat_json import scan
 from runtime.replay.readers import binance_flat
@@ -48,25 +48,25 @@ def test_trades_and_quotes() -> None:
         elif "A" in data:
             bid, ask = (int(Decimal(data[key]) * 100) for key in "ba")
             quotes.append((ts, row, data["u"], bid, lots(data["B"]), ask, lots(data["A"])))
-    found = events[events["kind"] == Kind.TRADE]
+    found = events[events["kind"] == EventKind.TRADE]
     assert found[["ts", "row", "side", "id", "price", "qty"]].tolist() == trades
-    found = events[events["kind"] == Kind.QUOTE]
+    found = events[events["kind"] == EventKind.QUOTE]
     assert found[["ts", "row", "id", "price", "qty", "price2", "qty2"]].tolist() == quotes
     assert (len(trades), len(quotes)) == (9_757, 28_040)
 
 
 def rebuilt(events: Events) -> tuple[dict[int, int], dict[int, int]]:
     """The book that the events leave behind."""
-    sides: dict[int, dict[int, int]] = {Side.BUY: {}, Side.SELL: {}}
+    sides: dict[int, dict[int, int]] = {MarketSide.BUY: {}, MarketSide.SELL: {}}
     for kind, side, price, qty in events[["kind", "side", "price", "qty"]].tolist():
-        if kind == Kind.BOOK_CLEAR:
-            sides = {Side.BUY: {}, Side.SELL: {}}
-        elif kind == Kind.BOOK_LEVEL:
+        if kind == EventKind.BOOK_CLEAR:
+            sides = {MarketSide.BUY: {}, MarketSide.SELL: {}}
+        elif kind == EventKind.BOOK_LEVEL:
             if qty:
                 sides[side][price] = qty
             else:
                 sides[side].pop(price, None)
-    return sides[Side.BUY], sides[Side.SELL]
+    return sides[MarketSide.BUY], sides[MarketSide.SELL]
 
 
 def test_the_book_is_the_snapshot_and_all_differences_after_it() -> None:
@@ -85,7 +85,7 @@ def test_the_book_is_the_snapshot_and_all_differences_after_it() -> None:
             if not lots(qty):
                 del book[int(Decimal(price) * 100)]
     assert rebuilt(events) == (bids, asks)
-    gaps = events[events["kind"] == Kind.GAP]
+    gaps = events[events["kind"] == EventKind.GAP]
     assert gaps[["row", "flags"]].tolist() == [(1, Flag.LAST | Flag.SUSPECT)]
 
 
@@ -208,13 +208,13 @@ def test_messages_that_can_not_be_used(tmp_path: Path, line: object, column: str
     events, tally, bad = read(path, X, rules=SKIP)
     assert [(one.row, one.column, one.why) for one in bad] == [(2, column, why)]
     assert (tally.rows, tally.used) == (2, 1)
-    assert events[events["kind"] == Kind.TRADE]["price"].tolist() == [125]
+    assert events[events["kind"] == EventKind.TRADE]["price"].tolist() == [125]
 
 
 def test_times_without_receipt(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     path.write_text('{"e":"trade","E":1700000000001,"T":1700000000000,"s":"X","t":7,"p":"1","q":"1","m":false}\n')
-    assert read(path, X)[0][["ts", "side"]].tolist() == [(1_700_000_000_001_000_000, Side.BUY)]
+    assert read(path, X)[0][["ts", "side"]].tolist() == [(1_700_000_000_001_000_000, MarketSide.BUY)]
     path.write_text('{"u":1,"s":"X","b":"1","B":"1","a":"2","A":"1"}\n')
     assert [(one.column, one.why) for one in read(path, X, rules=SKIP)[2]] == [("E", Why.EMPTY)]
 
@@ -243,7 +243,7 @@ def test_hyperliquid() -> None:
     last = books[-1]["data"]["levels"]
     want = [{int(Decimal(level["px"])): int(Decimal(level["sz"]) * 10**5) for level in side} for side in last]
     assert list(rebuilt(events)) == want
-    assert (events["kind"] == Kind.BOOK_CLEAR).sum() == len(books) == 46
+    assert (events["kind"] == EventKind.BOOK_CLEAR).sum() == len(books) == 46
     ids: set[int] = set()
     trades = []
     for row, ts, message in everything:
@@ -252,7 +252,7 @@ def test_hyperliquid() -> None:
             for one in message["data"]:
                 price, qty = int(Decimal(one["px"])), int(Decimal(one["sz"]) * 10**5)
                 trades.append((ts, row, {"B": 1, "A": 2}[one["side"]], price, qty, one["tid"]))
-    assert events[events["kind"] == Kind.TRADE][["ts", "row", "side", "price", "qty", "id"]].tolist() == trades
+    assert events[events["kind"] == EventKind.TRADE][["ts", "row", "side", "price", "qty", "id"]].tolist() == trades
     assert {one.why for one in bad} <= {Why.REPEATED_TRADE}
     assert tally.rows == len(everything)
 

@@ -8,8 +8,8 @@ import pytest
 from feeds import BTC, DATA, read, stopped
 
 from runtime.replay.bad_rows import BadData, BadSource, Why
-from runtime.replay.batches import NOBODY, Source
-from runtime.replay.events import EVENT, Events, Flag, Kind
+from runtime.replay.batches import NOBODY, DataSource
+from runtime.replay.events import EVENT, EventKind, Events, Flag
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
 from runtime.replay.rules import Rules
@@ -19,7 +19,7 @@ COLUMNS = {"ts_ns": np.array([1, 2, 3]), "price": np.array([1.25, 2.0, 0.01]), "
 
 
 def rows(table: object, *listings: Listing) -> Events:
-    feed = Feed([Source(Path("data"), 0, listings or (X,), table=table)])
+    feed = Feed([DataSource(Path("data"), 0, listings or (X,), table=table)])
     return np.concatenate([np.empty(0, EVENT), *feed.events()])
 
 
@@ -52,8 +52,15 @@ def test_events_of_a_file_come_back() -> None:
 def event(**fields: int) -> Events:
     """A good quote of X between two good trades, with some of its fields another."""
     made = np.zeros(3, EVENT)
-    made["ts"], made["kind"], made["price"], made["qty"], made["flags"], made["id"] = [1, 2, 3], Kind.TRADE, 125, 3, Flag.LAST, [7, 0, 8]
-    made["kind"][1], made["price2"][1], made["qty2"][1] = Kind.QUOTE, 126, 4
+    made["ts"], made["kind"], made["price"], made["qty"], made["flags"], made["id"] = (
+        [1, 2, 3],
+        EventKind.TRADE,
+        125,
+        3,
+        Flag.LAST,
+        [7, 0, 8],
+    )
+    made["kind"][1], made["price2"][1], made["qty2"][1] = EventKind.QUOTE, 126, 4
     for name, value in fields.items():
         made[name][1] = value
     return made
@@ -63,36 +70,38 @@ WRONG = [
     ({"kind": 77}, "column `kind`: `77` can't be read", Why.UNREADABLE),
     ({"kind": 0}, "column `kind`: `0` can't be read", Why.UNREADABLE),
     ({"side": 3}, "column `side`: `3` can't be read", Why.UNREADABLE),
-    ({"kind": Kind.ADD}, "column `side`: `0` can't be read", Why.UNREADABLE),
+    ({"kind": EventKind.ADD}, "column `side`: `0` can't be read", Why.UNREADABLE),
     ({"flags": 1 << 14}, "column `flags`: `16384` can't be read", Why.UNREADABLE),
-    ({"kind": Kind.TRADE, "qty": -5}, "column `qty`: `-5` is negative", Why.NEGATIVE),
-    ({"kind": Kind.TRADE, "qty": 0}, "column `qty`: `0` is zero", Why.ZERO),
-    ({"kind": Kind.EXECUTE, "qty": 0}, "column `qty`: `0` is zero", Why.ZERO),
-    ({"kind": Kind.TRADE, "price": -5}, "column `price`: `-0.05` is negative", Why.NEGATIVE),
-    ({"kind": Kind.EXECUTE, "flags": Flag.LAST | Flag.OWN_PRICE, "price": -5}, "column `price`: `-0.05` is negative", Why.NEGATIVE),
+    ({"kind": EventKind.TRADE, "qty": -5}, "column `qty`: `-5` is negative", Why.NEGATIVE),
+    ({"kind": EventKind.TRADE, "qty": 0}, "column `qty`: `0` is zero", Why.ZERO),
+    ({"kind": EventKind.EXECUTE, "qty": 0}, "column `qty`: `0` is zero", Why.ZERO),
+    ({"kind": EventKind.TRADE, "price": -5}, "column `price`: `-0.05` is negative", Why.NEGATIVE),
+    ({"kind": EventKind.EXECUTE, "flags": Flag.LAST | Flag.OWN_PRICE, "price": -5}, "column `price`: `-0.05` is negative", Why.NEGATIVE),
     ({"qty2": -1}, "column `qty2`: `-1` is negative", Why.NEGATIVE),
     ({"price2": -1}, "column `price2`: `-0.01` is negative", Why.NEGATIVE),
     ({"ts": 0}, "column `ts`: `0` is earlier than the row before", Why.EARLIER),
-    ({"kind": Kind.TRADE, "id": 7}, "column `id`: `7` was there before", Why.REPEATED_TRADE),
+    ({"kind": EventKind.TRADE, "id": 7}, "column `id`: `7` was there before", Why.REPEATED_TRADE),
     ({"instrument": NOBODY}, "column `instrument`: `4294967295` is out of range", Why.OUT_OF_RANGE),
 ]
 
 
 @pytest.mark.parametrize(("fields", "says", "why"), WRONG)
 def test_events_are_checked_as_files_are(fields: dict[str, int], says: str, why: Why) -> None:
-    source = Source(Path("data"), 0, (X,), table=event(**fields))
+    source = DataSource(Path("data"), 0, (X,), table=event(**fields))
     before, stop, _ = stopped(source)
     assert str(stop) == f"data: row 2, {says}" and before["row"].tolist() == [1]
     feed = Feed([source], Rules(skip=True))
     left = np.concatenate(list(feed.events()))
-    assert left[left["kind"] != Kind.GAP]["row"].tolist() == [1, 3]
+    assert left[left["kind"] != EventKind.GAP]["row"].tolist() == [1, 3]
     assert (feed.tallies[0].rows, feed.tallies[0].used, feed.tallies[0].reasons) == (3, 2, {why: 1})
 
 
-GOOD = [{}, {"qty": 0}, {"qty": 0, "price": -1}, {"qty2": 0, "price2": -1}, {"kind": Kind.BOOK_LEVEL, "side": 1, "qty": 0}]
+GOOD = [{}, {"qty": 0}, {"qty": 0, "price": -1}, {"qty2": 0, "price2": -1}, {"kind": EventKind.BOOK_LEVEL, "side": 1, "qty": 0}]
 
 
-@pytest.mark.parametrize("fields", [*GOOD, {"kind": Kind.GAP, "instrument": NOBODY}, {"kind": Kind.BOOK_CLEAR}, {"kind": Kind.DELETE}])
+@pytest.mark.parametrize(
+    "fields", [*GOOD, {"kind": EventKind.GAP, "instrument": NOBODY}, {"kind": EventKind.BOOK_CLEAR}, {"kind": EventKind.DELETE}]
+)
 def test_events_that_are_good(fields: dict[str, int]) -> None:
     assert rows(event(**fields))["row"].tolist() == [1, 2, 3]
 
@@ -106,8 +115,8 @@ def test_prices_below_zero_are_for_those_who_say_so(tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"t\.csv: row 3, column `price`: `-0\.05` is negative"):
         read(path, X)
     assert read(path, X, prices="signed")[0]["price"].tolist() == [100, -5]
-    for given in (table, event(kind=Kind.TRADE, price=-5)):
-        feed = Feed([Source(Path("data"), 0, (X,), None, {"prices": "signed"}, given)])
+    for given in (table, event(kind=EventKind.TRADE, price=-5)):
+        feed = Feed([DataSource(Path("data"), 0, (X,), None, {"prices": "signed"}, given)])
         assert np.concatenate(list(feed.events()))["price"][1] == -5
 
 

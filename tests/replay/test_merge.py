@@ -9,7 +9,7 @@ from feeds import BTC, DATA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.events import EVENT, Events
 from runtime.replay.feed import Feed
 from runtime.replay.merge import merged
@@ -35,7 +35,7 @@ def test_two_files(tmp_path: Path) -> None:
     lines = (DATA / "btcusdt_spot_20240808_trades.csv").read_text().splitlines()
     other = tmp_path / "other.csv"
     other.write_text("\n".join([lines[0], *(re.sub(",3", ",7", line, count=1) for line in lines[1:])]))
-    sources = [Source(DATA / "btcusdt_spot_20240808_trades.csv", 0, (BTC,)), Source(other, 1, (BTC,))]
+    sources = [DataSource(DATA / "btcusdt_spot_20240808_trades.csv", 0, (BTC,)), DataSource(other, 1, (BTC,))]
     events = np.concatenate(list(Feed(sources).events()))
     assert events["stream"].tolist() == [0, 1] * 9757
     assert events["row"][0::2].tolist() == list(range(2, 9759))
@@ -46,7 +46,7 @@ def test_blocks_stay_small_however_long_the_file(tmp_path) -> None:  # type: ign
     del rows
     path, count = tmp_path / "long.csv", 120_000
     path.write_bytes(head + b"\n" + b"".join(b"%d,%d,1.00000000,2.00000000,B\n" % (10**18 + n, n + 1) for n in range(count)))
-    feed = Feed([Source(path, 0, (BTC,))])
+    feed = Feed([DataSource(path, 0, (BTC,))])
     sizes = [events.size for events in feed.events()]
     assert sum(sizes) == count and len(sizes) > 4
     # a block of a mebibyte holds so many of these rows

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import Batch, Source
-from runtime.replay.events import EVENT, Events, Kind
+from runtime.replay.batches import Batch, DataSource
+from runtime.replay.events import EVENT, EventKind, Events
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
 from runtime.replay.rules import Rules
@@ -24,8 +24,8 @@ SKIP = Rules(skip=True)
 HOUR = 3600 * 10**9
 
 
-def sources(*paths: Path) -> list[Source]:
-    return [Source(path, stream, (BTC,)) for stream, path in enumerate(paths)]
+def sources(*paths: Path) -> list[DataSource]:
+    return [DataSource(path, stream, (BTC,)) for stream, path in enumerate(paths)]
 
 
 def link(folder: Path, how: str) -> Path:
@@ -66,7 +66,7 @@ def test_tables_that_are_given_twice() -> None:
     events = read(TRADES)[0]
     columns = {"ts": events["ts"], "price": events["price"] / 100, "qty": events["qty"] / 100_000}
     for one, two in ((events, events), (events, events.copy()), (columns, columns), (pa.table(columns), pa.table(columns))):
-        _, stop, _ = stopped(*(Source(Path("data"), stream, (BTC,), table=table) for stream, table in enumerate((one, two))))
+        _, stop, _ = stopped(*(DataSource(Path("data"), stream, (BTC,), table=table) for stream, table in enumerate((one, two))))
         assert stop.row.why is Why.REPEATED_FILE
 
 
@@ -113,7 +113,7 @@ def test_trades_and_sums_over_many_blocks(tmp_path: Path, kind: str) -> None:
         file.writelines(line % (kind, 1_723_161_254_000 + n, key, 7 * n + 1, 1_723_161_254_000 + n) for n in range(count))
         file.write(line % (kind, 1_723_161_254_000 + count, key, 1, 1_723_161_254_000 + count))
     assert path.stat().st_size > 2 << 20
-    before, stop, _ = stopped(Source(path, 0, (BTC,)))
+    before, stop, _ = stopped(DataSource(path, 0, (BTC,)))
     assert str(stop) == f"{path}: row {count + 1}, column `id`: `1` was there before"
     assert np.array_equal(before["row"], np.arange(1, count + 1)) and np.array_equal(before["id"], 7 * np.arange(count, dtype=np.uint64) + 1)
     events, tally, _ = read(path, BTC, rules=SKIP)
@@ -143,12 +143,12 @@ def test_against_a_plain_model(parts: list[list[tuple[int, int]]]) -> None:
     """An id is a repeat where it came before in its quarter of a day or a neighbouring one; times don't go back."""
     came: list[tuple[int, int]] = []
     quarter, want, got = 0, [], []
-    source, trades = Source(Path("t.csv"), 0, (BTC,)), Trades()
+    source, trades = DataSource(Path("t.csv"), 0, (BTC,)), Trades()
     for part in parts:
         events: Events = np.zeros(len(part), EVENT)
         for place, (id, later) in enumerate(part):
             quarter += later == 5
-            events[place]["ts"], events[place]["id"], events[place]["kind"] = quarter * QUARTER + 1, id, Kind.TRADE
+            events[place]["ts"], events[place]["id"], events[place]["kind"] = quarter * QUARTER + 1, id, EventKind.TRADE
             want.append(any(id == other and abs(quarter - when) <= 1 for other, when in came))
             came.append((id, quarter))
         events["row"] = np.arange(1, len(part) + 1)
@@ -172,6 +172,6 @@ def test_runs_hold_what_they_were_made_of(held: set[tuple[int, int]], asked: lis
 
 def test_trades_of_two_instruments_may_share_ids() -> None:
     events = np.zeros(2, EVENT)
-    events["kind"], events["id"], events["qty"], events["instrument"], events["flags"] = Kind.TRADE, 5, 1, [0, 1], 1
+    events["kind"], events["id"], events["qty"], events["instrument"], events["flags"] = EventKind.TRADE, 5, 1, [0, 1], 1
     both = (Listing("A", "1", "1"), Listing("B", "1", "1"))
-    assert sum(part.size for part in Feed([Source(Path("data"), 0, both, table=events)]).events()) == 2
+    assert sum(part.size for part in Feed([DataSource(Path("data"), 0, both, table=events)]).events()) == 2

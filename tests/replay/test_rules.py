@@ -15,9 +15,9 @@ from compiler.source import Sources
 from quantdsl.data_faults import told
 from runtime.replay import trade_ids
 from runtime.replay.bad_rows import BadData, Why
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import Batch, DataSource
 from runtime.replay.content import Content
-from runtime.replay.events import EVENT, Flag, Kind
+from runtime.replay.events import EVENT, EventKind, Flag
 from runtime.replay.grids import Listing
 from runtime.replay.rules import Rules, Tally, ruled
 from zyntax.report import exit_code
@@ -98,13 +98,13 @@ def test_the_first_bad_row_stops(tmp_path: Path) -> None:
     lines[250] = re.sub(r"^\d+,\d+", "1723161254000000000,1", lines[250])
     path = tmp_path / "t.csv"
     path.write_text("".join(lines))
-    events, stop, feed = stopped(Source(path, 0, (BTC,)))
+    events, stop, feed = stopped(DataSource(path, 0, (BTC,)))
     assert str(stop) == f"{path}: row 201, column `trade_id`: `{lines[100].split(',')[1]}` was there before"
     assert events["row"].tolist() == list(range(2, 201))
     assert feed.found_bad() == [stop.row] and feed.tallies[0].reasons == {Why.REPEATED_TRADE: 1}
     lines[200] = LINES[200]
     path.write_text("".join(lines))
-    events, stop, _ = stopped(Source(path, 0, (BTC,)))
+    events, stop, _ = stopped(DataSource(path, 0, (BTC,)))
     assert str(stop) == f"{path}: row 251, column `ts_ns`: `1723161254000000000` is earlier than the row before"
     assert events["row"].tolist() == list(range(2, 251))
     lines[200] = lines[100]
@@ -123,7 +123,7 @@ def test_duplicate_trades_are_refused_and_the_first_stands(tmp_path: Path) -> No
     assert tally.used == 999 and len(set(events["id"].tolist())) == 999
 
 
-def stream(ts: list[int], ids: list[int] | None = None, kind: Kind = Kind.TRADE) -> Batch:
+def stream(ts: list[int], ids: list[int] | None = None, kind: EventKind = EventKind.TRADE) -> Batch:
     events = np.zeros(len(ts), EVENT)
     events["ts"], events["row"], events["kind"] = ts, np.arange(1, len(ts) + 1), kind
     if ids is not None:
@@ -133,7 +133,7 @@ def stream(ts: list[int], ids: list[int] | None = None, kind: Kind = Kind.TRADE)
 
 def apply(batches: list[Batch], rules: Rules) -> tuple[list[tuple[int, int]], list[int], Tally]:
     """(ts, row) of what is left, rows that were refused, and the tally."""
-    source, tally, left, refused = Source(Path("t.csv"), 0, (BTC,)), Tally(), [], []
+    source, tally, left, refused = DataSource(Path("t.csv"), 0, (BTC,)), Tally(), [], []
     row = 0
     for batch in batches:
         batch.events["row"] += row
@@ -185,20 +185,22 @@ def test_what_is_remembered_of_trades_is_bounded(monkeypatch: pytest.MonkeyPatch
 
 
 @settings(max_examples=100, deadline=None)
-@given(TIMES, st.integers(0, 30), st.integers(0, 31), st.sampled_from((Kind.TRADE, Kind.QUOTE)))
-def test_the_window(times: list[list[int]], begin: int, end: int, kind: Kind) -> None:
+@given(TIMES, st.integers(0, 30), st.integers(0, 31), st.sampled_from((EventKind.TRADE, EventKind.QUOTE)))
+def test_the_window(times: list[list[int]], begin: int, end: int, kind: EventKind) -> None:
     ordered = sorted(one for part in times for one in part)
     parts = [stream(part.tolist(), kind=kind) for part in np.array_split(ordered, 3)] if ordered else []
     left, refused, tally = apply(parts, Rules(begin=begin, end=end))
-    first = begin if kind is Kind.TRADE else 0
+    first = begin if kind is EventKind.TRADE else 0
     assert [ts for ts, _ in left] == [ts for ts in ordered if first <= ts < end]
     assert not refused and tally.used == len(left)
 
 
 def test_books_are_warmed_up_before_the_window() -> None:
     tally = Tally()
-    source = Source(Path("t.csv"), 0, (BTC,))
-    (events, _) = (b.events for b in ruled(iter([stream([1, 5], kind=Kind.QUOTE)]), Content(source.path), source, Rules(begin=3), tally))
+    source = DataSource(Path("t.csv"), 0, (BTC,))
+    (events, _) = (
+        b.events for b in ruled(iter([stream([1, 5], kind=EventKind.QUOTE)]), Content(source.path), source, Rules(begin=3), tally)
+    )
     assert events["flags"].tolist() == [Flag.WARM_UP, 0]
 
 
@@ -208,7 +210,7 @@ def test_plain_files_that_break_off(tmp_path: Path, cut: int) -> None:
     head = len(LINES[0])
     path = tmp_path / "t.csv"
     path.write_bytes(raw[: head + cut])
-    before, stop, _ = stopped(Source(path, 0, (BTC,)))
+    before, stop, _ = stopped(DataSource(path, 0, (BTC,)))
     events, tally, bad = read(path, BTC, rules=SKIP)
     assert bad == [stop.row] and stop.row.message.endswith(f"breaks off (the file ends at byte {head + cut})")
     assert np.array_equal(before, events[:-1])
@@ -216,8 +218,8 @@ def test_plain_files_that_break_off(tmp_path: Path, cut: int) -> None:
     assert [one.why for one in bad] == [Why.TRUNCATED]
     assert (tally.rows, tally.used) == (whole + 1, whole)
     gap = events[-1]
-    assert (gap["kind"], gap["flags"], gap["id"]) == (Kind.GAP, Flag.LAST | Flag.SUSPECT | Flag.TRUNCATED, head + cut)
-    assert (events["kind"][:-1] == Kind.TRADE).all() and events.size == whole + 1
+    assert (gap["kind"], gap["flags"], gap["id"]) == (EventKind.GAP, Flag.LAST | Flag.SUSPECT | Flag.TRUNCATED, head + cut)
+    assert (events["kind"][:-1] == EventKind.TRADE).all() and events.size == whole + 1
 
 
 @pytest.mark.parametrize("name", ["btcusdt_spot_20240808.jsonl.gz", "sim_20101224.itch50.gz"])
@@ -227,12 +229,12 @@ def test_packed_files_that_break_off(tmp_path: Path, name: str, part: float) -> 
     path = tmp_path / name
     path.write_bytes(raw[: int(len(raw) * part)])
     names = [Listing(one, "0.0001", "1") for one in ("ALC", "BOB", "CHAR")] if "itch" in name else [FINE]
-    before, stop, _ = stopped(Source(path, 0, tuple(names)))
+    before, stop, _ = stopped(DataSource(path, 0, tuple(names)))
     events, tally, bad = read(path, *names, rules=SKIP)
     whole, _, _ = read(DATA / name, *names)
     assert bad == [stop.row] and tally.reasons == {Why.TRUNCATED: 1} and tally.gaps["truncated"] == 1
     assert np.array_equal(before, events[:-1])
-    assert (events["kind"][-1], int(events["flags"][-1]) & Flag.TRUNCATED) == (Kind.GAP, Flag.TRUNCATED)
+    assert (events["kind"][-1], int(events["flags"][-1]) & Flag.TRUNCATED) == (EventKind.GAP, Flag.TRUNCATED)
     assert 0.2 * part < (events.size - 1) / whole.size < 1
     assert events[:-1].tobytes() == whole[: events.size - 1].tobytes()
 
@@ -243,7 +245,7 @@ def test_gzip_data_that_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "t.csv.gz"
     path.write_bytes(raw)
     events, tally, bad = read(path, BTC, rules=SKIP)
-    assert events["kind"][-1] == Kind.GAP and tally.used < 999 and bad
+    assert events["kind"][-1] == EventKind.GAP and tally.used < 999 and bad
 
 
 def test_a_lost_row_of_a_book_leaves_a_gap_in_its_place(tmp_path: Path) -> None:
@@ -253,7 +255,7 @@ def test_a_lost_row_of_a_book_leaves_a_gap_in_its_place(tmp_path: Path) -> None:
         (34306, "qty", "244.56630400"),
         (38887, "qty", "93.75658700"),
     ]
-    gaps = events[(events["kind"] == Kind.GAP) & (events["flags"] & Flag.DAMAGED != 0)]
+    gaps = events[(events["kind"] == EventKind.GAP) & (events["flags"] & Flag.DAMAGED != 0)]
     assert gaps["row"].tolist() == [1886, 34306, 38887]
     assert (gaps["flags"] & Flag.SUSPECT != 0).all()
     assert tally.used == 41_246

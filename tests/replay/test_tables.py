@@ -11,7 +11,7 @@ import pytest
 from feeds import BTC, DATA, read
 
 from runtime.replay.bad_rows import BadData, BadSource, Why
-from runtime.replay.events import Flag, Kind, Side
+from runtime.replay.events import EventKind, Flag, MarketSide
 from runtime.replay.grids import Listing
 from runtime.replay.rules import Rules
 
@@ -57,7 +57,7 @@ def test_columns_of_all_types(tmp_path: Path, price: pa.Array, ts: pa.Array) -> 
     assert events["ts"].tolist() == TS
     assert events["price"].tolist() == [125, -1, 0, 12_345_678_901]
     assert events["qty"].tolist() == [1, 1000, 2500, 1_000_000_125]
-    assert events["side"].tolist() == [Side.BUY, Side.SELL, Side.NONE, Side.NONE]
+    assert events["side"].tolist() == [MarketSide.BUY, MarketSide.SELL, MarketSide.NONE, MarketSide.NONE]
     assert (events["row"].tolist(), tally.used) == ([1, 2, 3, 4], 4)
 
 
@@ -133,15 +133,15 @@ def test_lobster(tmp_path: Path) -> None:
     assert (events["ts"] - midnight).tolist()[:3] == [34200004241176, 34200025551909, 34200200000000]
     last, order = Flag.LAST, 16113575
     assert events[["kind", "side", "flags", "level", "price", "qty", "id"]].tolist() == [
-        (Kind.ADD, Side.BUY, last, 0, 58533, 18, order),
-        (Kind.EXECUTE, Side.NONE, last, 0, 58533, 8, order),
-        (Kind.CANCEL, Side.NONE, last, 0, 58533, 4, order),
-        (Kind.DELETE, Side.NONE, last, 0, 58533, 6, order),
-        (Kind.TRADE, Side.BUY, last | Flag.HIDDEN, 0, 58534, 100, 0),
-        (Kind.TRADE, Side.NONE, last | Flag.AUCTION, 0, 58500, 500, 0),
-        (Kind.HALT, Side.NONE, last, ord("H"), 0, 0, 0),
-        (Kind.HALT, Side.NONE, last, ord("Q"), 0, 0, 0),
-        (Kind.STATUS, Side.NONE, last, ord("T"), 0, 0, 0),
+        (EventKind.ADD, MarketSide.BUY, last, 0, 58533, 18, order),
+        (EventKind.EXECUTE, MarketSide.NONE, last, 0, 58533, 8, order),
+        (EventKind.CANCEL, MarketSide.NONE, last, 0, 58533, 4, order),
+        (EventKind.DELETE, MarketSide.NONE, last, 0, 58533, 6, order),
+        (EventKind.TRADE, MarketSide.BUY, last | Flag.HIDDEN, 0, 58534, 100, 0),
+        (EventKind.TRADE, MarketSide.NONE, last | Flag.AUCTION, 0, 58500, 500, 0),
+        (EventKind.HALT, MarketSide.NONE, last, ord("H"), 0, 0, 0),
+        (EventKind.HALT, MarketSide.NONE, last, ord("Q"), 0, 0, 0),
+        (EventKind.STATUS, MarketSide.NONE, last, ord("T"), 0, 0, 0),
     ]
     assert tally.used == 9
 
@@ -163,4 +163,4 @@ def test_bad_lobster_messages(tmp_path: Path, line: str, column: str, why: Why) 
     path.write_text(f"{line}\n34201,3,1,1,100,1\n")
     events, tally, bad = read(path, Listing("AAPL", "0.01", "1"), rules=SKIP)
     assert [(one.row, one.column, one.why) for one in bad] == [(1, column, why)]
-    assert sorted(events["kind"].tolist()) == [Kind.DELETE, Kind.GAP] and tally.used == 1
+    assert sorted(events["kind"].tolist()) == [EventKind.DELETE, EventKind.GAP] and tally.used == 1

@@ -8,16 +8,16 @@ import numpy as np
 from attrs import frozen
 
 from runtime.replay.bad_rows import BadRow, Why
-from runtime.replay.grids import Step
+from runtime.replay.grids import GridStep
 from runtime.replay.outputs.folder import Outputs
-from runtime.replay.outputs.records import LATENCY, Records, Run, Traded
+from runtime.replay.outputs.records import LATENCY, Records, RunDescription, TradedInstrument
 from runtime.replay.outputs.summary import Totals
 from tests.quantdsl.reference.as_records import as_records
 from tests.quantdsl.reference.engine import Engine, Strategy
 from tests.quantdsl.reference.market import Fee, Instrument, Side, Trade
 from tests.quantdsl.reference.risk import Collar, Limits
 
-ES = Traded("ES", Step.of(Decimal("0.25")), Step.of(Decimal(1)), "USD", 8)
+ES = TradedInstrument("ES", GridStep.of(Decimal("0.25")), GridStep.of(Decimal(1)), "USD", 8)
 POINT = 1_250_000_000  # 0.25 * 50 USD at scale 8
 BEGIN = 1_700_000_000 * 10**9
 
@@ -33,7 +33,7 @@ class Swing(Strategy):
 
 @frozen
 class Sample:
-    run: Run
+    run: RunDescription
     records: dict[str, Records]
     bad: list[BadRow]
     totals: Totals
@@ -56,7 +56,7 @@ def sample() -> Sample:
         BadRow("ticks.csv", 0, 40, "", "<b>&,", Why.FIELDS, "3, not 5"),
         BadRow("feed.itch", 1, 4096, "", "", Why.DAMAGED, binary=True),
     ]
-    about = Run("swing.qdsl", [ES], ["ticks.csv", "feed.itch"], {"fast": 12, "seed": 0}, ["on trade"], 5000.0)
+    about = RunDescription("swing.qdsl", [ES], ["ticks.csv", "feed.itch"], {"fast": 12, "seed": 0}, ["on trade"], 5000.0)
     return Sample(about, records, bad, Totals(503, 500, 3, engine.submitted, machine={"cpu": "a test"}))
 
 

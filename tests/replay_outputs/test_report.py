@@ -14,13 +14,13 @@ import pytest
 from attrs import evolve
 from PIL import Image
 
-from runtime.replay.grids import Step
+from runtime.replay.grids import GridStep
 from runtime.replay.outputs.axes import number_ticks, span, time_ticks
 from runtime.replay.outputs.charts import charts
 from runtime.replay.outputs.folder import Outputs
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.pictures import write_picture
-from runtime.replay.outputs.records import LAYOUTS, Run, Traded
+from runtime.replay.outputs.records import LAYOUTS, RunDescription, TradedInstrument
 from runtime.replay.outputs.summary import Totals
 from runtime.replay.outputs.svg import svg
 from tests.replay_outputs.samples import Sample, write
@@ -88,7 +88,7 @@ def test_pictures_show_something(folder: Path) -> None:
         assert colours is not None and len(colours) > 20
 
 
-def run_of(records: dict[str, Any], run: Run) -> Gathered:
+def run_of(records: dict[str, Any], run: RunDescription) -> Gathered:
     gathered = Gathered(run)
     for name, found in records.items():
         gathered.add(name, found)
@@ -117,7 +117,13 @@ def test_one_moment_is_a_chart(value: int, swing: Sample) -> None:
 
 def test_several_instruments_have_charts_of_their_own(tmp_path: Path) -> None:
     names = [f"I{n}" for n in range(12)]
-    run = Run("many", [Traded(name, Step.of(Decimal("0.01")), Step(0, 1), "EUR" if n % 2 else "USD", 2) for n, name in enumerate(names)])
+    run = RunDescription(
+        "many",
+        [
+            TradedInstrument(name, GridStep.of(Decimal("0.01")), GridStep(0, 1), "EUR" if n % 2 else "USD", 2)
+            for n, name in enumerate(names)
+        ],
+    )
     pnl = np.zeros(12, LAYOUTS["pnl"])
     pnl["instrument"], pnl["net"], pnl["ts"] = np.arange(12), np.arange(12), np.arange(12)
     fills = np.zeros(12, LAYOUTS["fills"])

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from runtime.replay.grids import Step
-from runtime.replay.outputs.records import LAYOUTS, Option, Run, Traded
+from runtime.replay.grids import GridStep
+from runtime.replay.outputs.records import LAYOUTS, OrderOption, RunDescription, TradedInstrument
 from runtime.replay.outputs.tables import NAMES, Tables, mask_text
 from tests.replay_outputs.samples import Sample
 
@@ -69,7 +69,10 @@ def test_bad_rows_say_where(folder: Path) -> None:
 
 
 def test_a_mark_between_two_ticks_keeps_its_half() -> None:
-    run = Run("p", [Traded("A", Step(2, 25), Step(0, 1), "USD", 2), Traded("B", Step(0, 1), Step(3, 1), "JPY", 0)])
+    run = RunDescription(
+        "p",
+        [TradedInstrument("A", GridStep(2, 25), GridStep(0, 1), "USD", 2), TradedInstrument("B", GridStep(0, 1), GridStep(3, 1), "JPY", 0)],
+    )
     rows = np.zeros(2, LAYOUTS["pnl"])
     rows["mark2"], rows["instrument"], rows["net"], rows["position"] = [3, 7], [0, 1], [150, 150], [2, 2500]
     assert Tables(run).of_records("pnl", rows)["mark"].to_pylist() == [None, None], "there was no price yet"
@@ -90,7 +93,7 @@ def test_no_rows_have_the_columns_of_many(name: str, swing: Sample) -> None:
 
 def test_a_market_order_has_no_limit(swing: Sample) -> None:
     rows = np.zeros(2, LAYOUTS["orders"])
-    rows["options"], rows["limit"] = [Option.MARKET, Option.POST_ONLY], 5
+    rows["options"], rows["limit"] = [OrderOption.MARKET, OrderOption.POST_ONLY], 5
     found = Tables(swing.run).of_records("orders", rows)
     assert found["limit"].to_pylist() == [None, Decimal("1.25")]
     assert found["post_only"].to_pylist() == [False, True]

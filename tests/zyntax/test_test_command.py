@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.zyntax.conftest import Zyntax
-from zyntax.expectations import Line, expectations, mismatch
+from zyntax.expectations import ExpectedLine, expectations, mismatch
 
 
 def test_programs_are_run_against_their_heads(zyntax: Zyntax, folder: Path) -> None:
@@ -42,19 +42,19 @@ def test_heads_are_read_to_the_first_line_that_is_none() -> None:
     found = expectations("// run: n = 4, device = cpu\n// words\n// prints: a: b\n// prints ...\n// prints matching: \\d+\nlet x = 1\n// prints: no\n")
     assert found.settings == (("n", "4"),)
     assert found.device == "cpu"
-    assert found.lines == (Line(text="a: b"), Line(), Line(pattern="\\d+"))
+    assert found.lines == (ExpectedLine(text="a: b"), ExpectedLine(), ExpectedLine(pattern="\\d+"))
 
 
 def test_dots_stand_for_any_lines() -> None:
-    lines = (Line(text="first"), Line(), Line(pattern="la.t"))
+    lines = (ExpectedLine(text="first"), ExpectedLine(), ExpectedLine(pattern="la.t"))
     assert mismatch(lines, "first\n1\n2\nlast\n") is None
     assert mismatch(lines, "first\nlast\n") is None
     assert mismatch(lines, "first\n1\n") == "line 3 is missing: /la.t/"
-    assert mismatch((Line(text="first"),), "first\nmore\n") == "line 2 is not expected: `more`"
+    assert mismatch((ExpectedLine(text="first"),), "first\nmore\n") == "line 2 is not expected: `more`"
 
 
 def test_a_line_matches_a_pattern_as_a_whole() -> None:
-    lines = (Line(pattern="loss 0\\.\\d"),)
+    lines = (ExpectedLine(pattern="loss 0\\.\\d"),)
     assert mismatch(lines, "loss 0.9\n") is None
     assert mismatch(lines, "loss 0.95\n") == "line 1 is `loss 0.95`, expected `/loss 0\\.\\d/`"
     assert mismatch(lines, "a loss 0.9\n") == "line 1 is `a loss 0.9`, expected `/loss 0\\.\\d/`"

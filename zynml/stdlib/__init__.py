@@ -6,7 +6,7 @@ from importlib import import_module
 from compiler.typed_ast.library import Library
 from compiler.typed_ast.types import STRING, WEAK_FLOAT, DType
 from zynml.stdlib.dtypes import ALIASES
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.settings import StdlibSettings
 
 __all__ = ["StdlibSettings", "library"]
@@ -44,7 +44,7 @@ def library(settings: StdlibSettings | None = None) -> Library:
     settings = settings or StdlibSettings()
     found = Library()
     for name in FAMILIES:
-        family: Family = import_module(f"zynml.stdlib.{name}").family
+        family: FunctionFamily = import_module(f"zynml.stdlib.{name}").family
         family.add_to(found, settings)
     found.modules |= MODULES
     found.constants.update({"inf": (WEAK_FLOAT, math.inf), "nan": (WEAK_FLOAT, math.nan), "pi": (WEAK_FLOAT, math.pi)})

@@ -9,10 +9,10 @@ from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import UNKNOWN, CharType, DType, Scalar, TensorType, Type
 from runtime.tensor import Array, Tensor
 from zynml.stdlib.dtypes import dtype_of, given_dtype, limits, numpy_of, require_dtype, scalar_of, type_name
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.shapes import dims_of, tensor_type
 
-family = Family()
+family = FunctionFamily()
 
 
 def _cast_rule(calls: CallTypes) -> Type:

@@ -21,7 +21,7 @@ from compiler.typed_ast.types import (
 )
 from runtime.tensor import Tensor
 from zynml.stdlib.dtypes import type_name
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.printing import to_text
 from zynml.stdlib.reductions import WORK, reduce_array, reduced_type
 from zynml.stdlib.sequences import (
@@ -38,7 +38,7 @@ from zynml.stdlib.sequences import (
 )
 from zynml.stdlib.shapes import is_int
 
-family = Family()
+family = FunctionFamily()
 
 ITERABLES = "List range"
 

@@ -14,7 +14,7 @@ from runtime.tensor import Array, Tensor
 from runtime.transfers import to_device
 from zynml.stdlib.casts import cast_array
 from zynml.stdlib.dtypes import array_dtype, dtype_of, given_dtype, join, numpy_of, require_dtype, require_fit, type_name
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.operators import is_number
 from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import (
@@ -28,7 +28,7 @@ from zynml.stdlib.shapes import (
     tensor_type,
 )
 
-family = Family()
+family = FunctionFamily()
 
 PLACE = ("dtype", "device")
 

@@ -12,11 +12,11 @@ from runtime.device import CPU, Device, present_devices
 from runtime.tensor import Array, Tensor
 from zynml.stdlib.creation import device_of, place, placed, shape_argument, to_tensor
 from zynml.stdlib.dtypes import given_dtype, type_name
-from zynml.stdlib.family import Family, subject
+from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.shapes import dims_of, is_int, tensor_type
 from zynml.stdlib.structure import as_tensor_type, with_dims
 
-family = Family()
+family = FunctionFamily()
 
 
 def _same(calls: CallTypes) -> Type:

@@ -16,7 +16,7 @@ from compiler.typed_ast.types import (
 from runtime.tensor import Array, Tensor
 from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import host_scalar, type_name
-from zynml.stdlib.family import Family, subject
+from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.indexing import get_tensor, put_tensor
 from zynml.stdlib.shapes import (
     dims_of,
@@ -28,7 +28,7 @@ from zynml.stdlib.shapes import (
 )
 from zynml.stdlib.structure import as_tensor_type, contents_of, with_dims
 
-family = Family()
+family = FunctionFamily()
 
 
 def _element_rule(calls: CallTypes) -> Type:

@@ -21,12 +21,12 @@ from runtime.tensor import Array, Tensor
 from zynml.stdlib import integers
 from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import combine_types, combine_values, dtype_of, element_dtype, float_array, host_scalar, numpy_of, type_name
-from zynml.stdlib.family import Family, subject
+from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.operators import BINARY, apply_arrays, arithmetic_rule, is_operand, operand_array, shape_of, undefined
 from zynml.stdlib.shapes import broadcast_dims, broadcast_shapes, dims_of, require_memory, tensor_type
 from zynml.stdlib.structure import as_tensor_type
 
-family = Family()
+family = FunctionFamily()
 
 Real = Callable[[Any], Any]
 

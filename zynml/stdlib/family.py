@@ -35,7 +35,7 @@ PARAMETER_TYPES = {
 
 
 @define
-class Entry:
+class FunctionEntry:
     """One declaration: every name under which, and every receiver of which, an implementation is found."""
 
     names: tuple[str, ...]
@@ -49,10 +49,10 @@ class Entry:
 
 
 @define
-class Family:
+class FunctionFamily:
     """The functions and methods that one file declares."""
 
-    entries: list[Entry] = field(factory=list)
+    entries: list[FunctionEntry] = field(factory=list)
 
     def function(
         self,
@@ -105,7 +105,7 @@ class Family:
 
         def declare(implementation: Implementation) -> Implementation:
             self.entries.append(
-                Entry(
+                FunctionEntry(
                     names,
                     receivers,
                     _parameters(implementation, variadic, keyword_names, uses_settings, types, renamed),

@@ -17,12 +17,12 @@ from zynml.stdlib import csv_files
 from zynml.stdlib.casts import cast_array
 from zynml.stdlib.creation import to_tensor
 from zynml.stdlib.dtypes import array_dtype, given_dtype, require_dtype, type_name
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.images import load_image, save_image
 from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import MAX_RANK, require_memory, shape_text, tensor_type
 
-family = Family()
+family = FunctionFamily()
 
 FORMATS = ("npy", "npz", "csv", "tsv", "png", "jpg", "jpeg")
 LATER = ("safetensors", "json")

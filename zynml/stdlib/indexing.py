@@ -30,11 +30,11 @@ from runtime.futures import before_write
 from runtime.tensor import Array, Tensor
 from zynml.stdlib.creation import array_of_list
 from zynml.stdlib.dtypes import array_dtype, dtype_of, host_scalar, join, require_fit, type_name
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.operators import is_number
 from zynml.stdlib.shapes import Dims, dims_of, is_int, shape_text, tensor_type
 
-family = Family()
+family = FunctionFamily()
 
 
 def outside(index: int, length: int, what: str, axis: int | None = None) -> LibraryFault:

@@ -17,7 +17,7 @@ from compiler.typed_ast.types import (
 )
 from runtime.tensor import Array, Tensor
 from zynml.stdlib.dtypes import type_name
-from zynml.stdlib.family import Family, subject
+from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.shapes import (
     Dims,
     dims_of,
@@ -32,7 +32,7 @@ from zynml.stdlib.shapes import (
 from zynml.stdlib.strings import require_text
 from zynml.stdlib.structure import array_of, as_tensor_type, constant_axis, contents_of, rearranged, with_dims
 
-family = Family()
+family = FunctionFamily()
 
 MAX_EMPTY_PARTS = 1 << 20
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from compiler.typed_ast.library import CallTypes, LibraryFault, TypeFault
 from compiler.typed_ast.types import Type
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 
-family = Family()
+family = FunctionFamily()
 
 LATER = {
     "conv2d": "write the loops in `compute(...) @kernel(conv2d)`",

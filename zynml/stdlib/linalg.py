@@ -23,7 +23,7 @@ from zynml.stdlib.dtypes import (
     type_name,
 )
 from zynml.stdlib.elementwise import real_dtype
-from zynml.stdlib.family import Family, subject
+from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.operators import is_number, operand_array, undefined
 from zynml.stdlib.printing import to_text
 from zynml.stdlib.shapes import (
@@ -40,7 +40,7 @@ from zynml.stdlib.shapes import (
 )
 from zynml.stdlib.structure import as_tensor_type, constant_axis, contents_of
 
-family = Family()
+family = FunctionFamily()
 
 
 def matmul_message(left: Any, right: Any) -> str:

@@ -15,14 +15,14 @@ from compiler.typed_ast.types import (
 from runtime.tensor import Tensor
 from zynml.stdlib.collections import ITERABLES, collect
 from zynml.stdlib.dtypes import require_bool, type_name
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.indexing import position
 from zynml.stdlib.operators import BINARY, equal, is_number
 from zynml.stdlib.printing import to_text
 from zynml.stdlib.sequences import call, element_type, items, listed_type, receiver_type, require_count, require_room
 from zynml.stdlib.shapes import is_int
 
-family = Family()
+family = FunctionFamily()
 
 
 @family.method("List", "push", "append", result=UNIT, mutates=True)

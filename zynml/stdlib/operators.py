@@ -41,10 +41,10 @@ from zynml.stdlib.dtypes import (
     scalar_of,
     type_name,
 )
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.shapes import broadcast_dims, broadcast_shapes, dims_of, require_memory, tensor_type
 
-family = Family()
+family = FunctionFamily()
 
 IntOperation = Callable[[int, int], int]
 FloatOperation = Callable[[float, float], float]

@@ -8,11 +8,11 @@ from compiler.typed_ast.library import CallTypes, LibraryFault
 from compiler.typed_ast.types import DType, ShapeExpr, TupleType, Type
 from runtime.tensor import Array, Tensor, is_foreign
 from zynml.stdlib.dtypes import array_dtype, element_dtype, require_bool, type_name
-from zynml.stdlib.family import Family, subject
+from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.shapes import Dims, dims_of, is_int, require_axis, shape_text, tensor_type
 from zynml.stdlib.structure import as_tensor_type, constant_axis, contents_of, with_dims
 
-family = Family()
+family = FunctionFamily()
 
 
 def _checked_dims(calls: CallTypes) -> Dims | None:

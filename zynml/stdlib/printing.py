@@ -9,14 +9,14 @@ import numpy as np
 
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import STRING, UNIT
-from runtime.futures import Future
+from runtime.futures import PendingValue
 from runtime.tensor import Array, Tensor, dtype_name
 from zynml.stdlib.dtypes import type_name
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import shape_text
 
-family = Family()
+family = FunctionFamily()
 
 SHOWN_ELEMENTS = 100
 """A tensor with more is cut to `EDGE` at each end of an axis."""
@@ -51,7 +51,7 @@ def literal_text(value: Any, depth: int) -> str:
             return quoted(value)
         case Tensor():
             return tensor_text(value)
-        case Future():
+        case PendingValue():
             raise LibraryFault("0807", "a future can't be shown: its value may not be there yet", "`await` gives the value of a future")
         case list():
             return f"[{', '.join(literal_text(v, depth + 1) for v in value)}]"

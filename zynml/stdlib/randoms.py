@@ -9,10 +9,10 @@ from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import DType, Scalar
 from runtime import randoms
 from zynml.stdlib.dtypes import type_name
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.shapes import is_int
 
-family = Family()
+family = FunctionFamily()
 
 
 def _drawn(name: str, make: Callable[[int, int, int], float], *counters: Any) -> float:

@@ -23,13 +23,13 @@ from compiler.typed_ast.types import (
 )
 from runtime.tensor import Array, Tensor, is_foreign
 from zynml.stdlib.dtypes import array_dtype, element_dtype, float_array, host_scalar, limits, numpy_of, require_bool, type_name
-from zynml.stdlib.family import Family, subject
+from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.operators import BINARY, apply_arrays, arithmetic_rule, is_number, is_operand, undefined
 from zynml.stdlib.sequences import extreme, numbers_array
 from zynml.stdlib.shapes import dims_of, is_int, require_axis, shape_text, static_axis, tensor_type
 from zynml.stdlib.structure import as_tensor_type, contents_of
 
-family = Family()
+family = FunctionFamily()
 
 Reduction = Callable[[Array, tuple[int, ...], bool], Array]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from compiler.typed_ast.library import REQUIRED, LibraryParameter
 from zynml.stdlib import FAMILIES
-from zynml.stdlib.family import Entry, Family
+from zynml.stdlib.family import FunctionEntry, FunctionFamily
 
 TITLES = {
     "operators": "Operators by name",
@@ -51,7 +51,7 @@ def markdown() -> str:
     out = [HEAD]
     later: set[str] = set()
     for name in FAMILIES:
-        family: Family = import_module(f"zynml.stdlib.{name}").family
+        family: FunctionFamily = import_module(f"zynml.stdlib.{name}").family
         later |= {word for entry in family.entries if entry.doc == LATER for word in entry.names}
         lines = list(_lines(family))
         if lines:
@@ -67,9 +67,9 @@ def markdown() -> str:
     return "\n".join(out) + "\n"
 
 
-def _lines(family: Family) -> Iterator[str]:
+def _lines(family: FunctionFamily) -> Iterator[str]:
     """A line for every implementation, its functions and methods together."""
-    groups: dict[object, list[Entry]] = {}
+    groups: dict[object, list[FunctionEntry]] = {}
     for entry in family.entries:
         if entry.doc != LATER and _names(entry):
             groups.setdefault((entry.implementation, entry.doc), []).append(entry)
@@ -84,7 +84,7 @@ def _lines(family: Family) -> Iterator[str]:
         yield f"* {', '.join(f'`{form}`' for form in forms)}{of}: {' '.join(entries[0].doc.split())}{more}"
 
 
-def _names(entry: Entry) -> list[str]:
+def _names(entry: FunctionEntry) -> list[str]:
     return [name for name in entry.names if " " not in name]
 
 
@@ -96,11 +96,11 @@ def _short(word: str, name: str) -> str:
     )
 
 
-def _method(entry: Entry) -> str:
+def _method(entry: FunctionEntry) -> str:
     return f"x.{_names(entry)[0]}({_parameters(entry.parameters[1:])})"
 
 
-def _function(entry: Entry) -> str:
+def _function(entry: FunctionEntry) -> str:
     return f"{_names(entry)[0]}({_parameters(entry.parameters)})"
 
 

@@ -14,14 +14,14 @@ from runtime.extras import required
 from runtime.tensor import Array
 from zynml.stdlib.creation import array_of_list, to_tensor
 from zynml.stdlib.dtypes import array_dtype, float_array, type_name
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.files import file_faults
 from zynml.stdlib.images import picture, require_picture
 from zynml.stdlib.printing import element_text, to_text
 from zynml.stdlib.settings import StdlibSettings
 from zynml.stdlib.shapes import is_int, shape_text
 
-family = Family()
+family = FunctionFamily()
 
 COMMON = ("title", "width", "height", "file", "path")
 OPTIONS: dict[str, tuple[str, ...]] = {

@@ -6,12 +6,12 @@ from typing import Any
 from compiler.typed_ast.library import LibraryFault
 from compiler.typed_ast.types import BOOL, F64, I64, STRING, ListType
 from zynml.stdlib.dtypes import type_name
-from zynml.stdlib.family import Family
+from zynml.stdlib.family import FunctionFamily
 from zynml.stdlib.indexing import position
 from zynml.stdlib.printing import MAX_WIDTH, quoted, to_text
 from zynml.stdlib.sequences import require_count
 
-family = Family()
+family = FunctionFamily()
 
 STRINGS = ListType(STRING)
 MAX_TEXT = 1 << 30

@@ -19,7 +19,7 @@ from compiler.typed_ast.types import (
 from runtime.tensor import Array, Tensor
 from zynml.stdlib.creation import list_type_dims, shape_argument, to_tensor
 from zynml.stdlib.dtypes import element_dtype
-from zynml.stdlib.family import Family, subject
+from zynml.stdlib.family import FunctionFamily, subject
 from zynml.stdlib.shapes import (
     Dims,
     dims_of,
@@ -34,7 +34,7 @@ from zynml.stdlib.shapes import (
     too_large,
 )
 
-family = Family()
+family = FunctionFamily()
 
 
 def array_of(value: Any) -> Array:

@@ -49,7 +49,7 @@ def compile_function(function: HirFunction, options: CpuOptions | None = None, r
     return NativeKernel(function, symbol_name(function), compiled, tuple(checks), None if options.report else report)
 
 
-def attributes(target: "load.Target", level: OptimizationLevel) -> tuple[str, ...]:
+def attributes(target: "load.CodeTarget", level: OptimizationLevel) -> tuple[str, ...]:
     """Function attributes: the machine, and how wide vectors should be."""
     found = [f"target-cpu={target.cpu}", f"target-features={target.features}"]
     width = detect.vector_bits(target.features)
@@ -72,7 +72,7 @@ def _has_vectors(loop: For) -> bool:
     return any(is_simd(name) for type in types if isinstance(type, Tile) for name in type.axis_names)
 
 
-def has_half(target: "load.Target") -> bool:
+def has_half(target: "load.CodeTarget") -> bool:
     """Whether the target converts between f16 and f32 by itself."""
     return "+f16c" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))
 

@@ -7,7 +7,7 @@ from typing import Any
 from compiler.backends.host.values import describe
 from compiler.typed_ast.constants import NANOSECONDS
 from compiler.typed_ast.library import LibraryFault
-from runtime.futures import Future, NotReady, all_values, first
+from runtime.futures import NotReady, PendingValue, all_values, first
 
 
 class Late:
@@ -51,14 +51,14 @@ def _parts(word: str, given: tuple[Any, ...]) -> Sequence[Any]:
         return given
     only = given[0]
     if not isinstance(only, (list, tuple)):
-        hint = "`await f` waits for one future" if isinstance(only, Future) else None
+        hint = "`await f` waits for one future" if isinstance(only, PendingValue) else None
         raise LibraryFault("0807", f"`{word}` takes a list of futures, or several, not {describe(only)}", hint)
     return only
 
 
-def _futures(word: str, given: Sequence[Any]) -> list[Future]:
+def _futures(word: str, given: Sequence[Any]) -> list[PendingValue]:
     for one in given:
-        if not isinstance(one, Future):
+        if not isinstance(one, PendingValue):
             raise LibraryFault("0807", f"`{word}` takes a future, not {describe(one)}", "leave `await` out: the value is there")
     return list(given)
 

@@ -19,7 +19,7 @@ from compiler.typed_ast.types import (
     Type,
     UnitType,
 )
-from runtime.futures import Future
+from runtime.futures import PendingValue
 from runtime.records import frozen
 
 
@@ -38,7 +38,7 @@ def kind_of(value: object) -> str:
     if dtype is not None:
         return "bool" if dtype is DType.BOOL else "float" if dtype.is_float else "int"
     match value:
-        case Future():
+        case PendingValue():
             return "future"
         case str():
             return "String"
@@ -126,7 +126,7 @@ def convert(library: Library, value: Any, to: Type, weak: bool = False) -> Any:
         case TensorType():
             return as_tensor(library, value, to)
         case FutureType(value=inner):
-            if not isinstance(value, Future):
+            if not isinstance(value, PendingValue):
                 raise misfit("a future", value)
             return value.then(lambda found: convert(library, found, inner, weak))
     return value

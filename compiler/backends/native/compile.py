@@ -133,7 +133,7 @@ def compile_module(
     return made
 
 
-def _attributes(target: load.Target, level: OptimizationLevel) -> tuple[str, ...]:
+def _attributes(target: load.CodeTarget, level: OptimizationLevel) -> tuple[str, ...]:
     found = [f"target-cpu={target.cpu}", f"target-features={target.features}"]
     width = detect.vector_bits(target.features)
     if width:

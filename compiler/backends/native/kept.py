@@ -9,7 +9,7 @@ from typing import Any
 from compiler.backends.native.facts import Facts, from_json, to_json
 from compiler.backends.native.link import Compiled
 from runtime.cache.identity import identity
-from runtime.cache.store import Store, key_of
+from runtime.cache.store import CacheStore, key_of
 from runtime.records import frozen
 
 
@@ -28,7 +28,7 @@ def key(kind: str, *parts: str | bytes) -> str:
     return key_of([kind, identity(), *parts])
 
 
-def found(store: Store | None, key: str) -> Kept | None:
+def found(store: CacheStore | None, key: str) -> Kept | None:
     """The module of that name, unless a file that it was made of has changed since."""
     entry = None if store is None else store.get(key)
     if entry is None:
@@ -42,7 +42,7 @@ def found(store: Store | None, key: str) -> Kept | None:
         return None  # of another version of this file
 
 
-def keep(store: Store | None, key: str, module: Compiled, more: Any = None, inputs: Iterable[str | Path] = ()) -> Kept:
+def keep(store: CacheStore | None, key: str, module: Compiled, more: Any = None, inputs: Iterable[str | Path] = ()) -> Kept:
     """Put a module there. `inputs`: files that it was made of, whose texts aren't part of the key: the modules that a program uses."""
     digests: Mapping[str, str | None] = {str(path): _digest(Path(path)) for path in inputs}
     made = Kept(module.facts, module.object, more)

@@ -40,7 +40,7 @@ from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.memory import DeviceBuffer
 from runtime.cuda.remote import OnGpu, elements_on
-from runtime.cuda.stream import Event, Stream
+from runtime.cuda.stream import Stream, StreamEvent
 from runtime.records import define
 from runtime.tensor import Tensor
 
@@ -291,13 +291,13 @@ class Run:
             found[place] = self.packed(name)
         return found
 
-    def told(self, record: DeviceBuffer) -> tuple[Any, Event]:
+    def told(self, record: DeviceBuffer) -> tuple[Any, StreamEvent]:
         """What the launches so far have told of failed checks, and when it is there."""
         words = self.gpu.pinned.empty((RECORD_WORDS * len(self.call.loaded.launches),), np.int64)
         download(words, record, self.stream)
         return words, self.stream.record()
 
-    def require_no_fault(self, told: tuple[Any, Event]) -> None:
+    def require_no_fault(self, told: tuple[Any, StreamEvent]) -> None:
         """Waits for it; where a check failed, what was updated gets its old elements back. Raises ZyntaxError then."""
         call, stream = self.call, self.stream
         words, there = told

@@ -16,7 +16,7 @@ from compiler.hir.module import HirFunction
 from compiler.hir.text import print_function
 from compiler.source import Source, Sources
 from runtime.cache.identity import compiler_identity
-from runtime.cache.store import Store, key_of, store
+from runtime.cache.store import CacheStore, key_of, store
 from runtime.cuda.device import CudaDevice
 from runtime.records import frozen
 
@@ -50,7 +50,7 @@ def _told(functions: Sequence[HirFunction], source: Source | None) -> list[str]:
     return [*map(print_function, functions), *([source.path, source.text] if source is not None else [])]
 
 
-def _found(cache: Store, name: str) -> GpuCode | None:
+def _found(cache: CacheStore, name: str) -> GpuCode | None:
     entry = cache.get(name)
     if entry is None:
         return None

@@ -16,10 +16,10 @@ from compiler.schedule.threads import launches_of, thread_table
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import LaunchPlan
-from runtime.cuda.module import Kernel
+from runtime.cuda.module import CudaKernel
 from runtime.cuda.stream import Stream
 
-_KERNELS: "WeakKeyDictionary[Gpu, dict[tuple[int, int], tuple[Launch, Kernel, bool]]]" = WeakKeyDictionary()
+_KERNELS: "WeakKeyDictionary[Gpu, dict[tuple[int, int], tuple[Launch, CudaKernel, bool]]]" = WeakKeyDictionary()
 
 
 def gathered(source: DeviceArray, gpu: Gpu, stream: Stream) -> DeviceArray:
@@ -41,7 +41,7 @@ def gathered(source: DeviceArray, gpu: Gpu, stream: Stream) -> DeviceArray:
     return made
 
 
-def _load(rank: int, width: int, gpu: Gpu) -> tuple[Launch, Kernel, bool]:
+def _load(rank: int, width: int, gpu: Gpu) -> tuple[Launch, CudaKernel, bool]:
     """The launch, its kernel, and whether that may begin early."""
     nest = gathering(rank, width)
     field = lift(nest)

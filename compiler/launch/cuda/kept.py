@@ -16,12 +16,12 @@ from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.access import ALIGNMENT
 from compiler.typed_ast.types import DType
 from runtime.cache.identity import compiler_identity
-from runtime.cache.store import Store, key_of, store
+from runtime.cache.store import CacheStore, key_of, store
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
-from runtime.cuda.tensor_map import Boxes
+from runtime.cuda.tensor_map import TensorBoxes
 from runtime.records import define
 from runtime.tensor import Tensor
 
@@ -35,7 +35,7 @@ class KeptCalls:
     origin: tuple[str, ...]
 
     @cached_property
-    def cache(self) -> Store | None:
+    def cache(self) -> CacheStore | None:
         return store()
 
     def found(self, given: Sequence[Any], gpu: Gpu, stream: Stream) -> Repeat | None:
@@ -126,8 +126,8 @@ def _revived(head: dict[str, Any], image: bytes, gpu: Gpu, stream: Stream) -> Re
     return Repeat(call, stream, head["arguments"], arrays, tuple((place, number, FLOATS[kind]) for place, number, kind in head["floats"]))
 
 
-def _boxes(fields: dict[str, Any]) -> Boxes:
+def _boxes(fields: dict[str, Any]) -> TensorBoxes:
     window = fields["window"]
     corners = None if window is None else (tuple(window[0]), tuple(window[1]))
     shape, strides, box, step = (tuple(fields[name]) for name in ("shape", "strides", "box", "step"))
-    return Boxes(fields["dtype"], shape, strides, box, fields["swizzle"], corners, step, fields["rounded"])
+    return TensorBoxes(fields["dtype"], shape, strides, box, fields["swizzle"], corners, step, fields["rounded"])

@@ -16,7 +16,7 @@ from runtime.cuda.copies import fill
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.memory import DeviceBuffer
-from runtime.cuda.module import Kernel
+from runtime.cuda.module import CudaKernel
 from runtime.cuda.stream import Stream
 from runtime.records import define, frozen
 
@@ -29,7 +29,7 @@ class LoadedLaunch:
     """A launch of a block, loaded: its kernel, how its arguments are packed, and what the launch must know besides."""
 
     entry: KernelEntry
-    kernel: Kernel
+    kernel: CudaKernel
     signature: tuple[str, ...]
     where: str
 

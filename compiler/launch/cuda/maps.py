@@ -7,7 +7,7 @@ from attrs import Factory, field
 
 from runtime.cuda.array import contiguous_strides
 from runtime.cuda.device import CudaDevice
-from runtime.cuda.tensor_map import Boxes
+from runtime.cuda.tensor_map import TensorBoxes
 from runtime.records import frozen
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class LaunchMap:
     """A map that a kernel takes: the place of its array among the arguments, the boxes, and the maps for addresses that came before."""
 
     place: int
-    boxes: Boxes
+    boxes: TensorBoxes
     _known: dict[int, bytes] = field(default=Factory(dict), eq=False, repr=False)
 
     def of(self, device: CudaDevice, pointer: int) -> bytes:
@@ -61,5 +61,5 @@ def launch_maps(function: "HirFunction", entry: "KernelEntry", sizes: Mapping[st
             strides = tuple(form.evaluate(sizes.__getitem__) for form in type_.strides or ()) or contiguous_strides(dims)
             dtype = {"index": "i64", "i1": "bool"}.get(type_.dtype, type_.dtype)
             map = parameter.map
-            found.append(LaunchMap(place, Boxes(dtype, dims, strides, map.box, map.swizzle, map.window, map.step, map.rounded)))
+            found.append(LaunchMap(place, TensorBoxes(dtype, dims, strides, map.box, map.swizzle, map.window, map.step, map.rounded)))
     return LaunchMaps(tuple(found))

@@ -106,7 +106,7 @@ def _attributes() -> tuple[str, ...]:
     return attributes(_target(), OptimizationLevel.O0)
 
 
-def _target() -> load.Target:
+def _target() -> load.MachineTarget:
     return load.target(None, None, None, 0)
 
 

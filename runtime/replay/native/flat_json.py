@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from runtime.records import frozen
 from runtime.replay.grids import I64 as Integers
-from runtime.replay.native.kit import I1, I8, I32, I64, Code, Compiled, Variable
+from runtime.replay.native.kit import I1, I8, I32, I64, KitFunction, KitModule, KitVariable
 from runtime.replay.native.text import Bytes
 
 _LETTERS = 128
@@ -20,7 +20,7 @@ _NEWLINE, _RETURN, _QUOTE, _BACKSLASH = (ord(c) for c in '\n\r"\\')
 
 
 @frozen
-class Flat:
+class FlatFields:
     """Fields by key, and the time in front under the empty key: starts and lengths [rows]; a length of 0: none. The letter before the start
     of a string is its quote."""
 
@@ -30,7 +30,7 @@ class Flat:
     """The lines that are such messages; of others nothing is known."""
 
 
-def scan(text: Bytes, keys: str, lines: int) -> Flat:
+def scan(text: Bytes, keys: str, lines: int) -> FlatFields:
     """So many lines of `text`, each with its end except perhaps the last."""
     slots = np.full(_LETTERS, -1, np.int32)
     for slot, key in enumerate(keys, 1):
@@ -39,19 +39,19 @@ def scan(text: Bytes, keys: str, lines: int) -> Flat:
     simple = np.zeros(lines, np.bool_)
     _compiled()(text, text.size, slots, lines, starts, lengths, simple)
     names = ("", *keys)
-    return Flat(dict(zip(names, starts, strict=True)), dict(zip(names, lengths, strict=True)), simple)
+    return FlatFields(dict(zip(names, starts, strict=True)), dict(zip(names, lengths, strict=True)), simple)
 
 
 @cache
 def _compiled() -> Callable[..., int]:
-    return Compiled("replay_flat_json", lambda module: _Scanner(module).write(), ("flat_json",)).call("flat_json")
+    return KitModule("replay_flat_json", lambda module: _Scanner(module).write(), ("flat_json",)).call("flat_json")
 
 
 class _Scanner:
     """The function that is being written, and what its parts share."""
 
     def __init__(self, module: ir.Module) -> None:
-        self.code = code = Code(module, "flat_json", "*text size *slots lines *starts *lengths *simple")
+        self.code = code = KitFunction(module, "flat_json", "*text size *slots lines *starts *lengths *simple")
         self.at, self.row, self.begin = code.variable(I64), code.variable(I64), code.variable(I64)
         self.fine = code.variable(I1, 1)
 
@@ -106,7 +106,7 @@ class _Scanner:
         code.put(code["starts"], place, start)
         code.put(code["lengths"], place, length)
 
-    def _member(self, depth: Variable, outer: Variable, nested: Variable) -> None:
+    def _member(self, depth: KitVariable, outer: KitVariable, nested: KitVariable) -> None:
         """A key, its value, and the comma or the braces behind it; `data` may open the one object inside."""
         code, b = self.code, self.code.build
         self._expect('"')

@@ -11,9 +11,9 @@ from attrs import Factory
 from llvmlite import ir
 
 from runtime.records import frozen
-from runtime.replay.events import EVENT, Events, Flag, Kind, Side
+from runtime.replay.events import EVENT, EventKind, Events, Flag, MarketSide
 from runtime.replay.grids import I64 as Integers
-from runtime.replay.native.kit import I1, I8, I16, I32, I64, Code, Compiled
+from runtime.replay.native.kit import I1, I8, I16, I32, I64, KitFunction, KitModule
 
 UNKNOWN, FOREIGN = -2, -1
 """What a locate code stands for before its symbol was seen, and when nobody wants its symbol."""
@@ -24,7 +24,7 @@ class Message:
     """One type: its length, the record that it becomes, if any, and where fields of the record, and the symbol, stand: (offset, bytes)."""
 
     length: int
-    kind: Kind | None = None
+    kind: EventKind | None = None
     fields: dict[str, tuple[int, int]] = Factory(dict)
     symbol: int | None = None
     flags: Flag = Flag.LAST
@@ -33,7 +33,7 @@ class Message:
 MESSAGES: dict[str, Message] = {
     "S": Message(12),
     "R": Message(39, symbol=11),
-    "H": Message(25, Kind.HALT, {"level": (19, 1)}, symbol=11),
+    "H": Message(25, EventKind.HALT, {"level": (19, 1)}, symbol=11),
     "Y": Message(20),
     "L": Message(26),
     "V": Message(35),
@@ -41,21 +41,21 @@ MESSAGES: dict[str, Message] = {
     "K": Message(28),
     "J": Message(35),
     "h": Message(21),
-    "A": Message(36, Kind.ADD, {"id": (11, 8), "side": (19, 1), "qty": (20, 4), "price": (32, 4)}, symbol=24),
-    "F": Message(40, Kind.ADD, {"id": (11, 8), "side": (19, 1), "qty": (20, 4), "price": (32, 4)}, symbol=24),
-    "E": Message(31, Kind.EXECUTE, {"id": (11, 8), "qty": (19, 4), "id2": (23, 8)}),
+    "A": Message(36, EventKind.ADD, {"id": (11, 8), "side": (19, 1), "qty": (20, 4), "price": (32, 4)}, symbol=24),
+    "F": Message(40, EventKind.ADD, {"id": (11, 8), "side": (19, 1), "qty": (20, 4), "price": (32, 4)}, symbol=24),
+    "E": Message(31, EventKind.EXECUTE, {"id": (11, 8), "qty": (19, 4), "id2": (23, 8)}),
     "C": Message(
         36,
-        Kind.EXECUTE,
+        EventKind.EXECUTE,
         {"id": (11, 8), "qty": (19, 4), "id2": (23, 8), "printed": (31, 1), "price": (32, 4)},
         flags=Flag.LAST | Flag.OWN_PRICE,
     ),
-    "X": Message(23, Kind.CANCEL, {"id": (11, 8), "qty": (19, 4)}),
-    "D": Message(19, Kind.DELETE, {"id": (11, 8)}),
-    "U": Message(35, Kind.REPLACE, {"id": (11, 8), "id2": (19, 8), "qty": (27, 4), "price": (31, 4)}),
+    "X": Message(23, EventKind.CANCEL, {"id": (11, 8), "qty": (19, 4)}),
+    "D": Message(19, EventKind.DELETE, {"id": (11, 8)}),
+    "U": Message(35, EventKind.REPLACE, {"id": (11, 8), "id2": (19, 8), "qty": (27, 4), "price": (31, 4)}),
     # the side of a trade against a hidden order says nothing since 2014
-    "P": Message(44, Kind.TRADE, {"qty": (20, 4), "price": (32, 4), "id": (36, 8)}, symbol=24, flags=Flag.LAST | Flag.HIDDEN),
-    "Q": Message(40, Kind.TRADE, {"qty": (11, 8), "price": (27, 4), "id": (31, 8)}, symbol=19, flags=Flag.LAST | Flag.AUCTION),
+    "P": Message(44, EventKind.TRADE, {"qty": (20, 4), "price": (32, 4), "id": (36, 8)}, symbol=24, flags=Flag.LAST | Flag.HIDDEN),
+    "Q": Message(40, EventKind.TRADE, {"qty": (11, 8), "price": (27, 4), "id": (31, 8)}, symbol=19, flags=Flag.LAST | Flag.AUCTION),
     "B": Message(19),
     "I": Message(50),
     "N": Message(20),
@@ -110,7 +110,7 @@ def decode(
 
 @cache
 def _compiled() -> Callable[..., int]:
-    return Compiled("replay_itch", lambda module: _Decoder(module).write(), ("itch",)).call("itch")
+    return KitModule("replay_itch", lambda module: _Decoder(module).write(), ("itch",)).call("itch")
 
 
 @cache
@@ -127,7 +127,7 @@ class _Decoder:
 
     def __init__(self, module: ir.Module) -> None:
         parameters = "*data size offset midnight stream *events most *shapes *locates *symbols listings *grids *bad *state"
-        self.code = code = Code(module, "itch", parameters)
+        self.code = code = KitFunction(module, "itch", parameters)
         self.at, self.count, self.messages, self.left_out, self.wrong = (code.variable(I64) for _ in range(5))
         self.length, self.start, self.instrument = code.variable(I64), code.variable(I64), code.variable(I32)
         self.fields = {name: code.variable(I64) for name in _FIELDS}
@@ -235,9 +235,9 @@ class _Decoder:
         side = field["side"].value
         sells, buys = code.compare(side, "==", ord("S")), code.compare(side, "==", ord("B"))
         self._expect(code.any(sells, buys, code.compare(side, "==", 0)), "side")
-        side = chosen(sells, Side.SELL, chosen(buys, Side.BUY, Side.NONE))
+        side = chosen(sells, MarketSide.SELL, chosen(buys, MarketSide.BUY, MarketSide.NONE))
         trading = code.compare(field["level"].value, "==", ord("T"))
-        kind = chosen(trading, Kind.STATUS, field["kind"].value)
+        kind = chosen(trading, EventKind.STATUS, field["kind"].value)
         silent = code.compare(field["printed"].value, "==", ord("N"))
         flags = b.or_(field["flags"].value, chosen(silent, Flag.NOT_PRINTED, 0))
         instrument = code.wide(self.instrument.value)

@@ -17,10 +17,10 @@ I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 POINTER = I8.as_pointer()
 
 
-class Variable:
+class KitVariable:
     """A number with a name that changes."""
 
-    def __init__(self, code: "Code", kind: Any, first: Any) -> None:
+    def __init__(self, code: "KitFunction", kind: Any, first: Any) -> None:
         self._code = code
         with code.build.goto_entry_block():
             self._slot = code.build.alloca(kind)
@@ -39,7 +39,7 @@ class Variable:
         self.set(self._code.add(self.value, value))
 
 
-class Code:
+class KitFunction:
     """A function that is being written: its parameters by name (`"*text size"`: an address and a number), and `build`, llvmlite's builder
     at the place of writing. It gives a number back."""
 
@@ -52,8 +52,8 @@ class Code:
     def __getitem__(self, name: str) -> Any:
         return self.parameters[name]
 
-    def variable(self, kind: Any, first: Any = 0) -> Variable:
-        return Variable(self, kind, first)
+    def variable(self, kind: Any, first: Any = 0) -> KitVariable:
+        return KitVariable(self, kind, first)
 
     def add(self, a: Any, b: Any) -> Any:
         return self.build.add(a, _like(a, b))
@@ -128,7 +128,7 @@ def _like(a: Any, b: Any) -> Any:
     return ir.Constant(a.type, b) if isinstance(b, int) else b
 
 
-class Compiled:
+class KitModule:
     """The functions of a module as callables of ints and arrays; an array is handed over as the address of its first element. `write`
     writes the module, unless the user's cache has its code."""
 

@@ -11,8 +11,8 @@ from llvmlite import ir
 
 from runtime.records import frozen
 from runtime.replay.grids import I64 as Integers
-from runtime.replay.grids import Step
-from runtime.replay.native.kit import I1, I8, I32, I64, Code, Compiled
+from runtime.replay.grids import GridStep
+from runtime.replay.native.kit import I1, I8, I32, I64, KitFunction, KitModule
 
 Bytes = npt.NDArray[np.uint8]
 WORD = 8
@@ -85,7 +85,7 @@ def _any(text: Bytes, separator: str, slots: npt.NDArray[np.int32], wanted: int,
     return Cut(text, starts[:, :rows], lengths[:, :rows], offsets[:rows], lines[:rows], right[:rows], int(last[0]))
 
 
-def decimals(text: Bytes, starts: Integers, lengths: Integers, step: Step) -> tuple[Integers, npt.NDArray[np.bool_]]:
+def decimals(text: Bytes, starts: Integers, lengths: Integers, step: GridStep) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Fields [n] as numbers of steps, and which of them are plain decimals on the grid and within 63 bits; the others are undefined."""
     values, good = np.empty(starts.size, np.int64), np.zeros(starts.size, np.bool_)
     if step.divisor < 2**63 and step.digits < 19:
@@ -110,7 +110,7 @@ def packed(word: str) -> int:
 @cache
 def _compiled() -> dict[str, Any]:
     names = ("marks", "cut", "decimals", "words")
-    made = Compiled("replay_text", _write, names)
+    made = KitModule("replay_text", _write, names)
     return {name: made.call(name) for name in names}
 
 
@@ -123,7 +123,7 @@ def _write(module: ir.Module) -> None:
 
 def _marks(module: ir.Module) -> None:
     """Where separators, line ends and quotes stand: 64 bytes at a time as one mask, whose bits are then walked. Stops past `most`."""
-    code = Code(module, "marks", "*text size separator *marks most")
+    code = KitFunction(module, "marks", "*text size separator *marks most")
     b = code.build
     text, size, most = code["text"], code["size"], code["most"]
     wide = ir.VectorType(I8, _AT_ONCE)
@@ -162,7 +162,7 @@ def _splat(b: ir.IRBuilder, value: Any, kind: ir.VectorType) -> Any:
 
 
 def _cut(module: ir.Module) -> None:
-    code = Code(module, "cut", "*text size separator *slots columns most *starts *lengths *offsets *lines *right *last")
+    code = KitFunction(module, "cut", "*text size separator *slots columns most *starts *lengths *offsets *lines *right *last")
     b = code.build
     text, size, separator = code["text"], code["size"], b.trunc(code["separator"], I8)
     at, rows, line = code.variable(I64), code.variable(I64), code.variable(I64)
@@ -229,7 +229,7 @@ def _cut(module: ir.Module) -> None:
     code.give(rows.value)
 
 
-def _to_closing_quote(code: Code, text: Any, size: Any, at: Any, good: Any) -> None:
+def _to_closing_quote(code: KitFunction, text: Any, size: Any, at: Any, good: Any) -> None:
     """Past the letters of a quoted field; a doubled quote is one of them."""
     b = code.build
     open_ = code.variable(I1, 1)
@@ -249,7 +249,7 @@ def _to_closing_quote(code: Code, text: Any, size: Any, at: Any, good: Any) -> N
         good.set(0)
 
 
-def _count_lines(code: Code, text: Any, begin: Any, at: Any, size: Any, line: Any) -> None:
+def _count_lines(code: KitFunction, text: Any, begin: Any, at: Any, size: Any, line: Any) -> None:
     """A row ends one line, and more where its quoted fields hold line ends."""
     b = code.build
     look = code.variable(I64, begin)
@@ -261,7 +261,7 @@ def _count_lines(code: Code, text: Any, begin: Any, at: Any, size: Any, line: An
 
 def _decimals(module: ir.Module) -> None:
     """Digits are gathered up to the last place of the grid; those behind it must be zeros."""
-    code = Code(module, "decimals", "*text *starts *lengths count digits divisor *values *good")
+    code = KitFunction(module, "decimals", "*text *starts *lengths count digits divisor *values *good")
     b = code.build
     text, divisor = code["text"], code["divisor"]
     row = code.variable(I64)
@@ -312,7 +312,7 @@ def _decimals(module: ir.Module) -> None:
     code.give(0)
 
 
-def _times_ten(code: Code, total: Any, fine: Any, digit: Any) -> None:
+def _times_ten(code: KitFunction, total: Any, fine: Any, digit: Any) -> None:
     """`total` x 10 + `digit`, and no longer fine past 63 bits."""
     b = code.build
     fits = code.compare(total.value, "<=", (2**63 - 1 - 9) // 10)
@@ -320,7 +320,7 @@ def _times_ten(code: Code, total: Any, fine: Any, digit: Any) -> None:
     total.set(code.add(code.mul(total.value, 10), digit))
 
 
-def _trim(code: Code, text: Any, at: Any, end: Any) -> None:
+def _trim(code: KitFunction, text: Any, at: Any, end: Any) -> None:
     """Spaces and tabs around a field are none of it."""
     b = code.build
 
@@ -340,7 +340,7 @@ def _trim(code: Code, text: Any, at: Any, end: Any) -> None:
 
 
 def _words(module: ir.Module) -> None:
-    code = Code(module, "words", "*text *starts *lengths count *packed")
+    code = KitFunction(module, "words", "*text *starts *lengths count *packed")
     b = code.build
     text, row = code["text"], code.variable(I64)
     with code.repeat(lambda: code.compare(row.value, "<", code["count"])):

@@ -27,19 +27,19 @@ class Tone(Enum):
     QUIET = "quiet"
 
 
-class Form(Enum):
+class LineForm(Enum):
     LINE = "line"
     STEPS = "steps"
     AREA = "area"
 
 
 @frozen
-class Line:
+class TimeLine:
     """A value over time. `form` STEPS: it holds until the next point; AREA: filled down to zero, too."""
 
     name: str
     points: Sequence[tuple[int, Decimal]]
-    form: Form = Form.LINE
+    form: LineForm = LineForm.LINE
     tone: Tone = Tone.MAIN
 
 
@@ -64,7 +64,7 @@ class Bar:
 
 
 @frozen
-class Rule:
+class MarkLine:
     """A line across a chart of bins."""
 
     at: float
@@ -79,7 +79,7 @@ class OverTime:
     key: str
     title: str
     unit: str
-    lines: Sequence[Line]
+    lines: Sequence[TimeLine]
     marks: Sequence[Marks] = ()
     note: str = ""
 
@@ -89,7 +89,7 @@ class OverTime:
 
 
 @frozen
-class Named:
+class NamedBars:
     """A bar a name."""
 
     key: str
@@ -111,7 +111,7 @@ class Bins:
     title: str
     unit: str
     bars: Sequence[Bar]
-    rules: Sequence[Rule]
+    rules: Sequence[MarkLine]
     note: str = ""
 
     @property
@@ -119,7 +119,7 @@ class Bins:
         return not self.bars
 
 
-Chart = OverTime | Named | Bins
+Chart = OverTime | NamedBars | Bins
 
 
 def charts(gathered: Gathered) -> list[Chart]:
@@ -132,8 +132,8 @@ def charts(gathered: Gathered) -> list[Chart]:
         suffix = f"-{name}" if len(gathered.currencies) > 1 else ""
         equity = _exact(currency.line.points(), partial(scales.money.value, instrument=member))
         falls = _exact(currency.falls.points(), partial(scales.money.value, instrument=member))
-        found.append(OverTime(f"equity{suffix}", f"Equity{ending}", name, [Line("equity", equity)]))
-        found.append(OverTime(f"drawdown{suffix}", f"Drawdown{ending}", name, [Line("drawdown", falls, Form.AREA, Tone.LOSS)]))
+        found.append(OverTime(f"equity{suffix}", f"Equity{ending}", name, [TimeLine("equity", equity)]))
+        found.append(OverTime(f"drawdown{suffix}", f"Drawdown{ending}", name, [TimeLine("drawdown", falls, LineForm.AREA, Tone.LOSS)]))
     busiest = sorted(range(len(run.instruments)), key=lambda number: (-gathered.positions[number].fill_count, number))[:SHOWN]
     for number in sorted(busiest):
         found += _instrument(gathered.positions[number], scales, number, several=len(run.instruments) > 1)
@@ -153,8 +153,8 @@ def _instrument(one: Position, scales: Scales, number: int, several: bool) -> li
         Marks("sold", _moments(one, scales, number, buy=False), up=False, tone=Tone.SELL),
     ]
     return [
-        OverTime(f"position{suffix}", f"Position{ending}", "units", [Line("position", held, Form.STEPS)]),
-        OverTime(f"price{suffix}", f"Price and fills{ending}", "price", [Line("mark", marks, tone=Tone.QUIET)], fills, note),
+        OverTime(f"position{suffix}", f"Position{ending}", "units", [TimeLine("position", held, LineForm.STEPS)]),
+        OverTime(f"price{suffix}", f"Price and fills{ending}", "price", [TimeLine("mark", marks, tone=Tone.QUIET)], fills, note),
     ]
 
 
@@ -171,18 +171,20 @@ def _exact(points: Sequence[tuple[int, int]], value: Callable[[int], Decimal]) -
     return [(ts, value(units)) for ts, units in points]
 
 
-def _rejects(gathered: Gathered) -> Named:
+def _rejects(gathered: Gathered) -> NamedBars:
     bars = [Bar(name, count) for name, count in gathered.rejects_by_rule().items()]
     bars.sort(key=lambda bar: (-bar.count, bar.name))
     note = "An order that breaks several rules counts for each." if gathered.refused else ""
-    return Named("rejects", "Rejects by rule", "orders", bars, note)
+    return NamedBars("rejects", "Rejects by rule", "orders", bars, note)
 
 
 def _latency(counts: Counts, target: float | None) -> Bins:
     """Bins of a twentieth of a decade, empty ones among them."""
-    rules = [Rule(found, name) for name, share in PERCENTILES.items() if name != "max" and (found := counts.percentile(share)) is not None]
+    rules = [
+        MarkLine(found, name) for name, share in PERCENTILES.items() if name != "max" and (found := counts.percentile(share)) is not None
+    ]
     if target is not None:
-        rules.append(Rule(target, "target", Tone.LOSS))
+        rules.append(MarkLine(target, "target", Tone.LOSS))
     if not counts.total:
         return Bins("latency", "Latency of handlers", "ns", [], rules)
     values = np.maximum(counts.values, 0.1)

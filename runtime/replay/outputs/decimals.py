@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from runtime.extras import required
 from runtime.records import frozen
-from runtime.replay.grids import Step
+from runtime.replay.grids import GridStep
 from runtime.replay.outputs.records import I64
 
 _EXACT = Context(prec=200)
@@ -24,7 +24,7 @@ class Scale:
     factors: tuple[int, ...]
 
     @classmethod
-    def of(cls, steps: Sequence[Step]) -> "Scale":
+    def of(cls, steps: Sequence[GridStep]) -> "Scale":
         digits = max((step.digits for step in steps), default=0)
         return cls(digits, tuple(step.divisor * 10 ** (digits - step.digits) for step in steps))
 

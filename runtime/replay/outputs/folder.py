@@ -22,7 +22,7 @@ from runtime.replay.outputs.files import TEMPORARY, OutputFault, whole_file, wri
 from runtime.replay.outputs.gathered import Gathered
 from runtime.replay.outputs.parts import TableFile
 from runtime.replay.outputs.pictures import require_pictures, write_picture
-from runtime.replay.outputs.records import LAYOUTS, LogRow, Records, Run
+from runtime.replay.outputs.records import LAYOUTS, LogRow, Records, RunDescription
 from runtime.replay.outputs.report import report
 from runtime.replay.outputs.summary import Summary, Totals, finished, to_json
 from runtime.replay.outputs.tables import NAMES, Tables
@@ -35,7 +35,7 @@ class Outputs:
     """To be used with `with`: leaving it without `finish` marks what there is as partial. Every method raises OutputFault where something
     can't be written; what was written before stays valid. `pictures`: whether the charts, which the report has, are PNG files too."""
 
-    def __init__(self, folder: Path, run: Run, pictures: bool = True) -> None:
+    def __init__(self, folder: Path, run: RunDescription, pictures: bool = True) -> None:
         self.folder, self.run, self.pictures = folder, run, pictures
         self.gathered, self._digest = Gathered(run), Digest()
         tables = Tables(run)

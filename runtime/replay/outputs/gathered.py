@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from runtime.replay.events import Side
-from runtime.replay.outputs.records import PNL, Records, Rule, Run, State, rule_name
+from runtime.replay.events import MarketSide
+from runtime.replay.outputs.records import PNL, OrderState, Records, RiskRule, RunDescription, rule_name
 from runtime.replay.outputs.statistics import Counts, Envelope, Equity, Sampled, Sharpe, ratio
 
 PERCENTILES = {"p50": Fraction(1, 2), "p99": Fraction(99, 100), "p99.9": Fraction(999, 1000), "max": Fraction(1)}
 
 
-class Currency:
+class CurrencyEquity:
     """Equity and drawdown of the instruments that earn in one currency."""
 
-    def __init__(self, run: Run, name: str) -> None:
+    def __init__(self, run: RunDescription, name: str) -> None:
         self.members = np.array([one.currency == name for one in run.instruments])
         self.equity = Equity(len(run.instruments))
         self.sharpe = Sharpe()
@@ -43,14 +43,14 @@ class Position:
 class Gathered:
     """Of all records of a run."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunDescription) -> None:
         self.run = run
-        self.currencies = {name: Currency(run, name) for name in run.currencies}
+        self.currencies = {name: CurrencyEquity(run, name) for name in run.currencies}
         self.positions = [Position() for _ in run.instruments]
-        self.rejects = dict.fromkeys(Rule, 0)
+        self.rejects = dict.fromkeys(RiskRule, 0)
         self.refused = 0
         """Orders that the risk block refused, each once."""
-        self.states = dict.fromkeys(State, 0)
+        self.states = dict.fromkeys(OrderState, 0)
         self.ordered = [0 for _ in run.instruments]
         """Lots of all orders, by instrument."""
         self.latency = Counts()
@@ -67,7 +67,7 @@ class Gathered:
                 self._fills(records)
             case "rejects":
                 self.refused += records.size
-                for rule in Rule:
+                for rule in RiskRule:
                     self.rejects[rule] += int(((records["mask"] & rule) != 0).sum())
             case "pnl":
                 self._pnl(records)
@@ -75,7 +75,7 @@ class Gathered:
                 self.latency.add(records["ns"])
 
     def _orders(self, records: Records) -> None:
-        for state in State:
+        for state in OrderState:
             self.states[state] += int((records["state"] == state).sum())
         for number in np.unique(records["instrument"]).tolist():
             self.ordered[number] += sum(records["qty"][records["instrument"] == number].tolist())
@@ -103,10 +103,10 @@ class Gathered:
     def order_counts(self) -> dict[str, int]:
         """`submitted` is the sum of the others: expired orders are cancelled, those that the market refused rejected."""
         counts = {
-            "filled": self.states[State.FILLED],
-            "cancelled": self.states[State.CANCELLED] + self.states[State.EXPIRED],
-            "rejected": self.refused + self.states[State.REJECTED],
-            "open": sum(self.states[state] for state in (State.NEW, State.PENDING, State.LIVE, State.PART_FILLED)),
+            "filled": self.states[OrderState.FILLED],
+            "cancelled": self.states[OrderState.CANCELLED] + self.states[OrderState.EXPIRED],
+            "rejected": self.refused + self.states[OrderState.REJECTED],
+            "open": sum(self.states[state] for state in (OrderState.NEW, OrderState.PENDING, OrderState.LIVE, OrderState.PART_FILLED)),
         }
         return {"submitted": sum(counts.values()), **counts}
 
@@ -122,4 +122,4 @@ class Gathered:
 
 
 def is_buy(record: Any) -> bool:
-    return int(record["side"]) == Side.BUY
+    return int(record["side"]) == MarketSide.BUY

@@ -11,15 +11,15 @@ from runtime.records import define
 from runtime.replay.bad_rows import BadRow, CrossedRows
 from runtime.replay.outputs.digest import Digest
 from runtime.replay.outputs.gathered import Gathered
-from runtime.replay.outputs.records import LAYOUTS, LogRow, Records, Run
+from runtime.replay.outputs.records import LAYOUTS, LogRow, Records, RunDescription
 from runtime.replay.outputs.summary import Summary, Totals, finished
 
 
 @define
-class Kept:
+class KeptRecords:
     """Takes what `folder.Outputs` takes. `tables`: whether the records stay, too, or only what the summary needs of them."""
 
-    run: Run
+    run: RunDescription
     tables: bool = True
     records: dict[str, Records] = field(init=False, factory=dict)
     _bad_rows: list[Iterable[BadRow]] = field(init=False, factory=list)
@@ -38,7 +38,7 @@ class Kept:
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the running hash, whose result stands in the summary."""
-        return {one.name: getattr(self, one.name) for one in fields(Kept) if one.name != "_digest"}
+        return {one.name: getattr(self, one.name) for one in fields(KeptRecords) if one.name != "_digest"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in {**state, "_digest": Digest()}.items():

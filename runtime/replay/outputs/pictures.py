@@ -6,7 +6,7 @@ from typing import Any
 
 from runtime.extras import required
 from runtime.replay.outputs.axes import nanoseconds
-from runtime.replay.outputs.charts import Bins, Chart, Form, Named, OverTime, Tone
+from runtime.replay.outputs.charts import Bins, Chart, LineForm, NamedBars, OverTime, Tone
 
 COLOURS = {Tone.MAIN: "#2f6fd0", Tone.LOSS: "#c8443a", Tone.BUY: "#16855b", Tone.SELL: "#b3431f", Tone.QUIET: "#7b8089"}
 _DOTS = 110
@@ -32,7 +32,7 @@ def write_picture(chart: Chart, path: Path) -> None:
         match chart:
             case OverTime():
                 _over_time(axes, chart)
-            case Named():
+            case NamedBars():
                 _named(axes, chart)
             case Bins():
                 _bins(axes, chart)
@@ -44,9 +44,9 @@ def _over_time(axes: Any, chart: OverTime) -> None:
     axes.grid(color="#ecedef", zorder=0)
     for line in chart.lines:
         times, values = [_time(ts) for ts, _ in line.points], [float(value) for _, value in line.points]
-        style = "steps-post" if line.form is Form.STEPS else "default"
+        style = "steps-post" if line.form is LineForm.STEPS else "default"
         axes.plot(times, values, color=COLOURS[line.tone], linewidth=1.3, drawstyle=style, marker="." if len(times) == 1 else None)
-        if line.form is Form.AREA:
+        if line.form is LineForm.AREA:
             axes.fill_between(times, values, 0, color=COLOURS[line.tone], alpha=0.18, linewidth=0)
     for marks in chart.marks:
         if marks.points:
@@ -57,7 +57,7 @@ def _over_time(axes: Any, chart: OverTime) -> None:
     axes.ticklabel_format(axis="y", useOffset=False, style="plain")
 
 
-def _named(axes: Any, chart: Named) -> None:
+def _named(axes: Any, chart: NamedBars) -> None:
     bars = list(reversed(chart.bars))
     drawn = axes.barh([bar.name for bar in bars], [bar.count for bar in bars], color=COLOURS[Tone.MAIN])
     axes.bar_label(drawn, [f"{bar.count:,}" for bar in bars], padding=4, fontsize=9)

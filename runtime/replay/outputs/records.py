@@ -10,14 +10,14 @@ import numpy.typing as npt
 from attrs import field
 
 from runtime.records import frozen
-from runtime.replay.grids import Step
+from runtime.replay.grids import GridStep
 
 Records = npt.NDArray[Any]
 """An array of one of the layouts below."""
 I64 = npt.NDArray[np.int64]
 
 
-class State(IntEnum):
+class OrderState(IntEnum):
     """Of an order. The first four are open."""
 
     NEW = 0
@@ -38,14 +38,14 @@ class Tif(IntEnum):
     FOK = 3
 
 
-class Option(IntFlag):
+class OrderOption(IntFlag):
     MARKET = 1
     """The limit says nothing."""
     POST_ONLY = 2
     REDUCE_ONLY = 4
 
 
-class Rule(IntFlag):
+class RiskRule(IntFlag):
     """The rules of a risk block, as bits of the mask of those that an order breaks."""
 
     KILL = 1
@@ -64,10 +64,10 @@ class Rule(IntFlag):
 
 def mask_text(mask: int) -> str:
     """The rules of a mask, by name."""
-    return ", ".join(rule_name(rule) for rule in Rule if mask & rule)
+    return ", ".join(rule_name(rule) for rule in RiskRule if mask & rule)
 
 
-def rule_name(rule: Rule) -> str:
+def rule_name(rule: RiskRule) -> str:
     return str(rule.name).lower()
 
 
@@ -150,23 +150,23 @@ class LogRow:
 
 
 @frozen
-class Traded:
+class TradedInstrument:
     """An instrument: its grid, and the currency that it earns in, with the digits that money has there."""
 
     name: str
-    tick: Step
-    lot: Step
+    tick: GridStep
+    lot: GridStep
     currency: str
     scale: int
 
 
 @frozen
-class Run:
+class RunDescription:
     """What the outputs say about their run beside the numbers. `handlers`: names of those that latencies are of, by number.
     `target_ns`: what the critical path promised. `remark`: stands first in the report."""
 
     program: str
-    instruments: Sequence[Traded]
+    instruments: Sequence[TradedInstrument]
     data: Sequence[str] = ()
     settings: dict[str, Any] = field(factory=dict)
     handlers: Sequence[str] = ()

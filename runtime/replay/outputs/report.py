@@ -11,15 +11,15 @@ from typing import Any
 
 from runtime.replay.outputs import svg
 from runtime.replay.outputs.axes import nanoseconds
-from runtime.replay.outputs.charts import Bins, Chart, Named, OverTime, moment
-from runtime.replay.outputs.records import Run
+from runtime.replay.outputs.charts import Bins, Chart, NamedBars, OverTime, moment
+from runtime.replay.outputs.records import RunDescription
 from runtime.replay.outputs.summary import Summary
 
 _TABLE_ROWS = 200
 """Of a chart's table; longer ones show every second point, every third..., and the last. The whole is in the Parquet files."""
 
 
-def report(run: Run, summary: Summary, charts: Iterable[Chart]) -> str:
+def report(run: RunDescription, summary: Summary, charts: Iterable[Chart]) -> str:
     """The page. A summary that isn't complete says so at the top."""
     remarks = [run.remark] if run.remark else []
     if not summary["complete"]:
@@ -94,7 +94,7 @@ def _table(chart: Chart) -> str:
             rows: list[list[Any]] = [[moment(ts), _plain(value)] for ts, value in (chart.lines[0].points if chart.lines else ())]
             rows = _thinned(rows)
             rows += [[f"{moment(ts)}: {text}", _plain(value)] for marks in chart.marks for ts, value, text in _thinned(list(marks.points))]
-        case Named():
+        case NamedBars():
             head, rows = ("rule", chart.unit), [[bar.name, f"{bar.count:,}"] for bar in chart.bars]
         case Bins():
             head = ("bin", "samples")

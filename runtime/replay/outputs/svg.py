@@ -5,7 +5,7 @@ from html import escape
 from math import log10
 
 from runtime.replay.outputs.axes import decades, nanoseconds, number_ticks, span, time_ticks
-from runtime.replay.outputs.charts import Bins, Chart, Form, Line, Marks, Named, OverTime
+from runtime.replay.outputs.charts import Bins, Chart, LineForm, Marks, NamedBars, OverTime, TimeLine
 
 WIDTH, HEIGHT = 900, 260
 LEFT, RIGHT, TOP, BOTTOM = 84, 16, 14, 28
@@ -20,7 +20,7 @@ def svg(chart: Chart) -> str:
     match chart:
         case OverTime() if not chart.empty:
             return _over_time(chart)
-        case Named() if not chart.empty:
+        case NamedBars() if not chart.empty:
             return _named(chart)
         case Bins() if not chart.empty:
             return _bins(chart)
@@ -38,7 +38,7 @@ def _over_time(chart: OverTime) -> str:
     points += [(ts, float(value)) for marks in chart.marks for ts, value, _ in marks.points]
     begin, end = min(ts for ts, _ in points), max(ts for ts, _ in points)
     end = max(end, begin + 1)
-    zero = any(line.form is not Form.LINE for line in chart.lines)
+    zero = any(line.form is not LineForm.LINE for line in chart.lines)
     low, high = span([value for _, value in points], with_zero=zero)
 
     def x(ts: float) -> float:
@@ -55,15 +55,15 @@ def _over_time(chart: OverTime) -> str:
     return _element(chart, HEIGHT, content, f' data-begin="{begin}" data-end="{end}" data-low="{low!r}" data-high="{high!r}"')
 
 
-def _line(line: Line, x: Scale, y: Scale) -> str:
+def _line(line: TimeLine, x: Scale, y: Scale) -> str:
     places = [(x(ts), y(float(value))) for ts, value in line.points]
     if not places:
         return ""
     path = f"M{places[0][0]:.1f},{places[0][1]:.1f}"
     for place, height in places[1:]:
-        path += f"H{place:.1f}V{height:.1f}" if line.form is Form.STEPS else f"L{place:.1f},{height:.1f}"
+        path += f"H{place:.1f}V{height:.1f}" if line.form is LineForm.STEPS else f"L{place:.1f},{height:.1f}"
     drawn = f'<path class="line {line.tone.value}" d="{path}"/>'
-    if line.form is Form.AREA:
+    if line.form is LineForm.AREA:
         drawn = f'<path class="area {line.tone.value}" d="{path}L{places[-1][0]:.1f},{y(0):.1f}L{places[0][0]:.1f},{y(0):.1f}Z"/>' + drawn
     if len(places) == 1:
         drawn += f'<circle class="dot {line.tone.value}" cx="{places[0][0]:.1f}" cy="{places[0][1]:.1f}" r="3"/>'
@@ -75,7 +75,7 @@ def _mark(marks: Marks, x: float, y: float, text: str) -> str:
     return f'<path class="mark {marks.tone.value}" d="M{x:.1f},{y:.1f}l-4.5,{base}h9Z"><title>{escape(text)}</title></path>'
 
 
-def _named(chart: Named) -> str:
+def _named(chart: NamedBars) -> str:
     most = max(bar.count for bar in chart.bars)
     content = []
     for row, bar in enumerate(chart.bars):

@@ -8,8 +8,8 @@ import numpy as np
 
 from runtime.extras import required
 from runtime.replay.bad_rows import BadRow
-from runtime.replay.events import Side
-from runtime.replay.outputs.records import LAYOUTS, LogRow, Option, Records, Run, State, Tif, mask_text
+from runtime.replay.events import MarketSide
+from runtime.replay.outputs.records import LAYOUTS, LogRow, OrderOption, OrderState, Records, RunDescription, Tif, mask_text
 from runtime.replay.outputs.scales import Scales
 
 NAMES = (*LAYOUTS, "bad_rows")
@@ -22,7 +22,7 @@ _TIME = pa.timestamp("ns", tz="UTC")
 class Tables(Scales):
     """Turns records of one run into Arrow tables. Each has the same columns whatever is in it. Raises PackageMissing on import."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunDescription) -> None:
         super().__init__(run)
         self.handlers = list(run.handlers)
         self._metadata = {f"currency of {one.name}": one.currency for one in run.instruments}
@@ -70,16 +70,16 @@ class Tables(Scales):
         return {
             "id": pa.array(r["id"]),
             "ts": _times(r["ts"]),
-            "done": _times(r["done"], r["state"] >= State.FILLED),
+            "done": _times(r["done"], r["state"] >= OrderState.FILLED),
             "instrument": _words(r["instrument"], self.names),
-            "side": _words(r["side"], _labels(Side)),
+            "side": _words(r["side"], _labels(MarketSide)),
             "qty": self.qty.column(r["qty"], r["instrument"]),
-            "limit": self.price.column(r["limit"], r["instrument"], (r["options"] & Option.MARKET) == 0),
+            "limit": self.price.column(r["limit"], r["instrument"], (r["options"] & OrderOption.MARKET) == 0),
             "filled": self.qty.column(r["filled"], r["instrument"]),
             "tif": _words(r["tif"], _labels(Tif)),
-            "state": _words(r["state"], _labels(State)),
-            "post_only": pa.array((r["options"] & Option.POST_ONLY) != 0),
-            "reduce_only": pa.array((r["options"] & Option.REDUCE_ONLY) != 0),
+            "state": _words(r["state"], _labels(OrderState)),
+            "post_only": pa.array((r["options"] & OrderOption.POST_ONLY) != 0),
+            "reduce_only": pa.array((r["options"] & OrderOption.REDUCE_ONLY) != 0),
         }
 
     def _fills(self, r: Records) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Tables(Scales):
             "ts": _times(r["ts"]),
             "order": pa.array(r["order"]),
             "instrument": _words(r["instrument"], self.names),
-            "side": _words(r["side"], _labels(Side)),
+            "side": _words(r["side"], _labels(MarketSide)),
             "price": self.price.column(r["price"], r["instrument"]),
             "qty": self.qty.column(r["qty"], r["instrument"]),
             "liquidity": _words(r["maker"], ["taker", "maker"]),
@@ -102,9 +102,9 @@ class Tables(Scales):
             "ts": _times(r["ts"]),
             "order": pa.array(r["order"]),
             "instrument": _words(r["instrument"], self.names),
-            "side": _words(r["side"], _labels(Side)),
+            "side": _words(r["side"], _labels(MarketSide)),
             "qty": self.qty.column(r["qty"], r["instrument"]),
-            "limit": self.price.column(r["limit"], r["instrument"], (r["options"] & Option.MARKET) == 0),
+            "limit": self.price.column(r["limit"], r["instrument"], (r["options"] & OrderOption.MARKET) == 0),
             "mask": pa.array(r["mask"]),
             "rules": _words(places, [mask_text(int(mask)) for mask in masks]),
         }

@@ -7,16 +7,16 @@ from attrs import field
 
 from runtime.records import define
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.collecting import Collector, Level, RowFault
-from runtime.replay.events import Flag, Kind, Side
+from runtime.replay.events import EventKind, Flag, MarketSide
 from runtime.replay.readers.json_fields import Symbols, integer_of, levels_of, moment_of, text_of
 
 KEPT = 256
 """Differences that are kept for a snapshot that comes later than they do."""
 
-_TRADE, _QUOTE, _GAP, _CLEAR = (int(kind) for kind in (Kind.TRADE, Kind.QUOTE, Kind.GAP, Kind.BOOK_CLEAR))
-_BUY, _SELL = int(Side.BUY), int(Side.SELL)
+_TRADE, _QUOTE, _GAP, _CLEAR = (int(kind) for kind in (EventKind.TRADE, EventKind.QUOTE, EventKind.GAP, EventKind.BOOK_CLEAR))
+_BUY, _SELL = int(MarketSide.BUY), int(MarketSide.SELL)
 _LAST, _SNAPSHOT, _LOST = int(Flag.LAST), int(Flag.SNAPSHOT), int(Flag.LAST | Flag.SUSPECT)
 _KINDS = frozenset(("trade", "aggTrade", "bookTicker", "depthUpdate"))
 
@@ -32,7 +32,7 @@ class Chain:
 class Binance:
     """`--map snapshot=none` says that the book is empty when the file begins; without it a book isn't whole before its first snapshot."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DataSource) -> None:
         self.symbols = Symbols(source)
         self.whole = source.mapped.get("snapshot") == "none"
         self.chains: dict[int, Chain] = {}

@@ -5,16 +5,16 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.records import frozen
-from runtime.replay.batches import Source
-from runtime.replay.events import Events, Flag, Kind, Side, empty
-from runtime.replay.grids import I64, LEAST, WHOLE, Step
+from runtime.replay.batches import DataSource
+from runtime.replay.events import EventKind, Events, Flag, MarketSide, empty
+from runtime.replay.grids import I64, LEAST, WHOLE, GridStep
 from runtime.replay.native import text as native
-from runtime.replay.native.flat_json import Flat, scan
+from runtime.replay.native.flat_json import FlatFields, scan
 from runtime.replay.readers.binance import Binance
 from runtime.replay.tables import flag_crossed
 
 _KEYS = "esETtpqmabBAu"
-_MS = Step(6, 1)
+_MS = GridStep(6, 1)
 _POWERS = np.array([10**n for n in range(1, 19)], np.int64)
 _LONG = 2**64 - 1
 
@@ -30,10 +30,10 @@ class Taken:
     left_out: int
 
 
-def take(exchange: Binance, data: bytes, first: int, source: Source) -> Taken:
+def take(exchange: Binance, data: bytes, first: int, source: DataSource) -> Taken:
     """The lines of `data` that are such messages. `first`: the number of the first line. Raises BadSource."""
     count = data.count(b"\n") + (not data.endswith(b"\n"))
-    fields = _Fields(np.frombuffer(data, np.uint8), scan(np.frombuffer(data, np.uint8), _KEYS, count))
+    fields = _FlatColumns(np.frombuffer(data, np.uint8), scan(np.frombuffer(data, np.uint8), _KEYS, count))
     kinds = fields.words("e")
     trades, sums, named = (fields.says("e", word) for word in ("trade", "aggTrade", "bookTicker"))
     quotes = named | ((kinds == 0) & fields.there("B") & fields.there("A"))
@@ -48,9 +48,9 @@ def take(exchange: Binance, data: bytes, first: int, source: Source) -> Taken:
     ours = lines & ~foreign
     good = np.zeros(count, np.bool_)
     for which, kind, id, numbers in (
-        (trades, Kind.TRADE, "t", {"price": "p", "qty": "q"}),
-        (sums, Kind.TRADE, "a", {"price": "p", "qty": "q"}),
-        (quotes, Kind.QUOTE, "u", {"price": "b", "qty": "B", "price2": "a", "qty2": "A"}),
+        (trades, EventKind.TRADE, "t", {"price": "p", "qty": "q"}),
+        (sums, EventKind.TRADE, "a", {"price": "p", "qty": "q"}),
+        (quotes, EventKind.QUOTE, "u", {"price": "b", "qty": "B", "price2": "a", "qty2": "A"}),
     ):
         here = np.flatnonzero(ours & which)
         if here.size:
@@ -59,16 +59,16 @@ def take(exchange: Binance, data: bytes, first: int, source: Source) -> Taken:
     told_twice = _told_twice(exchange, trades & good, sums & good)
     kept = good & ~told_twice
     found = events[kept]
-    some = found[found["kind"] == Kind.QUOTE]
+    some = found[found["kind"] == EventKind.QUOTE]
     flag_crossed(some)
-    found[found["kind"] == Kind.QUOTE] = some
+    found[found["kind"] == EventKind.QUOTE] = some
     return Taken(found, lines, int((foreign & lines).sum() + told_twice.sum()))
 
 
 @frozen
-class _Fields:
+class _FlatColumns:
     text: native.Bytes
-    flat: Flat
+    flat: FlatFields
 
     def lengths(self, key: str) -> I64:
         return np.where(self.flat.simple, self.flat.lengths[key], 0)
@@ -92,7 +92,7 @@ class _Fields:
         marks: Marks = self.text[self.flat.starts[key][here] - 1] != ord('"')
         return marks
 
-    def decimals(self, key: str, here: I64, step: Step) -> tuple[I64, Marks]:
+    def decimals(self, key: str, here: I64, step: GridStep) -> tuple[I64, Marks]:
         return native.decimals(self.text, self.flat.starts[key][here], self.lengths(key)[here], step)
 
     def integers(self, key: str, here: I64) -> tuple[I64, Marks]:
@@ -114,7 +114,7 @@ class _Fields:
         return ts, timed
 
 
-def _instruments(exchange: Binance, fields: _Fields, wanted: Marks) -> tuple[I64, Marks]:
+def _instruments(exchange: Binance, fields: _FlatColumns, wanted: Marks) -> tuple[I64, Marks]:
     """Places of instruments, -1 for those that nobody wants, and which symbols are short enough to say."""
     words = fields.words("s")
     known = wanted & (words != 0) & (words != _LONG)
@@ -129,7 +129,7 @@ def _instruments(exchange: Binance, fields: _Fields, wanted: Marks) -> tuple[I64
     return places, known
 
 
-def _fill(events: Events, here: I64, kind: Kind, id: str, numbers: dict[str, str], fields: _Fields, source: Source) -> Marks:
+def _fill(events: Events, here: I64, kind: EventKind, id: str, numbers: dict[str, str], fields: _FlatColumns, source: DataSource) -> Marks:
     """Fields of the events `here`, and which of them are right."""
     ids, good = fields.integers(id, here)
     events["kind"][here], events["id"][here] = kind, np.where(good, ids, 0)
@@ -139,14 +139,14 @@ def _fill(events: Events, here: I64, kind: Kind, id: str, numbers: dict[str, str
             part = np.flatnonzero(instruments == instrument)
             listing = source.listings[instrument]
             values, fits = fields.decimals(key, here[part], listing.lot if "qty" in name else listing.tick)
-            least = 1 if name == "qty" and kind is Kind.TRADE else LEAST if source.signed and "price" in name else 0
+            least = 1 if name == "qty" and kind is EventKind.TRADE else LEAST if source.signed and "price" in name else 0
             good[part] &= fits & (values >= least)
             events[name][here[part]] = values
-    if kind is Kind.TRADE:
+    if kind is EventKind.TRADE:
         maker = fields.words("m")[here]
         yes, no = maker == native.packed("true"), maker == native.packed("false")
         good &= (yes | no) & fields.plain("m", here)
-        events["side"][here] = np.where(yes, int(Side.SELL), int(Side.BUY))
+        events["side"][here] = np.where(yes, int(MarketSide.SELL), int(MarketSide.BUY))
     return good
 
 

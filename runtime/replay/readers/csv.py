@@ -6,16 +6,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from runtime.replay.bad_rows import BadSource
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import Batch, DataSource
 from runtime.replay.columns import Column
-from runtime.replay.content import EMPTY, Content, Lines, line_blocks
+from runtime.replay.content import EMPTY, Content, WholeLines, line_blocks
 from runtime.replay.readers.fields import fields, without_first_line
-from runtime.replay.tables import Clock, Layout, clock, layout, table
+from runtime.replay.tables import ColumnLayout, ColumnUnit, clock, layout, table
 
 _SEPARATORS = ",;\t|"
 
 
-def read(content: Content, source: Source) -> Iterator[Batch]:
+def read(content: Content, source: DataSource) -> Iterator[Batch]:
     """Trades or quotes. Raises BadSource."""
     instrument, form = source.only, None
     for lines in line_blocks(content):
@@ -30,14 +30,14 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
 class _Form:
     """What a header says: separator and columns."""
 
-    def __init__(self, separator: str, of: Layout, time: Clock, columns: int) -> None:
+    def __init__(self, separator: str, of: ColumnLayout, time: ColumnUnit, columns: int) -> None:
         self.separator, self.layout, self.time = separator, of, time
         self.slots = np.full(columns, -1, np.int32)
         for slot, place in enumerate(of.fields.values()):
             self.slots[place] = slot
 
     @classmethod
-    def of(cls, line: bytes, source: Source) -> "_Form":
+    def of(cls, line: bytes, source: DataSource) -> "_Form":
         text = line.decode("utf-8-sig", "replace").rstrip("\r")
         if not text.strip():
             raise BadSource(f"{source.path}: the file is empty" if not text else f"{source.path}: the first line is no header")
@@ -51,7 +51,7 @@ class _Form:
         of = layout(names, source)
         return cls(separator, of, clock(of, source), len(names))
 
-    def batch(self, lines: Lines, source: Source, instrument: int) -> Batch:
+    def batch(self, lines: WholeLines, source: DataSource, instrument: int) -> Batch:
         names = self.layout.fields
         cut = fields(lines, source, self.separator, self.slots, len(names))
         columns: dict[str, Column] = dict(zip(names, cut.columns, strict=True))

@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.replay.bad_rows import BadSource, Why
-from runtime.replay.batches import Batch, Source, refuse
+from runtime.replay.batches import Batch, DataSource, refuse
 from runtime.replay.binary import Pieces, broken_off
 from runtime.replay.content import Content
-from runtime.replay.events import Events, Flag, Kind, Side, empty
+from runtime.replay.events import EventKind, Events, Flag, MarketSide, empty
 from runtime.replay.grids import I64
 from runtime.replay.readers.dbn_books import Books
 from runtime.replay.readers.dbn_metadata import Metadata, read_metadata
@@ -40,13 +40,13 @@ _SHORTEST = np.dtype(_HEADER).itemsize
 _PLACES = 9
 _NO_PRICE, _NO_TIME = 2**63 - 1, 2**64 - 1
 _LAST, _SNAPSHOT, _MAYBE_BAD = 0x80, 0x20, 0x04
-_ORDERS = {"A": Kind.ADD, "C": Kind.CANCEL, "M": Kind.REPLACE, "R": Kind.BOOK_CLEAR, "T": Kind.TRADE}
+_ORDERS = {"A": EventKind.ADD, "C": EventKind.CANCEL, "M": EventKind.REPLACE, "R": EventKind.BOOK_CLEAR, "T": EventKind.TRADE}
 """What becomes of an order's record. A fill (`F`) leaves the book to the cancel that follows it."""
 _LETTERS = {"action": np.frombuffer(b"ACMRTFN", np.uint8), "side": np.frombuffer(b"ABN", np.uint8)}
 """All that stand in such fields."""
 
 
-def read(content: Content, source: Source) -> Iterator[Batch]:
+def read(content: Content, source: DataSource) -> Iterator[Batch]:
     """Records about instruments of the program, by the time of receipt or, with `--map ts=ts_event`, of the event. Raises BadSource."""
     pieces = Pieces(content)
     reader: _Records | None = None
@@ -96,7 +96,7 @@ def _starts(data: bytes) -> tuple[I64, int]:
 class _Records:
     """Records of one file as events."""
 
-    def __init__(self, source: Source, metadata: Metadata) -> None:
+    def __init__(self, source: DataSource, metadata: Metadata) -> None:
         self.source, self.metadata = source, metadata
         self.time = source.mapped.get("ts", "ts_recv")
         if self.time not in ("ts_recv", "ts_event"):
@@ -152,22 +152,22 @@ class _Records:
         events["side"] = _sides(records["side"])
         for theirs, ours in ((_LAST, Flag.LAST), (_SNAPSHOT, Flag.SNAPSHOT), (_MAYBE_BAD, Flag.SUSPECT)):
             events["flags"] |= np.where(records["flags"] & theirs, int(ours), 0).astype(np.uint16)
-        named = np.isin(events["kind"], [int(kind) for kind in (Kind.ADD, Kind.CANCEL, Kind.REPLACE)])
+        named = np.isin(events["kind"], [int(kind) for kind in (EventKind.ADD, EventKind.CANCEL, EventKind.REPLACE)])
         events["id"] = np.where(named, records["order_id"], 0)
-        events["id2"] = np.where(events["kind"] == Kind.REPLACE, records["order_id"], 0)
-        priced = np.isin(events["kind"], [int(kind) for kind in (Kind.ADD, Kind.REPLACE, Kind.TRADE)])
+        events["id2"] = np.where(events["kind"] == EventKind.REPLACE, records["order_id"], 0)
+        priced = np.isin(events["kind"], [int(kind) for kind in (EventKind.ADD, EventKind.REPLACE, EventKind.TRADE)])
         batch.events = events
         self._numbers(batch, "price", records["price"], priced, "price", _PLACES)
         sizes = records["size"][np.isin(rows, batch.events["row"])]
         kinds = batch.events["kind"]
-        self._numbers(batch, "qty", sizes.astype(np.int64), (kinds != 0) & (kinds != Kind.BOOK_CLEAR), "size", 0)
+        self._numbers(batch, "qty", sizes.astype(np.int64), (kinds != 0) & (kinds != EventKind.BOOK_CLEAR), "size", 0)
         batch.events = batch.events[batch.events["kind"] != 0]
 
     def _prices(self, batch: Batch, records: Events, rows: I64, ts: I64, instruments: I64) -> None:
         """A trade where the record is one, and behind it the book that the record shows."""
         events = self._start(rows, ts, instruments)
         trades = records["action"] == ord("T")
-        events["kind"], events["side"] = Kind.TRADE, _sides(records["side"])
+        events["kind"], events["side"] = EventKind.TRADE, _sides(records["side"])
         suspect = records["flags"] & _MAYBE_BAD
         events["flags"] = np.where(suspect, Flag.LAST | Flag.SUSPECT, int(Flag.LAST))
         batch.events = events
@@ -221,7 +221,7 @@ class _Records:
             off[here] = ~good
         none = which & (values == _NO_PRICE) if field == "price" else np.zeros_like(off)
         if field == "qty":
-            wrong = which & (values == 0) & (events["kind"] == Kind.TRADE)
+            wrong = which & (values == 0) & (events["kind"] == EventKind.TRADE)
         else:
             wrong = which & (values < 0) if not self.source.signed else np.zeros_like(off)
         grid = "lot" if field == "qty" else "tick"
@@ -256,7 +256,7 @@ def _gathered(letters: npt.NDArray[np.uint8], starts: I64, layout: np.dtype[np.v
 def _quotes(events: Events, trades: npt.NDArray[np.bool_], bid: I64, bid_lots: I64, ask: I64, ask_lots: I64) -> Events:
     """The best of both sides, behind the trade where there was one."""
     quotes = events.copy()
-    quotes["kind"], quotes["side"] = Kind.QUOTE, Side.NONE
+    quotes["kind"], quotes["side"] = EventKind.QUOTE, MarketSide.NONE
     quotes["price"], quotes["qty"], quotes["price2"], quotes["qty2"] = bid, bid_lots, ask, ask_lots
     flag_crossed(quotes)
     both = np.empty(2 * events.size, events.dtype)
@@ -268,7 +268,9 @@ def _quotes(events: Events, trades: npt.NDArray[np.bool_], bid: I64, bid_lots: I
 
 
 def _sides(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    return np.where(letters == ord("B"), int(Side.BUY), np.where(letters == ord("A"), int(Side.SELL), int(Side.NONE))).astype(np.uint8)
+    return np.where(
+        letters == ord("B"), int(MarketSide.BUY), np.where(letters == ord("A"), int(MarketSide.SELL), int(MarketSide.NONE))
+    ).astype(np.uint8)
 
 
 def _decimal(value: int, power: int) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from runtime.replay.events import Events, Flag, Kind, Side
+from runtime.replay.events import EventKind, Events, Flag, MarketSide
 from runtime.replay.grids import I64
 
 Half = tuple[I64, I64]
@@ -44,10 +44,10 @@ class Books:
         found["flags"] &= 0xFFFF ^ int(Flag.LAST)
         last_of = np.append(row[1:] != row[:-1], True)[: row.size]
         found["flags"][last_of] |= int(Flag.LAST)
-        found["kind"][place == 1], found["side"][place == 1] = Kind.BOOK_CLEAR, Side.NONE
+        found["kind"][place == 1], found["side"][place == 1] = EventKind.BOOK_CLEAR, MarketSide.NONE
         found["flags"][first[row] & (place > 0)] |= int(Flag.SNAPSHOT)
-        found["kind"][level] = Kind.BOOK_LEVEL
-        found["side"][level] = np.where((place[level] - 2) // depth % 2 == 0, int(Side.BUY), int(Side.SELL))
+        found["kind"][level] = EventKind.BOOK_LEVEL
+        found["side"][level] = np.where((place[level] - 2) // depth % 2 == 0, int(MarketSide.BUY), int(MarketSide.SELL))
         found["price"][place == 1] = found["qty"][place == 1] = 0
         found["price"][level], found["qty"][level] = prices[row[level], place[level] - 2], lots[row[level], place[level] - 2]
         return found

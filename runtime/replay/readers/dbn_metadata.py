@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from runtime.records import frozen
 from runtime.replay.bad_rows import BadSource
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.grids import I64
 
 SCHEMAS = (
@@ -37,7 +37,7 @@ class Metadata:
         return found
 
 
-def read_metadata(data: bytes, source: Source) -> Metadata | None:
+def read_metadata(data: bytes, source: DataSource) -> Metadata | None:
     """What the file says of itself; None while more bytes are needed. Raises BadSource."""
     if data[:3] != b"DBN"[: len(data)]:
         raise BadSource(f"{source.path}: this is no DBN file")
@@ -103,7 +103,7 @@ def _day(digits: int) -> int:
     return int(day.timestamp()) * 10**9
 
 
-def _chosen(symbols: dict[str, list[tuple[int, int, int]]], source: Source) -> tuple[tuple[int, int, int, int], ...]:
+def _chosen(symbols: dict[str, list[tuple[int, int, int]]], source: DataSource) -> tuple[tuple[int, int, int, int], ...]:
     """The intervals of the program's instruments. Raises BadSource where the file holds none of them."""
     said = source.mapped.get("instrument_id")
     if said is not None:

@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import NOBODY, Batch, Source
-from runtime.replay.events import Events, Flag, Kind, Side
+from runtime.replay.batches import NOBODY, Batch, DataSource
+from runtime.replay.events import EventKind, Events, Flag, MarketSide
 from runtime.replay.tables import flag_crossed
 
 Marks = npt.NDArray[np.bool_]
@@ -13,27 +13,29 @@ Marks = npt.NDArray[np.bool_]
 _FLAGS = sum(Flag)
 
 
-def _of(*kinds: Kind) -> Marks:
+def _of(*kinds: EventKind) -> Marks:
     """A table of all numbers of kinds: which are these."""
     marks = np.zeros(256, np.bool_)
     marks[[int(kind) for kind in kinds]] = True
     return marks
 
 
-_KNOWN = _of(*Kind)
-_ANY_INSTRUMENT = _of(Kind.GAP)
-_ON_A_SIDE = _of(Kind.BOOK_LEVEL, Kind.ADD)
-_PRICED = _of(Kind.TRADE, Kind.QUOTE, Kind.BOOK_LEVEL, Kind.ADD, Kind.REPLACE)
-_COUNTED = _of(Kind.TRADE, Kind.QUOTE, Kind.BOOK_LEVEL, Kind.ADD, Kind.EXECUTE, Kind.CANCEL, Kind.REPLACE)
-_NOT_OF_NOTHING = _of(Kind.TRADE, Kind.ADD, Kind.EXECUTE, Kind.CANCEL, Kind.REPLACE)
+_KNOWN = _of(*EventKind)
+_ANY_INSTRUMENT = _of(EventKind.GAP)
+_ON_A_SIDE = _of(EventKind.BOOK_LEVEL, EventKind.ADD)
+_PRICED = _of(EventKind.TRADE, EventKind.QUOTE, EventKind.BOOK_LEVEL, EventKind.ADD, EventKind.REPLACE)
+_COUNTED = _of(
+    EventKind.TRADE, EventKind.QUOTE, EventKind.BOOK_LEVEL, EventKind.ADD, EventKind.EXECUTE, EventKind.CANCEL, EventKind.REPLACE
+)
+_NOT_OF_NOTHING = _of(EventKind.TRADE, EventKind.ADD, EventKind.EXECUTE, EventKind.CANCEL, EventKind.REPLACE)
 
 
-def check_events(batch: Batch, source: Source) -> None:
+def check_events(batch: Batch, source: DataSource) -> None:
     """Refuses events of no kind, side or flag that there is, with quantities below 0, trades and orders of nothing, and prices below 0."""
     events = batch.events
     kinds = events["kind"]
-    quotes, own_price = kinds == Kind.QUOTE, (kinds == Kind.EXECUTE) & ((events["flags"] & Flag.OWN_PRICE) != 0)
-    no_side = (events["side"] > max(Side)) | (_ON_A_SIDE[kinds] & (events["side"] == Side.NONE))
+    quotes, own_price = kinds == EventKind.QUOTE, (kinds == EventKind.EXECUTE) & ((events["flags"] & Flag.OWN_PRICE) != 0)
+    no_side = (events["side"] > max(MarketSide)) | (_ON_A_SIDE[kinds] & (events["side"] == MarketSide.NONE))
     faults: list[tuple[str, Marks, Why]] = [
         ("kind", ~_KNOWN[kinds], Why.UNREADABLE),
         ("instrument", (events["instrument"] == NOBODY) & ~_ANY_INSTRUMENT[kinds], Why.OUT_OF_RANGE),
@@ -60,13 +62,13 @@ def check_events(batch: Batch, source: Source) -> None:
             ]
     if wrong.any():
         batch.events = events[~wrong]
-    some = batch.events[batch.events["kind"] == Kind.QUOTE]
+    some = batch.events[batch.events["kind"] == EventKind.QUOTE]
     if some.size:
         flag_crossed(some)
-        batch.events[batch.events["kind"] == Kind.QUOTE] = some
+        batch.events[batch.events["kind"] == EventKind.QUOTE] = some
 
 
-def _text(source: Source, column: str, event: Events) -> str:
+def _text(source: DataSource, column: str, event: Events) -> str:
     """A number as a file would have it."""
     number, instrument = int(event[column]), int(event["instrument"])
     if instrument >= len(source.listings) or column not in ("price", "price2", "qty", "qty2"):

@@ -6,9 +6,9 @@ from attrs import evolve
 
 from runtime.records import frozen
 from runtime.replay.bad_rows import BadRow, Why
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.columns import TextColumn
-from runtime.replay.content import Lines
+from runtime.replay.content import WholeLines
 from runtime.replay.grids import I64
 from runtime.replay.native import text as native
 
@@ -22,7 +22,7 @@ class Fields:
     misshapen: list[BadRow]
 
 
-def fields(lines: Lines, source: Source, separator: str, slots: npt.NDArray[np.int32], wanted: int) -> Fields:
+def fields(lines: WholeLines, source: DataSource, separator: str, slots: npt.NDArray[np.int32], wanted: int) -> Fields:
     """`slots` gives each column its place among the `wanted` ones, or -1. The last row of a file breaks off where it has no line end and
     too few fields or an empty last one, or where the packing ends inside of it."""
     cut = native.cut(np.frombuffer(lines.text, np.uint8), separator, slots, wanted)
@@ -40,7 +40,7 @@ def fields(lines: Lines, source: Source, separator: str, slots: npt.NDArray[np.i
     return Fields(columns, numbers[right], bad)
 
 
-def without_first_line(lines: Lines) -> tuple[bytes, Lines]:
+def without_first_line(lines: WholeLines) -> tuple[bytes, WholeLines]:
     """The first line, and those behind it."""
     head, end, rest = lines.text.partition(b"\n")
     return head, evolve(lines, text=rest, offset=lines.offset + len(head) + len(end), first=lines.first + 1)

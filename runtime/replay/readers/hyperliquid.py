@@ -3,14 +3,14 @@
 from typing import Any
 
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.collecting import Collector, Level, RowFault
-from runtime.replay.events import Flag, Kind, Side
+from runtime.replay.events import EventKind, Flag, MarketSide
 from runtime.replay.readers.json_fields import Symbols, integer_of, moment_of, text_of
 
 
 class Hyperliquid:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DataSource) -> None:
         self.symbols = Symbols(source)
 
     def take(self, message: dict[str, Any], row: int, received: int | None, into: Collector) -> bool:
@@ -35,12 +35,12 @@ class Hyperliquid:
         if not isinstance(sides, list) or len(sides) != 2 or not all(isinstance(one, list) for one in sides):
             raise RowFault("levels", "", Why.UNREADABLE)
         levels: list[Level] = []
-        for side, some in zip((Side.BUY, Side.SELL), sides, strict=True):
+        for side, some in zip((MarketSide.BUY, MarketSide.SELL), sides, strict=True):
             for one in some:
                 if not isinstance(one, dict):
                     raise RowFault("levels", str(one), Why.UNREADABLE)
                 levels.append((int(side), text_of(one, "px"), text_of(one, "sz")))
-        into.add(row, ts, instrument, int(Kind.BOOK_CLEAR), flags=int(Flag.SNAPSHOT if levels else Flag.SNAPSHOT | Flag.LAST))
+        into.add(row, ts, instrument, int(EventKind.BOOK_CLEAR), flags=int(Flag.SNAPSHOT if levels else Flag.SNAPSHOT | Flag.LAST))
         into.levels(row, ts, instrument, levels, flags=int(Flag.SNAPSHOT))
         return True
 
@@ -48,10 +48,10 @@ class Hyperliquid:
         instrument = self.symbols.find(text_of(data, "coin"))
         if instrument is None:
             return False
-        side = {"B": Side.BUY, "A": Side.SELL}.get(text_of(data, "side"))
+        side = {"B": MarketSide.BUY, "A": MarketSide.SELL}.get(text_of(data, "side"))
         if side is None:
             raise RowFault("side", str(data["side"]), Why.UNREADABLE)
         ts = moment_of(data, ("time",), received)
         price, qty = text_of(data, "px"), text_of(data, "sz")
-        into.add(row, ts, instrument, int(Kind.TRADE), side=int(side), id=integer_of(data, "tid"), price=price, qty=qty)
+        into.add(row, ts, instrument, int(EventKind.TRADE), side=int(side), id=integer_of(data, "tid"), price=price, qty=qty)
         return True

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runtime.replay.bad_rows import BadRow, BadSource, Why
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import Batch, DataSource
 from runtime.replay.binary import Pieces, broken_off
 from runtime.replay.content import Content
 from runtime.replay.days import NEW_YORK, midnight_of
@@ -19,7 +19,7 @@ _LISTED = 1000
 """So many messages in front of a file are looked through for the symbols that it has."""
 
 
-def read(content: Content, source: Source) -> Iterator[Batch]:
+def read(content: Content, source: DataSource) -> Iterator[Batch]:
     """All messages about instruments of the program. Raises BadSource."""
     midnight = midnight_of(source, NEW_YORK)
     locates = np.full(1 << 16, native.UNKNOWN, np.int32)
@@ -60,7 +60,7 @@ def _directory(piece: bytes, wanted: npt.NDArray[np.uint64]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _bad(source: Source, offset: int, column: int, number: int, instrument: int) -> BadRow:
+def _bad(source: DataSource, offset: int, column: int, number: int, instrument: int) -> BadRow:
     name = native.COLUMNS[column]
     if not name:
         return source.bad(offset, "", "", Why.DAMAGED, f"no message has this type and {number} bytes", binary=True)
@@ -73,7 +73,7 @@ def _bad(source: Source, offset: int, column: int, number: int, instrument: int)
     return source.bad(offset, name, text, Why.OFF_GRID, detail, binary=True)
 
 
-def _wanted(source: Source) -> tuple[npt.NDArray[np.uint64], I64]:
+def _wanted(source: DataSource) -> tuple[npt.NDArray[np.uint64], I64]:
     """Symbols and grids of the program's instruments, or of the one that stands in front of the path."""
     names = [one.name for one in source.listings]
     if source.symbol is not None:

@@ -4,14 +4,14 @@ import json
 from typing import Any
 
 from runtime.replay.bad_rows import BadSource, Why
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.collecting import Level, RowFault
 
 
 class Symbols:
     """Which instrument a message's symbol is. A file of one symbol may be bound to an instrument of another name: `ES=file`."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DataSource) -> None:
         self.source, self.bound = source, source.mapped.get("symbol")
         self._known: dict[str, int | None] = {}
 

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import Batch, DataSource
 from runtime.replay.collecting import Collector, RowFault
-from runtime.replay.content import Content, Lines, line_blocks
+from runtime.replay.content import Content, WholeLines, line_blocks
 from runtime.replay.readers import binance, binance_flat, hyperliquid
 from runtime.replay.readers.json_fields import Symbols
 
@@ -25,7 +25,7 @@ class Messages(Protocol):
     def take(self, message: dict[str, Any], row: int, received: int | None, into: Collector) -> bool: ...
 
 
-def read(content: Content, source: Source) -> Iterator[Batch]:
+def read(content: Content, source: DataSource) -> Iterator[Batch]:
     """Trades, quotes and books. Raises BadSource."""
     exchange: Messages | None = None
     for lines in line_blocks(content):
@@ -50,7 +50,7 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
         yield batch
 
 
-def _take(line: bytes, row: int, exchange: Messages | None, into: Collector, source: Source, last: bool) -> Messages | None:
+def _take(line: bytes, row: int, exchange: Messages | None, into: Collector, source: DataSource, last: bool) -> Messages | None:
     """One line; `last`: the file ends behind it, without a line end."""
     if not line.strip():
         return exchange
@@ -67,7 +67,7 @@ def _take(line: bytes, row: int, exchange: Messages | None, into: Collector, sou
     return exchange
 
 
-def _first(lines: Lines, source: Source) -> Messages | None:
+def _first(lines: WholeLines, source: DataSource) -> Messages | None:
     """The exchange, where the first line tells it."""
     try:
         return _exchange(_parsed(lines.text.lstrip().partition(b"\n")[0])[1], source)
@@ -90,7 +90,7 @@ def _parsed(line: bytes) -> tuple[int | None, dict[str, Any]]:
     return received, message
 
 
-def _exchange(message: dict[str, Any], source: Source) -> Messages | None:
+def _exchange(message: dict[str, Any], source: DataSource) -> Messages | None:
     """Who sends such messages, None where this one doesn't tell."""
     if "channel" in message:
         return hyperliquid.Hyperliquid(source)

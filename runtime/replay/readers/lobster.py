@@ -6,19 +6,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from runtime.replay.bad_rows import Why
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import Batch, DataSource
 from runtime.replay.columns import settled, whole
-from runtime.replay.content import Content, Lines, line_blocks
+from runtime.replay.content import Content, WholeLines, line_blocks
 from runtime.replay.days import NEW_YORK, midnight_of
-from runtime.replay.events import Flag, Kind, Side, empty
-from runtime.replay.grids import Step
+from runtime.replay.events import EventKind, Flag, MarketSide, empty
+from runtime.replay.grids import GridStep
 from runtime.replay.readers.fields import fields
 
 _FIELDS = ("time", "type", "order id", "size", "price", "direction")
 _NEW, _CANCEL, _DELETE, _EXECUTE, _HIDDEN, _CROSS, _HALT = range(1, 8)
 _KINDS = {
-    _NEW: Kind.ADD, _CANCEL: Kind.CANCEL, _DELETE: Kind.DELETE, _EXECUTE: Kind.EXECUTE, _HIDDEN: Kind.TRADE, _CROSS: Kind.TRADE,
-    _HALT: Kind.HALT,
+    _NEW: EventKind.ADD, _CANCEL: EventKind.CANCEL, _DELETE: EventKind.DELETE, _EXECUTE: EventKind.EXECUTE, _HIDDEN: EventKind.TRADE,
+    _CROSS: EventKind.TRADE, _HALT: EventKind.HALT,
 }  # fmt: skip
 _PLACES = 4
 _HALTED, _QUOTING, _TRADING = -1, 0, 1
@@ -26,14 +26,14 @@ _LETTERS = {_HALTED: ord("H"), _QUOTING: ord("Q"), _TRADING: ord("T")}
 """What the price of a halt says; the letters are those of the exchange."""
 
 
-def read(content: Content, source: Source) -> Iterator[Batch]:
+def read(content: Content, source: DataSource) -> Iterator[Batch]:
     """Orders, and trades against hidden ones. Raises BadSource."""
     instrument, midnight = source.only, midnight_of(source, NEW_YORK)
     for lines in line_blocks(content):
         yield _batch(lines, source, instrument, midnight)
 
 
-def _batch(lines: Lines, source: Source, instrument: int, midnight: int) -> Batch:
+def _batch(lines: WholeLines, source: DataSource, instrument: int, midnight: int) -> Batch:
     cut = fields(lines, source, ",", np.arange(len(_FIELDS), dtype=np.int32), len(_FIELDS))
     rows, columns = cut.rows, dict(zip(_FIELDS, cut.columns, strict=True))
     listing = source.listings[instrument]
@@ -45,7 +45,7 @@ def _batch(lines: Lines, source: Source, instrument: int, midnight: int) -> Batc
             wrong.setdefault(place, (name, why))
 
     found = {}
-    for name, step in zip(_FIELDS, (Step(9, 1), *[Step(0, 1)] * 5), strict=True):
+    for name, step in zip(_FIELDS, (GridStep(9, 1), *[GridStep(0, 1)] * 5), strict=True):
         found[name], faults = settled(columns[name], step) if name == "time" else whole(columns[name])
         for place, why in faults.items():
             wrong.setdefault(place, (name, why))
@@ -68,13 +68,15 @@ def _batch(lines: Lines, source: Source, instrument: int, midnight: int) -> Batc
     for number, kind in _KINDS.items():
         events["kind"][kinds == number] = kind
     buys = found["direction"] == 1
-    resting = np.where(buys, int(Side.BUY), int(Side.SELL))
+    resting = np.where(buys, int(MarketSide.BUY), int(MarketSide.SELL))
     trades = (kinds == _HIDDEN) | (kinds == _CROSS)
-    events["side"] = np.select([kinds == _NEW, kinds == _HIDDEN], [resting, Side.BUY + Side.SELL - resting], int(Side.NONE))
+    events["side"] = np.select(
+        [kinds == _NEW, kinds == _HIDDEN], [resting, MarketSide.BUY + MarketSide.SELL - resting], int(MarketSide.NONE)
+    )
     events["id"] = np.where(trades | halts, 0, found["order id"])
     events["flags"][kinds == _HIDDEN] |= int(Flag.HIDDEN)
     events["flags"][kinds == _CROSS] |= int(Flag.AUCTION)
-    events["kind"][halts & (found["price"] == _TRADING)] = Kind.STATUS
+    events["kind"][halts & (found["price"] == _TRADING)] = EventKind.STATUS
     for price, letter in _LETTERS.items():
         events["level"][halts & (found["price"] == price)] = letter
     mark("price", np.flatnonzero(halts & (events["level"] == 0)).tolist(), Why.UNREADABLE)

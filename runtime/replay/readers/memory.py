@@ -7,7 +7,7 @@ import numpy as np
 
 from runtime.extras import required
 from runtime.replay.bad_rows import BadSource
-from runtime.replay.batches import NOBODY, Batch, Source
+from runtime.replay.batches import NOBODY, Batch, DataSource
 from runtime.replay.content import Content
 from runtime.replay.events import EVENT, OF_BOOK
 from runtime.replay.readers.event_checks import check_events
@@ -17,7 +17,7 @@ from runtime.replay.tables import clock, layout
 _ROWS = 1 << 15
 
 
-def read(content: Content, source: Source) -> Iterator[Batch]:
+def read(content: Content, source: DataSource) -> Iterator[Batch]:
     """The rows of `source.table`. Raises BadSource."""
     table = source.table
     if isinstance(table, np.ndarray) and table.dtype == EVENT:
@@ -32,7 +32,7 @@ def read(content: Content, source: Source) -> Iterator[Batch]:
         first += part.num_rows
 
 
-def _events(table: Any, source: Source) -> Iterator[Batch]:
+def _events(table: Any, source: DataSource) -> Iterator[Batch]:
     """Events as they are, numbered from 1; each is checked as a row of a file is."""
     instruments = table["instrument"][table["instrument"] != NOBODY]
     if instruments.size and int(instruments.max()) >= len(source.listings):
@@ -46,7 +46,7 @@ def _events(table: Any, source: Source) -> Iterator[Batch]:
         yield batch
 
 
-def _as_arrow(table: Any, source: Source) -> Any:
+def _as_arrow(table: Any, source: DataSource) -> Any:
     pyarrow = required("pyarrow")
     if isinstance(table, pyarrow.Table):
         return table

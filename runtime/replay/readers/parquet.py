@@ -7,16 +7,16 @@ import numpy as np
 
 from runtime.extras import required
 from runtime.replay.bad_rows import BadSource, Why
-from runtime.replay.batches import Batch, Source
+from runtime.replay.batches import Batch, DataSource
 from runtime.replay.columns import ArrowColumn, Column
 from runtime.replay.content import Content
 from runtime.replay.events import empty
-from runtime.replay.tables import Clock, Layout, clock, layout, table
+from runtime.replay.tables import ColumnLayout, ColumnUnit, clock, layout, table
 
 _ROWS = 1 << 15
 
 
-def read(content: Content, source: Source) -> Iterator[Batch]:
+def read(content: Content, source: DataSource) -> Iterator[Batch]:
     """Trades or quotes. Raises BadSource."""
     pyarrow, parquet = required("pyarrow"), required("pyarrow.parquet")
     instrument = source.only
@@ -46,7 +46,9 @@ def _said(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def arrow_batch(part: Any, wanted: dict[str, str], first: int, of: Layout, time: Clock, source: Source, instrument: int) -> Batch:
+def arrow_batch(
+    part: Any, wanted: dict[str, str], first: int, of: ColumnLayout, time: ColumnUnit, source: DataSource, instrument: int
+) -> Batch:
     """Rows of an Arrow record batch. `wanted`: names of columns by field; `first`: the number of the first row."""
     columns: dict[str, Column] = {}
     for field, name in wanted.items():

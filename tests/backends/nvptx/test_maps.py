@@ -4,7 +4,7 @@ from kernels import compiled
 
 from compiler.hir.parse import parse_function
 from compiler.launch.cuda.maps import LaunchMap, launch_maps
-from runtime.cuda.tensor_map import Boxes
+from runtime.cuda.tensor_map import TensorBoxes
 from tests.warp_specialised import GEMM
 
 
@@ -13,8 +13,8 @@ def test_each_array_has_its_boxes() -> None:
     (entry,) = compiled(function).entries
     assert [p.kind for p in entry.parameters] == ["memory"] * 3 + ["number"] * 3 + ["tensor_map"] * 2 + ["fault"]
     assert launch_maps(function, entry, {"M": 100, "N": 40, "K": 328}).maps == (
-        LaunchMap(0, Boxes("bf16", (100, 328), (328, 1), (128, 64), "128B")),
-        LaunchMap(1, Boxes("bf16", (328, 40), (40, 1), (64, 64), "128B")),
+        LaunchMap(0, TensorBoxes("bf16", (100, 328), (328, 1), (128, 64), "128B")),
+        LaunchMap(1, TensorBoxes("bf16", (328, 40), (40, 1), (64, 64), "128B")),
     )
 
 
@@ -26,7 +26,7 @@ def test_strides_and_windows_are_the_types_and_the_copys() -> None:
       bulk_copy.g2s %s[0, 0], %x[1, 0, 0, 0], %full[0] box=[1, 1, 32, 64] }""")
     (entry,) = compiled(function).entries
     layout = ("f16", (2, 8, 10, 64), (10000, 1000, 80, 1), (1, 1, 32, 64), "128B")
-    assert launch_maps(function, entry, {"n": 10}).maps == (LaunchMap(1, Boxes(*layout, ((-1, -1), (-1, -1)))), LaunchMap(1, Boxes(*layout)))
+    assert launch_maps(function, entry, {"n": 10}).maps == (LaunchMap(1, TensorBoxes(*layout, ((-1, -1), (-1, -1)))), LaunchMap(1, TensorBoxes(*layout)))
 
 
 def test_steps_are_the_copys() -> None:
@@ -34,5 +34,5 @@ def test_steps_are_the_copys() -> None:
       %s = shared_alloc : mem<32x64xf16, shared, swizzle="128B"> %full = mbar.make : barrier
       bulk_copy.g2s %s[0, 0], %x[0, -1, -1, 0], %full[0] box=[1, 4, 8, 64] step=[1, 2, 1, 1] }""")
     (entry,) = compiled(function).entries
-    boxes = Boxes("f16", (2, 8, 10, 64), (5120, 640, 64, 1), (1, 4, 8, 64), "128B", None, (1, 2, 1, 1))
+    boxes = TensorBoxes("f16", (2, 8, 10, 64), (5120, 640, 64, 1), (1, 4, 8, 64), "128B", None, (1, 2, 1, 1))
     assert launch_maps(function, entry, {}).maps == (LaunchMap(0, boxes),)

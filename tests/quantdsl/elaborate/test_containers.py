@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from compiler.hir.layout import new_memory
-from quantdsl.native.ring import Ring
+from quantdsl.native.ring import NativeRing
 from quantdsl.native.types import F64, I64
 from tests.quantdsl.elaborate.running import MARKETS, Functions
 
@@ -252,7 +252,7 @@ def test_rings(f: Functions, n: int) -> None:
 
 
 def test_elements_of_rings(f: Functions) -> None:
-    ring = Ring(F64, 4)
+    ring = NativeRing(F64, 4)
     memory = new_memory(ring.type)
     made = random.Random(7)
     values: deque[float] = deque(maxlen=4)
@@ -282,4 +282,4 @@ def test_tables(f: Functions) -> None:
 
 
 def test_sizes() -> None:
-    assert Ring(I64, 3).type.fields[0] == ("count", I64)
+    assert NativeRing(I64, 3).type.fields[0] == ("count", I64)

@@ -12,10 +12,10 @@ from compiler.hir.module import HirModule, OptimizationLevel
 from compiler.hir.types import Array, Pointer
 from quantdsl.engine.book import define_book
 from quantdsl.engine.layout import BOOK, EVENT, LEVELS, WIDTH
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.types import I1, I64
 from runtime.replay.events import Events
-from runtime.replay.events import Side as RecordSide
+from runtime.replay.events import MarketSide as RecordSide
 from tests.quantdsl.reference.book import Book
 from tests.quantdsl.reference.from_events import from_events
 from tests.quantdsl.reference.market import Side
@@ -26,7 +26,7 @@ SIDES = {RecordSide.BUY: Side.BUY, RecordSide.SELL: Side.SELL}
 @cache
 def book_module() -> HirModule:
     """`feed(book, events, count, trim)`: the sums of what `book.take` said."""
-    program = Program("book")
+    program = ModuleBuilder("book")
     define_book(program)
     parameters = {"book": Pointer(BOOK), "events": Pointer(Array(EVENT, None)), "count": I64, "trim": I1}
     with program.function("feed", parameters, [I64, I64]) as b:

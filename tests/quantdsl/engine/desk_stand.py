@@ -21,7 +21,7 @@ from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, OF_RUNNER
 from quantdsl.engine.layout import DESK
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import RiskRules, risk_memory
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import I1, I64, U8, U64, struct
 from quantdsl.native.values import match
 from runtime.replay.events import Events
@@ -74,7 +74,7 @@ def acting_module(rules: RiskRules) -> HirModule:
     state = struct(
         "state", risk=risk_memory(rules), acts=Array(ACT, ACTS), count=I64, next=I64, again=I1, calls=I64, log=Array(CALL, CALLS)
     )
-    program = Program("acting")
+    program = ModuleBuilder("acting")
     program_functions(program, rules, state, ("desk.order", "desk.replace", "desk.flatten"))
     for name in ("desk.cancel", "desk.cancel_all", "desk.kill", "desk.touch"):
         program.imported(name, OF_ENGINE[name].whole(state), OF_ENGINE[name].results)
@@ -88,7 +88,7 @@ def acting_module(rules: RiskRules) -> HirModule:
     return program.module
 
 
-def _act(b: Body) -> None:
+def _act(b: FunctionCode) -> None:
     desk, state, event = b.parameters
     calls, next = b.get(state, "calls"), b.get(state, "next")
     call = b.at(state, "log", b.smaller(calls, CALLS - 1))

@@ -19,11 +19,11 @@ from quantdsl.engine.layout import DESK, EVENT, POST_ONLY, REPORTS
 from quantdsl.engine.layout import MARKET as AT_MARKET
 from quantdsl.engine.queries import define_queries
 from quantdsl.engine.reports import ACK, ENDED, FILLED, REPLACED
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.types import I1
 from runtime.replay.events import EVENT as RECORD
 from runtime.replay.events import Events
-from runtime.replay.outputs.records import State as RecordState
+from runtime.replay.outputs.records import OrderState as RecordState
 from tests.quantdsl.engine.book_stand import clear as clear_book
 from tests.quantdsl.engine.book_stand import reference_state, state_of
 from tests.quantdsl.reference import exchange as plain
@@ -40,7 +40,7 @@ EVENT_SIDES = {side: int(number) for number, side in SIDES.items()}
 @cache
 def market_module() -> HirModule:
     """Book, exchange and queries, with an entry `do.name` for each function of the market's side."""
-    program = Program("market")
+    program = ModuleBuilder("market")
     define_book(program)
     define_exchange(program)
     define_queries(program)

@@ -4,18 +4,26 @@ from typing import Any
 
 import numpy as np
 
-from runtime.replay.events import EVENT, Events, Flag, Kind
+from runtime.replay.events import EVENT, EventKind, Events, Flag
 
-QUOTES = {Kind.QUOTE: 30, Kind.GAP: 1}
-LEVELS = {Kind.BOOK_LEVEL: 60, Kind.BOOK_CLEAR: 1, Kind.GAP: 1}
-ORDERS = {Kind.ADD: 30, Kind.EXECUTE: 8, Kind.CANCEL: 8, Kind.DELETE: 8, Kind.REPLACE: 8, Kind.BOOK_CLEAR: 1, Kind.GAP: 1}
-ALL = {**LEVELS, **ORDERS, Kind.QUOTE: 2}
-TRADED = {Kind.TRADE: 30, Kind.HALT: 1, Kind.STATUS: 2}
+QUOTES = {EventKind.QUOTE: 30, EventKind.GAP: 1}
+LEVELS = {EventKind.BOOK_LEVEL: 60, EventKind.BOOK_CLEAR: 1, EventKind.GAP: 1}
+ORDERS = {
+    EventKind.ADD: 30,
+    EventKind.EXECUTE: 8,
+    EventKind.CANCEL: 8,
+    EventKind.DELETE: 8,
+    EventKind.REPLACE: 8,
+    EventKind.BOOK_CLEAR: 1,
+    EventKind.GAP: 1,
+}
+ALL = {**LEVELS, **ORDERS, EventKind.QUOTE: 2}
+TRADED = {EventKind.TRADE: 30, EventKind.HALT: 1, EventKind.STATUS: 2}
 KINDS = {"quotes": QUOTES, "levels": LEVELS, "orders": ORDERS, "all": ALL}
 
 
 def random_events(
-    rng: np.random.Generator, kinds: dict[Kind, int], count: int, width: int = 12, ids: int = 30, whole: float = 0.7
+    rng: np.random.Generator, kinds: dict[EventKind, int], count: int, width: int = 12, ids: int = 30, whole: float = 0.7
 ) -> Events:
     """`width`: prices around 100, bids tend to be below it; `whole`: how often a record ends its message."""
     made = np.zeros(count, EVENT)
@@ -23,18 +31,18 @@ def random_events(
     made["kind"] = rng.choice([int(kind) for kind in kinds], count, p=weights / weights.sum())
     made["ts"] = np.cumsum(rng.integers(0, 3, count))
     made["side"] = rng.integers(1, 3, count)
-    is_clear = made["kind"] == Kind.BOOK_CLEAR
+    is_clear = made["kind"] == EventKind.BOOK_CLEAR
     made["side"][is_clear] = rng.integers(0, 3, is_clear.sum())
-    is_trade = made["kind"] == Kind.TRADE
+    is_trade = made["kind"] == EventKind.TRADE
     made["side"][is_trade] = rng.integers(0, 3, is_trade.sum())
     away = rng.integers(-2, width, count)
     made["price"] = 100 + np.where(made["side"] == 1, -away, away)
     made["price"][is_trade] = 100 + rng.integers(-3, 4, is_trade.sum())
     made["qty"] = rng.integers(0, 6, count)
-    is_quote = made["kind"] == Kind.QUOTE
+    is_quote = made["kind"] == EventKind.QUOTE
     made["price"][is_quote] = 100 - rng.integers(-1, 4, is_quote.sum())
     made["price2"], made["qty2"] = 100 + rng.integers(0, 4, count), rng.integers(0, 6, count)
-    needs_size = made["kind"] == Kind.TRADE
+    needs_size = made["kind"] == EventKind.TRADE
     made["qty"][needs_size] += 1
     scale = np.uint64(rng.choice([1, 4096, 0x9E3779B97F4A7C15]))  # numbers that follow each other, that meet, that lie anywhere
     for name in ("id", "id2"):

@@ -6,8 +6,8 @@ import numpy.typing as npt
 import pytest
 
 from quantdsl.engine.layout import LEVELS
-from runtime.replay.events import Events, Kind
-from runtime.replay.events import Side as RecordSide
+from runtime.replay.events import EventKind, Events
+from runtime.replay.events import MarketSide as RecordSide
 from tests.quantdsl.engine.book_stand import NativeBook, reference_state, reference_take
 from tests.quantdsl.engine.test_book_limits import BUY, SELL, events, message
 from tests.quantdsl.reference.book import Book
@@ -28,7 +28,7 @@ def orders_of(count: int) -> dict[str, Numbers]:
 
 
 def levels(side: int, prices: Numbers, qty: object) -> Events:
-    return events(len(prices), Kind.BOOK_LEVEL, side=side, price=prices, qty=qty)
+    return events(len(prices), EventKind.BOOK_LEVEL, side=side, price=prices, qty=qty)
 
 
 @pytest.mark.parametrize("side", [BUY, SELL], ids=["bids", "asks"])
@@ -54,7 +54,7 @@ def test_deep_books_are_those_of_the_reference(trim: bool) -> None:
         count = int(rng.integers(1, 120))
         sides = rng.integers(1, 3, count)
         away = rng.integers(1, 1200, count) - 60 * int(rng.random() < 0.1)
-        changed = events(count, Kind.BOOK_LEVEL, side=sides, price=np.where(sides == BUY, -away, away), ts=turn)
+        changed = events(count, EventKind.BOOK_LEVEL, side=sides, price=np.where(sides == BUY, -away, away), ts=turn)
         changed["qty"] = np.where(rng.random(count) < 0.5 * turn / 60, 0, rng.integers(1, 5, count))
         data = message(changed)
         assert native.take(data)[0] == reference_take(book, data), turn

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from quantdsl.engine.layout import BOOK_ORDERS, JOURNAL, LEVELS
-from runtime.replay.events import EVENT, Events, Flag, Kind
+from runtime.replay.events import EVENT, EventKind, Events, Flag
 from tests.quantdsl.engine.book_stand import NativeBook, reference_state, reference_take
 from tests.quantdsl.reference.book import Book
 
 BUY, SELL = 1, 2
 
 
-def events(count: int, kind: Kind, **fields: object) -> Events:
+def events(count: int, kind: EventKind, **fields: object) -> Events:
     made = np.zeros(count, EVENT)
     made["kind"], made["flags"] = kind, Flag.LAST
     for name, value in fields.items():
@@ -30,8 +30,8 @@ def message(*parts: Events) -> Events:
 def test_many_levels_in_any_order() -> None:
     rng = np.random.default_rng(1)
     prices = rng.permutation(1500)
-    adds = events(1500, Kind.BOOK_LEVEL, side=BUY, price=prices, qty=rng.integers(1, 9, 1500))
-    changes = events(2500, Kind.BOOK_LEVEL, side=BUY, price=rng.integers(0, 1500, 2500), qty=rng.integers(0, 3, 2500))
+    adds = events(1500, EventKind.BOOK_LEVEL, side=BUY, price=prices, qty=rng.integers(1, 9, 1500))
+    changes = events(2500, EventKind.BOOK_LEVEL, side=BUY, price=rng.integers(0, 1500, 2500), qty=rng.integers(0, 3, 2500))
     native, book = NativeBook(), Book()
     for data in (adds, changes):
         native.take(data)
@@ -43,29 +43,29 @@ def test_many_levels_in_any_order() -> None:
 def test_a_table_that_grows_keeps_every_order(scale: int) -> None:
     rng, count = np.random.default_rng(2), 20_000
     ids = np.arange(count, dtype=np.uint64) * np.uint64(scale)
-    data = events(count, Kind.ADD, side=BUY, price=rng.integers(1, 50, count), qty=rng.integers(1, 9, count), id=ids)
+    data = events(count, EventKind.ADD, side=BUY, price=rng.integers(1, 50, count), qty=rng.integers(1, 9, count), id=ids)
     native = NativeBook()
     native.take(data)
     assert (int(native.at["order_count"]), int(native.at["grown"])) == (count, 4)
     gone = rng.permutation(count)[: count // 2]
-    native.take(events(len(gone), Kind.DELETE, id=ids[gone]))
+    native.take(events(len(gone), EventKind.DELETE, id=ids[gone]))
     left = np.setdiff1d(np.arange(count), gone)
     sums = {price: int(data["qty"][left][data["price"][left] == price].sum()) for price in set(data["price"][left].tolist())}
     assert native.state()["BUY"] == [(price, sums[price], 0) for price in sorted(sums, reverse=True)]
-    assert native.take(events(len(gone), Kind.DELETE, id=ids[gone]))[1] == len(gone), "all of them unknown now"
-    assert native.take(events(len(left), Kind.DELETE, id=ids[left]))[1] == 0
+    assert native.take(events(len(gone), EventKind.DELETE, id=ids[gone]))[1] == len(gone), "all of them unknown now"
+    assert native.take(events(len(left), EventKind.DELETE, id=ids[left]))[1] == 0
     assert native.state()["BUY"] == [] and native.at["order_count"] == 0
 
 
 def test_more_orders_than_there_is_room_for() -> None:
     native = NativeBook()
-    native.take(events(BOOK_ORDERS, Kind.ADD, side=BUY, price=10, qty=1, id=np.arange(BOOK_ORDERS)))
+    native.take(events(BOOK_ORDERS, EventKind.ADD, side=BUY, price=10, qty=1, id=np.arange(BOOK_ORDERS)))
     assert native.state()["BUY"] == [(10, BOOK_ORDERS, 0)] and not native.at["suspect"]
-    native.take(events(2, Kind.ADD, side=BUY, price=11, qty=1, id=BOOK_ORDERS + np.arange(2)))
-    native.take(events(1, Kind.DELETE, id=5))
+    native.take(events(2, EventKind.ADD, side=BUY, price=11, qty=1, id=BOOK_ORDERS + np.arange(2)))
+    native.take(events(1, EventKind.DELETE, id=5))
     assert native.state()["BUY"] == [(10, BOOK_ORDERS - 1, 0)]
     assert (bool(native.at["suspect"]), int(native.at["left_out"])) == (True, 2)
-    native.take(message(events(1, Kind.BOOK_CLEAR), events(1, Kind.ADD, side=BUY, price=7, qty=1)))
+    native.take(message(events(1, EventKind.BOOK_CLEAR), events(1, EventKind.ADD, side=BUY, price=7, qty=1)))
     assert (bool(native.at["suspect"]), native.state()["BUY"]) == (False, [(7, 1, 0)])
 
 
@@ -75,53 +75,53 @@ def test_the_worst_of_too_many_levels_is_dropped(side: int, sign: int) -> None:
     rng, name, extra = np.random.default_rng(3), "BUY" if side == BUY else "SELL", 10
     steps = rng.permutation(LEVELS + extra)
     native = NativeBook()
-    native.take(events(LEVELS + extra, Kind.BOOK_LEVEL, side=side, price=10_000 + sign * steps, qty=1 + steps))
+    native.take(events(LEVELS + extra, EventKind.BOOK_LEVEL, side=side, price=10_000 + sign * steps, qty=1 + steps))
     kept = [(10_000 + sign * step, 1 + step, 0) for step in range(LEVELS + extra - 1, extra - 1, -1)]
     assert native.state()[name] == kept and not native.at["suspect"]
-    native.take(events(LEVELS - 1, Kind.BOOK_LEVEL, side=side, price=[price for price, _, _ in kept[:-1]]))
+    native.take(events(LEVELS - 1, EventKind.BOOK_LEVEL, side=side, price=[price for price, _, _ in kept[:-1]]))
     assert native.state()[name] == kept[-1:] and not native.at["suspect"]
-    native.take(events(1, Kind.BOOK_LEVEL, side=side, price=kept[-1][0]))
+    native.take(events(1, EventKind.BOOK_LEVEL, side=side, price=kept[-1][0]))
     assert native.at["suspect"]
-    native.take(events(1, Kind.BOOK_LEVEL, side=side, price=10_000 + sign * (extra - 1), qty=1))
+    native.take(events(1, EventKind.BOOK_LEVEL, side=side, price=10_000 + sign * (extra - 1), qty=1))
     assert native.at["suspect"], "one stands where others were dropped"
-    native.take(events(1, Kind.BOOK_LEVEL, side=side, price=10_000 + sign * extra, qty=1))
+    native.take(events(1, EventKind.BOOK_LEVEL, side=side, price=10_000 + sign * extra, qty=1))
     assert not native.at["suspect"]
 
 
 def test_a_refused_message_brings_back_levels_that_it_pushed_out() -> None:
     native = NativeBook()
-    native.take(events(LEVELS, Kind.BOOK_LEVEL, side=BUY, price=np.arange(LEVELS) + 1, qty=1))
+    native.take(events(LEVELS, EventKind.BOOK_LEVEL, side=BUY, price=np.arange(LEVELS) + 1, qty=1))
     before = native.state()
-    above = events(3, Kind.BOOK_LEVEL, side=BUY, price=LEVELS + 1 + np.arange(3), qty=1)
-    below = events(1, Kind.BOOK_LEVEL, side=BUY, price=0, qty=1)
-    native.take(message(above, below, events(1, Kind.BOOK_LEVEL, side=SELL, price=5, qty=1)))
+    above = events(3, EventKind.BOOK_LEVEL, side=BUY, price=LEVELS + 1 + np.arange(3), qty=1)
+    below = events(1, EventKind.BOOK_LEVEL, side=BUY, price=0, qty=1)
+    native.take(message(above, below, events(1, EventKind.BOOK_LEVEL, side=SELL, price=5, qty=1)))
     assert native.state() == before | {"suspect": 1, "crossed": 1}
     assert not native.at["sides"]["lost"].any()
 
 
 def test_a_message_too_long_to_be_taken_back_empties_the_book() -> None:
     native = NativeBook()
-    native.take(events(1, Kind.BOOK_LEVEL, side=BUY, price=9, qty=1))
-    flips = events(JOURNAL, Kind.BOOK_LEVEL, side=BUY, price=10, qty=np.arange(JOURNAL) % 2 + 1)
-    native.take(message(flips, events(1, Kind.BOOK_LEVEL, side=SELL, price=10, qty=1)))
+    native.take(events(1, EventKind.BOOK_LEVEL, side=BUY, price=9, qty=1))
+    flips = events(JOURNAL, EventKind.BOOK_LEVEL, side=BUY, price=10, qty=np.arange(JOURNAL) % 2 + 1)
+    native.take(message(flips, events(1, EventKind.BOOK_LEVEL, side=SELL, price=10, qty=1)))
     assert native.state() == {"suspect": 1, "crossed": 1, "order_count": 0, "updated": 0, "BUY": [], "SELL": []}
-    native.take(events(1, Kind.BOOK_LEVEL, side=BUY, price=9, qty=1))
+    native.take(events(1, EventKind.BOOK_LEVEL, side=BUY, price=9, qty=1))
     assert native.at["suspect"], "it isn't all there"
-    native.take(message(events(1, Kind.BOOK_CLEAR), events(1, Kind.BOOK_LEVEL, side=BUY, price=9, qty=1)))
+    native.take(message(events(1, EventKind.BOOK_CLEAR), events(1, EventKind.BOOK_LEVEL, side=BUY, price=9, qty=1)))
     assert not native.at["suspect"] and native.at["left_out"] == 1
 
 
 def test_a_message_as_long_as_the_journal_is_taken_back() -> None:
     native = NativeBook()
-    native.take(events(1, Kind.BOOK_LEVEL, side=BUY, price=10, qty=7))
-    flips = events(JOURNAL - 1, Kind.BOOK_LEVEL, side=BUY, price=10, qty=np.arange(JOURNAL - 1) % 2 + 1)
-    native.take(message(flips, events(1, Kind.BOOK_LEVEL, side=SELL, price=10, qty=1)))
+    native.take(events(1, EventKind.BOOK_LEVEL, side=BUY, price=10, qty=7))
+    flips = events(JOURNAL - 1, EventKind.BOOK_LEVEL, side=BUY, price=10, qty=np.arange(JOURNAL - 1) % 2 + 1)
+    native.take(message(flips, events(1, EventKind.BOOK_LEVEL, side=SELL, price=10, qty=1)))
     assert native.state() == {"suspect": 1, "crossed": 1, "order_count": 0, "updated": 0, "BUY": [(10, 7, 0)], "SELL": []}
 
 
 def test_quantities_that_64_bits_cant_add_make_the_book_suspect() -> None:
     native = NativeBook()
-    native.take(events(2, Kind.ADD, side=BUY, price=10, qty=(1 << 62) + 1, id=[1, 2]))
+    native.take(events(2, EventKind.ADD, side=BUY, price=10, qty=(1 << 62) + 1, id=[1, 2]))
     assert native.state()["BUY"] == [(10, (1 << 63) - 1, 0)]
     assert (bool(native.at["suspect"]), int(native.at["left_out"])) == (True, 1)
 
@@ -129,7 +129,9 @@ def test_quantities_that_64_bits_cant_add_make_the_book_suspect() -> None:
 @pytest.mark.parametrize("prices", [(-(1 << 63), (1 << 63) - 1), (-5, -3)], ids=["extreme", "negative"])
 def test_any_price_has_its_place(prices: tuple[int, int]) -> None:
     bid, ask = prices
-    data = message(events(1, Kind.BOOK_LEVEL, side=BUY, price=bid, qty=1), events(1, Kind.BOOK_LEVEL, side=SELL, price=ask, qty=2))
+    data = message(
+        events(1, EventKind.BOOK_LEVEL, side=BUY, price=bid, qty=1), events(1, EventKind.BOOK_LEVEL, side=SELL, price=ask, qty=2)
+    )
     native = NativeBook()
     native.take(data)
     state = native.state()
@@ -138,9 +140,9 @@ def test_any_price_has_its_place(prices: tuple[int, int]) -> None:
 
 def test_records_with_sides_and_kinds_that_dont_exist_harm_nothing() -> None:
     native = NativeBook()
-    native.take(events(256, Kind.BOOK_LEVEL, side=np.arange(256, dtype=np.uint8), price=np.arange(256), qty=1))
+    native.take(events(256, EventKind.BOOK_LEVEL, side=np.arange(256, dtype=np.uint8), price=np.arange(256), qty=1))
     before = native.state()
-    strange = events(246, Kind.BOOK_LEVEL, side=255, price=5, qty=5)
+    strange = events(246, EventKind.BOOK_LEVEL, side=255, price=5, qty=5)
     strange["kind"] = np.arange(10, 256)
     strange["kind"][0] = 13
     native.take(strange)

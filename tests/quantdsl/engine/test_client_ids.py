@@ -12,14 +12,14 @@ from compiler.hir.types import Pointer
 from quantdsl.engine.layout import DESK
 from quantdsl.engine.orders import declare_own
 from quantdsl.engine.risk import RiskRules, define_risk, risk_memory
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.types import I1, U64, struct
-from runtime.replay.outputs.records import Rule
+from runtime.replay.outputs.records import RiskRule
 
 
 def trying(rules: RiskRules) -> HostModule:
     """`try`: whether an id is a duplicate; one that isn't is accepted."""
-    program, state = Program("ids"), struct("state", risk=risk_memory(rules))
+    program, state = ModuleBuilder("ids"), struct("state", risk=risk_memory(rules))
     names = ("risk.judge", "risk.accept")
     for name in names:
         declare_own(program, name, state)
@@ -28,7 +28,7 @@ def trying(rules: RiskRules) -> HostModule:
         desk, held, client = b.parameters
         no, yes = b.const(False, "i1"), b.const(True, "i1")
         mask, _ = b.call("risk.judge", desk, held, b.const(0, "u8"), 1, yes, 1, no, yes, client, -1)
-        known = b.ne(b.wrapping("and", mask, int(Rule.DUPLICATE_ID)), 0)
+        known = b.ne(b.wrapping("and", mask, int(RiskRule.DUPLICATE_ID)), 0)
         with b.when(b.negate(known)):
             b.call("risk.accept", desk, held, yes, client)
         b.give(known)

@@ -9,8 +9,8 @@ import pytest
 
 from compiler.hir.module import OptimizationLevel
 from quantdsl.engine.risk import Collar, Loss, RiskRules
-from runtime.replay.batches import Source
-from runtime.replay.events import Kind
+from runtime.replay.batches import DataSource
+from runtime.replay.events import EventKind
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
 from runtime.replay.rules import Rules
@@ -65,12 +65,12 @@ def check(events: Any, acts: Any, rules: RiskRules, options: Options, instrument
 def test_trades_alone() -> None:
     rng = np.random.default_rng(1)
     for _ in range(30):
-        events = random_events(rng, {Kind.TRADE: 1}, 40)
+        events = random_events(rng, {EventKind.TRADE: 1}, 40)
         check(events, acts_of(rng, 30, {ORDER: 1.0}), RiskRules(point=7), Options(fills="next"))
 
 
 KINDS = {
-    "trades": {Kind.TRADE: 1},
+    "trades": {EventKind.TRADE: 1},
     "quotes": {**QUOTES, **TRADED},
     "levels": {**LEVELS, **TRADED},
     "orders": {**ORDERS, **TRADED},
@@ -189,7 +189,7 @@ EVERY = {NOTHING: 20.0, ORDER: 12.0, CANCEL: 5.0, REPLACE: 4.0, FLATTEN: 0.5, CA
 @pytest.mark.parametrize("name", list(REAL_DATA))
 def test_a_strategy_on_real_data(name: str) -> None:
     file, listing, width = REAL_DATA[name]
-    feed = Feed([Source(DATA / file, 0, (listing,), listing.name)], Rules(skip=True))
+    feed = Feed([DataSource(DATA / file, 0, (listing,), listing.name)], Rules(skip=True))
     events = np.concatenate([block.copy() for block in feed.events()])[:8000]
     rng = np.random.default_rng(6)
     acts = acts_of(rng, 64, EVERY)

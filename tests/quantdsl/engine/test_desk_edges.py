@@ -16,17 +16,17 @@ from quantdsl.engine.interface import EVENTS, HANDLERS, OF_ENGINE, ORDER_PARAMET
 from quantdsl.engine.layout import COLLECTED, GTC, RECORDS
 from quantdsl.engine.orders import program_functions
 from quantdsl.engine.risk import Loss, RiskRules, risk_memory
-from quantdsl.native.build import Body, Program
+from quantdsl.native.build import FunctionCode, ModuleBuilder
 from quantdsl.native.types import F64, I64, struct
 from runtime.replay.batches import NOBODY
-from runtime.replay.events import EVENT, Flag, Kind
+from runtime.replay.events import EVENT, EventKind, Flag
 from tests.quantdsl.engine.desk_stand import Options, engine, new_desk
 from tests.quantdsl.reference.market import Fee, Instrument
 
 BUY, SELL = 0, 1
 LIVE, PART_FILLED, FILLED, CANCELLED = 2, 3, 4, 5
 FREE = RiskRules()
-Handler = Callable[[Body, Any, Any, Any], None]
+Handler = Callable[[FunctionCode, Any, Any, Any], None]
 """Writes a handler from the desk, the state and the number of a bar or timer."""
 
 
@@ -37,7 +37,7 @@ class Desk:
         self, rules: RiskRules = FREE, instrument: Instrument | None = None, options: Options | None = None, **handlers: Handler
     ) -> None:
         state = struct("state", risk=risk_memory(rules), count=I64, notes=Array(I64, 4096), part=F64)
-        program = Program("few")
+        program = ModuleBuilder("few")
         program_functions(program, rules, state, ("desk.order", "desk.replace", "desk.flatten"))
         for name in ("desk.cancel", "desk.kill", "desk.link"):
             program.imported(name, OF_ENGINE[name].whole(state), OF_ENGINE[name].results)
@@ -103,13 +103,13 @@ class Desk:
 def trades(*rows: tuple[int, int, int]) -> Any:
     """Of (ts, price, qty), by buyers."""
     made = np.zeros(len(rows), EVENT)
-    made["kind"], made["side"], made["flags"] = Kind.TRADE, 1, Flag.LAST
+    made["kind"], made["side"], made["flags"] = EventKind.TRADE, 1, Flag.LAST
     for number, (ts, price, qty) in enumerate(rows):
         made[number]["ts"], made[number]["price"], made[number]["qty"], made[number]["row"] = ts, price, qty, number + 1
     return made
 
 
-def note(b: Body, state: Any, *values: Any) -> None:
+def note(b: FunctionCode, state: Any, *values: Any) -> None:
     for value in values:
         count = b.get(state, "count")
         b.put(state, "notes", count, value)
@@ -117,7 +117,7 @@ def note(b: Body, state: Any, *values: Any) -> None:
 
 
 def order(
-    b: Body, desk: Any, state: Any, side: int, qty: Any, limit: int | None = None, tif: int = GTC, stop: int | None = None
+    b: FunctionCode, desk: Any, state: Any, side: int, qty: Any, limit: int | None = None, tif: int = GTC, stop: int | None = None
 ) -> list[Any]:
     given = [side, qty, limit is not None, limit or 0, tif, False, False, 0, False, 0, stop is not None, stop or 0, False, 0]
     made = [b.const(v, t.dtype) if isinstance(v, int) else v for v, t in zip(given, ORDER_TYPES, strict=True)]
@@ -127,7 +127,7 @@ def order(
 ORDER_TYPES: list[Any] = list(ORDER_PARAMETERS.values())
 
 
-def at_time(b: Body, desk: Any, ts: int) -> Any:
+def at_time(b: FunctionCode, desk: Any, ts: int) -> Any:
     return b.when(b.eq(b.get(desk, "now"), ts))
 
 
@@ -137,7 +137,7 @@ def at_time(b: Body, desk: Any, ts: int) -> Any:
 def bars(*kinds: tuple[int, int]) -> Desk:
     """Notes of each bar: its number, when its handler ran, and what is in it."""
 
-    def on_bar(b: Body, desk: Any, state: Any, number: Any) -> None:
+    def on_bar(b: FunctionCode, desk: Any, state: Any, number: Any) -> None:
         note(
             b,
             state,
@@ -199,7 +199,7 @@ def test_bars_of_random_trades(size: int) -> None:
 
 
 def test_of_two_timers_at_one_moment_the_one_set_first_runs_first() -> None:
-    def on_timer(b: Body, desk: Any, state: Any, number: Any) -> None:
+    def on_timer(b: FunctionCode, desk: Any, state: Any, number: Any) -> None:
         note(b, state, b.get(desk, "now"), number)
 
     desk = Desk(options=Options(timers=(30, 10, 15)), timer=on_timer)
@@ -208,14 +208,14 @@ def test_of_two_timers_at_one_moment_the_one_set_first_runs_first() -> None:
 
 
 def test_warm_up_builds_the_book_and_no_handler_sees_it() -> None:
-    def start(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def start(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         note(b, state, b.get(desk, "now"), b.get(desk, "last", "value"), b.get(desk, "book", "sides", 0, "count"))
 
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         note(b, state, b.get(desk, "now"), b.get(desk, "trade", "price"), -1)
 
     data = trades((100, 7, 1), (105, 6, 1), (200, 8, 1))
-    data["kind"][1] = Kind.BOOK_LEVEL
+    data["kind"][1] = EventKind.BOOK_LEVEL
     data["flags"][:2] = int(Flag.LAST | Flag.WARM_UP)
     desk = Desk(options=Options(timers=(10,)), start=start, trade=on_trade).run(data)
     assert rows(desk.notes, 3) == [(200, 7, 1), (200, 8, -1)]
@@ -223,12 +223,12 @@ def test_warm_up_builds_the_book_and_no_handler_sees_it() -> None:
 
 
 def test_rows_of_another_instrument_are_passed_over_and_gaps_of_nobody_concern_all() -> None:
-    def on(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         note(b, state, b.get(desk, "row"))
 
     data = trades((1, 7, 1), (2, 8, 1), (3, 9, 1))
     data["instrument"] = (3, 2, NOBODY)
-    data["kind"][2] = Kind.GAP
+    data["kind"][2] = EventKind.GAP
     desk = Desk(trade=on, gap=on)
     desk.at["settings"]["instrument"] = 2
     assert (desk.run(data).notes, int(desk.at["last"]["value"]), int(desk.at["events"])) == ([2, 3], 8, 2)
@@ -240,7 +240,7 @@ def test_rows_of_another_instrument_are_passed_over_and_gaps_of_nobody_concern_a
 def linking(first: tuple[int, int, int], second: tuple[int, int, int], cancel_at: int = -1) -> Desk:
     """A strategy that sends two orders (side, qty, limit) and links them; it cancels the first at a time."""
 
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         with at_time(b, desk, 1):
             for given in (first, second):
                 order(b, desk, state, *given)
@@ -280,7 +280,7 @@ def columns(table: str) -> dict[str, int]:
     ("held", "part", "sold"), [(7, 0.5, 4), (7, 1.0, 7), (7, 0.0, 0), (7, -1.0, 0), (7, 3.0, 7), (5, 0.1, 1), (4, 0.1, 0)]
 )
 def test_a_part_of_a_position_is_closed_to_the_nearest_lot(held: int, part: float, sold: int) -> None:
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         with at_time(b, desk, 1):
             order(b, desk, state, BUY, held)
         with at_time(b, desk, 2):
@@ -294,7 +294,7 @@ def test_a_part_of_a_position_is_closed_to_the_nearest_lot(held: int, part: floa
 
 
 def test_a_part_that_is_no_number_is_refused() -> None:
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         with at_time(b, desk, 1):
             order(b, desk, state, BUY, 3)
         with at_time(b, desk, 2):
@@ -307,7 +307,7 @@ def test_a_part_that_is_no_number_is_refused() -> None:
 
 
 def test_the_first_reason_to_kill_stays() -> None:
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         b.call("desk.kill", desk, state, b.get(desk, "now"))
 
     desk = Desk(trade=on_trade).run(trades((3, 100, 1), (4, 100, 1)))
@@ -315,7 +315,7 @@ def test_the_first_reason_to_kill_stays() -> None:
 
 
 def test_fills_larger_than_money_stop_the_run() -> None:
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         order(b, desk, state, BUY, 1 << 40)
 
     desk = Desk(trade=on_trade)
@@ -328,7 +328,7 @@ def test_fills_larger_than_money_stop_the_run() -> None:
 
 
 def test_profit_and_loss_is_written_at_fills_at_intervals_and_at_the_end() -> None:
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         with at_time(b, desk, 10):
             order(b, desk, state, BUY, 2)
 
@@ -359,7 +359,7 @@ def test_handlers_of_data_are_timed_one_in_so_many() -> None:
 # ---- limits ----------------------------------------------------------------------------------------------------------------------
 
 
-def refusing(b: Body, desk: Any, state: Any, _: Any) -> None:
+def refusing(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
     """An order of no lots, which is refused."""
     b.put(state, "count", b.add(b.get(state, "count"), b.cast(order(b, desk, state, BUY, 0)[2], "i64")))
 
@@ -375,7 +375,7 @@ def test_the_loop_stops_between_events_and_between_timers_for_full_tables() -> N
 
 
 def test_more_open_orders_than_there_are_places_are_refused() -> None:
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         with b.loop(0, 1030) as i:
             ok, _, mask = order(b, desk, state, BUY, 1, 5)
             with b.when(b.negate(ok)):
@@ -387,7 +387,7 @@ def test_more_open_orders_than_there_are_places_are_refused() -> None:
 
 
 def test_a_strategy_that_answers_itself_without_end_is_stopped() -> None:
-    def answering(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def answering(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         order(b, desk, state, BUY, 1, 5)
         b.call("desk.cancel", desk, state, b.get(desk, "submitted"))
 
@@ -402,7 +402,7 @@ def test_a_strategy_that_answers_itself_without_end_is_stopped() -> None:
 
 
 def test_more_reports_than_are_kept_stop_the_run() -> None:
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         with at_time(b, desk, 0):
             order(b, desk, state, BUY, 100_000, 5)
 
@@ -414,7 +414,7 @@ def test_more_reports_than_are_kept_stop_the_run() -> None:
 
 
 def test_more_requests_than_are_kept_fail_the_handler() -> None:
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         order(b, desk, state, BUY, 1, 5)
         with b.loop(0, 7000):
             b.call("desk.cancel", desk, state, 1)
@@ -443,7 +443,7 @@ def test_the_average_price_is_the_nearest_tick_and_the_even_one_of_two(prices: t
 def test_a_drawdown_counts_from_the_peak_of_the_run_or_of_the_day(session: bool, killed: bool) -> None:
     """One lot from 100, at 150 on the first day and at 85 on the second: 65 below the peak of the run, 20 below that of the day."""
 
-    def on_trade(b: Body, desk: Any, state: Any, _: Any) -> None:
+    def on_trade(b: FunctionCode, desk: Any, state: Any, _: Any) -> None:
         with at_time(b, desk, 1):
             order(b, desk, state, BUY, 1)
 

@@ -5,7 +5,7 @@ import pytest
 
 from compiler.hir.module import OptimizationLevel
 from quantdsl.engine.layout import OPEN
-from runtime.replay.events import Kind
+from runtime.replay.events import EventKind
 from tests.quantdsl.engine.exchange_stand import MODES, TIFS, Market, interpreted, native, records
 from tests.quantdsl.engine.random_events import ALL, LEVELS, ORDERS, QUOTES, TRADED, random_events
 from tests.quantdsl.reference.market import Instrument, Side
@@ -80,6 +80,6 @@ def test_as_many_orders_as_may_be_open(fills: str) -> None:
         market.order(Side.BUY if price < 100 else Side.SELL, 2, price, show=int(rng.integers(0, 2)))
     market.looks = True
     market.compare()
-    trades = [{"kind": Kind.TRADE, "ts": 1, "price": price, "qty": 10_000, "side": side} for price, side in ((49, 2), (150, 1))]
+    trades = [{"kind": EventKind.TRADE, "ts": 1, "price": price, "qty": 10_000, "side": side} for price, side in ((49, 2), (150, 1))]
     market.take(records(*trades))
     assert not market.plain.resting

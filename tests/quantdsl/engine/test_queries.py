@@ -9,7 +9,7 @@ import pytest
 from compiler.hir.layout import new_memory
 from compiler.hir.module import OptimizationLevel
 from quantdsl.engine.interface import OPAQUE
-from runtime.replay.events import Kind
+from runtime.replay.events import EventKind
 from tests.quantdsl.engine.exchange_stand import Market, interpreted, native, records
 from tests.quantdsl.engine.random_events import LEVELS, random_events
 from tests.quantdsl.reference.market import Instrument, Side
@@ -60,13 +60,15 @@ def ask(market: Market, what: str, *arguments: int) -> tuple[Any, ...]:
 def test_a_mid_between_two_ticks_is_rounded_down_and_doesnt_overflow() -> None:
     for bid, offer, mid in ((99, 102, 100), (-4, -1, -3), ((1 << 63) - 4, (1 << 63) - 1, (1 << 63) - 3)):
         market = Market("touch", Instrument(), native())
-        market.take(records({"kind": Kind.QUOTE, "flags": 1, "price": bid, "qty": 1, "price2": offer, "qty2": 1}))
+        market.take(records({"kind": EventKind.QUOTE, "flags": 1, "price": bid, "qty": 1, "price2": offer, "qty2": 1}))
         assert ask(market, "mid") == (True, mid)
 
 
 def test_quantities_near_the_end_of_64_bits() -> None:
     most = (1 << 63) - 1
-    levels = [{"kind": Kind.BOOK_LEVEL, "flags": 1, "side": side, "price": price, "qty": most} for side, price in ((1, 9), (1, 8), (2, 11))]
+    levels = [
+        {"kind": EventKind.BOOK_LEVEL, "flags": 1, "side": side, "price": price, "qty": most} for side, price in ((1, 9), (1, 8), (2, 11))
+    ]
     market = Market("touch", Instrument(), native())
     market.take(records(*levels))
     assert ask(market, "imbalance", 2) == (0.0,)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from runtime.replay.batches import Source
-from runtime.replay.events import Events, Kind
+from runtime.replay.batches import DataSource
+from runtime.replay.events import EventKind, Events
 from runtime.replay.feed import Feed
 from runtime.replay.rules import Rules
 from tests.quantdsl.engine.book_stand import NativeBook, reference_state, reference_take
@@ -14,7 +14,7 @@ from tests.quantdsl.reference.test_real_books import DATA, FILES
 
 def events(name: str) -> Events:
     file, listing, most = FILES[name]
-    feed = Feed([Source(DATA / file, 0, (listing,), listing.name)], Rules(skip=True))
+    feed = Feed([DataSource(DATA / file, 0, (listing,), listing.name)], Rules(skip=True))
     return np.concatenate(list(feed.events()))[:most]
 
 
@@ -22,7 +22,7 @@ def events(name: str) -> Events:
 @pytest.mark.parametrize("name", FILES)
 def test_a_real_book(name: str, trim: bool) -> None:
     found = events(name)
-    of_book = found[(found["kind"] >= Kind.QUOTE) & (found["kind"] <= Kind.GAP)][:6000]
+    of_book = found[(found["kind"] >= EventKind.QUOTE) & (found["kind"] <= EventKind.GAP)][:6000]
     native, book = NativeBook(trim), Book("trim" if trim else "refuse")
     for part in np.array_split(of_book, 60):
         good, _ = native.take(part)

@@ -22,13 +22,13 @@ from compiler.source import Sources
 from compiler.syntax.read import read_source
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import OF_RUNNER
-from quantdsl.run.open import Wishes, elaborated
+from quantdsl.run.open import CompileRequest, elaborated
 from quantdsl.run.options import Input, RunOptions
 from quantdsl.run.replay import Replay
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.feed import Feed
-from runtime.replay.outputs.kept import Kept
-from runtime.replay.outputs.records import Option
+from runtime.replay.outputs.kept import KeptRecords
+from runtime.replay.outputs.records import OrderOption
 from runtime.replay.rules import Rules
 from tests.quantdsl.golden.programs import DATA, GOLDEN
 from tests.quantdsl.reference.as_records import as_records
@@ -65,7 +65,7 @@ def test_orders_fills_and_refusals_are_the_references(name: str) -> None:
             mine, theirs = np.sort(mine, order="id"), np.sort(theirs, order="id")
         if table == "rejects":
             mine = mine.copy()
-            mine["options"] &= np.uint8(Option.MARKET)  # the reference notes no others
+            mine["options"] &= np.uint8(OrderOption.MARKET)  # the reference notes no others
         assert np.array_equal(mine, theirs), table
 
 
@@ -112,12 +112,12 @@ class Interpreted:
 def test_interpreted_runs_are_the_same(name: str, first: int, count: int) -> None:
     golden = GOLDEN[name]
     program = quantdsl.compile(golden.path)
-    feed = Feed([Source(DATA / golden.data, 0, (golden.listing,), golden.listing.name)], Rules(skip=True))
+    feed = Feed([DataSource(DATA / golden.data, 0, (golden.listing,), golden.listing.name)], Rules(skip=True))
     events = np.concatenate(list(feed.events()))[first : first + count]
     options = RunOptions((Input(Path("events"), None, events),), fills=golden.fills, trim=golden.on_cross == "trim", sample=0)
     source = read_source(golden.path)
-    module, _ = elaborated(source, Wishes(), Sources(source), lambda warning: None, lambda activity: None)
-    own = Replay(program.strategy, options).run(Kept).summary
-    theirs = Replay(evolve(program.strategy, linked=Interpreted(module)), options).run(Kept).summary
+    module, _ = elaborated(source, CompileRequest(), Sources(source), lambda warning: None, lambda activity: None)
+    own = Replay(program.strategy, options).run(KeptRecords).summary
+    theirs = Replay(evolve(program.strategy, linked=Interpreted(module)), options).run(KeptRecords).summary
     assert own["submitted"] > 10 and own["fills"] > 0
     assert theirs["hash"] == own["hash"]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from compiler.hir.layout import new_memory
 from compiler.hir.types import Pointer, Struct, Tile
 from quantdsl.native.book import ADDED, ASKS, BEYOND, BIDS, CHANGED, REMOVED, UNKNOWN, Book
-from quantdsl.native.build import Program
-from quantdsl.native.ring import Ring
+from quantdsl.native.build import ModuleBuilder
+from quantdsl.native.ring import NativeRing
 from quantdsl.native.slab import Slab
-from quantdsl.native.table import FULL, INSERTED, PRESENT, Table
+from quantdsl.native.table import FULL, INSERTED, PRESENT, NativeTable
 from quantdsl.native.types import F64, I1, I8, I64, struct
 from tests.quantdsl.native.both import Both
 
@@ -26,7 +26,7 @@ EXAMPLES = settings(max_examples=25, deadline=None)
 
 @cache
 def ring_of(capacity: int) -> Both:
-    program, ring = Program("rings"), Ring(F64, capacity)
+    program, ring = ModuleBuilder("rings"), NativeRing(F64, capacity)
     with program.function("push", {"ring": Pointer(ring.type), "x": F64}, [I1, F64]) as b:
         old = ring.push(b, *b.parameters)
         b.give(*old.parts)
@@ -37,7 +37,7 @@ def ring_of(capacity: int) -> Both:
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 16, 31])
 def test_a_ring_holds_the_newest(capacity: int) -> None:
-    run, held = ring_of(capacity), new_memory(Ring(F64, capacity).type)
+    run, held = ring_of(capacity), new_memory(NativeRing(F64, capacity).type)
     model: deque[float] = deque(maxlen=capacity)
     for number in range(3 * capacity + 2):
         for age in (-(2**63), -1, 0, len(model) - 1, len(model), capacity, 2**63 - 1):
@@ -57,7 +57,7 @@ ORDER = struct("order", quantity=I64, price=I64)
 
 @cache
 def table_of(key: str, capacity: int) -> tuple[Both, Struct]:
-    program, table = Program("tables"), Table(Tile(key), ORDER, capacity)
+    program, table = ModuleBuilder("tables"), NativeTable(Tile(key), ORDER, capacity)
     pointer = Pointer(table.type)
     with program.function("insert", {"table": pointer, "key": Tile(key), "x": I64}, [I64, I8]) as b:
         slots, own, x = b.parameters
@@ -129,7 +129,7 @@ def test_a_full_table_of_a_thousand() -> None:
 
 @cache
 def slab_of(capacity: int) -> tuple[Both, Struct]:
-    program, slab = Program("slabs"), Slab(ORDER, capacity)
+    program, slab = ModuleBuilder("slabs"), Slab(ORDER, capacity)
     pointer = Pointer(slab.type)
     with program.function("take", {"slab": pointer, "x": I64}, [I64, I64]) as b:
         held, x = b.parameters
@@ -175,7 +175,7 @@ def test_a_slab_gives_out_places_and_takes_them_back(capacity: int, steps: list[
 
 @cache
 def book_of(levels: int) -> Both:
-    program, book = Program("books"), Book(levels)
+    program, book = ModuleBuilder("books"), Book(levels)
     pointer = Pointer(book.type)
     for side in (BIDS, ASKS):
         with program.function(f"update_{side}", {"book": pointer, "price": I64, "quantity": I64}, [I8]) as b:

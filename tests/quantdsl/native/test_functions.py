@@ -18,16 +18,16 @@ from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer, Tile
 from compiler.hir.verify import verify
 from compiler.source import Span
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.types import F32, F64, I1, I8, I16, I32, I64, I128, U8, U64, enum, optional, struct
-from quantdsl.native.values import Result, bad, good, match, none, otherwise, read_optional, some, write_optional
+from quantdsl.native.values import NativeResult, bad, good, match, none, otherwise, read_optional, some, write_optional
 from tests.quantdsl.native.both import Both
 
 LEVELS = (OptimizationLevel.O0, OptimizationLevel.O1, OptimizationLevel.O3, OptimizationLevel.OLATENCY)
 INTS64 = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1), st.sampled_from([-(2**63), 2**63 - 1, 2**32, -(2**31)]))
 
 
-def write_all(program: Program) -> None:
+def write_all(program: ModuleBuilder) -> None:
     with program.function("clip", {"x": I64, "low": I64, "high": I64}, [I64]) as b:
         x, low, high = b.parameters
         with b.choice(b.lt(x, low)) as c:
@@ -65,7 +65,7 @@ def write_all(program: Program) -> None:
 
 @pytest.fixture(scope="module")
 def run() -> Both:
-    program = Program("functions")
+    program = ModuleBuilder("functions")
     write_all(program)
     return Both(program.module, LEVELS)
 
@@ -86,7 +86,7 @@ def test_a_product_divided_needs_only_its_result_to_fit(run: Both, a: int, b: in
 
 
 def test_a_product_of_the_largest_unsigned() -> None:
-    program = Program("p")
+    program = ModuleBuilder("p")
     write_all(program)
     run = Both(program.module)
     top = 2**64 - 1
@@ -130,7 +130,7 @@ OUTER = struct("outer", a=I16, rows=Array(INNER, 3), single=F32, double=F64, las
 
 
 def test_each_type_goes_to_memory_and_back() -> None:
-    program = Program("memory")
+    program = ModuleBuilder("memory")
     with program.function("turn", {"p": Pointer(OUTER), "i": I64}, [I1, I8, F32, F64, U8]) as b:
         p, i = b.parameters
         row = b.at(p, "rows", i)
@@ -161,7 +161,7 @@ def test_each_type_goes_to_memory_and_back() -> None:
 
 
 def test_a_local_is_zero_each_time() -> None:
-    program = Program("locals")
+    program = ModuleBuilder("locals")
     with program.function("f", {"n": I64}, [I64]) as b:
         total = b.variable(b.const(0, "i64"))
         with b.loop(0, b.parameters[0]):
@@ -175,7 +175,7 @@ def test_a_local_is_zero_each_time() -> None:
 
 def test_optionals_in_memory_and_as_values() -> None:
     state = struct("state", last=optional(F64), count=I64)
-    program = Program("optionals")
+    program = ModuleBuilder("optionals")
     with program.function("ema", {"s": Pointer(state), "x": F64, "a": F64}, [F64]) as b:
         s, x, a = b.parameters
         held = read_optional(b, s, "last")
@@ -198,14 +198,14 @@ def test_optionals_in_memory_and_as_values() -> None:
 
 
 def test_results_come_from_functions() -> None:
-    program = Program("results")
+    program = ModuleBuilder("results")
     with program.function("send", {"qty": I64}, [I1, U64, I32], internal=True) as b:
         (qty,) = b.parameters
         with b.when(b.le(qty, 0)):
             b.give(*bad(b, b.const(2, "i32"), "u64").parts)
         b.give(*good(b, b.narrow(b.add(qty, 1000), "u64"), "i32").parts)
     with program.function("f", {"qty": I64}, [I64]) as b:
-        sent = Result(*b.call("send", b.parameters[0]))
+        sent = NativeResult(*b.call("send", b.parameters[0]))
         with b.when(sent.ok):
             b.give(b.narrow(sent.value, "i64"))
         b.give(b.neg(b.cast(sent.error, "i64")))
@@ -217,7 +217,7 @@ def test_results_come_from_functions() -> None:
 def test_enums_with_fields_are_matched() -> None:
     event = enum("event", {"none": [], "trade": [("price", I64), ("qty", I64)], "quote": [("bid", I64), ("ask", I64)]})
     assert [name for name, _ in event.fields] == ["tag", "trade.price", "trade.qty", "quote.bid", "quote.ask"]
-    program = Program("enums")
+    program = ModuleBuilder("enums")
     with program.function("value", {"e": Pointer(event)}, [I64]) as b:
         (e,) = b.parameters
         found = b.variable(b.const(-1, "i64"))
@@ -241,7 +241,7 @@ def test_enums_with_fields_are_matched() -> None:
 
 def test_sums_of_128_bits_are_kept_in_memory() -> None:
     sums = struct("sums", notional=I128, quantity=I64)
-    program = Program("vwap")
+    program = ModuleBuilder("vwap")
     with program.function("trade", {"s": Pointer(sums), "price": I64, "qty": I64}, [F64]) as b:
         s, price, qty = b.parameters
         product = b.wrapping("mul", b.cast(price, "i128"), b.cast(qty, "i128"))
@@ -256,7 +256,7 @@ def test_sums_of_128_bits_are_kept_in_memory() -> None:
 
 
 def test_places_and_words_of_failures_are_kept() -> None:
-    program = Program("sites")
+    program = ModuleBuilder("sites")
     with program.function("f", {"a": I64}, [I64]) as b:
         with b.place(Span("s.qdsl", 10, 20)):
             first = b.add(b.parameters[0], 1)
@@ -303,7 +303,7 @@ def test_structs_lie_as_in_c() -> None:
 def test_pointers_that_may_share_memory_are_refused() -> None:
     inner = struct("inner", x=I64)
     outer = struct("outer", a=inner, b=inner, many=Array(inner, 4))
-    program = Program("alias")
+    program = ModuleBuilder("alias")
     with program.function("swap", {"p": Pointer(inner), "q": Pointer(inner)}) as b:
         p, q = b.parameters
         held = b.get(p, "x")
@@ -331,7 +331,7 @@ def test_pointers_that_may_share_memory_are_refused() -> None:
 def test_rows_of_an_open_array_are_counted() -> None:
     event = struct("event", price=I64, qty=I32)
     totals = struct("totals", notional=I64)
-    program = Program("rows")
+    program = ModuleBuilder("rows")
     with program.function("total", {"rows": Pointer(Array(event, None)), "count": I64, "t": Pointer(totals)}, [I64]) as b:
         rows, count, t = b.parameters
         with b.loop(0, count) as i:
@@ -356,7 +356,7 @@ def test_rows_of_an_open_array_are_counted() -> None:
 
 
 def test_calls_without_end_stop_before_the_stack_does() -> None:
-    program = Program("deep")
+    program = ModuleBuilder("deep")
     for name in ("even", "odd"):
         program.declare(name, {"n": I64}, [I64])
     for name, other, end in (("even", "odd", 1), ("odd", "even", 0)):

@@ -8,13 +8,13 @@ from pathlib import Path
 from compiler.backends.native import kept
 from compiler.backends.native.compile import compile_module
 from compiler.backends.native.link import link_modules
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.types import I64
-from runtime.cache.store import Store
+from runtime.cache.store import CacheStore
 
 
-def doubling() -> Program:
-    program = Program("doubling")
+def doubling() -> ModuleBuilder:
+    program = ModuleBuilder("doubling")
     with program.function("double", {"x": I64}, [I64]) as b:
         (x,) = b.parameters
         b.require(b.gt(x, 0), x, code="0807", message="{0} is not positive", hint="take another")
@@ -23,7 +23,7 @@ def doubling() -> Program:
 
 
 def test_a_module_comes_back(tmp_path: Path) -> None:
-    store, name = Store(tmp_path), kept.key("program", "text")
+    store, name = CacheStore(tmp_path), kept.key("program", "text")
     assert kept.found(store, name) is None
     first = kept.keep(store, name, compile_module(doubling().module), {"params": [1, 2]})
     again = kept.found(store, name)
@@ -39,7 +39,7 @@ def test_a_module_comes_back(tmp_path: Path) -> None:
 
 
 def test_files_that_it_was_made_of(tmp_path: Path) -> None:
-    store, used = Store(tmp_path / "cache"), tmp_path / "used.qdsl"
+    store, used = CacheStore(tmp_path / "cache"), tmp_path / "used.qdsl"
     used.write_text("one")
     kept.keep(store, "k", compile_module(doubling().module), inputs=[used])
     assert kept.found(store, "k") is not None
@@ -57,14 +57,14 @@ def test_without_a_store_nothing_is_kept() -> None:
 
 
 def test_an_entry_of_other_facts_is_left_alone(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = CacheStore(tmp_path)
     store.put("k", {"facts": {"name": "m"}, "more": None, "inputs": {}}, b"")
     store.put("l", [], b"")
     assert kept.found(store, "k") is None and kept.found(store, "l") is None
 
 
 def test_coming_back_loads_little(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = CacheStore(tmp_path)
     kept.keep(store, "k", compile_module(doubling().module))
     script = f"""
 import json, sys

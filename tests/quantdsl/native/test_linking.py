@@ -18,7 +18,7 @@ from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer
 from compiler.hir.verify import verify
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.types import F32, F64, I1, I8, I64, U8, U32, U64, struct
 
 STATE = struct("state", total=I64, calls=I64)
@@ -29,7 +29,7 @@ LEVELS = [OptimizationLevel.O0, OptimizationLevel.OLATENCY]
 
 def engine() -> HirModule:
     """Calls `on.event` of the program n times, and counts the failures that it caught; `stop` refuses 3."""
-    program = Program("engine")
+    program = ModuleBuilder("engine")
     program.imported("on.event", {"state": Pointer(OPAQUE), "number": I64})
     program.imported("mirror", EVERY, [*EVERY.values(), I64])
     with program.function("clip", {"x": I64}, [I64], internal=True) as b:
@@ -53,7 +53,7 @@ def engine() -> HirModule:
 
 
 def strategy() -> HirModule:
-    program = Program("strategy")
+    program = ModuleBuilder("strategy")
     program.imported("stop", {"number": I64}, [I64])
     with program.function("clip", {"x": I64}, [I64], internal=True) as b:
         b.give(b.mul(b.parameters[0], 1 << 60))
@@ -147,20 +147,20 @@ def test_what_linking_refuses() -> None:
     with pytest.raises(ZyntaxError) as error:
         merged(engine())
     assert error.value.diagnostics[0].message == "engine imports @on.event, which no module exports"
-    other = Program("strategy")
+    other = ModuleBuilder("strategy")
     with other.function("on.event", {"state": Pointer(STATE), "number": F64}):
         pass
     with other.function("mirror", EVERY, [*EVERY.values(), I64]) as b:
         b.give(*b.parameters, 0)
     assert refusal(engine(), other.module) == "engine imports @on.event of (ptr, i64), which is exported of (ptr, f64)"
-    twin = Program("engine")
+    twin = ModuleBuilder("engine")
     with twin.function("nothing", {}):
         pass
-    assert refusal(twin.module, Program("engine").module) == "modules of one name: engine, engine"
+    assert refusal(twin.module, ModuleBuilder("engine").module) == "modules of one name: engine, engine"
 
 
 def test_nothing_of_the_process_is_found_that_was_not_allowed() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     program.external("malloc", {"size": I64}, [I64], effects="alloc")
     with program.function("take", {"size": I64}, [I64]) as b:
         b.give(*b.call("malloc", b.parameters[0]))
@@ -189,7 +189,7 @@ def test_an_attempt_of_what_gives_values_is_refused() -> None:
 
 
 def test_an_attempt_of_what_cannot_fail() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("nothing", {"p": Pointer(STATE)}, internal=True) as b:
         b.put(b.parameters[0], "calls", 5)
     with program.function("f", {"p": Pointer(STATE)}, [I1]) as b:
@@ -199,7 +199,7 @@ def test_an_attempt_of_what_cannot_fail() -> None:
 
 
 def test_cycles_count_on() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("f", {}, [I64, I64]) as b:
         b.give(b.cycles(), b.cycles())
     first, second = compile_module(program.module)["f"].run([]).results

@@ -12,14 +12,14 @@ from compiler.emulator.interpret import interpret
 from compiler.hir.layout import new_memory
 from compiler.hir.module import HirExecutionConstraints, HirModule, OptimizationLevel
 from compiler.hir.types import Array, Pointer
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.types import F32, F64, I1, I8, I64, U64, struct
 
 BIG = struct("big", cells=Array(I64, 1000))
 
 
-def calling() -> Program:
-    program = Program("calling")
+def calling() -> ModuleBuilder:
+    program = ModuleBuilder("calling")
     program.external("cbrt", {"x": F64}, [F64], effects="none")
     with program.function("root", {"x": F64}, [F64]) as b:
         b.give(*b.call("cbrt", b.parameters[0]))
@@ -41,7 +41,7 @@ def test_a_call_that_is_not_allowed_is_refused() -> None:
 
 def test_critical_code_is_looked_through_once_more() -> None:
     def module(critical: str, effects: str) -> HirModule:
-        program = Program("m")
+        program = ModuleBuilder("m")
         program.external("cbrt", {"x": F64}, [F64], effects=effects)
         for name, callee in (("inner", "cbrt"), ("outer", "inner"), ("free", None)):
             told = HirExecutionConstraints(critical_path=name == critical)
@@ -65,7 +65,7 @@ def test_the_interpreter_has_no_outside_functions() -> None:
 
 
 def test_clearing_much_is_a_call_of_memset() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("clear", {"p": Pointer(BIG)}) as b:
         b.clear(b.parameters[0])
     made, held = compile_module(program.module, allowed=ALLOWED), new_memory(BIG)
@@ -76,7 +76,7 @@ def test_clearing_much_is_a_call_of_memset() -> None:
 
 @pytest.mark.parametrize("level", list(OptimizationLevel))
 def test_every_level_gives_the_same(level: OptimizationLevel) -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("f", {"p": Pointer(BIG), "n": I64}, [I64, F32, I1, U64, I8]) as b:
         p, n = b.parameters
         total = b.variable(b.const(0, "i64"))
@@ -94,7 +94,7 @@ def test_every_level_gives_the_same(level: OptimizationLevel) -> None:
 
 
 def test_parameters_of_every_type_arrive() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("f", {"a": I8, "b": U64, "c": I1, "d": F32, "e": F64}, [I8, U64, I1, F32, F64]) as b:
         b.give(*b.parameters)
     made = compile_module(program.module)
@@ -103,7 +103,7 @@ def test_parameters_of_every_type_arrive() -> None:
 
 
 def test_what_the_critical_path_is_told() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     told = HirExecutionConstraints(critical_path=True, inline_always=True)
     with program.function("hot", {"x": I64}, [I64], constraints=told) as b:
         b.give(b.add(b.parameters[0], 1))
@@ -120,7 +120,7 @@ def test_what_the_critical_path_is_told() -> None:
 
 
 def test_memory_that_does_not_fit_is_refused() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("f", {"p": Pointer(BIG)}) as b:
         b.clear(b.parameters[0])
     made = compile_module(program.module)

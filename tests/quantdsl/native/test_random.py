@@ -13,7 +13,7 @@ from compiler.hir.numbers import limits
 from compiler.hir.parse import parse_module
 from compiler.hir.text import print_module
 from compiler.hir.types import Array, Pointer
-from quantdsl.native.build import Body, Program, Variable
+from quantdsl.native.build import FunctionCode, ModuleBuilder, NativeVariable
 from quantdsl.native.types import F64, I1, I16, I64, U8, struct
 from tests.quantdsl.native.both import Both
 
@@ -26,11 +26,11 @@ STATE = struct("state", cells=Array(I64, 5), rows=Array(ROW, 3), count=U8)
 class Writer:
     """Writes one random function; `others` may be called."""
 
-    def __init__(self, chooser: random.Random, b: Body, others: list[str]) -> None:
+    def __init__(self, chooser: random.Random, b: FunctionCode, others: list[str]) -> None:
         self.chooser, self.b, self.others = chooser, b, others
         state, *inputs = b.parameters
         self.state = state
-        self.variables: dict[str, list[Variable]] = {dtype: [] for dtype in (*INTS, "f64")}
+        self.variables: dict[str, list[NativeVariable]] = {dtype: [] for dtype in (*INTS, "f64")}
         for value in inputs:
             self.variables[dtype_of(value)].append(b.variable(value))
         for dtype in self.variables:
@@ -141,8 +141,8 @@ class Writer:
         self.b.give(self.number("i64", 1), self.number("u8", 1), self.number("f64", 1))
 
 
-def random_program(seed: int) -> Program:
-    chooser, program, names = random.Random(seed), Program(f"random{seed}"), []
+def random_program(seed: int) -> ModuleBuilder:
+    chooser, program, names = random.Random(seed), ModuleBuilder(f"random{seed}"), []
     for number in range(3):
         name = f"f{number}"
         parameters = {"s": Pointer(STATE), "a": I64, "b": U8, "x": F64}

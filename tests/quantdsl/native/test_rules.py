@@ -6,7 +6,7 @@ import pytest
 from compiler.hir.parse import parse_function
 from compiler.hir.types import Pointer
 from compiler.hir.verify import faults
-from quantdsl.native.build import Program
+from quantdsl.native.build import ModuleBuilder
 from quantdsl.native.types import I64, struct
 from tests.quantdsl.native.both import Both
 
@@ -61,7 +61,7 @@ def test_kernels_have_none_of_it() -> None:
 
 
 def test_a_function_may_end_in_branches_that_return() -> None:
-    program = Program("m")
+    program = ModuleBuilder("m")
     with program.function("f", {"s": Pointer(struct("S", a=I64)), "x": I64}, [I64]) as b:
         s, x = b.parameters
         with b.choice(b.gt(x, 0)) as c:

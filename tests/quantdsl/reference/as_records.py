@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from runtime.replay.events import Side as RecordSide
-from runtime.replay.outputs.records import LAYOUTS, Option, Records, State, Tif
+from runtime.replay.events import MarketSide as RecordSide
+from runtime.replay.outputs.records import LAYOUTS, OrderOption, OrderState, Records, Tif
 from tests.quantdsl.reference.engine import Engine
 from tests.quantdsl.reference.market import Side
 from tests.quantdsl.reference.orders import Order
@@ -29,12 +29,12 @@ def as_records(engine: Engine) -> dict[str, Records]:
 
 
 def _order(o: Order) -> tuple[Any, ...]:
-    options = _market(o.limit) | Option.POST_ONLY * o.post_only | Option.REDUCE_ONLY * o.reduce_only
-    return o.id, o.ts, o.done or 0, o.qty, o.limit or 0, o.filled, 0, SIDES[o.side], Tif[o.tif.name], State[o.state.name], options
+    options = _market(o.limit) | OrderOption.POST_ONLY * o.post_only | OrderOption.REDUCE_ONLY * o.reduce_only
+    return o.id, o.ts, o.done or 0, o.qty, o.limit or 0, o.filled, 0, SIDES[o.side], Tif[o.tif.name], OrderState[o.state.name], options
 
 
 def _market(limit: int | None) -> int:
-    return Option.MARKET if limit is None else 0
+    return OrderOption.MARKET if limit is None else 0
 
 
 def _filled(table: str, rows: Iterable[tuple[Any, ...]]) -> Records:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runtime.replay.batches import Source
+from runtime.replay.batches import DataSource
 from runtime.replay.feed import Feed
 from runtime.replay.grids import Listing
 from runtime.replay.rules import Rules
@@ -27,7 +27,7 @@ FILES = {
 
 def events(name: str) -> list[Event]:
     file, listing, most = FILES[name]
-    feed = Feed([Source(DATA / file, 0, (listing,), listing.name)], Rules(skip=True))
+    feed = Feed([DataSource(DATA / file, 0, (listing,), listing.name)], Rules(skip=True))
     return list(islice((event for block in feed.events() for event in from_events(block)), most))
 
 

@@ -11,8 +11,8 @@ from compiler.hir.layout import numpy_dtype, offset_of, size_of
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.risk import RiskRules
-from quantdsl.facts import Facts, Market, Shape
-from quantdsl.run.program import Strategy
+from quantdsl.facts import Market, StateShape, StrategyFacts
+from quantdsl.run.program import LinkedStrategy
 from tests.quantdsl.engine import desk_stand as stand
 from tests.quantdsl.reference.market import Instrument
 
@@ -25,14 +25,14 @@ def linked(rules: RiskRules) -> Linked:
     return link_modules([compile_module(engine_module()), compile_module(stand.acting_module(rules))])
 
 
-def strategy(rules: RiskRules, instrument: Instrument, timers: tuple[int, ...] = (), target_ns: float | None = None) -> Strategy:
+def strategy(rules: RiskRules, instrument: Instrument, timers: tuple[int, ...] = (), target_ns: float | None = None) -> LinkedStrategy:
     state = stand.acting_module(rules).functions["act"].parameters[1].type.pointee  # type: ignore[attr-defined]
     settings: dict[str, Any] = {"handles": (1 << len(EVENTS)) - 1, **rules.settings()}
     for name, fee in (("maker", instrument.maker), ("taker", instrument.taker)):
         rate = fee.bps / 10_000
         for field, value in (("numerator", rate.numerator), ("denominator", rate.denominator), ("per_lot", fee.per_lot)):
             settings[f"{name}.{field}"] = value
-    facts = Facts(
+    facts = StrategyFacts(
         "acting",
         "Acting",
         Market("BTCUSDT", "USDT", 8, **STEP, point=instrument.point),
@@ -40,11 +40,11 @@ def strategy(rules: RiskRules, instrument: Instrument, timers: tuple[int, ...] =
         timers=timers,
         kill_texts=("by hand",),
         state_bytes=size_of(state),
-        state=(Shape("next", "int", offset_of(state, "next")),),
+        state=(StateShape("next", "int", offset_of(state, "next")),),
         parameters={"acts": stand.ACTS},
         target_ns=target_ns,
     )
-    return Strategy("acting.qdsl", facts, linked(rules), (), ("memcpy",), (), {})
+    return LinkedStrategy("acting.qdsl", facts, linked(rules), (), ("memcpy",), (), {})
 
 
 def put_acts(state: Any, rules: RiskRules, acts: Any) -> None:

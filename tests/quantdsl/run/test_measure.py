@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from quantdsl.run.measure import repeated
-from runtime.replay.events import Kind
+from runtime.replay.events import EventKind
 from tests.quantdsl.golden.programs import DATA, PROGRAMS
 from tests.quantdsl.run.conftest import Zyntax
 from tests.replay.feeds import read
@@ -31,9 +31,9 @@ def test_repeated_events_go_on_in_time_from_an_empty_book() -> None:
     made = repeated(trades[:100], 250)
     assert len(made) == 300 and (np.diff(made["ts"]) >= 0).all() and np.array_equal(made["price"][:100], made["price"][200:])
     quotes = trades[:10].copy()
-    quotes["kind"] = Kind.QUOTE
+    quotes["kind"] = EventKind.QUOTE
     made = repeated(quotes, 15)
-    assert np.flatnonzero(made["kind"] == Kind.BOOK_CLEAR).tolist() == [0, 11]
+    assert np.flatnonzero(made["kind"] == EventKind.BOOK_CLEAR).tolist() == [0, 11]
 
 
 def test_what_cant_be_measured(zyntax: Zyntax) -> None:

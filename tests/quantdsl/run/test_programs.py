@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import quantdsl
-from runtime.replay.events import Side
+from runtime.replay.events import MarketSide
 from tests.quantdsl.golden.programs import DATA
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -43,7 +43,7 @@ def test_each_fill_of_the_grid_places_one_order() -> None:
 
 def test_every_bracket_closes_what_was_bought() -> None:
     fills = ran("oco").records("fills")
-    sign = np.where(fills["side"] == Side.BUY, 1, -1)
+    sign = np.where(fills["side"] == MarketSide.BUY, 1, -1)
     held = np.cumsum(sign * fills["qty"])
     assert len(fills) > 50 and held.min() >= 0 and held[-1] == 0
     assert held.max() <= 200

@@ -18,7 +18,7 @@ from compiler.diagnostics import ZyntaxError
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.layout import COLLECTED
 from quantdsl.engine.risk import RiskRules
-from quantdsl.facts import Facts, Market, Shape
+from quantdsl.facts import Market, StateShape, StrategyFacts
 from quantdsl.run.desk import Desk
 from quantdsl.run.options import Input, RunOptions, inputs
 from quantdsl.run.replay import Ending, Replay, ReplayProgress
@@ -26,7 +26,7 @@ from quantdsl.run.shapes import said
 from quantdsl.run.totals import run_of
 from runtime.replay.events import Events
 from runtime.replay.outputs.folder import Outputs
-from runtime.replay.outputs.kept import Kept
+from runtime.replay.outputs.kept import KeptRecords
 from runtime.replay.outputs.records import LAYOUTS
 from tests.quantdsl.engine import desk_stand as stand
 from tests.quantdsl.engine.test_desk import limits_of
@@ -42,13 +42,13 @@ INSTRUMENT = Instrument(10, maker=Fee(1), taker=Fee(2))
 ACTS = acts(order(0, 500), order(0, 600), order(1, 800), order(1, 300, 6_183_000), {}, order(1, 100), order(1, 100, 7_000_000))
 
 
-def replay(options: RunOptions, rows: Any = ACTS, timers: tuple[int, ...] = (), **changes: Any) -> tuple[Ending, Kept, Replay]:
+def replay(options: RunOptions, rows: Any = ACTS, timers: tuple[int, ...] = (), **changes: Any) -> tuple[Ending, KeptRecords, Replay]:
     made = Replay(evolve(strategy(RULES, INSTRUMENT, timers, **changes)), options)
     put_acts(made.desk.state, RULES, rows)
-    sinks: list[Kept] = []
+    sinks: list[KeptRecords] = []
 
-    def sink(about: Any) -> Kept:
-        sinks.append(Kept(about))
+    def sink(about: Any) -> KeptRecords:
+        sinks.append(KeptRecords(about))
         return sinks[0]
 
     return made.run(sink), sinks[0], made
@@ -131,7 +131,7 @@ def test_progress_is_told_block_by_block(monkeypatch: pytest.MonkeyPatch) -> Non
         RunOptions(tuple(Input(Path("data"), None, few(100).slice(part * 50, 50)) for part in (0, 1))),
         told.append,
     )
-    made.run(Kept)
+    made.run(KeptRecords)
     stamps = few(100)["ts_ns"].to_numpy()
     assert [progress.events for progress in told] == sorted({progress.events for progress in told})
     assert (told[-1].events, told[-1].now) == (100, stamps[-1]) and told[-1].seconds > 0
@@ -160,7 +160,7 @@ def test_what_was_recorded_before_a_stop_is_kept(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Replay, "blocks", blocks)
     made = Replay(strategy(RULES, INSTRUMENT), of(few(100)))
     put_acts(made.desk.state, RULES, ACTS)
-    kept = Kept(run_of(made.strategy, made.options))
+    kept = KeptRecords(run_of(made.strategy, made.options))
     with pytest.raises(KeyboardInterrupt):
         made.run(lambda about: kept)
     assert (made.events, kept.partial) == (100, "stopped by hand")
@@ -223,7 +223,7 @@ def test_more_records_than_there_is_room_for_are_never_left_out_in_silence() -> 
     made = Replay(strategy(RULES, INSTRUMENT), of(few(10)))
     made.desk["out"]["rejects"]["lost"] = 3
     with pytest.raises(ZyntaxError, match="ZYN0812: one event made more records than are kept for it: 3 rejects are lost"):
-        made.run(Kept)
+        made.run(KeptRecords)
 
 
 def test_the_loop_is_on_the_core_that_is_asked_for_or_says_why_not() -> None:
@@ -231,7 +231,7 @@ def test_the_loop_is_on_the_core_that_is_asked_for_or_says_why_not() -> None:
     for core, pinned in ((min(before), True), (4095, False)):
         own = strategy(RULES, INSTRUMENT)
         made = Replay(evolve(own, facts=evolve(own.facts, affinity=core)), of(few(10)))
-        ending = made.run(Kept)
+        ending = made.run(KeptRecords)
         assert (ending.notes == ()) is pinned
         assert ending.summary["latency_ns"]["core"] == (core if pinned else None)
     assert ending.notes[0].startswith("the loop isn't pinned to core 4095: ")
@@ -250,7 +250,7 @@ def test_records_of_the_engine_lie_as_the_outputs_expect_them() -> None:
 
 def test_facts_survive_json() -> None:
     facts = strategy(RULES, INSTRUMENT, (5, 7), 500.0).facts
-    assert Facts(**json.loads(json.dumps(facts.plain()))) == facts
+    assert StrategyFacts(**json.loads(json.dumps(facts.plain()))) == facts
 
 
 MARKET = Market("ES", "USD", 2, (2, 25), (0, 1), 1250)
@@ -259,34 +259,36 @@ MARKET = Market("ES", "USD", 2, (2, 25), (0, 1), 1250)
 @pytest.mark.parametrize(
     ("shape", "held", "expected"),
     [
-        (Shape("a", "int"), np.int64(-3), "-3"),
-        (Shape("a", "bool", size=1), np.bool_(True), "true"),
-        (Shape("a", "price"), np.int64(7), "1.75"),
-        (Shape("a", "qty"), np.int64(-2), "-2lots"),
-        (Shape("a", "money"), np.int64(-205), "-2.05 USD"),
-        (Shape("a", "ratio"), np.float64(0.005), "50bps"),
-        (Shape("a", "float", size=4), np.float32(0.5), "0.5"),
-        (Shape("a", "side", size=1), np.uint8(1), "Sell"),
-        (Shape("a", "timestamp"), np.int64(1_500_000_000), "1970-01-01 00:00:01.5"),
-        (Shape("a", "id"), np.uint64(2**63), "9223372036854775808"),
+        (StateShape("a", "int"), np.int64(-3), "-3"),
+        (StateShape("a", "bool", size=1), np.bool_(True), "true"),
+        (StateShape("a", "price"), np.int64(7), "1.75"),
+        (StateShape("a", "qty"), np.int64(-2), "-2lots"),
+        (StateShape("a", "money"), np.int64(-205), "-2.05 USD"),
+        (StateShape("a", "ratio"), np.float64(0.005), "50bps"),
+        (StateShape("a", "float", size=4), np.float32(0.5), "0.5"),
+        (StateShape("a", "side", size=1), np.uint8(1), "Sell"),
+        (StateShape("a", "timestamp"), np.int64(1_500_000_000), "1970-01-01 00:00:01.5"),
+        (StateShape("a", "id"), np.uint64(2**63), "9223372036854775808"),
     ],
 )
-def test_values_are_said_as_a_program_writes_them(shape: Shape, held: Any, expected: str) -> None:
+def test_values_are_said_as_a_program_writes_them(shape: StateShape, held: Any, expected: str) -> None:
     assert said(shape, np.frombuffer(held.tobytes(), np.uint8), MARKET) == expected
 
 
 def test_values_with_parts_are_said() -> None:
-    optional = Shape("o", "optional", 8, 16, (Shape("present", "bool", 0, 1), Shape("value", "qty", 8)))
-    pair = Shape("p", "struct", 0, 24, (Shape("n", "int"), optional))
+    optional = StateShape("o", "optional", 8, 16, (StateShape("present", "bool", 0, 1), StateShape("value", "qty", 8)))
+    pair = StateShape("p", "struct", 0, 24, (StateShape("n", "int"), optional))
     assert said(pair, np.array([4, 1, 9], np.int64).view(np.uint8), MARKET) == "{ n: 4, o: 9lots }"
     assert said(pair, np.array([4, 0, 9], np.int64).view(np.uint8), MARKET) == "{ n: 4, o: none }"
-    ring = Shape("r", "ring", 0, 40, (Shape("count", "int"), Shape("next", "int", 8), Shape("", "int", 16)), 3)
+    ring = StateShape("r", "ring", 0, 40, (StateShape("count", "int"), StateShape("next", "int", 8), StateShape("", "int", 16)), 3)
     assert said(ring, np.array([2, 1, 5, 6, 7], np.int64).view(np.uint8), MARKET) == "[5, 7]"
-    table = Shape("t", "table", 0, 40, (Shape("used", "bool", 0, 1), Shape("", "int", 8), Shape("", "qty", 24)), 2)
+    table = StateShape("t", "table", 0, 40, (StateShape("used", "bool", 0, 1), StateShape("", "int", 8), StateShape("", "qty", 24)), 2)
     slots = np.array([0x0101, 9, 3, 5, 7], np.int64)
     assert said(table, slots.view(np.uint8), MARKET) == "{3: 7lots, 9: 5lots}"
     slots[0] = 0x0001
     assert said(table, slots.view(np.uint8), MARKET) == "{9: 5lots}"
-    cases = Shape("e", "enum", 0, 16, (Shape("Wait", "tuple"), Shape("Enter", "tuple", 0, 16, (Shape("0", "price", 8),))))
+    cases = StateShape(
+        "e", "enum", 0, 16, (StateShape("Wait", "tuple"), StateShape("Enter", "tuple", 0, 16, (StateShape("0", "price", 8),)))
+    )
     assert said(cases, np.array([0, 4], np.int64).view(np.uint8), MARKET) == "Wait"
     assert said(cases, np.array([1, 4], np.int64).view(np.uint8), MARKET) == "Enter(1.00)"

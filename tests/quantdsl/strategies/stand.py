@@ -20,11 +20,11 @@ from quantdsl.check.program import check_program
 from quantdsl.elaborate.strategies import elaborate_strategy
 from quantdsl.engine.build import engine_module
 from quantdsl.engine.layout import COLLECTED
-from quantdsl.facts import Facts
+from quantdsl.facts import StrategyFacts
 from quantdsl.parse import parse_source
 from quantdsl.run.desk import Desk
 from quantdsl.run.options import RunOptions
-from runtime.replay.events import Events, Flag, Kind, Side, empty
+from runtime.replay.events import EventKind, Events, Flag, MarketSide, empty
 
 ES = """currency USD { scale 8 }
 instrument ES : USD { tick 0.25  lot 1  multiplier 50 }
@@ -32,20 +32,20 @@ risk Desk for ES { max_position 1000lots }
 """
 SECOND = 10**9
 LEVELS = (OptimizationLevel.OLATENCY, OptimizationLevel.O0)
-SIDES = {"buy": Side.BUY, "sell": Side.SELL, None: Side.NONE}
+SIDES = {"buy": MarketSide.BUY, "sell": MarketSide.SELL, None: MarketSide.NONE}
 Row = dict[str, Any]
 
 
 def trade(ts: int, price: int, qty: int = 1, side: str | None = None, id: int = 0) -> Row:
-    return {"ts": ts, "kind": Kind.TRADE, "price": price, "qty": qty, "side": SIDES[side], "id": id}
+    return {"ts": ts, "kind": EventKind.TRADE, "price": price, "qty": qty, "side": SIDES[side], "id": id}
 
 
 def quote(ts: int, bid: int, ask: int, bid_qty: int = 10, ask_qty: int = 10) -> Row:
-    return {"ts": ts, "kind": Kind.QUOTE, "price": bid, "qty": bid_qty, "price2": ask, "qty2": ask_qty}
+    return {"ts": ts, "kind": EventKind.QUOTE, "price": bid, "qty": bid_qty, "price2": ask, "qty2": ask_qty}
 
 
 def level(ts: int, side: str, price: int, qty: int, last: bool = True) -> Row:
-    return {"ts": ts, "kind": Kind.BOOK_LEVEL, "side": SIDES[side], "price": price, "qty": qty, "flags": Flag.LAST if last else 0}
+    return {"ts": ts, "kind": EventKind.BOOK_LEVEL, "side": SIDES[side], "price": price, "qty": qty, "flags": Flag.LAST if last else 0}
 
 
 def events(rows: Iterable[Row]) -> Events:
@@ -64,7 +64,7 @@ def _engine(optimization: OptimizationLevel) -> HostModule:
     return compile_module(engine_module(), optimization)
 
 
-def elaborated(text: str, name: str | None = None) -> tuple[HirModule, Facts]:
+def elaborated(text: str, name: str | None = None) -> tuple[HirModule, StrategyFacts]:
     source = Source("p.qdsl", text)
     checked = check_program(parse_source(source))
     checked.diagnostics.raise_errors()

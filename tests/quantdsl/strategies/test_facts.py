@@ -7,7 +7,7 @@ import pytest
 from compiler.diagnostics import ZyntaxError
 from quantdsl.engine.interface import EVENTS
 from quantdsl.engine.layout import FIFO, SETTINGS
-from quantdsl.facts import Facts
+from quantdsl.facts import StrategyFacts
 from tests.quantdsl.strategies.stand import ES, SECOND, Stand, elaborated, trade
 
 TWO = """module lib.two
@@ -62,7 +62,7 @@ def test_facts_are_plain_data() -> None:
     _, facts = elaborated(
         TWO + "strategy S on DAX { risk Calm\n state a: (Side, Price?)? = none\n on trade(t) { log_ring(t); a = (Sell, t.price) } }"
     )
-    assert Facts(**json.loads(json.dumps(facts.plain()))) == facts
+    assert StrategyFacts(**json.loads(json.dumps(facts.plain()))) == facts
 
 
 def test_the_library_is_of_the_strategys_market() -> None:

@@ -10,7 +10,7 @@ import pytest
 from compiler.backends.native import kept
 from runtime.cache import identity
 from runtime.cache.contents import PACKAGES, WRITTEN, hash_of, source_files
-from runtime.cache.store import Store, store
+from runtime.cache.store import CacheStore, store
 from runtime.cpu import detect
 
 SETTLED = 1 << 62
@@ -18,7 +18,7 @@ SETTLED = 1 << 62
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CacheStore:
     monkeypatch.setenv("ZYNTAX_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("ZYNTAX_CACHE", raising=False)
     found = store()
@@ -79,7 +79,7 @@ def test_the_tree_itself_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(name.startswith("zyntax/") or "__pycache__" in name for name in names)
 
 
-def test_a_hash_is_remembered_until_a_file_changes(tmp_path: Path, cache: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hash_is_remembered_until_a_file_changes(tmp_path: Path, cache: CacheStore, monkeypatch: pytest.MonkeyPatch) -> None:
     source = checkout(tmp_path)
     computed: list[int] = []
 
@@ -104,7 +104,7 @@ def test_a_hash_is_remembered_until_a_file_changes(tmp_path: Path, cache: Store,
     assert remembered() == second and len(computed) == 3, "another inode is read, and holds the same"
 
 
-def test_files_that_changed_just_now_are_not_remembered(tmp_path: Path, cache: Store) -> None:
+def test_files_that_changed_just_now_are_not_remembered(tmp_path: Path, cache: CacheStore) -> None:
     checkout(tmp_path)
     files = source_files(tmp_path)
     changed = max(file.changed for file in files)
@@ -115,7 +115,7 @@ def test_files_that_changed_just_now_are_not_remembered(tmp_path: Path, cache: S
 
 
 @pytest.mark.parametrize("trouble", ["off", "no folder", "damaged"])
-def test_without_a_cache_the_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Store, trouble: str) -> None:
+def test_without_a_cache_the_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: CacheStore, trouble: str) -> None:
     checkout(tmp_path)
     files = source_files(tmp_path)
     match trouble:
@@ -130,7 +130,7 @@ def test_without_a_cache_the_files_are_read(tmp_path: Path, monkeypatch: pytest.
     assert identity.remembered_hash(files, SETTLED) == contents(tmp_path)
 
 
-def test_a_wheel_says_its_hash(tmp_path: Path, cache: Store) -> None:
+def test_a_wheel_says_its_hash(tmp_path: Path, cache: CacheStore) -> None:
     checkout(tmp_path)
     assert identity.compiler_contents(tmp_path) == contents(tmp_path)
     (tmp_path / "runtime" / "cache").mkdir()
@@ -161,7 +161,7 @@ def record(folder: Path, version: str, library: str) -> None:
     (info / "RECORD").write_text(lines, encoding="utf-8")
 
 
-def test_another_llvm_is_another_identity(llvm: Path, cache: Store) -> None:
+def test_another_llvm_is_another_identity(llvm: Path, cache: CacheStore) -> None:
     unrecorded = identity.llvm_contents()
     assert unrecorded == hash_of(source_files(llvm, ["llvmlite"], (".py", ".so")))
     (llvm / "llvmlite" / "binding" / "libllvmlite.so").write_bytes(b"edoc")
@@ -177,7 +177,7 @@ def test_another_llvm_is_another_identity(llvm: Path, cache: Store) -> None:
 
 
 @pytest.mark.parametrize("doubt", ["two", "no hash", "unreadable"])
-def test_a_record_in_doubt_is_not_believed(llvm: Path, cache: Store, doubt: str) -> None:
+def test_a_record_in_doubt_is_not_believed(llvm: Path, cache: CacheStore, doubt: str) -> None:
     record(llvm, "0.50.0", "," if doubt == "no hash" else "sha256=B,4")
     if doubt == "two":
         record(llvm, "0.51.0", "sha256=C,4")

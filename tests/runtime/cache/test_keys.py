@@ -11,7 +11,7 @@ from compiler.options import DriverOptions, origin
 from compiler.source import Source, Sources
 from compiler.typed_ast.kernel import OptimizationLevel
 from quantdsl.run import open as opening
-from quantdsl.run.open import Wishes
+from quantdsl.run.open import CompileRequest
 
 PLAIN = DriverOptions()
 SOURCE = Source("p.zynml", "let x = 1")
@@ -45,13 +45,22 @@ def test_wishes_name_a_kept_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(opening.kept, "key", stop)
 
-    def name(source: Source, wishes: Wishes) -> Any:
+    def name(source: Source, wishes: CompileRequest) -> Any:
         with pytest.raises(Named) as stopped:
             opening.open_source(source, wishes, Sources(), lambda warning: None, lambda activity: None)
         return stopped.value.args[0]
 
-    wishes = [Wishes(), Wishes(strategy="S"), Wishes(level="0"), Wishes(settings={"n": "1"}), Wishes(settings={"n": "2"})]
-    names = {name(SOURCE, one) for one in wishes} | {name(Source("q", SOURCE.text), Wishes()), name(Source(SOURCE.path, ""), Wishes())}
+    wishes = [
+        CompileRequest(),
+        CompileRequest(strategy="S"),
+        CompileRequest(level="0"),
+        CompileRequest(settings={"n": "1"}),
+        CompileRequest(settings={"n": "2"}),
+    ]
+    names = {name(SOURCE, one) for one in wishes} | {
+        name(Source("q", SOURCE.text), CompileRequest()),
+        name(Source(SOURCE.path, ""), CompileRequest()),
+    }
     assert len(names) == len(wishes) + 2
 
 

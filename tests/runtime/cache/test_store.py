@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from runtime.cache.store import Store, key_of, store
+from runtime.cache.store import CacheStore, key_of, store
 
 
 def test_what_was_put_comes_back(tmp_path: Path) -> None:
-    kept = Store(tmp_path / "code")
+    kept = CacheStore(tmp_path / "code")
     assert kept.get("a") is None
     kept.put("a", {"name": "m", "sites": [1, None, "é"]}, b"\0code\xff")
     kept.put("b", None, b"")
@@ -23,7 +23,7 @@ def test_what_was_put_comes_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["cut", "turned", "emptied", "another's", "longer"])
 def test_damage_is_noticed(tmp_path: Path, damage: str) -> None:
-    kept = Store(tmp_path)
+    kept = CacheStore(tmp_path)
     kept.put("a", {"x": 1}, b"some code")
     kept.put("b", {"x": 2}, b"other code")
     path = tmp_path / "a.zyn"
@@ -47,7 +47,7 @@ def test_damage_is_noticed(tmp_path: Path, damage: str) -> None:
 
 @pytest.mark.parametrize("reason", [errno.EACCES, errno.EROFS, errno.EPERM])
 def test_damage_in_a_folder_that_is_only_read_from_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int) -> None:
-    kept = Store(tmp_path)
+    kept = CacheStore(tmp_path)
     kept.put("a", {"x": 1}, b"some code")
     path = tmp_path / "a.zyn"
     path.write_bytes(b"rubbish")
@@ -61,7 +61,7 @@ def test_damage_in_a_folder_that_is_only_read_from_is_a_miss(tmp_path: Path, mon
 
 
 def test_an_entry_that_is_a_folder_is_a_miss(tmp_path: Path) -> None:
-    kept = Store(tmp_path)
+    kept = CacheStore(tmp_path)
     (tmp_path / "a.zyn").mkdir()
     assert kept.get("a") is None
     kept.put("a", 1, b"code")
@@ -70,7 +70,7 @@ def test_an_entry_that_is_a_folder_is_a_miss(tmp_path: Path) -> None:
 
 
 def test_the_longest_unused_go_first(tmp_path: Path) -> None:
-    kept = Store(tmp_path, largest=3500)
+    kept = CacheStore(tmp_path, largest=3500)
     for number, name in enumerate("abc"):
         kept.put(name, 0, bytes(1000))
         os.utime(tmp_path / f"{name}.zyn", (number, number))
@@ -81,7 +81,7 @@ def test_the_longest_unused_go_first(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="needs users as POSIX has them")
 def test_code_of_another_user_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = Store(tmp_path)
+    kept = CacheStore(tmp_path)
     kept.put("a", 0, b"code")
     me = os.getuid()
     monkeypatch.setattr(os, "getuid", lambda: me + 1)
@@ -91,7 +91,7 @@ def test_code_of_another_user_is_not_run(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_folder_that_cannot_be_used_costs_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    kept = Store(tmp_path / "file")
+    kept = CacheStore(tmp_path / "file")
     kept.put("a", 0, b"")
     assert kept.get("a") is None
     assert kept.notes == [
@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_used_costs_a_note(tmp_path: Path, monkeypatch: 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    kept = Store(tmp_path)
+    kept = CacheStore(tmp_path)
     monkeypatch.setattr(Path, "replace", full)
     kept.put("a", 0, b"")
     assert kept.notes == [f"nothing can be kept in the cache {tmp_path}: no space left on device"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runtime.cache import unfinished
-from runtime.cache.store import Store, store
+from runtime.cache.store import CacheStore, store
 from runtime.cache.unfinished import remove_abandoned, written
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="locks, and signals that nobody can catch")
@@ -82,7 +82,7 @@ def test_the_next_start_removes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_files_under_way_count_in_the_cap(tmp_path: Path) -> None:
-    kept = Store(tmp_path, largest=2500)
+    kept = CacheStore(tmp_path, largest=2500)
     kept.put("a", 0, bytes(1000))
     os.utime(tmp_path / "a.zyn", (1, 1))
     with writer(tmp_path / "b.zyn"):
@@ -150,5 +150,5 @@ assert kept.notes == [], kept.notes
     left = names(tmp_path)
     assert all(name.endswith(".zyn") for name in left)
     assert sum((tmp_path / name).stat().st_size for name in left) <= 200_000
-    kept = Store(tmp_path)
+    kept = CacheStore(tmp_path)
     assert all(kept.get(name.removesuffix(".zyn")) is not None for name in left) and kept.notes == []

@@ -3,12 +3,13 @@
 import ctypes
 
 import pytest
+from attrs import evolve
 from fake_driver import EncodedMap, value
 
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.errors import CudaRefused
 from runtime.cuda.launch import LaunchPlan
-from runtime.cuda.tensor_map import PARAMETER, Boxes, tensor_map
+from runtime.cuda.tensor_map import PARAMETER, TensorBoxes, tensor_map
 
 TAIL = ("CU_TENSOR_MAP_L2_PROMOTION_L2_128B", "CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE")
 
@@ -48,14 +49,14 @@ def test_windows_have_corners_channels_and_pixels(array):
 
 
 def test_boxes_that_leave_elements_out_reach_further(array):
-    boxes = Boxes("bf16", (2, 9, 10, 64), (5760, 640, 64, 1), (2, 4, 5, 64), "128B", None, (1, 2, 3, 1))
+    boxes = TensorBoxes("bf16", (2, 9, 10, 64), (5760, 640, 64, 1), (2, 4, 5, 64), "128B", None, (1, 2, 3, 1))
     found = EncodedMap.read(boxes.of(array("bf16", 1).device, array("bf16", 1).pointer))
     assert found[6:8] == ([64, 15, 8, 2], [1, 3, 2, 1])
 
 
 @pytest.mark.parametrize("box, step", [((1, 4, 64), (1, 9, 1)), ((1, 4, 64), (1, 1, 2)), ((1, 64, 64), (1, 8, 1))])
 def test_steps_that_the_hardware_has_not(array, box, step):
-    boxes = Boxes("bf16", (2, 64, 64), (4096, 64, 1), box, None, None, step)
+    boxes = TensorBoxes("bf16", (2, 64, 64), (4096, 64, 1), box, None, None, step)
     with pytest.raises(CudaRefused) as caught:
         boxes.of(array("bf16", 1).device, array("bf16", 1).pointer)
     assert str(caught.value) == f"a box of {box} in steps of {step}: 1 to 8, 1 along the last dim, over 256 elements at most"
@@ -128,7 +129,7 @@ def test_places_and_layouts_that_boxes_can_not_have_are_refused(array):
 
 def test_devices_without_bulk_copies_say_so(array, monkeypatch):
     x = array("f32", 8, 8)
-    monkeypatch.setattr(type(x.device.properties), "clusters", False, raising=False)
+    monkeypatch.setattr(x.device, "properties", evolve(x.device.properties, clusters=False))
     with pytest.raises(CudaRefused) as caught:
         tensor_map(x, (4, 4))
     assert str(caught.value).endswith(" has no bulk copies: they take compute capability 9.0")
