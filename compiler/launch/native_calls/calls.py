@@ -106,7 +106,7 @@ def _attributes() -> tuple[str, ...]:
     return attributes(_target(), OptimizationLevel.O0)
 
 
-def _target() -> load.MachineTarget:
+def _target() -> load.CodeTarget:
     return load.target(None, None, None, 0)
 
 
