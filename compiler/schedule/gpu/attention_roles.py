@@ -14,7 +14,6 @@ from compiler.hir.core import Pack2, Reduce, dtype_of
 from compiler.hir.gpu import FenceAsync, SyncThreads
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
-    BarrierArrive,
     BarrierExpect,
     BarrierWait,
     BulkLoad,
@@ -29,12 +28,13 @@ from compiler.hir.memory import Store
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Tile
 from compiler.schedule.gpu.attention_group import ALL_GROUPS, AttentionGroup
-from compiler.schedule.gpu.attention_memory import Memory, Ring
+from compiler.schedule.gpu.attention_memory import AttentionMemory
 from compiler.schedule.gpu.attention_repair import repaired
 from compiler.schedule.gpu.attention_results import is_boxed, stored
 from compiler.schedule.gpu.attention_walk import Walk, placed, walk_of
 from compiler.schedule.gpu.attention_weights import AttentionWeights, over_lanes
 from compiler.schedule.gpu.indices import small_digits, thread_index
+from compiler.schedule.gpu.stage_ring import StageRing
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_operands import ROWS, Side, divides, wide_of
 from compiler.schedule.gpu.warpgroup_tiles import WARPGROUP
@@ -82,7 +82,7 @@ class AttentionDistributing(AttentionWeights):
 
     def roles(self, group: Sequence[Target], region: Region) -> None:
         b, attention = region.builder, self.attention
-        memory = Memory(b, attention)
+        memory = AttentionMemory(b, attention)
         thread = thread_index(b)
         first = b.op("eq", thread, b.const(0, "index"))
         with b.when(first) as once:
@@ -99,25 +99,36 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- copying ----
 
-    def copied(self, b: Builder, region: Region, memory: Memory, walk: Walk) -> None:
+    def copied(self, b: Builder, region: Region, memory: AttentionMemory, walk: Walk) -> None:
         attention = self.attention
         query = region.inside(b, ())
         b.emit(BarrierExpect(barrier=memory.asked, barrier_index=(Affine(),), bytes=attention.rows * memory.depth * 2))
         self.boxes(attention.query, attention.rows, region.starts[attention.query.axis], memory.query, (), memory.asked, Affine(), query)
         with b.loop("copy", 0, Affine.of(walk.turns.name) + 1) as (body, loop):
             with body.when(body.op("lt", loop.variable, walk.turns)) as coming:
-                self.bring(coming, region, memory.keys, attention.key, memory.depth, memory, walk, loop.variable)
+                self.bring(coming, region, memory.keys, memory.key_tiles, attention.key, memory.depth, memory, walk, loop.variable)
             with body.when(body.op("gt", loop.variable, body.const(0, "index"))) as coming:
                 before = coming.sub(loop.variable, coming.const(1, "index"))
-                self.bring(coming, region, memory.values, attention.value, memory.width, memory, walk, before)
+                self.bring(coming, region, memory.values, memory.value_tiles, attention.value, memory.width, memory, walk, before)
 
-    def bring(self, b: Builder, region: Region, ring: Ring, side: Side, elements: int, memory: Memory, walk: Walk, number: Value) -> None:
+    def bring(
+        self,
+        b: Builder,
+        region: Region,
+        ring: StageRing,
+        tiles: Value,
+        side: Side,
+        elements: int,
+        memory: AttentionMemory,
+        walk: Walk,
+        number: Value,
+    ) -> None:
         """A turn's tile of keys, or of values, into its ring, when there is room."""
         stage, parity = memory.place(b, number)
-        b.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=b.op("xor", parity, b.const(1, "i32"))))
+        ring.await_empty(b, stage, parity)
         b.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=self.terms * elements * 2))
         start = self.tile(walk, number) * self.terms
-        self.boxes(side, self.terms, start, ring.memory, (stage,), ring.full, stage, region.inside(b, ()))
+        self.boxes(side, self.terms, start, tiles, (stage,), ring.full, stage, region.inside(b, ()))
 
     def boxes(
         self, side: Side, extent: int, start: Affine, memory: Value, at: tuple[Affine, ...], barrier: Value, stage: Affine, region: Region
@@ -147,7 +158,7 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- multiplying ----
 
-    def multiplied(self, b: Builder, region: Region, memory: Memory, walk: Walk, thread: Value, group: Sequence[Target]) -> None:
+    def multiplied(self, b: Builder, region: Region, memory: AttentionMemory, walk: Walk, thread: Value, group: Sequence[Target]) -> None:
         attention, rule = self.attention, self.attention.rule
         inner = region.inside(b, (attention.query.axis, attention.value.axis, *self.batch))
         pair, eight, half = self.out.axis("column0", 2), self.out.axis("column1", self.terms // 8), self.out.axis("row0", 2)
@@ -172,12 +183,12 @@ class AttentionDistributing(AttentionWeights):
         with b.loop("first", 0, some.name, carried=state) as (body, first):
             turn = self.turned(inner, body, walk, first.variable, False)
             stage = memory.place(body, first.variable)
-            self.arrived(body, memory.keys, *stage)
+            memory.keys.await_full(body, *stage)
             body.emit(WarpgroupFence())
             (found,) = self.waited(body, [self.scored(body, memory, stage[0])], 0)
             self.given_back(body, memory.keys, stage[0])
             _, _, *after, weights = self.softened(turn, found, first.carried[:-1], sums)
-            self.arrived(body, memory.values, *stage)
+            memory.values.await_full(body, *stage)
             body.yield_(*after, self.packed(body, weights))
         carried = [*first.results, output]
         standing.begin_turns(b)
@@ -204,7 +215,7 @@ class AttentionDistributing(AttentionWeights):
         inner.made[attention.weighted.results[0]] = output
         self.produce(group, inner, {})
 
-    def turn_queries(self, b: Builder, memory: Memory, sign: Value) -> None:
+    def turn_queries(self, b: Builder, memory: AttentionMemory, sign: Value) -> None:
         """The warpgroup's queries times a sign."""
         wide, depth = wide_of(self.attention.query.mem), self.attention.depth
         with b.loop("element", 0, ROWS * depth // WARPGROUP) as (body, loop):
@@ -220,7 +231,7 @@ class AttentionDistributing(AttentionWeights):
         self,
         b: Builder,
         region: Region,
-        memory: Memory,
+        memory: AttentionMemory,
         walk: Walk,
         number: Value,
         state: Sequence[Value],
@@ -232,7 +243,7 @@ class AttentionDistributing(AttentionWeights):
         turn = self.turned(region, b, walk, number, whole)
         keys = memory.place(b, number)
         values, _ = memory.place(b, b.sub(number, b.const(1, "index")))
-        self.arrived(b, memory.keys, *keys)
+        memory.keys.await_full(b, *keys)
         self.group.await_turn(b)
         b.emit(WarpgroupFence())
         asked = self.scored(b, memory, keys[0])
@@ -242,7 +253,7 @@ class AttentionDistributing(AttentionWeights):
         self.given_back(b, memory.keys, keys[0])
         growth, grown, *after, weights = self.softened(turn, found, before, sums)
         # a loop, above which ptxas takes no wait for products: it would be before the exponentials
-        self.arrived(b, memory.values, *keys)
+        memory.values.await_full(b, *keys)
         # the words that products under way read can't be written: those of the next come after
         total, weights = self.waited(b, [total, weights], 0)
         self.given_back(b, memory.values, values)
@@ -261,13 +272,9 @@ class AttentionDistributing(AttentionWeights):
 
     # ---- products ----
 
-    def arrived(self, b: Builder, ring: Ring, stage: Affine, parity: Value) -> None:
-        """Waits for a tile. All waits come before the fence: between products they would part the threads."""
-        b.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
-
-    def scored(self, b: Builder, memory: Memory, stage: Affine) -> Value:
+    def scored(self, b: Builder, memory: AttentionMemory, stage: Affine) -> Value:
         """The products for a turn's scores, on their way."""
-        attention, ring = self.attention, memory.keys
+        attention = self.attention
         total = b.const(0.0, self.scores)
         step, wide = WARPGROUP_KINDS[attention.dtype].depth, wide_of(attention.query.mem)
         for part in range(0, attention.depth, step):
@@ -277,7 +284,7 @@ class AttentionDistributing(AttentionWeights):
                     accumulator=total,
                     a=memory.query,
                     a_index=(box, self.group.row, within),
-                    b=ring.memory,
+                    b=memory.key_tiles,
                     b_index=(stage, box, Affine(), within),
                     keep=b.const(part > 0, "i1"),
                     shape=(ROWS, self.terms, step),
@@ -290,17 +297,17 @@ class AttentionDistributing(AttentionWeights):
         """The values when all products but those of the last groups are done."""
         return b.emit(WarpgroupWait(values=tuple(values), count=count)).results
 
-    def given_back(self, b: Builder, ring: Ring, stage: Affine) -> None:
+    def given_back(self, b: Builder, ring: StageRing, stage: Affine) -> None:
         with b.when(self.group.leader) as freeing:
-            freeing.emit(BarrierArrive(barrier=ring.empty, barrier_index=(stage,)))
+            ring.free(freeing, stage)
 
     def packed(self, b: Builder, weights: Value) -> Value:
         """In pairs, as the left operand of the second product."""
         return b.emit(Pack2(value=b.cast(weights, self.attention.dtype), over=self.columns[0])).result
 
-    def weighted(self, b: Builder, memory: Memory, stage: Affine, words: Value, output: Value) -> Value:
+    def weighted(self, b: Builder, memory: AttentionMemory, stage: Affine, words: Value, output: Value) -> Value:
         """The products of a turn's weights with its values, on their way."""
-        attention, ring = self.attention, memory.values
+        attention = self.attention
         step = WARPGROUP_KINDS[attention.dtype].depth
         total = output
         for part in range(0, self.terms, step):
@@ -309,7 +316,7 @@ class AttentionDistributing(AttentionWeights):
                     accumulator=total,
                     a=words,
                     a_index=(Affine.of(part // 8),),
-                    b=ring.memory,
+                    b=memory.value_tiles,
                     b_index=(stage, Affine(), Affine.of(part), Affine()),
                     keep=b.const(True, "i1"),
                     shape=(ROWS, attention.width, step),

@@ -17,7 +17,6 @@ from compiler.hir.gpu import ClusterSync, Fence, SyncThreads, WarpIndex
 from compiler.hir.hopper import (
     WARPGROUP_KINDS,
     BarrierExpect,
-    BarrierWait,
     BulkLoad,
     BulkWait,
     SetMaxRegisters,
@@ -36,7 +35,7 @@ from compiler.schedule.gpu.warpgroup import Warpgroup
 from compiler.schedule.gpu.warpgroup_border import Border
 from compiler.schedule.gpu.warpgroup_operands import LOW_SCALE, ROWS, Side, WarpgroupProduct, digit, wide_of
 from compiler.schedule.gpu.warpgroup_results import result_boxes, store_boxes
-from compiler.schedule.gpu.warpgroup_ring import Ring, stage_dims, view
+from compiler.schedule.gpu.warpgroup_ring import ProductRing, stage_dims, view
 from compiler.schedule.gpu.warpgroup_rounds import CutRounds, Leftovers, Part, Rounds
 from compiler.schedule.gpu.warpgroup_split import Split
 from compiler.schedule.gpu.warpgroup_tiles import FEW_SUMS, WARPGROUP, Wishes
@@ -99,7 +98,7 @@ class WarpgroupDistributing(Distributing):
 
     def roles(self, group: Sequence[Target], region: Region, block: Value, total: Value, counts: Sequence[Value]) -> None:
         b, product = region.builder, self.product
-        ring = Ring(b, product)
+        ring = ProductRing(b, product)
         thread = thread_index(b)
         first = b.op("eq", thread, b.const(0, "index"))
         self.border = Border(b, product)
@@ -177,14 +176,14 @@ class WarpgroupDistributing(Distributing):
 
     # ---- copying ----
 
-    def copied(self, region: Region, part: Part, ring: Ring) -> None:
+    def copied(self, region: Region, part: Part, ring: ProductRing) -> None:
         b, product = region.builder, self.product
         walked = [b.index(self.field.axes[axis]) for axis in product.outer]
         walked.append(b.index(self.field.axes[product.sum].ceildiv(product.depth)))
         with b.loop("copy", 0, part.steps.name, carried=[*ring.place(b, part.done), *self.digits_of(b, part.low, walked)]) as (body, loop):
             at, parity, *places = loop.carried
             stage = Affine.of(at.name)
-            body.emit(BarrierWait(barrier=ring.empty, barrier_index=(stage,), parity=ring.flipped(body, parity)))
+            ring.await_empty(body, stage, parity)
             bytes = sum(prod(stage_dims(side, product)[1:]) for side in product.copied) * bytes_of(product.a.mem.dtype)
             body.emit(BarrierExpect(barrier=ring.full, barrier_index=(stage,), bytes=bytes))
             inner = region.inside(body, (*product.outer, product.sum))
@@ -201,7 +200,7 @@ class WarpgroupDistributing(Distributing):
             return [b.const(0, "index") for _ in walked]
         return small_digits(b, low, walked[1:])
 
-    def box(self, b: Builder, side: Side, memory: Value, stage: Affine, ring: Ring, region: Region) -> None:
+    def box(self, b: Builder, side: Side, memory: Value, stage: Affine, ring: ProductRing, region: Region) -> None:
         """The copies of one operand's tile: one box, or, where memory is contiguous along its own axis, boxes of 128 bytes of that. What
         blocks of a cluster share each copies a part of, to all of them."""
         product = self.product
@@ -245,7 +244,7 @@ class WarpgroupDistributing(Distributing):
     # ---- multiplying ----
 
     def multiplied(
-        self, region: Region, part: Part, team: Value, ring: Ring, targets: Sequence[Target]
+        self, region: Region, part: Part, team: Value, ring: ProductRing, targets: Sequence[Target]
     ) -> None:
         b, product = region.builder, self.product
         pair, eight = self.out.axis("column0", 2), self.out.axis("column1", product.columns // 8)
@@ -291,7 +290,7 @@ class WarpgroupDistributing(Distributing):
                 with b.when(wrong) as again:
                     self.border.repaired(self, group, targets, region, part.round, again)
 
-    def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], ring: Ring) -> list[Value]:
+    def summed(self, b: Builder, done: Value, steps: Value, begun: Sequence[Value], ring: ProductRing) -> list[Value]:
         """The sums of the products of so many stages, after so many turns of the ring: of each block of rows, for each sum that a ring's
         operands make. They are added to those that have begun; of a stretch, whose begin is those of the stretch before, they take their
         place."""
@@ -301,7 +300,7 @@ class WarpgroupDistributing(Distributing):
         with b.loop("step", 0, steps.name, carried=[*begin, begin[0], *begun]) as (body, loop):
             at, parity, earlier, *totals = loop.carried
             stage = Affine.of(at.name)
-            body.emit(BarrierWait(barrier=ring.full, barrier_index=(stage,), parity=parity))
+            ring.await_full(body, stage, parity)
             body.emit(WarpgroupFence())
             always = body.const(True, "i1")
             later = body.op("gt", loop.variable, body.const(0, "index")) if product.stretch else always
@@ -337,7 +336,7 @@ class WarpgroupDistributing(Distributing):
             ring.free(freeing, Affine.of(last.name))
         return complete
 
-    def stretches(self, b: Builder, done: Value, steps: Value, zero: Value, ring: Ring) -> list[Value]:
+    def stretches(self, b: Builder, done: Value, steps: Value, zero: Value, ring: ProductRing) -> list[Value]:
         """The same, of stretches of the sum that are added up as floats are: tensor cores drop bits with every product. Warpgroups of a
         tile end theirs at different steps: while one adds, the tensor cores have the other's products."""
         product, blocks, sums = self.product, self.product.blocks, len(ring.pairs)

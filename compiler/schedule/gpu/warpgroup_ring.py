@@ -4,9 +4,10 @@ barriers that say which are full and which are empty."""
 from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.gpu import SharedAlloc
-from compiler.hir.hopper import BarrierArrive, BarrierInit, BarrierMake, BarrierWait
+from compiler.hir.hopper import BarrierArrive, BarrierMake, BarrierWait
 from compiler.hir.instruction import Value
 from compiler.hir.types import Barrier, Mem, Space
+from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.warpgroup_operands import Side, WarpgroupProduct, wide_of
 
 
@@ -18,29 +19,23 @@ def view(side: Side, stage: Affine, own: Affine, part: int) -> tuple[Affine, ...
     return stage, own.floordiv(wide), Affine.of(part), Affine()
 
 
-class Ring:
-    """The stages in shared memory, and the barriers that say which are full and which are empty."""
+class ProductRing(StageRing):
+    """The stages of both operands; what blocks of a cluster share, each of them frees for all."""
 
     def __init__(self, b: Builder, product: WarpgroupProduct) -> None:
-        self.stages, self.cluster, self.readers = product.stages, product.cluster, product.groups * product.cluster
         self.memories = [b.emit(SharedAlloc(type=stage_memory(side, product)), "stage").result for side in product.copied]
         left, right, *low = self.memories
         self.pairs = [*([[(low[0], right), (left, low[1])]] if low else []), [(left, right)]]
         """The products of each sum: that of what was left of the operands, and that of themselves."""
-        self.full = b.emit(BarrierMake(type=Barrier(self.stages)), "full").result
-        self.empty = b.emit(BarrierMake(type=Barrier(self.stages)), "empty").result
-        self.turns = product.turns
+        super().__init__(b, product.stages, product.groups * product.cluster)
+        self.cluster, self.turns = product.cluster, product.turns
         assert self.turns <= 2
         self.turn = b.emit(BarrierMake(type=Barrier(self.turns)), "turn").result if self.turns > 1 else None
         """Whose tile's stages come next: warpgroups that waited for theirs too early would take a barrier's phase for another."""
 
     def begin(self, b: Builder) -> None:
-        kinds = ((self.full, 1), (self.empty, self.readers))
-        wanted = [(barrier, place, count) for place in range(self.stages) for barrier, count in kinds]
-        if self.turn is not None:
-            wanted += [(self.turn, place, 1) for place in range(self.turns)]
-        for number, (barrier, place, count) in enumerate(wanted, 1):
-            b.emit(BarrierInit(barrier=barrier, barrier_index=(Affine.of(place),), count=count, known=number == len(wanted)))
+        turns = [(self.turn, place, 1) for place in range(self.turns)] if self.turn is not None else []
+        initialise(b, [*self.counts(), *turns], together=True)
 
     def await_turn(self, b: Builder, team: Affine, number: Value) -> None:
         """The first tile's warpgroup waits for nobody."""
@@ -55,9 +50,7 @@ class Ring:
 
     def place(self, b: Builder, turn: Value) -> tuple[Value, Value]:
         """The stage of a turn, and how often it was filled before, odd or even."""
-        form = Affine.of(turn.name)
-        filled = form.floordiv(self.stages)
-        return b.index(form - filled * self.stages), b.cast(b.index(filled % 2), "i32")
+        return self.stage_of(b, turn), self.parity_of(b, turn)
 
     def next(self, b: Builder, stage: Value, parity: Value) -> tuple[Value, Value]:
         """Of the turn after: without a division, which would take longer than small tiles' products."""
@@ -68,13 +61,10 @@ class Ring:
     def free(self, b: Builder, stage: Affine) -> None:
         """This warpgroup has read the stage; all blocks that write to it are told."""
         if self.cluster == 1:
-            b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,)))
+            super().free(b, stage)
         else:
             for rank in range(self.cluster):
                 b.emit(BarrierArrive(barrier=self.empty, barrier_index=(stage,), rank=b.const(rank, "i32")))
-
-    def flipped(self, b: Builder, parity: Value) -> Value:
-        return b.op("xor", parity, b.const(1, "i32"))
 
 
 def stage_dims(side: Side, product: WarpgroupProduct) -> tuple[int, ...]:
