@@ -159,7 +159,7 @@ class AttentionOnWarps(AttentionWeights):
         self.placed_row(self.row_of_lane, inner)
         sums = [op for op in rule.rescaled if isinstance(op, Reduce) and op is not attention.weighted]
         self.factor = self.factored(b, inner, lambda body, sign: self.turn_queries(body, queries, thread, sign))
-        fragments = [value for four in queries.read(b, Affine(), queries.left(b, self.row, self.lane)) for value in four]
+        fragments = [value for place in queries.left(b, self.row, self.lane) for value in queries.read(b, Affine(), place)]
         first = b.named(self.team * self.terms)
         self.key_places, self.value_places = keys.right(b, first, self.lane), values.across(b, first, self.lane)
         feature = self.out.axis("feature", attention.width // 8)
@@ -229,8 +229,8 @@ class AttentionOnWarps(AttentionWeights):
         (_, keys, _), (_, values, _) = self.rings
         scores = b.const(0.0, self.scores)
         for part in range(attention.depth // STEP):
-            place = [self.key_places[part]]
-            found = [value for below in range(0, self.terms, 16) for four in keys.read(b, stage, place, below) for value in four]
+            place = self.key_places[part]
+            found = [value for below in range(0, self.terms, 16) for value in keys.read(b, stage, place, below)]
             scores = self.multiplied(b, scores, queries[4 * part : 4 * part + 4], found, self.terms)
         growth, grown, *after, weights = self.softened(turn, scores, before, sums)
         with b.branch(grown, [output.type]) as (yes, no, rescaled):
@@ -242,7 +242,7 @@ class AttentionOnWarps(AttentionWeights):
         for part in range(self.terms // STEP):
             places = [(2 * part, 0), (2 * part, 1), (2 * part + 1, 0), (2 * part + 1, 1)]
             words = [taken(b, packed, {eight: column, self.half: row, self.rows[1]: 0}) for column, row in places]
-            found = [value for four in values.read(b, stage, self.value_places, STEP * part, True) for value in four]
+            found = [value for place in self.value_places for value in values.read(b, stage, place, STEP * part, True)]
             output = self.multiplied(b, output, words, found, attention.width)
         return [*after, output]
 
@@ -300,7 +300,7 @@ class AttentionOnWarps(AttentionWeights):
         with b.loop("element", thread, attention.rows * attention.depth, step=attention.threads) as (body, loop):
             place = Affine.of(loop.variable.name)
             line = place.floordiv(attention.depth)
-            at = (Affine(), tile.place(line, place - line * attention.depth, body))
+            at = (Affine(), Affine.of(tile.place(line, place - line * attention.depth, body).name))
             value = body.cast(body.load(tile.memory, at), "f32")
             body.store(tile.memory, body.cast(body.mul(value, sign), attention.dtype), at)
         b.emit(SyncThreads())

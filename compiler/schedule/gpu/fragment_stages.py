@@ -1,8 +1,7 @@
 """The stages of an operand in shared memory: how the threads of a block fill them, and how warps read fragments from them.
 
-Fragments come by `ldmatrix`, eight rows of 16 bytes at a time: lines of shared memory are as long as what is contiguous,
-at most 128 bytes, and their chunks of 16 bytes are XORed with the number of the line, so that neither copies nor fragments meet in a bank.
-Fragments of 64 bits, and of 32 bits that lie across, come element by element, from lines with a gap of 32 bytes behind them."""
+Fragments come by `ldmatrix` (`shared_tiles.py`). Those of 64 bits, and of 32 bits that lie across, come element by element, from lines with
+a gap of 32 bytes behind them."""
 
 
 from compiler.hir.affine import Affine
@@ -11,12 +10,12 @@ from compiler.hir.build import Builder
 from compiler.hir.gpu import SharedAlloc
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
-from compiler.hir.tensor_core import LoadMatrix
 from compiler.hir.types import U32, Mem, Space
 from compiler.hir.words import WORD, LoadWords, StoreWords
 from compiler.schedule.gpu.block_tiles import BlockTiles
-from compiler.schedule.gpu.fragment_operands import GAP, LINE, FragmentProduct, Operand, Way
+from compiler.schedule.gpu.fragment_operands import GAP, FragmentProduct, Operand, Way
 from compiler.schedule.gpu.indices import small
+from compiler.schedule.gpu.shared_tiles import MatrixTile
 from compiler.schedule.gpu.warpgroup_operands import divides
 from compiler.schedule.region import Region
 
@@ -47,10 +46,13 @@ class Stages:
         size = operand.size
         self.by_matrix = size < (4 if operand.across else 8)
         self.wide, self.lines = (self.extent, shape.depth) if operand.across else (shape.depth, self.extent)
-        self.line = min(self.wide, LINE // size) if self.by_matrix else self.wide + GAP // size
-        count = self.lines * self.line * (self.wide // self.line if self.by_matrix else 1)
-        type = Mem(operand.mem.dtype, (shape.stages, count), space=Space.SHARED, align=128)
-        self.memory = b.emit(SharedAlloc(type=type), "stage").result
+        if self.by_matrix:
+            self.tile = MatrixTile(b, operand.mem.dtype, shape.stages, self.lines, self.wide, size, "stage")
+            self.memory, self.line = self.tile.memory, self.tile.line
+        else:
+            self.line = self.wide + GAP // size
+            type = Mem(operand.mem.dtype, (shape.stages, self.lines * self.line), space=Space.SHARED, align=128)
+            self.memory = b.emit(SharedAlloc(type=type), "stage").result
         self.pieces = self.shared_out(thread, b)
         self.rows = [] if operand.across else [self.row(line, region) for line, _, _ in self.pieces]
         self.places = self.matrices(first, lane, b) if self.by_matrix else [self.element(first, lane, b)]
@@ -87,21 +89,8 @@ class Stages:
         return row_digits(placing.field, self.product, row, b) if self.is_a else {self.operand.own: row}
 
     def place(self, line: Affine, along: Affine, b: Builder) -> Value:
-        """Where an element lies in a stage, its chunk swizzled."""
-        if not self.by_matrix:
-            return b.index(line * self.line + along)
-        chunk = CHUNK // self.operand.size
-        box = along.floordiv(self.line)
-        number = b.index(along.floordiv(chunk) - box * (self.line // chunk))
-        swizzled = b.op("xor", number, self.swizzle(line, b))
-        within = along % chunk
-        return b.index(box * (self.lines * self.line) + line * self.line + Affine.of(swizzled.name) * chunk + within)
-
-    def swizzle(self, line: Affine, b: Builder) -> Value:
-        """What chunks of a line are XORed with: the line's number, of shorter ones that of as many as fill all banks."""
-        chunks = self.line * self.operand.size // CHUNK
-        row = line.floordiv(8 // chunks)
-        return b.index(row % chunks)
+        """Where an element lies in a stage."""
+        return self.tile.place(line, along, b) if self.by_matrix else b.index(line * self.line + along)
 
     def begin(self, b: Builder, region: Region, stage: Affine, enabled: Value) -> None:
         """The copies into a stage begin; `region` says of which part of the sum, `enabled` whether there is one."""
@@ -242,22 +231,10 @@ class Stages:
 
     def matrices(self, first: Affine, lane: Affine, b: Builder) -> list[Affine]:
         """Where the lane's row of four matrices begins in a stage: by part of the depth, or, across, by 16 rows (or columns)."""
-        size, shape = self.operand.size, self.product.shape
-        row, number = lane % 8, lane.floordiv(8)
-        low, high = number % 2, number.floordiv(2)
-        # of `a` the first two matrices lie along the rows, of `b` along the depth
-        own, deep = (low, high) if self.is_a else (high, low)
-        chunk = CHUNK // size
-        found = []
+        shape = self.product.shape
         if self.operand.across:
-            for block in range(self.part // 16):
-                line, along = row + deep * 8, first + own * 8 + block * 16
-                found.append(self.place(b.named(line), b.named(along), b))
-        else:
-            line = b.named(first + row + own * 8)
-            for part in range(shape.depth // shape.step):
-                found.append(self.place(line, b.named(deep * chunk + part * shape.step), b))
-        return [Affine.of(value.name) for value in found]
+            return self.tile.matrices_across(b, lane, (Affine(), first), self.is_a, range(0, self.part, 16))
+        return self.tile.matrices(b, lane, first, self.is_a, range(0, shape.depth, shape.step))
 
     def element(self, first: Affine, lane: Affine, b: Builder) -> Affine:
         """Where the lane's first element lies in a stage."""
@@ -272,12 +249,9 @@ class Stages:
             return [self.element_at(b, stage, self.places[0] + offset) for offset in self.offsets(part)]
         found: list[Value] = []
         for block in range(self.part // 16):
-            if self.operand.across:
-                place = self.places[block] + part * shape.step * self.line
-            else:
-                place = self.places[part] + block * 16 * self.line
-            op = LoadMatrix(mem=self.memory, index=(stage, place), count=4, transpose=self.operand.across)
-            found += b.emit(op).results
+            across = self.operand.across
+            place, below = (self.places[block], part * shape.step) if across else (self.places[part], block * 16)
+            found += self.tile.read(b, stage, place, below, across)
         return found
 
     def element_at(self, b: Builder, stage: Affine, place: Affine) -> Value:
