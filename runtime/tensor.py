@@ -67,6 +67,10 @@ class Remote(Protocol):
         """All that checks of types and shapes look at."""
 
     @property
+    def address(self) -> int:
+        """Where the first element lies."""
+
+    @property
     def shape(self) -> tuple[int, ...]: ...
 
     @property

@@ -27,6 +27,10 @@ class Emulated:
         return self.device, self.dtype, self.shape
 
     @property
+    def address(self) -> int:
+        return int(self.elements.__array_interface__["data"][0])
+
+    @property
     def shape(self) -> tuple[int, ...]:
         return self.elements.shape
 

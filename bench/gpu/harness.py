@@ -15,7 +15,7 @@ from attrs import Factory, field, frozen
 
 import zynml
 from bench.gpu.limits import Cost, Limits
-from compiler.launch.tuning.tuner import forget, tuner_of
+from compiler.devices.tuning.tuner import forget, tuner_of
 from runtime.cuda.gpu import gpu
 
 Call = Callable[..., Any]

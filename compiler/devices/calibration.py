@@ -16,7 +16,8 @@ from compiler.devices.costs import Rates
 from compiler.devices.places import Place
 from compiler.hir.affine import Affine
 from compiler.hir.parse import parse_function
-from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions
+from compiler.launch.block import ComputeBlock
+from compiler.launch.kernels import BuiltKernel, KernelOptions
 from compiler.lowering.kernel import (
     LaunchPlan,
     LoweredKernel,

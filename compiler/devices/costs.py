@@ -7,8 +7,8 @@ from math import log
 from attrs import Factory
 
 from compiler.analysis.work import Work, work_of
-from compiler.launch.cpu import grid_of
 from compiler.launch.kernels import BuiltKernel
+from compiler.launch.plan import grid_of
 from compiler.lowering.launch import LaunchSizes
 from runtime.records import define, frozen
 

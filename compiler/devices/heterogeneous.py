@@ -14,7 +14,8 @@ from compiler.devices.costs import MEASURED_RUNS, History, work_at
 from compiler.devices.explain import Candidate, Decision, Explain
 from compiler.devices.places import Block, Place, Places
 from compiler.diagnostics import ZyntaxError
-from compiler.launch.kernels import BuiltKernel, ComputeBlock
+from compiler.launch.block import ComputeBlock
+from compiler.launch.kernels import BuiltKernel
 from compiler.launch.signature import as_tensor
 from compiler.launch.updates import require_updatable
 from runtime import forks

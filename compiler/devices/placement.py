@@ -10,7 +10,7 @@ from compiler.devices.explain import Candidate, Decision, Explain
 from compiler.devices.heterogeneous import HeterogeneousBlock, bytes_of
 from compiler.devices.places import Block, Places
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
-from compiler.launch.kernels import ComputeBlock
+from compiler.launch.block import ComputeBlock
 from compiler.machines.emulated import require_present
 from compiler.source import Span
 from compiler.typed_ast import nodes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attrs import Factory
 
 from compiler.devices.costs import Rates
-from compiler.launch.kernels import ComputeBlock
+from compiler.launch.block import ComputeBlock
 from compiler.machines.emulated import emulated
 from compiler.source import Sources
 from runtime.device import CPU, EMULATOR, Device, present_devices
@@ -99,9 +99,10 @@ class GpuPlace:
         return cuda_name(self.gpu.device.ordinal)
 
     def block(self, block: ComputeBlock) -> Block:
+        from compiler.devices.tuning.tuner import tuner_of
         from compiler.launch.cuda.kernels import CudaBlock
 
-        return _kept(self._blocks, block, lambda: CudaBlock(block, self.gpu, self.sources))
+        return _kept(self._blocks, block, lambda: CudaBlock(block, self.gpu, self.sources, tuner_of(self.gpu)))
 
     def holds(self, tensor: Tensor) -> bool:
         from runtime.cuda.remote import elements_on

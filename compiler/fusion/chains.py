@@ -13,7 +13,7 @@ from compiler.fusion.kernel import JoinedBlock
 from compiler.fusion.merge import NUMBERS
 from compiler.fusion.plan import ChainPlan, Joined, Link, plan_chain
 from compiler.launch.kernels import BuiltKernel
-from compiler.launch.signature import as_tensor, layout_of
+from compiler.launch.signature import as_tensor, kernel_key
 from compiler.lowering.result_plan import number_of
 from runtime.records import define, frozen
 from runtime.tensor import Tensor, numpy_dtype
@@ -125,7 +125,7 @@ def _key(blocks: Sequence[_Block]) -> Any:
         constants = block.placed.block.constants
         key += (block.placed, tuple(block.links.items()))
         for name, value in block.values.items():
-            key += (layout_of(name, value, constants), numbers.setdefault(_identity(name, value), len(numbers)))
+            key += (kernel_key(value, name in constants), numbers.setdefault(_identity(name, value), len(numbers)))
     return tuple(key)
 
 

@@ -9,7 +9,8 @@ from compiler.fusion.judge import require_promising, require_worthwhile
 from compiler.fusion.merge import NotMergeable, Stage, merged
 from compiler.hir.memory import Check
 from compiler.hir.module import Form, HirFunction
-from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions
+from compiler.launch.block import ComputeBlock
+from compiler.launch.kernels import BuiltKernel, KernelOptions
 from compiler.lowering.kernel import Signature
 from compiler.passes.analysed import analysed
 from compiler.source import Span

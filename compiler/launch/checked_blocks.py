@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from attrs import Factory
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.launch.kernels import BuiltKernel, ComputeBlock, KernelOptions, Warn, build, built, lower
+from compiler.launch.block import ComputeBlock, Warn
+from compiler.launch.kernels import BuiltKernel, KernelOptions, build, built, lower
 from compiler.launch.signature import assumed_signature, static_signature
 from compiler.lowering.kernel import LoweredKernel, Signature
 from compiler.lowering.outcome import outcome_type

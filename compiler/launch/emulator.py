@@ -4,8 +4,9 @@ The emulator runs every launch block by block in the interpreter of form C: slow
 divergent barriers (0411) and warps (0415), shared memory read before it is written or raced for (0412), indices outside (0801). With
 `--sanitize` it looks for more and goes on when it finds something: `compiler/emulator/sanitize.py`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,19 @@ from compiler.emulator.interpret import interpret
 from compiler.emulator.sanitize import Watch
 from compiler.hir.hopper import WarpgroupMma
 from compiler.hir.instruction import Value
-from compiler.hir.module import FaultSite, Form, HirFunction
+from compiler.hir.module import Form, HirFunction
 from compiler.hir.shared_memory import over_limit
 from compiler.hir.tensor_core import Mma, WarpMma
 from compiler.hir.types import Mem
-from compiler.launch.cpu import first_fault, grid_of, tensor_arrays, value_of
-from compiler.launch.kernels import BuiltKernel, ComputeBlock
+from compiler.launch.arguments import element_name
+from compiler.launch.block import ComputeBlock
+from compiler.launch.cache import THREAD_KERNELS, Cache
+from compiler.launch.cpu import first_fault, on_host
+from compiler.launch.faults import diagnosed
+from compiler.launch.kernels import BuiltKernel
+from compiler.launch.plan import KernelPlan, planned, value_of
 from compiler.launch.updates import require_updatable
-from compiler.lowering.kernel import ResultArgument, ScalarArgument, SizeArgument, StrideArgument, TensorArgument, WorkspaceArgument
-from compiler.lowering.launch import LaunchSizes
+from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.gpu import GpuMachine
 from compiler.machines.nvidia import PORTABLE
 from compiler.passes.known_divisors import number_of
@@ -38,7 +43,7 @@ from compiler.schedule.launches import Launches
 from compiler.schedule.region import NotPlaceable
 from compiler.typed_ast import nodes
 from runtime.records import define
-from runtime.tensor import numpy_dtype
+from runtime.tensor import Tensor, numpy_dtype
 
 Report = Callable[[tuple[Diagnostic, ...]], None]
 
@@ -128,7 +133,7 @@ class EmulatedBlock:
     block: ComputeBlock
     machine: GpuMachine
     report: Report | None = None
-    _kernels: dict[Any, ThreadKernel] = Factory(dict)
+    _kernels: Cache[Any, ThreadKernel] = Factory(partial(Cache, THREAD_KERNELS))
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
         block = self.block
@@ -136,10 +141,7 @@ class EmulatedBlock:
         built = block.kernel_for(signature)
 
         def kernel_for(facts: Facts) -> ThreadKernel:
-            kernel = self._kernels.get((signature, facts))
-            if kernel is None:
-                kernel = self._kernels[signature, facts] = thread_kernel(built, block.compute, facts)
-            return kernel
+            return self._kernels.of((signature, facts), lambda: thread_kernel(built, block.compute, facts))
 
         return emulate(built, kernel_for, values, block.compute, self.machine, self.report)
 
@@ -158,33 +160,27 @@ def emulate(
     """Runs the launches in the interpreter and gives the block's value. Inputs that the block updates change only when all went
     well. With `report` all is watched, and it is told what was found."""
     watch = Watch() if report is not None else None
-    plan = built.lowered.plan
-    require_updatable([r.input for r in plan.results if r.input is not None], values, compute)
-    arrays, scalars = tensor_arrays(values)
-    shapes = {name: array.shape for name, array in arrays.items()}
-    sizes = built.sizes(shapes, scalars)
-    results = [
-        np.array(arrays[r.input or r.copy_of or ""], order="C")
-        if r.input or r.copy_of
-        else np.zeros(sizes.results[number], numpy_dtype(r.dtype.value))
-        for number, r in enumerate(plan.results)
-    ]
-    updated = {r.input: result for r, result in zip(plan.results, results, strict=True) if r.input is not None}
-    given = {**arrays, **updated}
-    arguments = [_argument(place, argument, given, scalars, results, sizes) for place, argument in enumerate(plan.arguments)]
+    require_updatable(built.updated, values, compute)
+    given = {name: on_host(value) for name, value in values.items()}
+    arrays = {name: value.contents for name, value in given.items() if isinstance(value, Tensor)}
+    updated = {name: np.array(arrays[name], order="C") for name in built.updated}
+    arrays |= updated
+    plan = planned(built, {**given, **{name: Tensor(array) for name, array in updated.items()}})
+    results = [_result(result, number, plan, arrays) for number, result in enumerate(plan.results)]
+    workspaces = [np.zeros(shape, numpy_dtype(dtype)) for shape, dtype in plan.bound.workspaces]
+    scalars = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+    arguments = plan.bound.filled(arrays.__getitem__, arrays.__getitem__, results, workspaces, scalars)
     arguments = [_as_one_axis(value, argument) for value, argument in zip(built.nest.parameters, arguments, strict=False)]
-    workspaces = [array for array, argument in zip(arguments, plan.arguments, strict=True) if isinstance(argument, WorkspaceArgument)]
-    known = index_values(built.nest, arguments)
+    workspaces = [arguments[place] for place, _ in plan.bound.slots.workspaces]
+    known = plan.known
     memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
     kernel = kernel_for(launch_facts(built, known, memories, machine))
     try:
         if kernel.launches is None:
             if (over := over_limit(built.lowered.function, machine.block_shared, str(machine))) is not None:
                 raise ZyntaxError(over)
-            info = built.lowered.function.kernel_info
-            grid = None if info is not None and info.grid is not None else tuple(grid_of(built, shapes, sizes))
-            _interpret(built.lowered.function, arguments, watch, workspaces, grid)
-        elif not sizes.ordinary:
+            _interpret(built.lowered.function, arguments, watch, workspaces, tuple(plan.grid()))
+        elif not plan.sizes.ordinary:
             interpret(built.nest, arguments)  # no schedule counts on such sizes: the loops as written
         else:
             arguments, known = kernel.launches.counted(arguments, known)
@@ -200,15 +196,27 @@ def emulate(
                     given_bytes = launch.shared_bytes(known, machine.block_shared, str(machine))
                     _interpret(launch.function, [*arguments, *shared, *extra], watch, blank, (blocks, 1, 1), given_bytes)
     except KernelFault as fault:
-        found = _diagnostic(fault, built.lowered.function.sites, compute)
+        sites = built.lowered.function.sites
+        if fault.finding is not None and not 0 <= fault.site < len(sites):
+            diagnostic = fault.finding.diagnostic(compute.span)
+        else:
+            diagnostic = diagnosed(fault, sites, compute.span)
         if kernel.launches is not None and fault.site >= 0:
-            found = first_fault(built, values, compute, found)
-        raise ZyntaxError(*_found(watch, compute), found) from None
+            diagnostic = first_fault(built, values, compute, diagnostic)
+        raise ZyntaxError(*_found(watch, compute), diagnostic) from None
     if report is not None:
         report(_found(watch, compute))
     for name, result in updated.items():
         values[name].array[...] = result
     return value_of(plan.results, results, values)
+
+
+def _result(result: ResultPlan, number: int, plan: KernelPlan, arrays: Mapping[str, Any]) -> Any:
+    if result.input is not None:
+        return arrays[result.input]
+    if result.copy_of is not None:
+        return np.array(arrays[result.copy_of], order="C")
+    return np.zeros(plan.sizes.results[number], numpy_dtype(result.dtype.value))
 
 
 def _interpret(
@@ -232,11 +240,6 @@ def _found(watch: Watch | None, compute: nodes.Compute) -> tuple[Diagnostic, ...
     return tuple(sorted(found, key=lambda d: (d.span.path, d.span.start) if d.span is not None else ("", -1)))
 
 
-def index_values(function: HirFunction, arguments: Sequence[Any]) -> dict[str, int]:
-    pairs: zip[tuple[Value, Any]] = zip(function.parameters, arguments, strict=False)
-    return {parameter.name: int(value) for parameter, value in pairs if not isinstance(parameter.type, Mem) and isinstance(value, int)}
-
-
 def _as_one_axis(parameter: Value, argument: Any) -> Any:
     """The argument as the kernel takes it: with one index over all elements, where that is how the block runs over them."""
     one = isinstance(parameter.type, Mem) and parameter.type.rank == 1 and np.ndim(argument) > 1
@@ -251,39 +254,4 @@ def _as_given(parameter: Value, argument: Any, known: Mapping[str, int]) -> Any:
 
 
 def _workspace(mem: Mem, known: Mapping[str, int]) -> Any:
-    return np.zeros([dim.evaluate(known.__getitem__) for dim in mem.dims], numpy_dtype("bool" if mem.dtype == "i1" else _named(mem.dtype)))
-
-
-def _named(dtype: str) -> str:
-    return "i64" if dtype == "index" else dtype
-
-
-def _argument(
-    place: int, argument: Any, arrays: Mapping[str, Any], scalars: Mapping[str, Any], results: list[Any], sizes: LaunchSizes
-) -> Any:
-    match argument:
-        case TensorArgument(name):
-            return arrays[name]
-        case StrideArgument(name, axis):
-            return arrays[name].strides[axis] // arrays[name].itemsize
-        case SizeArgument():
-            return sizes.size_arguments[place]
-        case ScalarArgument(name):
-            value = scalars[name]
-            return value.item() if isinstance(value, np.generic) else value
-        case ResultArgument(index):
-            return results[index]
-        case WorkspaceArgument(dtype):
-            return np.zeros(sizes.workspaces[place], numpy_dtype("bool" if dtype == "i1" else dtype))
-        case _:
-            raise AssertionError(f"no argument {argument}")
-
-
-def _diagnostic(fault: KernelFault, sites: tuple[FaultSite, ...], compute: nodes.Compute) -> Diagnostic:
-    if 0 <= fault.site < len(sites):
-        site = sites[fault.site]
-        return Diagnostic(site.code, site.message.format(*fault.values), site.span, site.label.format(*fault.values), hint=site.hint)
-    if fault.finding is not None:
-        return fault.finding.diagnostic(compute.span)
-    words = {"0806": "division by zero"}
-    return Diagnostic(fault.code, words.get(fault.code, f"a kernel failed with code {fault.code}"), compute.span)
+    return np.zeros([dim.evaluate(known.__getitem__) for dim in mem.dims], numpy_dtype(element_name(mem.dtype)))

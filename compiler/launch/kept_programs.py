@@ -6,12 +6,13 @@ from typing import Any
 
 from attrs import asdict, evolve
 
+from compiler.launch.cache import PROGRAMS
 from compiler.launch.cuda.repeats import Returning
 from compiler.options import DriverOptions, origin
 from compiler.source import Source
 from compiler.typed_ast.function_heads import FunctionHead, ParameterHead
 from runtime.cache.identity import compiler_identity
-from runtime.cache.store import key_of, store
+from runtime.cache.store import store
 from runtime.device import is_present, parse_device
 from runtime.records import frozen
 
@@ -30,30 +31,20 @@ class KeptProgram:
 
 def found(source: Source, options: DriverOptions) -> KeptProgram | None:
     """The program of this text; None where no process kept it, or a device that it names isn't here."""
-    cache = store()
-    entry = None if cache is None else cache.get(_name(origin(source, options)))
-    if entry is None:
-        return None
-    try:
-        functions = {name: _returning(fields) for name, fields in entry[0]["functions"]}
-        known = KeptProgram(functions, tuple(entry[0]["devices"]), {name: _head(fields) for name, fields in entry[0]["heads"]})
-    except (KeyError, TypeError, ValueError):
-        return None  # of another version of this file
-    return known if all(is_present(parse_device(name)) for name in known.devices) else None
+    kept = PROGRAMS.find(lambda: PROGRAMS.name(*origin(source, options)), _revived)
+    return kept if kept is not None and all(is_present(parse_device(name)) for name in kept.devices) else None
 
 
 def keep(made_of: tuple[str, ...], program: KeptProgram) -> None:
     """Puts a program there that is made of this (see `origin`), if there is a cache."""
-    cache = store()
-    if cache is None:
-        return
     functions = [[name, None if one is None else {**asdict(one), "sizes": sorted(one.sizes)}] for name, one in program.functions.items()]
     heads = [[name, asdict(evolve(head, span=None))] for name, head in program.heads.items()]
-    cache.put(_name(made_of), {"functions": functions, "devices": program.devices, "heads": heads}, b"")
+    PROGRAMS.keep(lambda: PROGRAMS.name(*made_of), {"functions": functions, "devices": program.devices, "heads": heads})
 
 
-def _name(made_of: tuple[str, ...]) -> str:
-    return key_of(["program", compiler_identity(), *made_of])
+def _revived(head: dict[str, Any], image: bytes) -> KeptProgram:
+    functions = {name: _returning(fields) for name, fields in head["functions"]}
+    return KeptProgram(functions, tuple(head["devices"]), {name: _head(fields) for name, fields in head["heads"]})
 
 
 def _head(fields: dict[str, Any]) -> FunctionHead:

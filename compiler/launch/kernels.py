@@ -1,9 +1,8 @@
-"""A compute block as something that can be called: specialised by the dtypes, ranks and layouts of what it is given, and compiled
-once for each specialisation."""
+"""A compute block for one signature: analysed once for all devices, scheduled and compiled for the CPU when it runs there."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,7 @@ from compiler.backends.cpu.native import NativeKernel
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.hir.control import For
 from compiler.hir.module import HirFunction, OptimizationLevel
-from compiler.launch.cpu import launch, tensor_arrays
-from compiler.launch.signature import layout_of, signature_of
+from compiler.launch.cache import SIZES, Cache
 from compiler.lowering.compute import lower_compute
 from compiler.lowering.kernel import LoweredKernel, Signature
 from compiler.lowering.launch import LaunchSizes, evaluate
@@ -27,18 +25,11 @@ from compiler.passes.pipelines import PassTimes
 from compiler.schedule.cpu import Scheduled, schedule_for_cpu
 from compiler.source import Span
 from compiler.typed_ast import nodes
-from compiler.typed_ast.constants import names_needing_values
 from compiler.typed_ast.kernel import FLOATS, KernelMetadata
-from compiler.typed_ast.types import Type
 from runtime.records import define, frozen
 
 if TYPE_CHECKING:
     from compiler.options import Tuning
-
-Warn = Callable[[Diagnostic], None]
-
-REMEMBERED_SIZES = 64
-"""Launches of a kernel whose solved sizes are kept: programs repeat few shapes."""
 
 
 @frozen
@@ -65,7 +56,7 @@ class BuiltKernel:
     options: KernelOptions
     span: Span | None = None
     _plain: NativeKernel | None = None
-    _sizes: dict[tuple[Any, ...], LaunchSizes] = Factory(dict)
+    _sizes: Cache[tuple[Any, ...], LaunchSizes] = Factory(partial(Cache, SIZES))
 
     @property
     def lowered(self) -> LoweredKernel:
@@ -82,14 +73,16 @@ class BuiltKernel:
     def sizes(self, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, Any]) -> LaunchSizes:
         """The plan evaluated for these extents and ints. Raises ZyntaxError when they don't fit the block."""
         key = (*shapes.values(), *(value for value in scalars.values() if isinstance(value, int | np.integer)))
-        found = self._sizes.get(key)
-        if found is None:
-            found = evaluate(self.lowered.plan, shapes, scalars)
-            found = evolve(found, ordinary=self._is_ordinary(found))
-            if len(self._sizes) >= REMEMBERED_SIZES:
-                self._sizes.clear()
-            self._sizes[key] = found
-        return found
+        return self._sizes.of(key, lambda: self._solved(shapes, scalars))
+
+    def _solved(self, shapes: Mapping[str, tuple[int, ...]], scalars: Mapping[str, Any]) -> LaunchSizes:
+        sizes = evaluate(self.lowered.plan, shapes, scalars)
+        return evolve(sizes, ordinary=self._is_ordinary(sizes))
+
+    @cached_property
+    def updated(self) -> tuple[str, ...]:
+        """The inputs that the block updates."""
+        return tuple(result.input for result in self.lowered.plan.results if result.input is not None)
 
     def named(self, name: str) -> "BuiltKernel":
         """The kernel under another name at every stage."""
@@ -165,53 +158,3 @@ def _with_rule_of_floats(compute: nodes.Compute, usual: str) -> nodes.Compute:
     if kernel.hints.floats is not None:
         return compute
     return evolve(compute, kernel=evolve(kernel, hints=evolve(kernel.hints, floats=usual)))
-
-
-@define(eq=False)
-class ComputeBlock:
-    """One `compute` expression of a program, callable with the values of its inputs and captured names."""
-
-    compute: nodes.Compute
-    functions: Mapping[str, nodes.Function]
-    declared: Mapping[str, Type]
-    """Types of names as the checker knows them: where dim names come from."""
-    options: KernelOptions
-    warn: Warn
-    _built: dict[Signature, BuiltKernel] = Factory(dict)
-    _known: dict[tuple[Any, ...], BuiltKernel] = Factory(dict)
-
-    @cached_property
-    def constants(self) -> frozenset[str]:
-        return names_needing_values(self.compute)
-
-    def __call__(self, values: Mapping[str, Any]) -> Any:
-        """Compiles if this is a new signature, and runs. Raises ZyntaxError."""
-        return launch(self.kernel_of(values), values, self.options.threads, self.compute)
-
-    def beside(self, values: Mapping[str, Any]) -> Callable[[], Any]:
-        """The launch for another thread: compiled, its sizes checked. Raises ZyntaxError."""
-        kernel = self.kernel_of(values)
-        arrays, scalars = tensor_arrays(values)
-        kernel.native_for(kernel.sizes({name: array.shape for name, array in arrays.items()}, scalars)).prepare()
-        return lambda: launch(kernel, values, self.options.threads, self.compute)
-
-    def kernel_of(self, values: Mapping[str, Any]) -> BuiltKernel:
-        """The kernel for these inputs. Raises ZyntaxError."""
-        key = tuple([layout_of(name, value, self.constants) for name, value in values.items()])
-        kernel = self._known.get(key)
-        if kernel is None:
-            kernel = self._known[key] = self.kernel_for(self.signature(values))
-        return kernel
-
-    def signature(self, values: Mapping[str, Any]) -> Signature:
-        """What of these inputs decides on the kernel. Raises ZyntaxError."""
-        return signature_of(self.compute, values, self.declared, self.functions, self.constants)
-
-    def kernel_for(self, signature: Signature) -> BuiltKernel:
-        kernel = self._built.get(signature)
-        if kernel is None:
-            kernel = self._built[signature] = build(self.compute, signature, self.options)
-            if len(self._built) == 1:
-                for warning in kernel.lowered.warnings:
-                    self.warn(warning)
-        return kernel

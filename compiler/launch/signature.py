@@ -1,13 +1,14 @@
-"""What of a compute block's inputs decides how it is compiled: its signature, from values at a launch, from types when a program is
-checked, or assumed when it is only shown."""
+"""What of a compute block's inputs decides how it is compiled and called. From values: the signature, which decides the kernel, and the
+call's key, which decides the plan of a call, too. From types alone: the signature when a program is checked, or is only shown."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.lowering.kernel import ScalarInput, Signature, TensorInput
+from compiler.machines.access import ALIGNMENT
 from compiler.typed_ast import nodes
 from compiler.typed_ast.constants import names_needing_values, walk
 from compiler.typed_ast.types import (
@@ -23,6 +24,52 @@ from compiler.typed_ast.types import (
     UnknownType,
 )
 from runtime.tensor import Tensor, dtype_name
+
+# ---- from values ----
+
+
+def as_tensor(value: Any) -> Any:
+    """The tensor that an array or a list stands for; other values as they are."""
+    if isinstance(value, np.ndarray):
+        return Tensor(value)
+    if isinstance(value, list):
+        try:
+            array = np.array(value)
+        except ValueError:
+            raise ZyntaxError(Diagnostic("0301", "the rows of the list have different lengths")) from None
+        return Tensor(array.astype(np.float32) if array.dtype == np.float64 else array)
+    return value
+
+
+def tensor_layout(tensor: Tensor) -> tuple[np.dtype[Any], int, bool, bool]:
+    """Dtype and rank of a tensor, and whether all elements lie side by side, or at least those of the last axis."""
+    contiguous = tensor.is_contiguous
+    return tensor.dtype, len(tensor.shape), contiguous, not contiguous and tensor.rows_are_dense
+
+
+def kernel_key(value: Any, constant: bool) -> Hashable:
+    """What of a value decides the kernel: the layout of a tensor, the type of a number, and its value where that is a `constant` of the
+    compilation."""
+    tensor = as_tensor(value)
+    if tensor.__class__ is Tensor:
+        return tensor_layout(tensor)
+    kind: Any = type(value)
+    return (kind, value) if constant else kind
+
+
+def call_key(value: Any, constant: bool) -> Any:
+    """What of a value decides the plan of a call besides: extents, strides and alignment of a tensor, and the value of an int. `value` is
+    no list or array."""
+    kind = value.__class__
+    if kind is Tensor:
+        remote = value.remote
+        if remote is None:
+            array = value.contents
+            return array.dtype, array.shape, array.strides
+        return remote.layout, remote.address % ALIGNMENT == 0
+    if constant or not isinstance(value, float | np.floating):
+        return (kind, value) if isinstance(value, bool | int | float | np.generic) else kind
+    return kind
 
 
 def signature_of(
@@ -40,18 +87,11 @@ def signature_of(
         span = entry.span if entry else compute.span
         value = as_tensor(value)
         if isinstance(value, Tensor):
-            contiguous = value.is_contiguous
+            dtype, rank, contiguous, dense_rows = tensor_layout(value)
+            mutable = entry is not None and entry.mutable
+            dims = _declared_dims(declared.get(name), rank)
             tensors.append(
-                TensorInput(
-                    name,
-                    _dtype_of(value.dtype, name, span),
-                    _dims_told(declared.get(name), len(value.shape)),
-                    contiguous=contiguous,
-                    mutable=entry is not None and entry.mutable,
-                    captured=entry is None,
-                    span=span,
-                    dense_rows=not contiguous and value.rows_are_dense,
-                )
+                TensorInput(name, _dtype_of(dtype, name, span), dims, contiguous, mutable, entry is None, span, dense_rows)
             )
         elif isinstance(value, bool | int | float | np.generic):
             constant = value.item() if isinstance(value, np.generic) else value
@@ -62,18 +102,6 @@ def signature_of(
             kind = type(value).__name__
             raise ZyntaxError(Diagnostic("0203", f"`{name}` can't go into a compute block", span, f"a {kind}, not a tensor or number"))
     return Signature(tensors, scalars, functions)
-
-
-def as_tensor(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return Tensor(value)
-    if isinstance(value, list):
-        try:
-            array = np.array(value)
-        except ValueError:
-            raise ZyntaxError(Diagnostic("0301", "the rows of the list have different lengths")) from None
-        return Tensor(array.astype(np.float32) if array.dtype == np.float64 else array)
-    return value
 
 
 def _dtype_of(dtype: Any, name: str, span: Any) -> DType:
@@ -98,48 +126,28 @@ def _scalar_dtype(value: Any, name: str, span: Any) -> DType:
             return DType.F64
 
 
-def _dims_told(type: Type | None, rank: int) -> tuple[str | int | None, ...]:
-    """What the declared type tells of dims: a name, which is a size inside the block, or a number among names (`tensor[K, C, 3, 3]`)."""
+def _declared_dims(type: Type | None, rank: int) -> tuple[str | int | None, ...]:
+    """The dims that the declared type gives: a name, which is a size inside the block, or a number among names (`tensor[K, C, 3, 3]`)."""
     if isinstance(type, TensorType) and isinstance(type.shape, SymbolicShape) and type.shape.rank == rank:
-        return tuple(None if dim is None else _told(dim) for dim in type.shape.dims)
+        return tuple(None if dim is None else _declared_dim(dim) for dim in type.shape.dims)
     return (None,) * rank
 
 
-def _told(dim: ShapeExpr) -> str | int | None:
+def _declared_dim(dim: ShapeExpr) -> str | int | None:
     if not dim.terms:
         return dim.constant
     ((name, coefficient), *others) = dim.terms
     return name if coefficient == 1 and not others and not dim.constant else None
 
 
+# ---- from types ----
+
+
 def static_signature(
     compute: nodes.Compute, scope: Mapping[str, Type], names: tuple[str, ...], functions: Mapping[str, nodes.Function]
 ) -> Signature | None:
-    """The signature as far as types tell it, or None when a dtype or rank is only known at run time."""
-    inputs = {entry.name: entry for entry in compute.inputs}
-    constants = names_needing_values(compute)
-    tensors, scalars = [], []
-    for name in dict.fromkeys((*inputs, *names)):
-        entry = inputs.get(name)
-        type = entry.value.type if entry is not None else scope.get(name)
-        span = entry.span if entry else compute.span
-        match type:
-            case None:
-                continue
-            case Scalar() if name in constants:
-                return None
-            case Scalar(dtype):
-                scalars.append(ScalarInput(name, dtype, None, entry is None, span))
-            case TensorType(Scalar(dtype), shape) if shape.rank is not None:
-                dims: tuple[Any, ...] = _dims_told(type, shape.rank)
-                if isinstance(shape, StaticShape):
-                    dims = shape.dims
-                tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
-            case _ if entry is not None or not _is_callable(type):
-                return None
-            case _:
-                continue
-    return Signature(tensors, scalars, functions)
+    """The signature as far as types say, or None when a dtype or rank is only known at run time."""
+    return _typed_signature(compute, scope, names, functions, assumed=False)
 
 
 def assumed_signature(
@@ -148,55 +156,68 @@ def assumed_signature(
     """The signature to show a block under when types leave it open: unknown elements count as f32, or as ints where the block indexes
     with them; an unknown rank is that of the block's own indices, an outer name that is never indexed is an int, and an int whose
     value decides what is compiled is 1."""
+    signature = _typed_signature(compute, scope, names, functions, assumed=True)
+    assert signature is not None
+    return signature
+
+
+def _typed_signature(
+    compute: nodes.Compute, scope: Mapping[str, Type], names: tuple[str, ...], functions: Mapping[str, nodes.Function], assumed: bool
+) -> Signature | None:
     inputs = {entry.name: entry for entry in compute.inputs}
-    ranks = {
-        node.value.name: len(node.indices)
-        for node in walk(compute.body)
-        if isinstance(node, nodes.Index) and isinstance(node.value, nodes.Name)
-    }
     constants = names_needing_values(compute)
-    positions = _names_of_positions(compute.body)
+    ranks = _ranks_of_indexed(compute.body) if assumed else {}
+    indices = _names_of_indices(compute.body) if assumed else set()
     tensors, scalars = [], []
     for name in dict.fromkeys((*inputs, *names)):
         entry = inputs.get(name)
         type = entry.value.type if entry is not None else scope.get(name)
         span = entry.span if entry else compute.span
-        unknown = DType.I64 if name in positions else DType.F32
+        unknown = DType.I64 if name in indices else DType.F32
+        dims: tuple[Any, ...]
         match type:
             case None:
                 continue
-            case Scalar(dtype):
+            case Scalar(dtype) if assumed or name not in constants:
                 scalars.append(ScalarInput(name, dtype, 1 if name in constants else None, entry is None, span))
-            case TensorType(element, shape):
+                continue
+            case TensorType(element, shape) if assumed or (isinstance(element, Scalar) and shape.rank is not None):
                 dtype = element.dtype if isinstance(element, Scalar) else unknown
                 rank = shape.rank if shape.rank is not None else ranks.get(name, 1)
-                dims: tuple[Any, ...] = shape.dims if isinstance(shape, StaticShape) else _dims_told(type, rank)
-                tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
+                dims = shape.dims if isinstance(shape, StaticShape) else _declared_dims(type, rank)
             case UnknownType() if name in ranks:
-                dims = (None,) * ranks[name]
-                tensors.append(TensorInput(name, unknown, dims, True, entry is not None and entry.mutable, entry is None, span))
-            case UnknownType():
+                dtype, dims = unknown, (None,) * ranks[name]
+            case UnknownType() if assumed:
                 scalars.append(ScalarInput(name, DType.I64, 1 if name in constants else None, entry is None, span))
-            case ListType():
+                continue
+            case ListType() if assumed:
                 dtype, rank = _of_list(type, unknown)
                 dims = (None,) * rank
-                tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
-            case _:
+            case _ if assumed or (entry is None and isinstance(type, FunctionType)):
                 continue
+            case _:
+                return None
+        tensors.append(TensorInput(name, dtype, dims, True, entry is not None and entry.mutable, entry is None, span))
     return Signature(tensors, scalars, functions)
 
 
-def _names_of_positions(body: nodes.Node) -> set[str]:
+def _ranks_of_indexed(body: nodes.Node) -> dict[str, int]:
+    """How many indices a block gives to each name that it indexes."""
+    indexed = (node for node in walk(body) if isinstance(node, nodes.Index))
+    return {node.value.name: len(node.indices) for node in indexed if isinstance(node.value, nodes.Name)}
+
+
+def _names_of_indices(body: nodes.Node) -> set[str]:
     """Names whose values a block indexes with, itself or by way of its own variables."""
-    found = {name for node in walk(body) if isinstance(node, nodes.Index) for index in node.indices for name in _names(index)}
+    names = {name for node in walk(body) if isinstance(node, nodes.Index) for index in node.indices for name in _names(index)}
     flows = [(pair[0], _names(pair[1])) for node in walk(body) if (pair := _written(node)) is not None]
     before = -1
-    while before != len(found):
-        before = len(found)
+    while before != len(names):
+        before = len(names)
         for target, sources in flows:
-            if target in found:
-                found |= sources
-    return found
+            if target in names:
+                names |= sources
+    return names
 
 
 def _names(node: nodes.Node) -> set[str]:
@@ -221,32 +242,3 @@ def _of_list(type: ListType, unknown: DType) -> tuple[DType, int]:
         rank, element = rank + 1, element.element
     dtype = element.dtype if isinstance(element, Scalar) else unknown
     return DType.F32 if dtype is DType.F64 else dtype, rank
-
-
-def _is_callable(type: Type) -> bool:
-    return isinstance(type, FunctionType)
-
-
-def layout_of(name: str, value: Any, constants: frozenset[str]) -> Any:
-    """What of a value decides which kernel runs: quick to compute, coarser than a signature by nothing."""
-    if isinstance(value, np.ndarray):
-        value = Tensor(value)
-    if type(value) is Tensor:
-        return name, value.dtype, len(value.shape), value.is_contiguous or ("rows" if value.rows_are_dense else "")
-    if name in constants:
-        return name, type(value), value
-    if isinstance(value, list):
-        return name, tuple(_shape_of(value)), _first_type(value)
-    return name, type(value)
-
-
-def _shape_of(value: Any) -> list[int]:
-    shape = []
-    while isinstance(value, list):
-        shape.append(len(value))
-        value = value[0] if value else None
-    return shape
-
-
-def _first_type(value: Any) -> Any:
-    return as_tensor(value).dtype.name

@@ -17,9 +17,9 @@ from compiler.hir.core import Binary, Const, Index
 from compiler.hir.instruction import Instruction
 from compiler.hir.module import HirModule
 from compiler.hir.text import print_module
+from compiler.launch.cuda.tuned import words
 from compiler.launch.emulator import ThreadKernel, thread_kernel
 from compiler.launch.kernels import BuiltKernel
-from compiler.launch.tuning.kept import words
 from compiler.options import DriverOptions, is_on
 from compiler.passes.pipelines import PassTimes
 from compiler.schedule.gpu.facts import Facts

@@ -30,6 +30,10 @@ class OnGpu:
         return self.elements.layout
 
     @property
+    def address(self) -> int:
+        return self.elements.pointer
+
+    @property
     def shape(self) -> tuple[int, ...]:
         return self.elements.shape
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 CPUS = {"x86-64-v3": (256, "+avx2,+avx,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe,+sse4.2"), "x86-64-v4": (512, "+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,+avx2,+avx,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe,+sse4.2")}  # fmt: skip
 """CPUs whose code is compared: their features, whatever machine this is."""
 
@@ -140,32 +138,21 @@ def sized_module(session: Any, extents: dict[str, tuple[int, ...]], target: str)
     from compiler.fusion.shown import Shown
     from compiler.hir.module import HirModule
     from compiler.hir.types import Mem
-    from compiler.launch.emulator import _argument, index_values, launch_facts, thread_kernel
-    from compiler.lowering.kernel import ScalarArgument, TensorArgument
-    from runtime.tensor import numpy_dtype
+    from compiler.launch.emulator import launch_facts, thread_kernel
+    from compiler.lowering.kernel import ScalarArgument, SizeArgument, StrideArgument, TensorArgument
 
     module = HirModule("frozen")
     for compute, built in Shown.of(session).kernels():
-        plan = built.lowered.plan
-        arrays, scalars = {}, {}
-        for parameter, argument in zip(built.nest.parameters, plan.arguments, strict=False):
-            if isinstance(argument, TensorArgument):
-                extent = extents.get(argument.name, extents.get("x", ()))
-                arrays[argument.name] = np.broadcast_to(np.zeros((), numpy_dtype(_dtype(parameter.type.dtype))), extent)
-            elif isinstance(argument, ScalarArgument):
-                scalars[argument.name] = 1
-        sizes = built.sizes({name: array.shape for name, array in arrays.items()}, scalars)
-        results = [np.broadcast_to(np.zeros((), numpy_dtype(r.dtype.value)), sizes.results[n]) for n, r in enumerate(plan.results)]
-        arguments = []
-        for number, argument in enumerate(plan.arguments):
-            match type(argument).__name__:
-                case "WorkspaceArgument":
-                    arguments.append(np.broadcast_to(np.zeros((), np.uint8), sizes.workspaces[number]))
-                case "StrideArgument":
-                    arguments.append(1)
-                case _:
-                    arguments.append(_argument(number, argument, arrays, scalars, results, sizes))
-        known = index_values(built.nest, arguments)
+        arguments = built.lowered.plan.arguments
+        names = [argument.name for argument in arguments if isinstance(argument, TensorArgument)]
+        scalars = {argument.name: 1 for argument in arguments if isinstance(argument, ScalarArgument)}
+        sizes = built.sizes({name: extents.get(name, extents.get("x", ())) for name in names}, scalars)
+        known = {}
+        for number, (parameter, argument) in enumerate(zip(built.nest.parameters, arguments, strict=False)):
+            if isinstance(argument, SizeArgument):
+                known[parameter.name] = sizes.size_arguments[number]
+            elif isinstance(argument, StrideArgument | ScalarArgument):
+                known[parameter.name] = 1
         memories = [parameter.name for parameter in built.nest.parameters if isinstance(parameter.type, Mem)]
         for function in thread_kernel(built, compute, launch_facts(built, known, memories, _machine(target))).functions:
             module.add(function)
@@ -179,10 +166,6 @@ def _machine(target: str) -> Any:
     except ImportError:
         return target
     return MACHINES[target]
-
-
-def _dtype(dtype: str) -> str:
-    return {"i1": "bool", "index": "i64"}.get(dtype, dtype)
 
 
 if __name__ == "__main__":

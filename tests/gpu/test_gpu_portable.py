@@ -8,8 +8,8 @@ from test_gpu_attention import check as attention_check
 
 import zynml
 from compiler.backends.nvptx.target import gpu_target
-from compiler.launch.cuda import calls as cuda_calls
 from compiler.launch.cuda import code as cuda_code
+from compiler.launch.cuda import planning as cuda_planning
 from tests.attentions import CASES
 
 RNG = np.random.default_rng(53)
@@ -29,7 +29,7 @@ def target(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     """An architecture that programs are compiled for, and left to the driver to translate; empty: this one's own."""
     if request.param:
         monkeypatch.setenv("ZYNTAX_CACHE", "off")
-        for module in (cuda_calls, cuda_code):
+        for module in (cuda_planning, cuda_code):
             monkeypatch.setattr(module, "target_of_device", lambda capability: gpu_target(request.param))
         monkeypatch.setattr(cuda_code, "assembler_version", lambda: "")
     return str(request.param)

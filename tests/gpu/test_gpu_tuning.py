@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import zynml
-from compiler.launch.tuning import tuner
-from compiler.launch.tuning.contest import Verdict
+from compiler.devices.tuning import tuner
+from compiler.devices.tuning.contest import Verdict
 from runtime.cuda.gpu import Gpu
 
 RANDOM = np.random.default_rng(31)

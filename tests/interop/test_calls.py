@@ -9,6 +9,7 @@ import pytest
 from foreign import ByDlpack
 
 import zynml
+from compiler.launch.cache import GRAPHS
 from compiler.launch.cuda import direct as cuda_direct
 from compiler.schedule.gpu import sort_launches
 
@@ -121,14 +122,14 @@ def test_a_replay_is_for_its_own_numbers(program):
 
 def test_no_more_graphs_are_kept_than_allowed(program, gpu, fake):
     kept, x = [], ByDlpack(gpu, numbers(1, 40))
-    for _ in range(2 * cuda_direct.GRAPHS_KEPT):
+    for _ in range(2 * GRAPHS.bound):
         again = program.ordered(x)
         for _ in range(2):
             kept.append(again)
             again = program.ordered(x)
     del kept, again
     # a recorded graph and the executable one
-    assert len(fake.graphs) <= 2 * cuda_direct.GRAPHS_KEPT
+    assert len(fake.graphs) <= 2 * GRAPHS.bound
 
 
 def test_graphs_keep_no_memory(program, gpu):

@@ -14,8 +14,9 @@ from peers import EXTERNAL, OWN, FakeCupy, FakeTorch
 
 import zynml
 import zynml.compiled
+from runtime.cuda.array import DeviceArray
 from runtime.cuda.gpu import gpu as gpu_of
-from runtime.cuda.remote import upload
+from runtime.cuda.remote import OnGpu, upload
 from runtime.futures import started
 from runtime.tensor import Tensor
 
@@ -69,6 +70,11 @@ def program(fake):
 
 def resident(gpu, array):
     return Tensor(None, upload(array, gpu, named=True))
+
+
+def fetched(array, gpu):
+    """The elements of a tensor, or of a peer's array."""
+    return array if isinstance(array, Tensor) else Tensor(None, OnGpu(array.array, gpu))
 
 
 def numbers(*shape, seed=1):
@@ -300,16 +306,74 @@ def test_numbers_that_the_program_converts(program, gpu, ways):
     assert len(ways) == 3
 
 
-def test_updates_and_checks_go_all_of_the_way(program, gpu, ways):
+def test_checks_go_all_of_the_way(program, gpu, ways):
     x, k = numbers(6), np.array([5, 0, 3])
     for _ in range(3):
-        w = resident(gpu, x)
-        program.raised(w, resident(gpu, x))
-        same(w, x * 2)
         same(program.picked(resident(gpu, x), resident(gpu, k)), x[k])
     with pytest.raises(zynml.ZynMLError):
         program.picked(resident(gpu, x), resident(gpu, np.array([6])))
-    assert len(ways) == 7
+    assert len(ways) == 4
+
+
+def test_updates_come_back(program, gpu, fake, torch, ways):
+    x = numbers(6)
+    for kind in (resident, torch.Tensor):
+        w, given = kind(gpu, np.zeros(6, np.float32)), kind(gpu, x)
+        ways.clear()
+        for count in range(1, 5):
+            before = Counter(fake.calls)
+            result = program.raised(w, given)
+            assert (fake.calls - before)["cuLaunchKernelEx"] == 1
+            same(result, x * count)
+            same(fetched(w, gpu), x * count)
+        assert len(ways) == 1
+
+
+def test_an_update_is_read_from_the_device_again(program, gpu):
+    x = numbers(6)
+    w = resident(gpu, np.zeros(6, np.float32))
+    for count in range(1, 4):
+        assert program.raised(w, resident(gpu, x)) is w
+        same(w.contents, x * count)
+
+
+def test_updates_of_memory_that_is_read_too_are_refused_as_ever(program, gpu, torch):
+    values = numbers(12)
+    whole = torch.Tensor(gpu, values)
+    low, high, between = (torch.Tensor(gpu, values[:6]) for _ in range(3))
+    for view, first in ((low, 0), (high, 6), (between, 3)):
+        view.array = DeviceArray(whole.array.owner, whole.array.pointer + 4 * first, (6,), "f32", whole.array.stream)
+    for _ in range(3):
+        program.raised(low, high)
+        with pytest.raises(zynml.ZynMLError, match="shares memory with"):
+            program.raised(low, between)
+        with pytest.raises(zynml.ZynMLError, match="shares memory with"):
+            program.raised(low, low)
+    same(fetched(whole, gpu), np.concatenate([values[:6] + 3 * values[6:], values[6:]]))
+
+
+def test_updates_of_read_only_memory_are_refused_as_ever(program, gpu):
+    x = resident(gpu, numbers(6))
+    for read_only in (False, True, False, True):
+        w = resident(gpu, numbers(6))
+        w.remote.elements.read_only = read_only
+        if read_only:
+            with pytest.raises(zynml.ZynMLError, match="read-only"):
+                program.raised(w, x)
+        else:
+            same(program.raised(w, x), numbers(6) * 2)
+
+
+def test_an_update_waits_for_work_on_another_stream(program, gpu, fake, ways):
+    w, x = resident(gpu, numbers(6)), resident(gpu, numbers(6))
+    program.raised(w, x)
+    other = gpu.new_stream()
+    w.remote.elements.owner.used_on(other)
+    fake.held = True
+    fake.launches = []
+    program.raised(w, x)
+    fake.held = False
+    assert len(ways) == 2
 
 
 def test_several_results(program, gpu, ways):

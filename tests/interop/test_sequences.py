@@ -200,13 +200,13 @@ def test_memory_of_a_sequence_is_laid_out_once():
     """Parts of 1000 and 2000 bytes: what is still read isn't written over, what isn't is; the function's value lies elsewhere."""
     from types import SimpleNamespace
 
-    from compiler.launch.cuda.memory import Memory, Zeros
-    from compiler.launch.cuda.sequences import Part, laid_out
+    from compiler.launch.cuda.memory import CallMemory, LastingZeros
+    from compiler.launch.cuda.sequences import SequencePart, laid_out
 
     def part(results, workspaces, made):
-        return Part(SimpleNamespace(results=results, workspaces=workspaces), (), (), made)
+        return SequencePart(SimpleNamespace(results=results, workspaces=workspaces), (), (), made)
 
-    small, large, zeros = Memory.of((250,), "f32"), Memory.of((500,), "f32"), Zeros.of((4,), "i32")
+    small, large, zeros = CallMemory.of((250,), "f32"), CallMemory.of((500,), "f32"), LastingZeros.of((4,), "i32")
     parts = [
         part((small,), (large,), ()),
         part((small, large), (zeros,), ((0, 0, 0),)),

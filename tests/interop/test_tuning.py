@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.devices.tuning import trials, tuner
 from compiler.launch.cuda import kernels as cuda_kernels
-from compiler.launch.tuning import trials, tuner
 from compiler.schedule.gpu import candidates
 from runtime.cuda.errors import CudaOutOfMemory
 from runtime.cuda.graph import Recording

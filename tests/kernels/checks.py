@@ -22,8 +22,6 @@ import zynml
 from compiler.hir.core import Binary, dtype_of
 from compiler.hir.module import Form, HirFunction
 from compiler.launch import cpu as launching
-from compiler.launch import kernels
-from compiler.launch import signature as signatures
 from runtime.tensor import Tensor
 from tests.lowering.helpers import run_lowered
 
@@ -130,33 +128,33 @@ def launched_with(program: zynml.CompiledProgram, *values: Any) -> Any:
 
 @contextmanager
 def _interpreting() -> Iterator[None]:
-    original, worth = kernels.launch, launching.WORTH_THREADS
+    original, worth = launching.CpuCall.__call__, launching.WORTH_THREADS
 
-    def launch(kernel: kernels.BuiltKernel, values: Mapping[str, Any], threads: int, compute: Any) -> Any:
-        given = {name: tensor.array if isinstance(tensor := signatures.as_tensor(value), Tensor) else value for name, value in values.items()}
+    def launch(call: launching.CpuCall, on_host: Mapping[str, Any], values: Mapping[str, Any], threads: int) -> Any:
+        kernel = call.plan.kernel
+        given = {name: value.contents if isinstance(value, Tensor) else value for name, value in on_host.items()}
         mutable = {result.input for result in kernel.lowered.plan.results}
         copies = {name: value.copy() if name in mutable else value for name, value in given.items()}
-        shapes = {name: value.shape for name, value in given.items() if isinstance(value, np.ndarray)}
         spmd = kernel.lowered.function.form is Form.THREAD
         if not spmd and not mutable & set(given):
-            alone = _plain(original(kernel, values, 1, compute))
+            alone = _plain(original(call, on_host, values, 1))
             for several in (2, 3):
-                got = original(kernel, values, several, compute)
+                got = original(call, on_host, values, several)
                 same_bits(_plain(got), alone)
         else:
-            got = original(kernel, values, threads, compute)
-        sizes = kernel.sizes(shapes, {name: value for name, value in given.items() if name not in shapes})
+            got = original(call, on_host, values, threads)
+        sizes = call.plan.sizes
         if sizes.work <= INTERPRETED:
-            grid = tuple(launching.grid_of(kernel, shapes, sizes)) if spmd else None
+            grid = tuple(call.plan.grid()) if spmd else None
             interpreted = run_lowered(kernel.lowered, grid, **copies)
             agree(_plain(got), interpreted, sizes.work, _coarsest(given.values()), _rounds_each_step(kernel.nest))
         return got
 
-    kernels.launch, launching.WORTH_THREADS = launch, 0
+    launching.CpuCall.__call__, launching.WORTH_THREADS = launch, 0
     try:
         yield
     finally:
-        kernels.launch, launching.WORTH_THREADS = original, worth
+        launching.CpuCall.__call__, launching.WORTH_THREADS = original, worth
 
 
 def _plain(value: Any) -> Any:

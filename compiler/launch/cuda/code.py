@@ -14,9 +14,8 @@ from compiler.backends.nvptx.frame import TensorMap
 from compiler.backends.nvptx.target import target_of_device
 from compiler.hir.module import HirFunction
 from compiler.hir.text import print_function
+from compiler.launch.cache import GPU_CODE
 from compiler.source import Source, Sources
-from runtime.cache.identity import compiler_identity
-from runtime.cache.store import CacheStore, key_of, store
 from runtime.cuda.device import CudaDevice
 from runtime.records import frozen
 
@@ -31,35 +30,29 @@ class GpuCode:
 
 def gpu_code(functions: Sequence[HirFunction], device: CudaDevice, source: Source | None = None) -> GpuCode:
     """The code of these kernels, out of the cache where it is there. `source`: the program that lines of the code point to."""
-    cache, target = store(), target_of_device(device.properties.capability)
-    name = "" if cache is None else key_of(["gpu code", compiler_identity(), assembler_version(), str(target), *_told(functions, source)])
-    found = None if cache is None else _found(cache, name)
-    if found is not None:
-        return found
+    target = target_of_device(device.properties.capability)
+
+    def name() -> str:
+        return GPU_CODE.name(assembler_version(), str(target), *_made_of(functions, source))
+
+    kept = GPU_CODE.find(name, _revived)
+    if kept is not None:
+        return kept
     module = compile_kernels(functions, target, Sources(source) if source is not None else None)
     image: bytes | str = assemble(module).bytes if assembler_version() and not module.hands_registers else module.text
-    made = GpuCode(image, module.entries)
-    if cache is not None:
-        head = {"ptx": isinstance(image, str), "entries": [asdict(entry) for entry in made.entries]}
-        cache.put(name, head, image.encode() if isinstance(image, str) else image)
-    return made
+    code = GpuCode(image, module.entries)
+    head = {"ptx": isinstance(image, str), "entries": [asdict(entry) for entry in code.entries]}
+    GPU_CODE.keep(name, head, image.encode() if isinstance(image, str) else image)
+    return code
 
 
-def _told(functions: Sequence[HirFunction], source: Source | None) -> list[str]:
+def _made_of(functions: Sequence[HirFunction], source: Source | None) -> list[str]:
     """All that the code is made of."""
     return [*map(print_function, functions), *([source.path, source.text] if source is not None else [])]
 
 
-def _found(cache: CacheStore, name: str) -> GpuCode | None:
-    entry = cache.get(name)
-    if entry is None:
-        return None
-    head, image = entry
-    try:
-        entries = tuple(_entry(fields) for fields in head["entries"])
-        return GpuCode(image.decode() if head["ptx"] else image, entries)
-    except (KeyError, TypeError, ValueError):
-        return None  # of another version of this file
+def _revived(head: dict[str, Any], image: bytes) -> GpuCode:
+    return GpuCode(image.decode() if head["ptx"] else image, tuple(_entry(fields) for fields in head["entries"]))
 
 
 def _entry(fields: dict[str, Any]) -> KernelEntry:

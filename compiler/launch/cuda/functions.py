@@ -29,7 +29,7 @@ def _own_names(function: nodes.Function, places: Mapping[str, int]) -> dict[str,
         return None
     own: dict[str, int] = {}
     for entry in block.inputs:
-        if entry.mutable or not isinstance(entry.value, nodes.Name) or entry.value.name not in places:
+        if not isinstance(entry.value, nodes.Name) or entry.value.name not in places:
             return None
         own[entry.name] = places[entry.value.name]
     return own

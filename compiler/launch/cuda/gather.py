@@ -9,6 +9,7 @@ from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
 from compiler.hir.types import INDEX, Mem
+from compiler.launch.cache import GATHERING, Cache
 from compiler.launch.cuda.code import gpu_code
 from compiler.schedule.launches import Launch
 from compiler.schedule.place import place
@@ -19,7 +20,7 @@ from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.module import CudaKernel
 from runtime.cuda.stream import Stream
 
-_KERNELS: "WeakKeyDictionary[Gpu, dict[tuple[int, int], tuple[Launch, CudaKernel, bool]]]" = WeakKeyDictionary()
+_KERNELS: "WeakKeyDictionary[Gpu, Cache[tuple[int, int], tuple[Launch, CudaKernel, bool]]]" = WeakKeyDictionary()
 
 
 def gathered(source: DeviceArray, gpu: Gpu, stream: Stream) -> DeviceArray:
@@ -29,11 +30,8 @@ def gathered(source: DeviceArray, gpu: Gpu, stream: Stream) -> DeviceArray:
     if source.size == 0:
         return made
     rank = len(source.shape)
-    kernels = _KERNELS.setdefault(gpu, {})
-    found = kernels.get((rank, source.itemsize))
-    if found is None:
-        found = kernels[rank, source.itemsize] = _load(rank, source.itemsize, gpu)
-    launch, kernel, early = found
+    kernels = _KERNELS.setdefault(gpu, Cache(GATHERING))
+    launch, kernel, early = kernels.of((rank, source.itemsize), lambda: _load(rank, source.itemsize, gpu))
     numbers = (*source.shape, *source.strides)
     blocks = launch.blocks(dict(zip(_numbers(rank), numbers, strict=True)))
     plan = LaunchPlan(kernel, ("pointer", "pointer", *("i64",) * len(numbers), "pointer"), (blocks,), launch.block, early=early)

@@ -3,71 +3,59 @@ the same, launches what that call came to: nothing is parsed, checked, scheduled
 its options, the compiler, the device, and all that calls are known by; it holds the machine code and the numbers of the launches."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from attrs import asdict
 
-from compiler.launch.cuda.direct import DirectCall, Filled, Repeat, Step
+from compiler.launch.arguments import BoundArguments, Slots
+from compiler.launch.cache import GPU_CALLS
+from compiler.launch.cuda.direct import CallStep, DirectCall
 from compiler.launch.cuda.maps import LaunchMap, LaunchMaps
-from compiler.launch.cuda.memory import Memory, Zeros
+from compiler.launch.cuda.memory import CallMemory, LastingZeros
+from compiler.launch.cuda.repeat import RepeatedCall
 from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.access import ALIGNMENT
 from compiler.typed_ast.types import DType
-from runtime.cache.identity import compiler_identity
-from runtime.cache.store import CacheStore, key_of, store
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.launch import LaunchPlan
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.cuda.tensor_map import TensorBoxes
-from runtime.records import define
+from runtime.records import frozen
 from runtime.tensor import Tensor
 
 FLOATS: dict[str, type] = {kind.__name__: kind for kind in (float, np.float32, np.float64)}
 
 
-@define
+@frozen
 class KeptCalls:
     """The calls of one function. `origin`: the program's text and options, and the function's name."""
 
     origin: tuple[str, ...]
 
-    @cached_property
-    def cache(self) -> CacheStore | None:
-        return store()
-
-    def found(self, given: Sequence[Any], gpu: Gpu, stream: Stream) -> Repeat | None:
+    def find(self, given: Sequence[Any], gpu: Gpu, stream: Stream) -> RepeatedCall | None:
         """The call for these values, loaded; None where no process made it."""
-        entry = self.cache.get(self._name(given, gpu)) if self.cache is not None else None
-        if entry is None:
-            return None
-        head, image = entry
-        try:
-            return _revived(head, image, gpu, stream)
-        except (KeyError, TypeError, ValueError):
-            return None  # of another version of this file
+        return GPU_CALLS.find(lambda: self._name(given, gpu), lambda head, image: _revived(head, image, gpu, stream))
 
-    def keep(self, repeat: Repeat, given: Sequence[Any]) -> None:
+    def keep(self, repeat: RepeatedCall, given: Sequence[Any]) -> None:
         """Put a call there. One without launches needs nothing."""
         steps = repeat.call.steps
-        if self.cache is None or not steps:
+        if not steps:
             return
         image = steps[0].plan.kernel.module.image
         if any(step.plan.kernel.module.image is not image for step in steps):
             return
         code = image.encode() if isinstance(image, str) else image
-        self.cache.put(self._name(given, repeat.call.gpu), _told(repeat, isinstance(image, str)), code)
+        GPU_CALLS.keep(lambda: self._name(given, repeat.call.gpu), _as_json(repeat, isinstance(image, str)), code)
 
     def _name(self, given: Sequence[Any], gpu: Gpu) -> str:
         device = gpu.device
-        place = f"{device.properties} {device.driver.version}"
-        return key_of(["gpu call", compiler_identity(), *self.origin, place, *map(_layout, given)])
+        return GPU_CALLS.name(*self.origin, f"{device.properties} {device.driver.version}", *map(_layout, given))
 
 
 def _layout(value: Any) -> str:
-    """What of a value a call is known by."""
+    """What of a value a call is known by, in any process."""
     if isinstance(value, Tensor):
         assert isinstance(value.remote, OnGpu)
         elements = value.remote.elements
@@ -75,8 +63,7 @@ def _layout(value: Any) -> str:
     return type(value).__name__ if isinstance(value, float | np.floating) else f"{type(value).__name__} {value}"
 
 
-def _told(repeat: Repeat, is_text: bool) -> dict[str, Any]:
-    """The call as JSON."""
+def _as_json(repeat: RepeatedCall, is_text: bool) -> dict[str, Any]:
     call = repeat.call
     plans = list({id(step.plan): step.plan for step in call.steps}.values())
     numbers = {id(plan): number for number, plan in enumerate(plans)}
@@ -96,34 +83,35 @@ def _told(repeat: Repeat, is_text: bool) -> dict[str, Any]:
         ],
         "launches": call.launches,
         "results": [[memory.shape, memory.dtype] for memory in call.results if memory is not None],
-        "workspaces": [[memory.shape, memory.dtype, isinstance(memory, Zeros)] for memory in call.workspaces],
+        "workspaces": [[memory.shape, memory.dtype, isinstance(memory, LastingZeros)] for memory in call.workspaces],
         "values": [[plan.name, plan.dtype.value, plan.group] for plan in call.plans],
-        "filled": asdict(call.filled),
+        "slots": asdict(call.bound.slots),
         "arguments": [value.item() if isinstance(value, np.generic) else value for value in repeat.arguments],
         "arrays": repeat.arrays,
         "floats": [[place, number, kind.__name__] for place, number, kind in repeat.floats],
     }
 
 
-def _revived(head: dict[str, Any], image: bytes, gpu: Gpu, stream: Stream) -> Repeat:
+def _revived(head: dict[str, Any], image: bytes, gpu: Gpu, stream: Stream) -> RepeatedCall:
     module = gpu.modules.load(image.decode() if head["ptx"] else image, head["plans"][0]["kernel"])
     plans = [LaunchPlan(**{**fields, "kernel": module.kernel(fields["kernel"])}) for fields in head["plans"]]
+    slots = Slots(**{name: tuple((place, source) for place, source in places) for name, places in head["slots"].items()})
     steps = tuple(
-        Step(plans[plan], number, tuple(after), LaunchMaps(tuple(LaunchMap(place, _boxes(boxes)) for place, boxes in maps)))
+        CallStep(plans[plan], number, tuple(after), LaunchMaps(tuple(LaunchMap(place, _boxes(boxes)) for place, boxes in maps)))
         for plan, number, after, maps in head["steps"]
     )
     call = DirectCall(
         gpu,
-        tuple(Memory.of(shape, dtype) for shape, dtype in head["results"]),
-        tuple((Zeros if zeros else Memory).of(shape, dtype) for shape, dtype, zeros in head["workspaces"]),
-        head["arguments"],
-        Filled(**{name: tuple((place, what) for place, what in places) for name, places in head["filled"].items()}),
+        tuple(CallMemory.of(shape, dtype) for shape, dtype in head["results"]),
+        tuple((LastingZeros if zeros else CallMemory).of(shape, dtype) for shape, dtype, zeros in head["workspaces"]),
+        BoundArguments(tuple(head["arguments"]), slots, ()),
         steps,
         tuple(ResultPlan(name, DType(dtype), (), group=group) for name, dtype, group in head["values"]),
         head["launches"],
     )
     arrays = tuple((place, number) for place, number in head["arrays"])
-    return Repeat(call, stream, head["arguments"], arrays, tuple((place, number, FLOATS[kind]) for place, number, kind in head["floats"]))
+    floats = tuple((place, number, FLOATS[kind]) for place, number, kind in head["floats"])
+    return RepeatedCall(call, stream, head["arguments"], arrays, floats)
 
 
 def _boxes(fields: dict[str, Any]) -> TensorBoxes:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ from attrs import Factory
 
 from compiler.backends.nvptx.compile import KernelEntry
 from compiler.diagnostics import Diagnostic
-from compiler.hir.module import FaultSite
+from compiler.launch.cache import RECORDS, Cache
 from compiler.launch.emulator import ThreadKernel
+from compiler.launch.faults import diagnosed
 from compiler.typed_ast import nodes
 from runtime.cuda.copies import fill
 from runtime.cuda.gpu import Gpu
@@ -22,6 +24,15 @@ from runtime.records import define, frozen
 
 RECORD_WORDS = 8
 """Of 64 bits each: where a launch says which of its checks failed (see `backends.nvptx.faults`)."""
+
+
+@frozen
+class RecordedFault:
+    """A failed check as a record has it."""
+
+    code: str
+    site: int
+    values: tuple[Any, ...]
 
 
 @frozen
@@ -51,7 +62,7 @@ class LoadedKernel:
     kernel: ThreadKernel
     launches: Sequence[LoadedLaunch]
     gpu: Gpu
-    _records: dict[Stream, list[DeviceBuffer]] = Factory(dict)
+    _records: Cache[Stream, list[DeviceBuffer]] = Factory(partial(Cache, RECORDS))
 
     @property
     def checked(self) -> bool:
@@ -73,23 +84,17 @@ class LoadedKernel:
         """The record of a run without a fault, for the next run: several threads may have one each."""
         stream = record.stream
         if stream is self.gpu.stream or stream.number in self.gpu.device.lasting_streams:
-            self._records.setdefault(stream, []).append(record)
+            self._records.of(stream, list).append(record)
 
     def diagnose(self, words: Any, compute: nodes.Compute) -> Diagnostic | None:
         """What the first launch with a failed check says of it."""
         for launch, record in zip(self.launches, words.reshape(-1, RECORD_WORDS), strict=True):
             if record[1]:
                 check = launch.entry.checks[int(record[2])]
-                values = [_as_written(word, dtype) for word, dtype in zip(record[3:], check.dtypes, strict=False)]
-                sites: tuple[FaultSite, ...] = self.kernel.built.lowered.function.sites
-                if not 0 <= check.site < len(sites):
-                    return Diagnostic(check.code, f"a kernel failed with code {check.code}", compute.span)
-                site = sites[check.site]
-                message, label = site.message.format(*values), site.label.format(*values)
-                return Diagnostic(site.code, message, site.span, label, site.others, hint=site.hint)
+                values = tuple(_number(word, dtype) for word, dtype in zip(record[3:], check.dtypes, strict=False))
+                return diagnosed(RecordedFault(check.code, check.site, values), self.kernel.built.lowered.function.sites, compute.span)
         return None
 
 
-
-def _as_written(word: Any, dtype: str) -> Any:
+def _number(word: Any, dtype: str) -> Any:
     return float(np.int64(word).view(np.float64)) if dtype[0] in "fb" else int(word)

@@ -1,10 +1,13 @@
 """The tensor maps of a launch: what its kernel's bulk copies are told of the arrays among its arguments."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from attrs import Factory, field
+from attrs import field
 
+from compiler.launch.arguments import element_name
+from compiler.launch.cache import TENSOR_MAPS, Cache
 from runtime.cuda.array import contiguous_strides
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.tensor_map import TensorBoxes
@@ -15,9 +18,6 @@ if TYPE_CHECKING:
     from compiler.hir.module import HirFunction
     from compiler.hir.types import Mem
 
-MAPS_REMEMBERED = 1024
-"""Of one array of a launch: a program's tensors come back to few addresses."""
-
 
 @frozen
 class LaunchMap:
@@ -25,17 +25,11 @@ class LaunchMap:
 
     place: int
     boxes: TensorBoxes
-    _known: dict[int, bytes] = field(default=Factory(dict), eq=False, repr=False)
+    _known: Cache[int, bytes] = field(factory=partial(Cache, TENSOR_MAPS), eq=False, repr=False)
 
     def of(self, device: CudaDevice, pointer: int) -> bytes:
         """The map for the array at this address; CudaRefused where the hardware can't copy its boxes."""
-        found = self._known.get(pointer)
-        if found is None:
-            found = self.boxes.of(device, pointer)
-            if len(self._known) >= MAPS_REMEMBERED:
-                self._known.clear()
-            self._known[pointer] = found
-        return found
+        return self._known.get(pointer) or self._known.keep(pointer, self.boxes.of(device, pointer))
 
 
 @frozen
@@ -52,14 +46,14 @@ class LaunchMaps:
 def launch_maps(function: "HirFunction", entry: "KernelEntry", sizes: Mapping[str, int]) -> LaunchMaps:
     """The maps of a launch, for these values of the function's sizes."""
     places = {parameter.name: place for place, parameter in enumerate(function.parameters)}
-    found = []
+    maps = []
     for parameter in entry.parameters:
         if parameter.map is not None:
             place = places[parameter.map.memory]
             type_ = cast("Mem", function.parameters[place].type)
             dims = tuple(form.evaluate(sizes.__getitem__) for form in type_.dims)
             strides = tuple(form.evaluate(sizes.__getitem__) for form in type_.strides or ()) or contiguous_strides(dims)
-            dtype = {"index": "i64", "i1": "bool"}.get(type_.dtype, type_.dtype)
+            dtype = element_name(type_.dtype)
             map = parameter.map
-            found.append(LaunchMap(place, TensorBoxes(dtype, dims, strides, map.box, map.swizzle, map.window, map.step, map.rounded)))
-    return LaunchMaps(tuple(found))
+            maps.append(LaunchMap(place, TensorBoxes(dtype, dims, strides, map.box, map.swizzle, map.window, map.step, map.rounded)))
+    return LaunchMaps(tuple(maps))

@@ -11,8 +11,8 @@ from runtime.tensor import DTYPES
 
 
 @frozen
-class Memory:
-    """Memory that a call takes: contiguous elements."""
+class CallMemory:
+    """Contiguous elements, undefined until written."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -20,10 +20,9 @@ class Memory:
     bytes: int
 
     @classmethod
-    def of(cls, shape: Sequence[int], dtype: str) -> "Memory":
-        named = {"i1": "bool", "index": "i64"}.get(dtype, dtype)
+    def of(cls, shape: Sequence[int], dtype: str) -> "CallMemory":
         extents = tuple(shape)
-        return cls(extents, named, contiguous_strides(extents), prod(extents) * DTYPES[named].itemsize)
+        return cls(extents, dtype, contiguous_strides(extents), prod(extents) * DTYPES[dtype].itemsize)
 
     def take(self, gpu: Gpu, stream: Stream) -> DeviceArray:
         buffer = gpu.pool.allocate(self.bytes, stream)
@@ -31,8 +30,8 @@ class Memory:
 
 
 @frozen
-class Zeros(Memory):
-    """Memory of zeros, which the call leaves as zeros: each stream's calls have the same."""
+class LastingZeros(CallMemory):
+    """Zeros, which the call leaves as zeros: each stream's calls have the same."""
 
     def take(self, gpu: Gpu, stream: Stream) -> DeviceArray:
         buffer = gpu.zeros(self.bytes, stream)

@@ -1,19 +1,21 @@
 """Calls that come back. A function that is nothing but compute blocks, called from Python with arrays on one GPU that are laid out as
-before, needs nothing decided anew: what its first call came to is launched again, with other addresses. Everything that the way through
+before, needs nothing decided anew: what its first call did is launched again, with other addresses. Everything that the way through
 the program looks at is part of what calls are known by: dtypes, extents, strides, alignment, devices, streams, and numbers that may
-decide on a kernel. What isn't out of the ordinary goes that way again: an error, work of futures, other streams."""
+decide a kernel. Calls that differ in anything else take that way again: errors, work of futures, other streams."""
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 from attrs import Factory
 
 from compiler.codes.device_faults import DeviceTrouble
-from compiler.launch.cuda.direct import Repeat
+from compiler.launch.cache import FUNCTION_CALLS, Cache
 from compiler.launch.cuda.kept import KeptCalls
-from compiler.launch.cuda.sequences import CallSequence, Part
+from compiler.launch.cuda.recorded import BlockCall, watched_calls
+from compiler.launch.cuda.repeat import RepeatedCall, UpdatedArray
+from compiler.launch.cuda.sequences import CallSequence, SequencePart
 from compiler.machines.access import ALIGNMENT
 from runtime.cuda.gpu import Gpu
 from runtime.cuda.peers import GLANCES
@@ -23,33 +25,12 @@ from runtime.futures import Unawaited, under_way
 from runtime.records import define, frozen
 from runtime.tensor import Tensor
 
-if TYPE_CHECKING:
-    from compiler.launch.cuda.calls import PlannedCall
-
-CALLS_REMEMBERED = 64
-
 LARGEST = 3e38
 """Below it a float of Python's has a counterpart in f32; others are left to the program's conversions."""
 
 FLOATS = (float, np.float32, np.float64)
 
-
-@frozen
-class Made:
-    """What a block's call came to: the launches, the values as they took them, the stream, and the block's value."""
-
-    call: "PlannedCall"
-    given: Mapping[str, Any]
-    stream: Stream
-    value: Any
-
-
-class _Watching(threading.local):
-    made: list[Made] | None = None
-
-
-WATCHING = _Watching()
-"""Where blocks on GPUs say what their calls came to, while somebody on this thread asks."""
+CallKey = tuple[Any, ...]
 
 
 @frozen
@@ -74,81 +55,67 @@ class Repeats:
     unawaited: Unawaited
     kept: KeptCalls | None = None
     """Of other processes; None where the program may be another one later, and for functions of several blocks."""
-    _known: dict[tuple[Any, ...], Repeat | CallSequence | None] = Factory(dict)
+    _known: Cache[CallKey, RepeatedCall | CallSequence | None] = Factory(partial(Cache, FUNCTION_CALLS))
 
     def again(self, values: Sequence[Any]) -> Any:
         """The value of a call that came before in all but addresses and, where it is one block, floats, else None."""
-        seen = self._seen(values)
-        if seen is None:
+        glanced = glance(values, self.function.several)
+        if glanced is None:
             return None
-        key, found = seen
-        repeat = self._known.get(key)
-        return None if repeat is None or under_way() or self.unawaited else repeat(found)
-
-    def _seen(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
-        seen = seen_of(values)
-        if seen is None or not self.function.several:
-            return seen
-        key, found = seen
-        # zeros of both signs are equal, and not the same
-        return (*key, *[value.hex() for value in found if value.__class__ is float]), found
+        repeat = self._known.get(glanced[0])
+        return None if repeat is None or under_way() or self.unawaited else repeat(glanced[1], values)
 
     def first(self, values: Sequence[Any], given: Sequence[Any], call: Callable[..., Any]) -> Any:
         """The function's value for these, `given` as the program takes them; the call is kept where it may come back."""
-        seen = self._seen(values)
-        if seen is None or seen[0] in self._known:
+        glanced = glance(values, self.function.several)
+        if glanced is None or glanced[0] in self._known:
             return call(*given)
-        if (value := self._as_elsewhere(seen, values, given)) is not None:
+        if (value := self._as_elsewhere(*glanced, values, given)) is not None:
             return value
-        before, WATCHING.made = WATCHING.made, []
-        try:
+        with watched_calls() as calls:
             value = call(*given)
-            made = WATCHING.made
-        finally:
-            WATCHING.made = before
-        if len(self._known) >= CALLS_REMEMBERED:
-            self._known.clear()
         if self.function.several:
-            self._known[seen[0]] = self.sequence(made, values, given, value)
+            self._known.keep(glanced[0], self._sequence(calls, values, given, value))
             return value
-        self._known[seen[0]] = repeat = self.repeat(made[0], values, given) if len(made) == 1 else None
-        if repeat is not None and self.kept is not None and made[0].call.lasting:
+        repeat = self._repeat(calls[0], values, given) if len(calls) == 1 else None
+        self._known.keep(glanced[0], repeat)
+        if repeat is not None and self.kept is not None and calls[0].call.lasting and not repeat.updated:
             self.kept.keep(repeat, given)
         return value
 
-    def _as_elsewhere(self, seen: tuple[tuple[Any, ...], list[Any]], values: Sequence[Any], given: Sequence[Any]) -> Any:
+    def _as_elsewhere(self, key: CallKey, addresses: Sequence[Any], values: Sequence[Any], given: Sequence[Any]) -> Any:
         """The value by what another process made of such a call, else None."""
-        place = place_of(values, given) if self.kept is not None else None
-        if place is None or self.kept is None or under_way() or self.unawaited:
+        home = _home_of(values, given) if self.kept is not None else None
+        if home is None or self.kept is None or under_way() or self.unawaited:
             return None
         try:
-            repeat = self.kept.found(given, *place)
+            repeat = self.kept.find(given, *home)
         except DeviceTrouble:
             return None
         if repeat is None:
             return None
-        self._known[seen[0]] = repeat
-        return repeat(seen[1])
+        self._known.keep(key, repeat)
+        return repeat(addresses, values)
 
-    def sequence(self, made: Sequence[Made], values: Sequence[Any], given: Sequence[Any], value: Any) -> CallSequence | None:
+    def _sequence(self, calls: Sequence[BlockCall], values: Sequence[Any], given: Sequence[Any], value: Any) -> CallSequence | None:
         """All blocks' calls again, if each takes only the function's own arrays, as they came, and what those before it made, on one
         stream that lasts; and they made the function's value, or all of a tuple."""
         arrays_given = [id(one) for one in given if isinstance(one, Tensor)]
-        if not made or len(given) != self.function.count or len(set(arrays_given)) < len(arrays_given):
-            return None  # of two arrays that are one, it can't be told which is meant
-        stream, gpu = made[0].stream, made[0].call.gpu
-        makers = {id(result): (number, index) for number, one in enumerate(made) for index, result in enumerate(_results(one))}
-        values_made = [makers.get(id(one)) for one in (value if value.__class__ is tuple else (value,))]
-        wanted = tuple(one for one in values_made if one is not None)
-        if not wanted or len(set(wanted)) < len(values_made) or not _lasts(stream, gpu):
+        if not calls or len(given) != self.function.count or len(set(arrays_given)) < len(arrays_given):
+            return None  # of two arrays that are one, it can't be known which is meant
+        stream, gpu = calls[0].stream, calls[0].call.gpu
+        makers = {id(result): (number, index) for number, one in enumerate(calls) for index, result in enumerate(one.results)}
+        made = [makers.get(id(one)) for one in (value if value.__class__ is tuple else (value,))]
+        wanted = tuple(one for one in made if one is not None)
+        if not wanted or len(set(wanted)) < len(made) or not _lasts(stream, gpu):
             return None
-        parts: list[Part] = []
-        for number, one in enumerate(made):
-            call = one.call
+        parts: list[SequencePart] = []
+        for number, one in enumerate(calls):
+            call, slots = one.call, one.call.bound.slots
             if not call.direct or one.stream is not stream or call.gpu is not gpu or any(plan.scalar or plan.group for plan in call.plans):
                 return None
-            arguments, arrays, earlier = [*call.arguments], [], []
-            for place, name in call.filled.tensors:
+            arguments, arrays, earlier = [*call.bound.numbers], [], []
+            for place, name in slots.tensors:
                 tensor = one.given[name]
                 maker = makers.get(id(tensor))
                 own = next((n for n, mine in enumerate(given) if mine is tensor), None)
@@ -158,30 +125,30 @@ class Repeats:
                     arrays.append((place, own))
                 else:
                     return None
-            for place, name in call.filled.scalars:
+            for place, name in slots.scalars:
                 arguments[place] = one.given[name]
-            parts.append(Part(call, arguments, tuple(arrays), tuple(earlier)))
+            parts.append(SequencePart(call, arguments, tuple(arrays), tuple(earlier)))
         return CallSequence(tuple(parts), wanted, value.__class__ is tuple, stream)
 
-    def repeat(self, made: Made, values: Sequence[Any], given: Sequence[Any]) -> Repeat | None:
+    def _repeat(self, made: BlockCall, values: Sequence[Any], given: Sequence[Any]) -> RepeatedCall | None:
         """The call again, if all that it takes are the function's own arrays and numbers, as they came, on one stream that lasts."""
         call, stream, own = made.call, made.stream, self.function.parameters
-        if not call.direct or not _lasts(stream, call.gpu):
+        if not call.unwatched or not _lasts(stream, call.gpu):
             return None
         if any(plan.scalar and self.function.number not in ("", plan.dtype.value) for plan in call.plans):
             return None  # the program converts it
         if not set(made.given) <= {*own, *self.function.sizes} or len(given) != self.function.count:
             return None
         arrays = []
-        for place, name in call.filled.tensors:
+        for place, name in call.bound.slots.tensors:
             number = own.get(name)
             if number is None or made.given[name] is not given[number]:
                 return None
             if not _lies_there(values[number], given[number], call.gpu, stream):
                 return None
             arrays.append((place, number))
-        arguments, floats = [*call.arguments], []
-        for place, name in call.filled.scalars:
+        arguments, floats = [*call.bound.numbers], []
+        for place, name in call.bound.slots.scalars:
             number = own.get(name)
             if number is None or made.given[name].__class__ not in FLOATS:
                 return None
@@ -189,15 +156,16 @@ class Repeats:
                 floats.append((place, number, made.given[name].__class__))
             else:
                 arguments[place] = made.given[name]
-        return Repeat(call, stream, arguments, tuple(arrays), tuple(floats)) if arrays else None
+        if not arrays:
+            return None
+        elements = {number: given[number].remote.elements for _, number in arrays}
+        updated = {index: own[plan.input] for index, plan in enumerate(call.plans) if plan.input is not None}
+        return RepeatedCall(
+            call, stream, arguments, tuple(arrays), tuple(floats), tuple(UpdatedArray.of(*each, elements) for each in updated.items())
+        )
 
 
-def _results(made: Made) -> Sequence[Any]:
-    """The tensors that a call made."""
-    return made.value if len(made.call.results) > 1 else (made.value,)
-
-
-def place_of(values: Sequence[Any], given: Sequence[Any]) -> tuple[Gpu, Stream] | None:
+def _home_of(values: Sequence[Any], given: Sequence[Any]) -> tuple[Gpu, Stream] | None:
     """The GPU and the stream of all arrays of a call that may come back."""
     remotes = [one.remote for one in given if isinstance(one, Tensor)]
     if not remotes or remotes[0].__class__ is not OnGpu:
@@ -220,18 +188,18 @@ def _lies_there(value: Any, given: Tensor, gpu: Gpu, stream: Stream) -> bool:
     return given is value or not remote.elements.owner.users
 
 
-def seen_of(values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
-    """What of a call's values decides on how it is made, and what it is made with: addresses and numbers. None for what has to be
-    looked at properly."""
+def glance(values: Sequence[Any], several: bool) -> tuple[CallKey, list[Any]] | None:
+    """What of a call's values decides how it is made (of `several` blocks, floats too), and what it is made with: addresses and numbers.
+    None for what has to be looked at properly."""
     key: list[Any] = []
-    found: list[Any] = []
+    addresses: list[Any] = []
     for value in values:
         kind = value.__class__
-        if (glance := GLANCES.get(kind)) is not None:
-            seen = glance(value)
-            if seen is None:
+        if (look := GLANCES.get(kind)) is not None:
+            looks = look(value)
+            if looks is None:
                 return None
-            layout, address = seen
+            layout, address = looks
             key += (layout, address % ALIGNMENT)
         elif kind is Tensor:
             remote = value.remote
@@ -239,16 +207,17 @@ def seen_of(values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any]] | None:
                 return None
             elements = remote.elements
             address = elements.pointer
-            key += (elements.layout, elements.stream, address % ALIGNMENT)
+            key += (elements.layout, elements.stream, address % ALIGNMENT, elements.read_only)
         elif kind is float:
             if not -LARGEST < value < LARGEST:
                 return None
-            key.append(float)
+            # zeros of both signs are equal, and not the same
+            key.append(value.hex() if several else float)
             address = value
         elif kind is int or kind is bool:
             key += (kind, value)
             address = value
         else:
             return None
-        found.append(address)
-    return tuple(key), found
+        addresses.append(address)
+    return tuple(key), addresses

@@ -2,19 +2,16 @@
 memory, at places that were laid out once. A sequence that comes again with the same addresses is recorded as one CUDA graph and replayed
 whole."""
 
-import threading
-from collections import OrderedDict
 from collections.abc import Container, Sequence
 from typing import Any
 
-from attrs import Factory, field
+from attrs import field
 
 from compiler.codes.device_faults import DeviceTrouble
-from compiler.launch.cuda.direct import GRAPHS_KEPT, DirectCall
-from compiler.launch.cuda.memory import Memory, Zeros
-from runtime import forks
+from compiler.launch.cuda.direct import DirectCall
+from compiler.launch.cuda.graphs import RecordedLaunches
+from compiler.launch.cuda.memory import CallMemory, LastingZeros
 from runtime.cuda.array import DeviceArray
-from runtime.cuda.graph import Graph, Recording
 from runtime.cuda.remote import OnGpu
 from runtime.cuda.stream import Stream
 from runtime.records import define, frozen
@@ -28,7 +25,7 @@ ALIGN = 512
 
 
 @frozen
-class Part:
+class SequencePart:
     """One block's call. `arguments` lack addresses. `arrays`: places of those of the function's own arrays, and whose they are among its
     values; `made`: places of what earlier parts made, by the part's number and which of its results."""
 
@@ -39,7 +36,7 @@ class Part:
 
 
 @frozen
-class Layout:
+class SequenceLayout:
     """Where results and workspaces of each part lie in the block, and how many bytes it has; None for the function's values and for zeros,
     which lie elsewhere."""
 
@@ -53,25 +50,28 @@ class CallSequence:
     """The calls of all blocks of a function. `values`: what the function gives, each as the part that makes it and which of its results;
     `several`: as a tuple."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SequencePart, ...]
     values: tuple[tuple[int, int], ...]
     several: bool
     stream: Stream
-    _layout: Layout = field(init=False)
+    _layout: SequenceLayout = field(init=False)
     _zeros: int = field(init=False)
     """Bytes of zeros that the parts want, one after the other."""
-    _graphs: "OrderedDict[tuple[Any, ...], Graph | None]" = Factory(OrderedDict)
-    _lock: threading.Lock = Factory(forks.lock)
+    _recorded: RecordedLaunches = field(init=False)
 
     @_layout.default
-    def _(self) -> Layout:
+    def _(self) -> SequenceLayout:
         return laid_out(self.parts, self.values)
+
+    @_recorded.default
+    def _(self) -> RecordedLaunches:
+        return RecordedLaunches(self.parts[0].call.gpu)
 
     @_zeros.default
     def _(self) -> int:
-        return max((memory.bytes for part in self.parts for memory in part.call.workspaces if isinstance(memory, Zeros)), default=0)
+        return max((memory.bytes for part in self.parts for memory in part.call.workspaces if isinstance(memory, LastingZeros)), default=0)
 
-    def __call__(self, found: Sequence[Any]) -> Any:
+    def __call__(self, addresses: Sequence[Any], values: Sequence[Any]) -> Any:
         """The value for arrays at these addresses; None where it has to be made as the first time."""
         stream, gpu = self.stream, self.parts[0].call.gpu
         if stream.recording is not None:
@@ -79,16 +79,20 @@ class CallSequence:
         try:
             block = gpu.pool.allocate(self._layout.bytes, stream)
             zeros = gpu.zeros(self._zeros, stream).pointer if self._zeros else 0
-            values = [self._taken(part, index) for part, index in self.values]
-            places = (block.pointer, zeros, *[value.pointer for value in values])
-            graph = self._graph(found, places)
-            if graph is not None:
-                graph(stream)
+            results = [self._taken(part, index) for part, index in self.values]
+            places = (block.pointer, zeros, *[result.pointer for result in results])
+
+            def launch(stream: Stream) -> None:
+                for part, arguments in zip(self.parts, self._placed(addresses, *places), strict=True):
+                    part.call.launch_each(arguments, stream)
+
+            if len(self.parts) < GRAPHS_FROM:
+                launch(stream)
             else:
-                self._launch(self._placed(found, *places), stream)
+                self._recorded.launch((*addresses, *places), stream, launch)
         except DeviceTrouble:
             return None
-        tensors = [Tensor(None, OnGpu(value, gpu, True)) for value in values]
+        tensors = [Tensor(None, OnGpu(result, gpu, True)) for result in results]
         return tuple(tensors) if self.several else tensors[0]
 
     def _taken(self, part: int, index: int) -> DeviceArray:
@@ -97,17 +101,17 @@ class CallSequence:
         assert memory is not None
         return memory.take(call.gpu, self.stream)
 
-    def _placed(self, found: Sequence[Any], block: int, zeros: int, *values: int) -> list[list[Any]]:
+    def _placed(self, addresses: Sequence[Any], block: int, zeros: int, *values: int) -> list[list[Any]]:
         """The arguments of each part."""
         placed: list[list[Any]] = []
         results: list[list[int]] = []
         given = dict(zip(self.values, values, strict=True))
         for number, part in enumerate(self.parts):
             made, scratch = self._layout.results[number], self._layout.workspaces[number]
-            arguments, filled = [*part.arguments], part.call.filled
+            arguments, filled = [*part.arguments], part.call.bound.slots
             results.append([given[number, index] if offset is None else block + offset for index, offset in enumerate(made)])
             for place, number in part.arrays:
-                arguments[place] = found[number]
+                arguments[place] = addresses[number]
             for place, number, index in part.made:
                 arguments[place] = results[number][index]
             for place, index in filled.results:
@@ -118,29 +122,8 @@ class CallSequence:
             placed.append(arguments)
         return placed
 
-    def _graph(self, found: Sequence[Any], places: tuple[int, ...]) -> Graph | None:
-        if len(self.parts) < GRAPHS_FROM:
-            return None
-        key = (*found, *places)
-        with self._lock:
-            known, graph = key in self._graphs, self._graphs.pop(key, None)
-            if graph is None and known:
-                # on a stream of its own: what others launch meanwhile must not get in, and the legacy stream can't be recorded
-                stream = self.parts[0].call.gpu.new_stream()
-                with Recording(stream) as recording:
-                    self._launch(self._placed(found, *places), stream)
-                graph = recording.graph()
-            self._graphs[key] = graph
-            if len(self._graphs) > GRAPHS_KEPT:
-                self._graphs.popitem(last=False)
-        return graph
 
-    def _launch(self, placed: list[list[Any]], stream: Stream) -> None:
-        for part, arguments in zip(self.parts, placed, strict=True):
-            part.call.launch_each(arguments, stream)
-
-
-def laid_out(parts: Sequence[Part], values: Container[tuple[int, int]]) -> Layout:
+def laid_out(parts: Sequence[SequencePart], values: Container[tuple[int, int]]) -> SequenceLayout:
     """Everything but the function's values at the first place that is free from the part that writes it to the last one that reads it."""
     until = {(number, index): number for number, part in enumerate(parts) for index in range(len(part.call.results))}
     for number, part in enumerate(parts):
@@ -148,7 +131,7 @@ def laid_out(parts: Sequence[Part], values: Container[tuple[int, int]]) -> Layou
     taken: list[tuple[int, int, int]] = []
     most = 0
 
-    def place(memory: Memory | None, number: int, end: int) -> int:
+    def place(memory: CallMemory | None, number: int, end: int) -> int:
         nonlocal most
         size = -(-(memory.bytes if memory is not None else 0) // ALIGN) * ALIGN
         taken[:] = sorted(one for one in taken if one[2] >= number)
@@ -166,5 +149,5 @@ def laid_out(parts: Sequence[Part], values: Container[tuple[int, int]]) -> Layou
         made = [(number, index) for index in range(len(part.call.results))]
         results.append(tuple(None if one in values else place(part.call.results[one[1]], number, until[one]) for one in made))
         scratch = part.call.workspaces
-        workspaces.append(tuple(None if isinstance(memory, Zeros) else place(memory, number, number) for memory in scratch))
-    return Layout(tuple(results), tuple(workspaces), most)
+        workspaces.append(tuple(None if isinstance(memory, LastingZeros) else place(memory, number, number) for memory in scratch))
+    return SequenceLayout(tuple(results), tuple(workspaces), most)

@@ -9,7 +9,6 @@ from compiler.hir.types import Barrier, Mem, Space, bytes_of
 from compiler.schedule.gpu.stage_ring import StageRing, initialise
 from compiler.schedule.gpu.warpgroup_attention import WarpgroupAttention
 from compiler.schedule.gpu.warpgroup_operands import SHARED_BYTES, SWIZZLED, wide_of
-from runtime.records import frozen
 
 STAGES = 2
 """Tiles of keys, and of values, that are on their way or in use."""

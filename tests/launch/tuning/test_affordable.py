@@ -2,7 +2,7 @@
 
 import pytest
 
-from compiler.launch.tuning.tuner import affordable
+from compiler.devices.tuning.tuner import affordable
 from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import NOTHING
 

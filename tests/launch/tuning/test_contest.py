@@ -5,7 +5,7 @@ from itertools import cycle
 
 import pytest
 
-from compiler.launch.tuning.contest import ADVANTAGE, ROUNDS, SLOWER, Result, Verdict, contest
+from compiler.devices.tuning.contest import ADVANTAGE, ROUNDS, SLOWER, ContestResult, Verdict, contest
 
 
 class Trouble(Exception):
@@ -32,7 +32,7 @@ class Bench:
 
         return run
 
-    def contest(self, budget: float = 2.0) -> Result:
+    def contest(self, budget: float = 2.0) -> ContestResult:
         return contest(self.makers, budget, (Trouble,), lambda: self.now)
 
 

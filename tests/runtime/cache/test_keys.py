@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from compiler.hir.parse import parse_function
-from compiler.launch.cuda.code import _told
+from compiler.launch.cuda.code import _made_of
 from compiler.options import DriverOptions, origin
 from compiler.source import Source, Sources
 from compiler.typed_ast.kernel import OptimizationLevel
@@ -77,6 +77,6 @@ func @scaled(%x: mem<Nxf32, readonly>, %out: mem<Nxf32>, %N: index) form=A {{
 
 
 def test_contraction_names_the_code_of_a_kernel() -> None:
-    texts = [_told([parse_function(NEST.format(mul, add))], None) for mul in ("", " contract") for add in ("", " contract")]
+    texts = [_made_of([parse_function(NEST.format(mul, add))], None) for mul in ("", " contract") for add in ("", " contract")]
     assert len({tuple(text) for text in texts}) == 4
-    assert _told([parse_function(NEST.format("", ""))], SOURCE) not in texts
+    assert _made_of([parse_function(NEST.format("", ""))], SOURCE) not in texts

@@ -1,13 +1,14 @@
 """Candidates on a GPU: bursts of a planned call's launches, recorded as a graph, so that the host's pace doesn't matter. They read the
 call's own inputs and copies of them in turn, as many as the L2 cache doesn't hold, and write memory of their own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from compiler.launch.cuda.calls import PlannedCall, Run
+from compiler.launch.cuda.calls import GpuRun, PlannedCall
+from compiler.launch.cuda.graphs import recorded
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import saved
-from runtime.cuda.graph import Graph, Recording
+from runtime.cuda.graph import Graph
 from runtime.cuda.stream import Stream
 from runtime.records import frozen
 
@@ -32,7 +33,7 @@ class Trials:
 
     def __init__(self, call: PlannedCall, given: Mapping[str, Any], values: Mapping[str, Any], stream: Stream) -> None:
         self.gpu, self.given, self.stream = call.gpu, given, stream
-        self.run = Run(call, given, values, stream)
+        self.run = GpuRun(call, given, values, stream)
         size = sum(one.bytes for one in self.run.memory.values())
         copies = min(MOST, CACHES * self.gpu.device.properties.l2_cache // max(size, 1))
         self.turns = [self.run.memory, *(self._copied() for _ in range(copies))]
@@ -44,36 +45,25 @@ class Trials:
         room = self.gpu.allocate(elements.span[1] * elements.itemsize, self.stream)
         return saved(elements, room, self.stream)
 
-    def candidate(self, call: PlannedCall) -> "Candidate":
+    def candidate(self, call: PlannedCall) -> "TimedCandidate":
         """A call for the same inputs, ready to be timed."""
         scratch = [memory.take(self.gpu, self.stream) for memory in call.workspaces]
+        made, room = ([elements.pointer for elements in each] for each in (self.run.made, scratch))
         turns = []
         for memory in self.turns:
-            arguments = [*call.arguments]
-            for place, name in call.filled.tensors:
-                arguments[place] = memory[name].pointer
-            for place, name in call.filled.packed:
-                arguments[place] = self.run.packed(name)
-            for place, index in call.filled.results:
-                arguments[place] = self.run.made[index].pointer
-            for place, index in call.filled.workspaces:
-                arguments[place] = scratch[index].pointer
-            for place, name in call.filled.scalars:
-                arguments[place] = self.given[name]
-            turns.append(arguments)
+            turns.append(call.bound.filled(_addresses(memory), self.run.packed, made, room, self.given))
         once = self._recorded(call, turns[:1])
         passed = min(self.seconds(once), self.seconds(once))
         repeats = max(1, min(MOST, int(BURST / max(passed, 1e-7))))
         burst = once if repeats == 1 else self._recorded(call, [turns[number % len(turns)] for number in range(repeats)])
-        return Candidate(self, burst, repeats, scratch)
+        return TimedCandidate(self, burst, repeats, scratch)
 
     def _recorded(self, call: PlannedCall, launches: list[list[Any]]) -> Graph:
-        # on a stream of its own: what others launch meanwhile must not get in, and the legacy stream can't be recorded
-        stream = self.gpu.new_stream()
-        with Recording(stream) as recording:
+        def launch(stream: Stream) -> None:
             for arguments in launches:
                 call.launch_each(arguments, stream)
-        return recording.graph()
+
+        return recorded(self.gpu, launch)
 
     def seconds(self, graph: Graph) -> float:
         """Between events on the device."""
@@ -85,7 +75,7 @@ class Trials:
 
 
 @frozen(eq=False)
-class Candidate:
+class TimedCandidate:
     """A burst of one candidate's launches. It holds the memory that they use besides the call's own."""
 
     trials: Trials
@@ -96,3 +86,7 @@ class Candidate:
     def __call__(self) -> float:
         """Seconds of one launch."""
         return self.trials.seconds(self.burst) / self.repeats
+
+
+def _addresses(memory: Mapping[str, DeviceArray]) -> Callable[[str], int]:
+    return lambda name: memory[name].pointer

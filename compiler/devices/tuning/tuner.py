@@ -3,26 +3,26 @@ is kept. One run at a time on a device, and no more of them than a process shoul
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from attrs import Factory
 
 from compiler.codes.device_faults import DeviceTrouble
+from compiler.devices.tuning.contest import LEAST_ROUNDS, ContestResult, Round, Verdict, contest
+from compiler.devices.tuning.trials import BEFORE, Trials, may_be_tried
 from compiler.diagnostics import ZyntaxError
-from compiler.hir.module import HirFunction
-from compiler.launch.cuda.calls import PlannedCall, first
-from compiler.launch.tuning import kept
-from compiler.launch.tuning.contest import LEAST_ROUNDS, Result, Round, Verdict, contest
-from compiler.launch.tuning.trials import BEFORE, Trials, may_be_tried
+from compiler.launch.cache import TUNED, Cache
+from compiler.launch.cuda import tuned
+from compiler.launch.cuda.calls import PlannedCall
+from compiler.launch.cuda.planning import Settle, TuningCase, first
 from compiler.options import Tuning
 from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import Facts
 from runtime import forks
 from runtime.cuda.gpu import Gpu
-from runtime.cuda.stream import Stream
-from runtime.records import define, frozen
+from runtime.records import define
 from runtime.tensor import Tensor
 
 ALL_RUNS = 60.0
@@ -32,7 +32,7 @@ Make = Callable[[Facts], PlannedCall]
 
 
 @define(eq=False)
-class Tuner:
+class GpuTuner:
     """The runs of one GPU."""
 
     spent: float = 0.0
@@ -40,35 +40,35 @@ class Tuner:
     changes: int = 0
     """Runs that took another way than the model's."""
     _ended: bool = False
-    _known: dict[tuple[str, str], tuple[Choice, bool]] = Factory(dict)
-    """What was found, and whether another run would find the same."""
+    _known: Cache[tuple[str, str], tuple[Choice, bool]] = Factory(partial(Cache, TUNED))
+    """The choices, and whether another run would take the same."""
     _lock: threading.Lock = Factory(forks.lock)
 
-    def settled(
-        self, case: "Case", gpu: Gpu, choices: tuple[Choice, ...], sizes: Mapping[str, int], call: Make, tuning: Tuning
-    ) -> PlannedCall:
-        """The call of the choice that is known to be the fastest for these sizes, or is found to be now."""
-        choices = affordable(choices, tuning.seconds)
+    def settle(self, case: TuningCase) -> Settle:
+        """The call of the choice that is known to be the fastest for a case's sizes, or is found to be now."""
+        return partial(self._settled, case)
+
+    def _settled(self, case: TuningCase, choices: tuple[Choice, ...], sizes: Mapping[str, int], call: Make) -> PlannedCall:
+        choices = affordable(choices, case.tuning.seconds)
         if len(choices) < 2:
             return first(choices, sizes, call)
-        name = kept.name_of(case.field)
-        held = kept.case_of(choices[0].facts, sizes, gpu.device)
+        name = tuned.name_of(case.field)
+        held = tuned.case_of(choices[0].facts, sizes, case.gpu.device)
         with self._lock:
             known = self._known.get((name, held))
-            if known is None and (choice := kept.found(name, held, choices)) is not None:
-                known = self._known[name, held] = choice, True
+            if known is None and (choice := tuned.known_choice(name, held, choices)) is not None:
+                known = self._known.keep((name, held), (choice, True))
             if known is None:
                 began = perf_counter()
                 usual = call(choices[0].facts)
                 making = perf_counter() - began
                 if self.spent >= ALL_RUNS or not may_be_tried(usual, case.stream):
-                    self._say_it_ends(tuning)
+                    self._say_it_ends(case.tuning)
                     usual.lasting = False
                     return usual
-                known = self._run(case, choices, usual, call, tuning, making)
-                self._known[name, held] = known
+                known = self._known.keep((name, held), self._run(case, choices, usual, call, making))
                 if known[1]:
-                    kept.keep(name, held, known[0], sizes, gpu.device.properties.name)
+                    tuned.keep(name, held, known[0], sizes, case.gpu.device.properties.name)
         choice, lasts = known
         made = call(choice.facts)
         made.lasting = lasts
@@ -80,7 +80,7 @@ class Tuner:
             tuning.tell(f"tuning took {self.spent:.0f} s in this process: from here on estimates decide, where nothing is known")
 
     def _run(
-        self, case: "Case", choices: Sequence[Choice], usual: PlannedCall, call: Make, tuning: Tuning, making: float
+        self, case: TuningCase, choices: Sequence[Choice], usual: PlannedCall, call: Make, making: float
     ) -> tuple[Choice, bool]:
         """The choice, and whether it lasts. `making`: seconds that the usual one took to make."""
         trials: list[Trials] = []
@@ -91,61 +91,45 @@ class Tuner:
             return trials[0].candidate(call(choice.facts))
 
         makers = [lambda choice=choice: candidate(choice) for choice in choices]
-        result = contest(makers, tuning.seconds, (*DeviceTrouble, ZyntaxError), expected=making)
+        result = contest(makers, case.tuning.seconds, (*DeviceTrouble, ZyntaxError), expected=making)
         self.spent += result.seconds
         self.changes += result.chosen > 0
         choice = choices[result.chosen]
-        tuning.tell(words(case, usual, choice, len(choices), result))
+        case.tuning.tell(words(case, usual, choice, len(choices), result))
         return choice, result.verdict.lasts
-
-
-@frozen(eq=False)
-class Case:
-    """A call that may be tuned: the field that its kernel is made of, its values, and its stream."""
-
-    field: HirFunction
-    given: Mapping[str, Any]
-    values: Mapping[str, Any]
-    stream: Stream
-
-    def settle(self, gpu: Gpu, tuning: Tuning | None, choices: tuple[Choice, ...], sizes: Mapping[str, int], call: Make) -> PlannedCall:
-        """The call of one of the choices; the model's where there is nothing to tune, or nobody wants that."""
-        if tuning is None:
-            return first(choices, sizes, call)
-        return tuner_of(gpu).settled(self, gpu, choices, sizes, call, tuning)
 
 
 def affordable(choices: tuple[Choice, ...], seconds: float) -> tuple[Choice, ...]:
     """The first of the choices, as many as can be timed in half of these seconds by what they are estimated to take."""
-    left, found = 1e9 * seconds / 2, []
+    left, within = 1e9 * seconds / 2, []
     for choice in choices:
         left -= (BEFORE + LEAST_ROUNDS) * (choice.nanoseconds or 0.0)
         if left < 0:
             break
-        found.append(choice)
-    return tuple(found) or choices[:1]
+        within.append(choice)
+    return tuple(within) or choices[:1]
 
 
-def words(case: Case, usual: PlannedCall, choice: Choice, count: int, result: Result) -> str:
+def words(case: TuningCase, usual: PlannedCall, choice: Choice, count: int, result: ContestResult) -> str:
     """A run in a line."""
     shapes = ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in case.given.items() if isinstance(value, Tensor))
-    told = f"tuned {usual.steps[0].plan.where or usual.steps[0].plan.kernel.name} ({shapes}): "
-    told += f"{result.tried} of {count} candidates in {result.seconds:.1f} s, "
+    line = f"tuned {usual.steps[0].plan.where or usual.steps[0].plan.kernel.name} ({shapes}): "
+    line += f"{result.tried} of {count} candidates in {result.seconds:.1f} s, "
     own, best = result.times[0], result.times[result.chosen]
     if result.verdict is Verdict.FASTER and own is not None and best is not None and choice.facts.tiling is not None:
         tiling = "; ".join(choice.facts.tiling.words())
-        return f"{told}{own / best:.2f} times as fast as the model's choice with {tiling}"
-    return told + result.verdict.value + (f": {result.trouble}" if result.trouble else "")
+        return f"{line}{own / best:.2f} times as fast as the model's choice with {tiling}"
+    return line + result.verdict.value + (f": {result.trouble}" if result.trouble else "")
 
 
-_TUNERS: "WeakKeyDictionary[Gpu, Tuner]" = WeakKeyDictionary()
+_TUNERS: "WeakKeyDictionary[Gpu, GpuTuner]" = WeakKeyDictionary()
 _LOCK = forks.lock()
 
 
-def tuner_of(gpu: Gpu) -> Tuner:
+def tuner_of(gpu: Gpu) -> GpuTuner:
     """The one of a GPU."""
     with _LOCK:
-        return _TUNERS.setdefault(gpu, Tuner())
+        return _TUNERS.setdefault(gpu, GpuTuner())
 
 
 def forget() -> None:

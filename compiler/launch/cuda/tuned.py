@@ -9,11 +9,10 @@ from attrs import asdict, evolve
 
 from compiler.hir.module import HirFunction
 from compiler.hir.text import print_function
+from compiler.launch.cache import TUNING_RUNS
 from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import Facts
 from compiler.schedule.gpu.warpgroup_tiles import Tiling
-from runtime.cache.identity import compiler_identity
-from runtime.cache.store import key_of, store
 from runtime.cuda.device import CudaDevice
 
 MOST = 256
@@ -22,7 +21,7 @@ MOST = 256
 
 def name_of(field: HirFunction) -> str:
     """The entry of a kernel, whatever it is called."""
-    return key_of(["tuned", compiler_identity(), print_function(evolve(field, name="kernel"))])
+    return TUNING_RUNS.name(print_function(evolve(field, name="kernel")))
 
 
 def case_of(facts: Facts, sizes: Mapping[str, int], device: CudaDevice) -> str:
@@ -31,19 +30,17 @@ def case_of(facts: Facts, sizes: Mapping[str, int], device: CudaDevice) -> str:
     return f"{device.properties} {device.driver.version} {held}"
 
 
-def found(name: str, case: str, choices: Sequence[Choice]) -> Choice | None:
+def known_choice(name: str, case: str, choices: Sequence[Choice]) -> Choice | None:
     """The choice that a run took, here or in another process; None where none is known."""
     tiling = _runs(name).get(case, {}).get("tiling")
-    return next((choice for choice in choices if _told(choice.facts.tiling) == tiling), None) if tiling is not None else None
+    return next((choice for choice in choices if _as_json(choice.facts.tiling) == tiling), None) if tiling is not None else None
 
 
 def keep(name: str, case: str, choice: Choice, sizes: Mapping[str, int], device: str) -> None:
     """Put a run's choice there. `device`: its name."""
-    cache = store()
-    if cache is not None:
-        runs = {key: run for key, run in _runs(name).items() if key != case}
-        left = dict([*runs.items()][1 - MOST :])
-        cache.put(name, {**left, case: {"tiling": _told(choice.facts.tiling), "sizes": dict(sizes), "device": device}}, b"")
+    runs = {key: run for key, run in _runs(name).items() if key != case}
+    left = dict([*runs.items()][1 - MOST :])
+    TUNING_RUNS.keep(lambda: name, {**left, case: {"tiling": _as_json(choice.facts.tiling), "sizes": dict(sizes), "device": device}})
 
 
 def words(field: HirFunction) -> Iterator[str]:
@@ -58,12 +55,10 @@ def words(field: HirFunction) -> Iterator[str]:
 
 
 def _runs(name: str) -> dict[str, Any]:
-    cache = store()
-    entry = cache.get(name) if cache is not None else None
-    runs = entry[0] if entry is not None else None
-    return {case: run for case, run in runs.items() if isinstance(run, dict)} if isinstance(runs, dict) else {}
+    runs = TUNING_RUNS.find(lambda: name, lambda head, image: {case: run for case, run in head.items() if isinstance(run, dict)})
+    return runs or {}
 
 
-def _told(tiling: Tiling | None) -> Any:
-    """As JSON gives it back."""
+def _as_json(tiling: Tiling | None) -> Any:
+    """The tiling as JSON gives it back."""
     return None if tiling is None else {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(tiling).items()}

@@ -37,7 +37,7 @@ class Verdict(Enum):
 
 
 @frozen
-class Result:
+class ContestResult:
     """The number of the candidate that was chosen, and of each the median of its times, in seconds; None of one that wasn't run."""
 
     chosen: int
@@ -57,16 +57,16 @@ def contest(
     failures: tuple[type[Exception], ...],
     clock: Callable[[], float] = perf_counter,
     expected: float = 0.0,
-) -> Result:
+) -> ContestResult:
     """Which candidate is the fastest; the first is the model's choice. `budget`: seconds, within which no candidate is begun that
     wouldn't be done, if it takes as long to make as those before, or as `expected`; `failures`: errors of candidates that can't be made
     or run."""
     began = clock()
     times: list[list[float]] = [[] for _ in candidates]
 
-    def result(chosen: int, verdict: Verdict, trouble: str = "") -> Result:
-        medians = tuple(median(found) if found else None for found in times)
-        return Result(chosen, verdict, medians, clock() - began, trouble)
+    def result(chosen: int, verdict: Verdict, trouble: str = "") -> ContestResult:
+        medians = tuple(median(rounds) if rounds else None for rounds in times)
+        return ContestResult(chosen, verdict, medians, clock() - began, trouble)
 
     rounds: list[Round] = []
     longest = expected
@@ -96,7 +96,7 @@ def contest(
 
 def _verdict(times: Sequence[Sequence[float]]) -> tuple[int, Verdict]:
     own = median(times[0])
-    fastest = min((number for number, found in enumerate(times) if found), key=lambda number: median(times[number]))
+    fastest = min((number for number, rounds in enumerate(times) if rounds), key=lambda number: median(times[number]))
     advantage = 1 - median(times[fastest]) / own
     if fastest == 0:
         return 0, Verdict.FASTEST
