@@ -164,10 +164,10 @@ class Session:
         from compiler.devices.calibration import known_rates
         from compiler.devices.explain import Telling
         from compiler.devices.placement import Placement
-        from compiler.devices.places import Places
+        from compiler.devices.places import DevicePlaces
 
         report = self._report if self.options.sanitize else None
-        places = Places(self.sources, lambda place: known_rates(place, self.kernel_options), report)
+        places = DevicePlaces(self.sources, lambda place: known_rates(place, self.kernel_options), report)
         explain = self.options.explain
         tell = None if explain is None else Telling(explain, self.sources)
         return Placement(self._device, lambda: self.language.default_device, places, tell)

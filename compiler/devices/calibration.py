@@ -13,7 +13,7 @@ import numpy as np
 from attrs import asdict
 
 from compiler.devices.costs import Rates
-from compiler.devices.places import Place
+from compiler.devices.places import DevicePlace
 from compiler.hir.affine import Affine
 from compiler.hir.parse import parse_function
 from compiler.launch.block import ComputeBlock
@@ -78,7 +78,7 @@ func @arithmetic(%x: mem<Nxf32, readonly>, %out: mem<Nxf32>, %N: index) form=A {
 Clock = Callable[[], float]
 
 
-def known_rates(place: Place, options: KernelOptions) -> Rates:
+def known_rates(place: DevicePlace, options: KernelOptions) -> Rates:
     """The pace of a place: as the user's cache has it, else measured, and kept there."""
     path, machine = _path(), identity(place.device, options.threads)
     kept = _read(path)
@@ -104,7 +104,7 @@ def identity(device: Device, threads: int) -> str:
     return ", ".join(words)
 
 
-def measure(place: Place, options: KernelOptions, clock: Clock = perf_counter) -> Rates:
+def measure(place: DevicePlace, options: KernelOptions, clock: Clock = perf_counter) -> Rates:
     """Runs the blocks. Two kernels are compiled for the place, which is most of the time it takes."""
     x = Tensor(np.ones(STREAMED, np.float32))
     stream, arithmetic = (place.block(_block(text, options)) for text in (STREAM, ARITHMETIC))
@@ -131,7 +131,7 @@ def measure(place: Place, options: KernelOptions, clock: Clock = perf_counter) -
     )
 
 
-def _quickest(place: Place, run: Callable[[], Any], clock: Clock, repeats: int = REPEATS) -> float:
+def _quickest(place: DevicePlace, run: Callable[[], Any], clock: Clock, repeats: int = REPEATS) -> float:
     """Seconds of the quickest of some runs, after one that compiles and allocates."""
     best = float("inf")
     for number in range(repeats + 1):

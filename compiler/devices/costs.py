@@ -2,11 +2,13 @@
 the block were measured, they count instead of the estimate, and correct it for other sizes."""
 
 from collections.abc import Mapping
+from functools import partial
 from math import log
 
 from attrs import Factory
 
 from compiler.analysis.work import Work, work_of
+from compiler.launch.cache import MEASURED, Cache
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.plan import grid_of
 from compiler.lowering.launch import LaunchSizes
@@ -14,8 +16,6 @@ from runtime.records import define, frozen
 
 MEASURED_RUNS = 3
 """Runs of a block in one size on one device that are measured; the quickest counts."""
-
-SIZES_REMEMBERED = 256
 
 
 @frozen
@@ -44,7 +44,7 @@ class Rates:
 
 
 @define
-class Measured:
+class MeasuredRuns:
     """The runs of a block in one size: how many there were, the seconds that were estimated, and the quickest."""
 
     estimated: float
@@ -58,17 +58,15 @@ class Measured:
 
 @define(eq=False)
 class History:
-    """The measured runs of one kernel on one device, by its work."""
+    """The runs of one kernel on one device: those that were measured, by their work. `compiled`: there were any; `unable`: the device can't
+    run it."""
 
-    _sizes: dict[Work, Measured] = Factory(dict)
+    compiled: bool = False
+    unable: bool = False
+    _sizes: Cache[Work, MeasuredRuns] = Factory(partial(Cache, MEASURED))
 
-    def of(self, work: Work, estimated: float) -> Measured:
-        found = self._sizes.get(work)
-        if found is None:
-            if len(self._sizes) >= SIZES_REMEMBERED:
-                self._sizes.clear()
-            found = self._sizes[work] = Measured(estimated)
-        return found
+    def of(self, work: Work, estimated: float) -> MeasuredRuns:
+        return self._sizes.of(work, lambda: MeasuredRuns(estimated))
 
     def running(self, work: Work, estimated: float) -> tuple[float, bool]:
         """Seconds of a run, and whether runs of this size were measured: else the estimate, as far off as at the nearest size."""
@@ -76,7 +74,7 @@ class History:
         if known is not None and known.runs:
             return known.seconds, True
         nearest = min(
-            ((size, one) for size, one in self._sizes.items() if one.runs), key=lambda pair: _distance(pair[0], work), default=None
+            ((size, runs) for size, runs in self._sizes.items() if runs.runs), key=lambda pair: _distance(pair[0], work), default=None
         )
         return estimated * nearest[1].seconds / nearest[1].estimated if nearest is not None else estimated, False
 

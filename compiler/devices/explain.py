@@ -14,7 +14,7 @@ from runtime.tuples import as_tuple
 
 
 @frozen
-class Candidate:
+class DeviceCandidate:
     """A device that a block can run on: bytes of inputs that aren't there, and seconds for copying them and for the run, estimated
     or (`measured`) as earlier runs took."""
 
@@ -36,12 +36,12 @@ class Decision:
     span: Span
     name: str
     sizes: tuple[tuple[str, tuple[int, ...]], ...] = field(converter=as_tuple)
-    candidates: tuple[Candidate, ...] = field(converter=as_tuple)
+    candidates: tuple[DeviceCandidate, ...] = field(converter=as_tuple)
     device: Device
     why: str
 
     @staticmethod
-    def of(compute: Any, values: Mapping[str, Any], candidates: Sequence[Candidate], device: Device, why: str) -> "Decision":
+    def of(compute: Any, values: Mapping[str, Any], candidates: Sequence[DeviceCandidate], device: Device, why: str) -> "Decision":
         name = compute.kernel.name if compute.kernel is not None and compute.kernel.name else ""
         sizes = [(name, value.shape) for name, value in values.items() if isinstance(value, Tensor)]
         return Decision(compute.span, name, sizes, candidates, device, why)
@@ -74,7 +74,7 @@ class Telling:
             self.tell(decision.text(f"{decision.span.path}:{line}:{column}" if source is not None else decision.span.path))
 
 
-def _costs(one: Candidate) -> str:
+def _costs(one: DeviceCandidate) -> str:
     moved = f"{readable(one.moved)} to copy" if one.moved else "nothing to copy"
     if one.running is None:
         return moved

@@ -2,15 +2,17 @@
 `config`, that before the device on which the program itself put an input. Where nobody says anything, costs decide."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import Factory
 
-from compiler.devices.explain import Candidate, Decision, Explain
+from compiler.devices.explain import Decision, DeviceCandidate, Explain
 from compiler.devices.heterogeneous import HeterogeneousBlock, bytes_of
-from compiler.devices.places import Block, Places
+from compiler.devices.places import Block, DevicePlaces
 from compiler.diagnostics import Diagnostic, Label, ZyntaxError
 from compiler.launch.block import ComputeBlock
+from compiler.launch.cache import PLACED, Cache
 from compiler.machines.emulated import require_present
 from compiler.source import Span
 from compiler.typed_ast import nodes
@@ -89,10 +91,10 @@ class PlacedBlock:
 
     block: ComputeBlock
     wish: Wish | None
-    places: Places
+    places: DevicePlaces
     explain: Explain | None = None
     _heterogeneous: HeterogeneousBlock | None = None
-    _known: dict[Device, Block] = Factory(dict)
+    _known: Cache[Device, Block] = Factory(partial(Cache, PLACED))
 
     @property
     def always_on_cpu(self) -> bool:
@@ -106,10 +108,7 @@ class PlacedBlock:
         if device is not None:
             if self.explain is not None:
                 self._explain(self.wish or Wish(device, f"`{name}` was put there"), values)
-            found = self._known.get(device)
-            if found is None:
-                found = self._known[device] = self.places.at(device).block(self.block)
-            return found
+            return self._known.get(device) or self._known.keep(device, self.places.at(device).block(self.block))
         if self._heterogeneous is None:
             self._heterogeneous = HeterogeneousBlock(self.block, self.places, self.explain)
         return self._heterogeneous.for_values(values)
@@ -141,7 +140,7 @@ class PlacedBlock:
         assert self.explain is not None
         place = self.places.at(wish.device)
         moved = sum(bytes_of(value) for value in values.values() if type(value) is Tensor and not place.holds(value))
-        self.explain(Decision.of(self.block.compute, values, (Candidate(wish.device, moved),), wish.device, wish.by))
+        self.explain(Decision.of(self.block.compute, values, (DeviceCandidate(wish.device, moved),), wish.device, wish.by))
 
 
 @define(eq=False)
@@ -150,7 +149,7 @@ class Placement:
 
     override: str | None
     default: Callable[[], str]
-    places: Places
+    places: DevicePlaces
     explain: Explain | None = None
 
     def of(self, block: ComputeBlock) -> PlacedBlock:

@@ -2,7 +2,7 @@
 compiled for it."""
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,6 +10,7 @@ from attrs import Factory
 
 from compiler.devices.costs import Rates
 from compiler.launch.block import ComputeBlock
+from compiler.launch.cache import PLACED, PLACES, Cache
 from compiler.machines.emulated import emulated
 from compiler.source import Sources
 from runtime.device import CPU, EMULATOR, Device, present_devices
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Block = Callable[[Mapping[str, Any]], Any]
 
 
-class Place(Protocol):
+class DevicePlace(Protocol):
     """A device for blocks. A block is made once for each place and keeps its compiled kernels."""
 
     @property
@@ -67,12 +68,12 @@ class EmulatorPlace:
 
     report: "Report | None" = None
     device: Device = EMULATOR
-    _blocks: dict[ComputeBlock, Block] = Factory(dict)
+    _blocks: Cache[ComputeBlock, Block] = Factory(partial(Cache, PLACED))
 
     def block(self, block: ComputeBlock) -> Block:
         from compiler.launch.emulator import EmulatedBlock
 
-        return _kept(self._blocks, block, lambda: EmulatedBlock(block, emulated(self.device), self.report))
+        return self._blocks.of(block, lambda: EmulatedBlock(block, emulated(self.device), self.report))
 
     def holds(self, tensor: Tensor) -> bool:
         return tensor.host is not None or tensor.device.kind == EMULATOR
@@ -90,7 +91,7 @@ class GpuPlace:
 
     gpu: "Gpu"
     sources: Sources
-    _blocks: dict[ComputeBlock, Block] = Factory(dict)
+    _blocks: Cache[ComputeBlock, Block] = Factory(partial(Cache, PLACED))
 
     @property
     def device(self) -> Device:
@@ -102,7 +103,7 @@ class GpuPlace:
         from compiler.devices.tuning.tuner import tuner_of
         from compiler.launch.cuda.kernels import CudaBlock
 
-        return _kept(self._blocks, block, lambda: CudaBlock(block, self.gpu, self.sources, tuner_of(self.gpu)))
+        return self._blocks.of(block, lambda: CudaBlock(block, self.gpu, self.sources, tuner_of(self.gpu)))
 
     def holds(self, tensor: Tensor) -> bool:
         from runtime.cuda.remote import elements_on
@@ -118,44 +119,31 @@ class GpuPlace:
         self.gpu.synchronize()
 
 
-def _kept(blocks: dict[ComputeBlock, Block], block: ComputeBlock, make: Callable[[], Block]) -> Block:
-    found = blocks.get(block)
-    if found is None:
-        found = blocks[block] = make()
-    return found
-
-
 @define(eq=False)
-class Places:
+class DevicePlaces:
     """The places of this machine, each made when it is first asked for. `measure` finds how fast one is, which is asked once and only
     where there is a choice; `report` is the emulator's; `clock` gives seconds."""
 
     sources: Sources
-    measure: Callable[[Place], Rates]
+    measure: Callable[[DevicePlace], Rates]
     report: "Report | None" = None
     clock: Callable[[], float] = perf_counter
-    _found: dict[Device, Place] = Factory(dict)
-    _rates: dict[Device, Rates] = Factory(dict)
+    _places: Cache[Device, DevicePlace] = Factory(partial(Cache, PLACES))
+    _rates: Cache[Device, Rates] = Factory(partial(Cache, PLACES))
 
     @cached_property
     def present(self) -> tuple[Device, ...]:
         """The devices to choose from, the CPU first."""
         return present_devices()
 
-    def at(self, device: Device) -> Place:
+    def at(self, device: Device) -> DevicePlace:
         """The place of a device that is here."""
-        found = self._found.get(device)
-        if found is None:
-            found = self._found[device] = self._make(device)
-        return found
+        return self._places.of(device, lambda: self._make(device))
 
     def rates(self, device: Device) -> Rates:
-        found = self._rates.get(device)
-        if found is None:
-            found = self._rates[device] = self.measure(self.at(device))
-        return found
+        return self._rates.of(device, lambda: self.measure(self.at(device)))
 
-    def _make(self, device: Device) -> Place:
+    def _make(self, device: Device) -> DevicePlace:
         if device == CPU:
             return CpuPlace()
         if device.kind == EMULATOR:
