@@ -1,11 +1,13 @@
 """Operators on numbers: affine where both sides are, values else. The tree isn't read here; `node` gives only places and words."""
 
+from collections.abc import Callable
+
 from compiler.diagnostics import Diagnostic
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.module import FaultSite
 from compiler.lowering.body import Body, fault
-from compiler.lowering.dtypes import hir_name, widened
+from compiler.lowering.dtypes import accumulator, hir_name, widened
 from compiler.lowering.kernel import Equation
 from compiler.lowering.numbers import Number, affine, index_value, integer, literal, meet, typed, value_of
 from compiler.lowering.ranges import Range, extreme, reached
@@ -24,12 +26,18 @@ def accumulating(body: Body, operator: str, dtype: DType) -> tuple[str, ...]:
     return _ACCUMULATE if dtype.is_float and operator in ("add", "mul") and not body.kernel.strict else ()
 
 
-def in_sum(body: Body, number: Number) -> Number:
+def in_sum(body: Body, number: Number, into: DType | None) -> Number:
     """The number in the type of the sum that it goes into; itself where it goes into none, or none that is wider."""
-    if body.widen is None or number.weak or number.value is None:
+    if into is None or number.weak or number.value is None:
         return number
-    wide = widened(number.dtype, body.widen)
+    wide = widened(number.dtype, into)
     return number if wide is number.dtype else typed(body.build.cast(number.value, hir_name(wide)), wide, number.origin)
+
+
+def kept_in(body: Body, dtype: DType, usual: Callable[[DType], DType] = accumulator) -> DType:
+    """The type of a sum: what `@precision(acc=)` says for floats or for ints, else the usual one."""
+    given = body.kernel.hints.accumulator
+    return DType(given) if given is not None and DType(given).is_float == dtype.is_float else usual(dtype)
 
 
 def negate(body: Body, number: Number) -> Number:
@@ -106,11 +114,11 @@ def _divided(body: Body, operator: str, form: Affine, divisor: int) -> Affine | 
     """The quotient or remainder by a positive constant of a form that isn't negative: a floor over sizes, else a named index."""
     if divisor == 1:
         return form if operator == "/" else Affine()
-    if body.final and not body.facts.proves(form) and not _asked_at_launch(body, form, divisor):
+    if body.final and not body.here.facts.proves(form) and not _asked_at_launch(body, form, divisor):
         return None
-    if any(name in body.opaque for name in form.names):
+    if any(name in body.here.opaque for name in form.names):
         return None if not body.final else _named_quotient(body, operator, form, divisor)
-    if all(body.is_size(name) for name in form.names):
+    if all(body.here.is_size(name) for name in form.names):
         quotient = form.floordiv(divisor)
         return quotient if operator == "/" else form - quotient * divisor
     return _named_quotient(body, operator, form, divisor)
@@ -119,15 +127,15 @@ def _divided(body: Body, operator: str, form: Affine, divisor: int) -> Affine | 
 def _asked_at_launch(body: Body, form: Affine, divisor: int) -> bool:
     """Whether an extent's quotient over sizes (`(H - 3) / 2 + 1`) may be a floor, since the launch refuses sizes that are too small
     for it. Where the division leaves nothing over, the floor is right whatever the sign."""
-    bounds = [bound for one in body.ranges for bound in (one.low, one.last)]
-    if body.extent is None or body.path or not all(map(body.is_size, form.names)):
+    bounds = [bound for one in body.here.ranges for bound in (one.low, one.last)]
+    if body.here.extent is None or body.here.path or not all(map(body.here.is_size, form.names)):
         return False
-    if not all(map(body.is_size, (name for bound in bounds for name in bound.names))):
+    if not all(map(body.here.is_size, (name for bound in bounds for name in bound.names))):
         return False
-    said = f"`{words(body.extent)}` divides {{left}} by {divisor}, which needs larger sizes"
+    said = f"`{words(body.here.extent)}` divides {{left}} by {divisor}, which needs larger sizes"
     left_over = form - form.floordiv(divisor) * divisor
-    running = tuple(one.extent for one in body.ranges)
-    body.equations.append(Equation(form, Affine(), ">=", Diagnostic("0802", said, body.extent.span), (*running, left_over)))
+    running = tuple(one.extent for one in body.here.ranges)
+    body.equations.append(Equation(form, Affine(), ">=", Diagnostic("0802", said, body.here.extent.span), (*running, left_over)))
     return True
 
 
@@ -136,18 +144,18 @@ def _named_quotient(body: Body, operator: str, form: Affine, divisor: int) -> Af
         quotient = form.floordiv(divisor)
         return quotient if operator == "/" else form - quotient * divisor
     quotient = named(body, form.floordiv(divisor))
-    if all(one.name != str(quotient) for one in body.ranges):
-        low, high = extreme(form, body.ranges, upper=False), extreme(form, body.ranges, upper=True)
-        of = frozenset(form.names) if reached(form, body.ranges) else frozenset()
-        body.enter_range(Range(str(quotient), low.floordiv(divisor), high.floordiv(divisor), exact=False, of=of))
-        body.facts.at_least_zero(form - quotient * divisor)
-        body.facts.at_least_zero(quotient * divisor + (divisor - 1) - form)
+    if all(one.name != str(quotient) for one in body.here.ranges):
+        low, high = extreme(form, body.here.ranges, upper=False), extreme(form, body.here.ranges, upper=True)
+        of = frozenset(form.names) if reached(form, body.here.ranges) else frozenset()
+        body.here.enter_range(Range(str(quotient), low.floordiv(divisor), high.floordiv(divisor), exact=False, of=of))
+        body.here.facts.at_least_zero(form - quotient * divisor)
+        body.here.facts.at_least_zero(quotient * divisor + (divisor - 1) - form)
     if operator == "/":
         return quotient
     rest = named(body, form - quotient * divisor)
-    if all(one.name != str(rest) for one in body.ranges):
-        body.enter_range(Range(str(rest), Affine(), Affine((), divisor - 1), exact=False))
-        body.facts.equal(rest, form - quotient * divisor)
+    if all(one.name != str(rest) for one in body.here.ranges):
+        body.here.enter_range(Range(str(rest), Affine(), Affine((), divisor - 1), exact=False))
+        body.here.facts.equal(rest, form - quotient * divisor)
     return rest
 
 
@@ -158,7 +166,7 @@ def named(body: Body, form: Affine) -> Affine:
 
 def opaque(body: Body, value: Value) -> Affine:
     """A value of type `index` as a symbol of which nothing is known yet."""
-    body.opaque.add(value.name)
+    body.here.opaque.add(value.name)
     return Affine.of(value.name)
 
 
@@ -175,7 +183,7 @@ def guard_divisor(body: Body, divisor: Number, value: Value, node: nodes.Node) -
         if divisor.constant == 0:
             raise fault("0806", f"division by zero in `{words(node)}`", node.span, hint="divide by a number other than 0")
         return
-    if divisor.form is not None and body.final and (body.facts.proves(divisor.form - 1) or body.facts.proves(-divisor.form - 1)):
+    if divisor.form is not None and body.final and (body.here.facts.proves(divisor.form - 1) or body.here.facts.proves(-divisor.form - 1)):
         return
     zero = value_of(body.build, integer(0), divisor.dtype) if divisor.value is not None else None
     if zero is None or zero.type != value.type:
@@ -274,6 +282,6 @@ def comparison_facts(body: Body, operator: str, left: Number, right: Number) -> 
 def _apart(body: Body, difference: Affine) -> tuple[Affine, ...]:
     """What follows from a difference that isn't 0, where its sign is known."""
     for form in (difference, -difference):
-        if form.value is None and body.facts.proves(form):
+        if form.value is None and body.here.facts.proves(form):
             return (form - 1,)
     return ()

@@ -1,12 +1,11 @@
 """A compute block before any walk: what it declares, writes and yields, and whether these go together."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.hir.affine import Affine
 from compiler.lowering import collecting, flat, reductions
-from compiler.lowering.expressions import dotted
+from compiler.lowering.flows import Flows
 from compiler.lowering.kernel import (
     Signature,
 )
@@ -16,10 +15,10 @@ from compiler.lowering.outputs import (
 from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.sizes import Candidates, Sizes, candidates
 from compiler.lowering.tile_sizes import SliceOfInput
+from compiler.lowering.words import dotted
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
-from compiler.typed_ast.types import DType
 from compiler.typed_ast.walk import walk
 from runtime.records import frozen
 
@@ -71,7 +70,7 @@ class Block:
         self.written = written_by(compute)
         self.candidates: Candidates = candidates(compute)
         self.declared = declared_results(compute)
-        self.flows: dict[tuple[Any, ...], tuple[DType, bool, DType | None]] = {}
+        self.flows = Flows()
         self.sizes = Sizes(signature)
         self.results: list[ResultPlan] = []
         self.reduction: reductions.Reduction | None = None

@@ -1,9 +1,8 @@
-"""The state of lowering one body: where instructions go, what names mean, what is known of indices, and what was seen
-(reads, writes, sizes, errors). One `Body` is one walk over the tree; `compute` walks until types and sizes are settled."""
+"""The state of one walk over a body: where instructions go, what names mean, what is known of indices, and what was seen (reads and
+writes, errors). `compute` walks until types and sizes are settled, and once more to emit."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from attrs import Factory, field
 
@@ -12,8 +11,11 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.instruction import Region, Value
 from compiler.hir.module import FaultSite
-from compiler.hir.prover import Inequalities
-from compiler.lowering.kernel import Signature
+from compiler.hir.types import Mem
+from compiler.lowering.bindings import Bindings
+from compiler.lowering.enclosing import Enclosing
+from compiler.lowering.flows import Flows
+from compiler.lowering.kernel import Equation, Signature
 from compiler.lowering.numbers import Number, Operand
 from compiler.lowering.ranges import Range
 from compiler.source import Span
@@ -49,33 +51,9 @@ def silent() -> Fault:
 
 
 @define(eq=False)
-class Variable:
-    """A `var`: its slot, and the type that flowed in. `fixed`: the type was written or came from a typed value."""
-
-    name: str
-    key: tuple[Any, ...]
-    slot: Value
-    dtype: DType
-    weak: bool
-    origin: DType | None
-    fixed: bool
-    span: Span
-    depth: int
-
-
-@frozen
-class Binding:
-    """What a name means: an operand, a variable, or (for messages) how it was bound."""
-
-    value: Operand | Variable
-    span: Span
-    how: str
-
-
-@define(eq=False)
 class Memory:
-    """A tensor that the body indexes. `role`: input, captured, result, shared,
-    workspace. `flat`: one index runs over all elements of `shape`."""
+    """A tensor that the body indexes. `role`: input, captured, result, shared, workspace. `flat`: one index runs over all elements of
+    `shape`. `open`: a result whose rank its first index decides."""
 
     name: str
     value: Value
@@ -86,6 +64,13 @@ class Memory:
     flat: bool = False
     shape: tuple[Affine, ...] = ()
     span: Span | None = None
+    open: bool = False
+
+    def settle_rank(self, rank: int) -> None:
+        self.dims = self.shape = tuple(Affine.of(f"{self.name}.{axis}") for axis in range(rank))
+        assert isinstance(self.value.type, Mem)
+        self.value.type = Mem(self.value.type.dtype, self.dims)
+        self.open = False
 
 
 @frozen(eq=False)
@@ -111,89 +96,52 @@ class Access:
 
 @define(eq=False)
 class Body:
-    """`final` False: a walk that only finds out. Names of sizes that aren't solved yet stand for themselves."""
+    """`final` False: a walk that only finds out. `names`, `here`: what names mean and what is known where the walk stands; `flows`: the
+    types of variables."""
 
     signature: Signature
     kernel: KernelMetadata
     owner: FunctionBuilder
     build: Builder
     final: bool
-    diagnostics: Diagnostics = Factory(Diagnostics)
-    scopes: list[dict[str, Binding]] = Factory(lambda: [{}])
+    names: Bindings = Factory(Bindings)
+    here: Enclosing = Factory(Enclosing)
+    flows: Flows = Factory(Flows)
+    in_function: Callable[[Affine], Affine] = lambda form: form
+    """A form over the launch's facts in the symbols of the function."""
+
+    # What the kernel's kind does with `yield`, and with loops around it.
+    on_yield: "Callable[[Body, nodes.Yield], None] | None" = None
+    on_for: "Callable[[Body, nodes.For], bool] | None" = None
+
+    # What was seen.
     memories: dict[str, Memory] = Factory(dict)
-    facts: Inequalities = Factory(Inequalities)
-    ranges: list[Range] = Factory(list)
-    loops: list[tuple[str, Range]] = Factory(list)
-    guards: list[Affine] = Factory(list)
-    path: list[tuple[int, int]] = Factory(list)
-    sizes: dict[str, Affine] = Factory(dict)
-    size_candidates: frozenset[str] = frozenset()
-    sizes_wanted: dict[str, Span] = Factory(dict)
-    opaque: set[str] = Factory(set)
-    flows: dict[tuple[Any, ...], tuple[DType, bool, DType | None]] = Factory(dict)
-    new_flows: dict[tuple[Any, ...], tuple[DType, bool, DType | None]] = Factory(dict)
-    accesses: list[Access] = Factory(list)
-    sites: list[FaultSite] = Factory(list)
-    equations: list[Any] = Factory(list)
     workspaces: list[tuple[Value, DType, tuple[Affine, ...]]] = Factory(list)
-    widen: DType | None = None
-    inlining: list[tuple[str, Span]] = Factory(list)
-    counter: int = 0
-    calls: int = 0
-    on_yield: Callable[["Body", nodes.Yield], None] | None = None
-    on_for: Callable[["Body", nodes.For], bool] | None = None
-    run_block: Callable[["Body", nodes.Block], Operand] | None = None
     results: tuple[str, ...] = ()
-    written_through: dict[str, str] = Factory(dict)
-    shared_names: dict[str, Span] = Factory(dict)
-    barriers: list[Span] = Factory(list)
-    extra: dict[str, Any] = Factory(dict)
-    used: set[str] = field(factory=set)
-    extent: nodes.Expression | None = None
-    """The extent, of a loop or of a result, that is being evaluated."""
+    result_write: Span | None = None
+    """The first write to a result."""
+    reduced: dict[int, Operand] = Factory(dict)
+    """The values of `reduce` over whole tensors, by their nodes."""
+    accesses: list[Access] = Factory(list)
+    equations: list[Equation] = Factory(list)
+    sites: list[FaultSite] = Factory(list)
+    diagnostics: Diagnostics = Factory(Diagnostics)
+
+    # Functions that are written out in place.
+    inlining: list[tuple[str, Span]] = Factory(list)
+    calls: int = 0
+    _constructs: int = 0
 
     @property
     def kind(self) -> KernelType | None:
         return self.kernel.kernel_type
 
-    # ---- names ----
+    def construct(self) -> int:
+        """A number for a branch or an unbounded loop."""
+        self._constructs += 1
+        return self._constructs
 
-    def lookup(self, name: str) -> Binding | None:
-        for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
-        return None
-
-    def bind(self, name: str, value: Operand | Variable, span: Span, how: str) -> None:
-        self.scopes[-1][name] = Binding(value, span, how)
-
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        self.scopes.append({})
-        try:
-            yield
-        finally:
-            self.scopes.pop()
-
-    @contextmanager
-    def sizing(self, extent: nodes.Expression) -> Iterator[None]:
-        """While an extent is evaluated."""
-        before, self.extent = self.extent, extent
-        try:
-            yield
-        finally:
-            self.extent = before
-
-    @contextmanager
-    def widening(self, dtype: DType | None) -> Iterator[None]:
-        """While what is evaluated goes into a sum of this type (None: into none)."""
-        before, self.widen = self.widen, dtype
-        try:
-            yield
-        finally:
-            self.widen = before
-
-    # ---- places ----
+    # ---- where instructions go ----
 
     @contextmanager
     def at(self, build: Builder) -> Iterator[None]:
@@ -218,33 +166,7 @@ class Body:
         region = Region()
         return region, self.build.child(region)
 
-    @contextmanager
-    def branch(self, number: int, branch: int, guards: tuple[Affine, ...] = ()) -> Iterator[None]:
-        """Inside branch `branch` of the construct `number`, where `guards` hold."""
-        mark, kept = self.facts.mark(), len(self.guards)
-        self.path.append((number, branch))
-        self.assume(guards)
-        try:
-            yield
-        finally:
-            self.path.pop()
-            self.facts.forget(mark)
-            del self.guards[kept:]
-
-    def assume(self, guards: tuple[Affine, ...]) -> None:
-        for guard in guards:
-            self.guards.append(guard)
-            self.facts.at_least_zero(guard)
-
-    def construct(self) -> int:
-        self.counter += 1
-        return self.counter
-
-    def enter_range(self, one: Range) -> None:
-        self.ranges.append(one)
-        self.facts.at_least_zero(*one.inequalities)
-
-    # ---- findings ----
+    # ---- what was seen ----
 
     def report(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.add(diagnostic)
@@ -254,19 +176,3 @@ class Body:
             return self.sites.index(site)
         self.sites.append(site)
         return len(self.sites) - 1
-
-    def size(self, name: str, span: Span) -> Number | None:
-        """The size of that name, when it is one."""
-        from compiler.lowering.numbers import affine
-
-        if name in self.sizes:
-            self.used.add(name)
-            return affine(self.sizes[name])
-        if name in self.size_candidates:
-            self.sizes_wanted.setdefault(name, span)
-            return affine(Affine.of(name))
-        return None
-
-    def is_size(self, name: str) -> bool:
-        """Whether a name in a form is a size or fact of the launch, rather than something that varies in the body."""
-        return name not in self.opaque and all(name != one.name for one in self.ranges)

@@ -8,15 +8,15 @@ from attrs import Factory
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Value
 from compiler.hir.library import Sort
-from compiler.lowering.arithmetic import accumulating
+from compiler.lowering.arithmetic import accumulating, kept_in
 from compiler.lowering.body import Body, fault
+from compiler.lowering.conditions import as_truth
 from compiler.lowering.dtypes import hir_name, totalled
-from compiler.lowering.expressions import as_truth, evaluate
-from compiler.lowering.numbers import Number, Tuple, literal, meet, value_of
+from compiler.lowering.loops import has_jump, loop_bounds, ranged
+from compiler.lowering.numbers import Number, Tuple, literal, value_of
 from compiler.lowering.ranges import Range, loop_range, mentions
 from compiler.lowering.reductions import identity
-from compiler.lowering.statements import has_jump, loop_bounds, ranged, run_statements
-from compiler.lowering.variables import kept_in
+from compiler.lowering.walk import evaluate, run_block
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
@@ -74,9 +74,8 @@ def collection_of(body: Body, span: Span) -> Collection:
 
 def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
     """A `yield` in a walk that only finds out types and loops."""
-    with body.widening(collection.kept if collection.dtypes and collection.operator in ("add", "mul") else None):
-        parts = _parts(body, collection, node)
-    loops = tuple(one for _, one in body.loops)
+    parts = _parts(body, collection, node, collection.kept if collection.dtypes and collection.operator in ("add", "mul") else None)
+    loops = tuple(one for _, one in body.here.loops)
     if not loops:
         raise fault("0408", f"a {collection.kind.value} needs a `yield` inside a loop", node.span, hint="write `for i in 0..N: yield x[i]`")
     if collection.seen is not None and collection.seen != node.span and len(loops) != len(collection.loops):
@@ -89,9 +88,9 @@ def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
             collection.span,
             hint=f"valid: {-rank} to {rank - 1}",
         )
-    if body.extra.get("loop_depth", 0) > rank:
+    if body.here.depth > rank:
         raise fault("0408", f"a {collection.kind.value} can't yield from a `while`", node.span, hint="use a `for` loop")
-    names = {one.name for one in loops} | body.opaque
+    names = {one.name for one in loops} | body.here.opaque
     for one in loops:
         if mentions(one.low, names) or mentions(one.last, names):
             raise fault(
@@ -106,7 +105,7 @@ def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
             )
     collection.axis %= rank
     collection.loops, collection.seen = loops, node.span
-    collection.conditional = collection.conditional or bool(body.path)
+    collection.conditional = collection.conditional or bool(body.here.path)
     collection.dtypes = [_dtype(body, number, part) for number, part in enumerate(parts)]
     if collection.kind is KernelType.SCAN:
         narrow = collection.dtypes[0]
@@ -117,16 +116,12 @@ def survey(body: Body, collection: Collection, node: nodes.Yield) -> None:
 
 
 def _dtype(body: Body, number: int, part: Number) -> DType:
-    key = ("yield", number)
-    have = body.new_flows.get(key)
-    known = [] if have is None else [Number(have[0], weak=have[1], origin=have[2])]
-    dtype, weak, origin = meet(*known, part)
-    body.new_flows[key] = (dtype, weak, origin)
-    return origin or dtype
+    flow = body.flows.join(("yield", number), part)
+    return flow.origin or flow.dtype
 
 
-def _parts(body: Body, collection: Collection, node: nodes.Yield) -> list[Number]:
-    value = evaluate(body, node.value)
+def _parts(body: Body, collection: Collection, node: nodes.Yield, into: DType | None) -> list[Number]:
+    value = evaluate(body, node.value, into)
     flat = list(_flat(value))
     if collection.kind is KernelType.SCAN and len(flat) != 1:
         raise fault("0408", "a scan yields one number", node.span, hint="use a kernel for each scan")
@@ -182,7 +177,7 @@ def _yields(node: nodes.Node) -> bool:
 
 def _enter(body: Body, collection: Collection, clauses: list[nodes.ForClause], order: list[int], first: int, inner: nodes.Block) -> None:
     if not order:
-        run_statements(body, inner)
+        run_block(body, inner)
         return
     place, *rest = order
     clause = clauses[place]
@@ -195,10 +190,10 @@ def _enter(body: Body, collection: Collection, clauses: list[nodes.ForClause], o
             low, high, step = (high - 1, low - 1, -1) if step > 0 else (high + 1, low + 1, 1)
     with body.build.loop(clause.names[0], low, high, step) as (builder, handle):
         one = loop_range(handle.variable.name, low, high, step)
-        with body.at(builder), body.scope(), ranged(body, clause, one):
+        with body.at(builder), body.names.scope(), ranged(body, clause, one):
             collection.entered[first + place] = one
             if has_jump(inner):
-                with body.branch(body.construct(), 0):
+                with body.here.branch(body.construct(), 0):
                     _enter(body, collection, clauses, rest, first, inner)
             else:
                 _enter(body, collection, clauses, rest, first, inner)
@@ -212,8 +207,7 @@ def _identity(collection: Collection) -> Number:
 
 def collect(body: Body, collection: Collection, node: nodes.Yield) -> None:
     """A `yield`: one element of the result."""
-    with body.widening(collection.kept if collection.operator in ("add", "mul") else None):
-        parts = _parts(body, collection, node)
+    parts = _parts(body, collection, node, collection.kept if collection.operator in ("add", "mul") else None)
     build = body.build
     position = [_offset(collection.entered[axis], collection.loops[axis]) for axis in range(len(collection.loops))]
     if collection.kind is KernelType.SORT:

@@ -11,11 +11,11 @@ from compiler.hir.build import FunctionBuilder
 from compiler.hir.instruction import Value
 from compiler.hir.module import Form, HirKernelInfo
 from compiler.hir.types import INDEX, Mem, Tile
-from compiler.lowering import collecting, conv, custom, flat, reductions, whole_tensor
+from compiler.lowering import calls, collecting, conv, custom, elements, expressions, flat, loops, names, reductions, statements, variables
 from compiler.lowering.block import identifier
 from compiler.lowering.body import Access, Body, Fault, Memory, fault
 from compiler.lowering.dtypes import hir_name
-from compiler.lowering.expressions import evaluate
+from compiler.lowering.flows import Flows
 from compiler.lowering.kernel import (
     Equation,
     KernelArgument,
@@ -30,22 +30,25 @@ from compiler.lowering.kernel import (
     TensorInput,
     WorkspaceArgument,
 )
-from compiler.lowering.numbers import Operand, Tensor, affine, typed
+from compiler.lowering.numbers import Tensor, affine, typed
 from compiler.lowering.outputs import (
     declared_dims,
 )
 from compiler.lowering.parameters import index_names, used_parameters
 from compiler.lowering.result_plan import ResultPlan
 from compiler.lowering.results import ResultPlanning
-from compiler.lowering.sizes import Sizes, dim_form, unsolved
-from compiler.lowering.statements import block_value, function_value, run_all
+from compiler.lowering.sizes import dim_form, unsolved
 from compiler.lowering.tile_sizes import slices_of_inputs
 from compiler.lowering.tiles import written_out
+from compiler.lowering.walk import run_all
 from compiler.lowering.work import nests_of
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelMetadata, KernelType
 from compiler.typed_ast.types import DType
+
+RULE_FILES = (calls, elements, expressions, loops, names, statements, variables)
+"""Importing them fills the tables of rules."""
 
 _MOST_WALKS = 12
 
@@ -83,8 +86,8 @@ class Lowering(ResultPlanning):
         """Walk until the types of variables and results don't change any more."""
         for _ in range(_MOST_WALKS):
             body = self._walk_body(final=False)
-            changed = body.new_flows != self.flows
-            self.flows = dict(body.new_flows)
+            changed = body.flows.new != body.flows.known
+            self.flows = Flows(body.flows.new)
             if body.diagnostics.errors or not changed:
                 break
         self.diagnostics.extend(body.diagnostics.sorted)
@@ -95,20 +98,14 @@ class Lowering(ResultPlanning):
         form = Form.THREAD if kind is KernelType.CUSTOM else Form.NEST
         owner = FunctionBuilder(_function_name(self.kernel), form)
         body = Body(self.signature, self.kernel, owner, owner.body, final)
-        body.flows = self.flows
-        body.run_block = block_value
+        body.flows = Flows(self.flows.known)
         body.results = tuple(declared.name for declared in self.declared)
-        body.extra["evaluate"] = evaluate
-        body.extra["function_value"] = function_value
-        body.extra["result_write"] = self.result_write
-        body.extra["numel"] = _numel
-        body.extra["bounds"] = self.candidates.bounds
-        body.extra["sizes"] = self.sizes if final else None
-        body.extra["broadcast"] = dict(self.kernel.broadcast)
-        custom.install(body)
-        whole_tensor.install(body)
+        body.result_write = self.result_write
+        body.names.of_loops = frozenset(self.candidates.bounds)
+        if final:
+            body.in_function = self.sizes.in_function
         if not final:
-            body.size_candidates = frozenset(name for name in self.candidates.names if name not in self.sizes.solved)
+            body.names.unsolved = frozenset(name for name in self.candidates.names if name not in self.sizes.solved)
         return body
 
     def _walk_body(self, final: bool) -> Body:
@@ -124,25 +121,12 @@ class Lowering(ResultPlanning):
     def _bind_inputs(self, body: Body) -> None:
         """Names of inputs, sizes and scalars, for a walk that only finds out: extents are the launch's facts."""
         for name in self.sizes.solved:
-            body.sizes[name] = Affine.of(name)
+            body.names.sizes[name] = Affine.of(name)
         for tensor in self.signature.tensors:
             dims = self.sizes.extents(tensor)
             value = body.owner.value(identifier(tensor.name), Mem(hir_name(tensor.dtype), dims))
             self._bind_tensor(body, tensor, value, dims)
-        for scalar in self.signature.scalars:
-            if scalar.value is not None and isinstance(scalar.value, int) and scalar.dtype is DType.I64:
-                body.bind(scalar.name, affine(Affine((), scalar.value)), scalar.span or self.compute.span, "a variable")
-            elif scalar.dtype is DType.I64:
-                body.bind(scalar.name, affine(Affine.of(scalar.name)), scalar.span or self.compute.span, "a variable")
-            else:
-                value = body.owner.value(identifier(scalar.name), Tile(hir_name(scalar.dtype)))
-                body.bind(
-                    scalar.name,
-                    typed(value, scalar.dtype, None, weak=scalar.dtype is DType.F64),
-                    scalar.span or self.compute.span,
-                    "a variable",
-                )
-        conv.bind_options(body, self.compute.span)
+        self._scalar_parameters(body)
 
     def _bind_tensor(self, body: Body, tensor: TensorInput, value: Value, dims: tuple[Affine, ...]) -> None:
         writable = tensor.mutable or tensor.name in self.copies
@@ -152,7 +136,7 @@ class Lowering(ResultPlanning):
             shape = tuple(map(self.sizes.in_function, shape))
         runs_flat = tensor.name in self.flat
         body.memories[tensor.name] = Memory(tensor.name, value, tensor.dtype, dims, role, writable, runs_flat, shape, tensor.span)
-        body.bind(
+        body.names.bind(
             tensor.name, Tensor(tensor.name), tensor.span or self.compute.span, "a captured tensor" if tensor.captured else "an input"
         )
 
@@ -166,14 +150,12 @@ class Lowering(ResultPlanning):
             except Fault as found:
                 body.report(found.diagnostic)
                 given = None
-            dtype = declared.dtype or self.flows.get(("result", declared.name), (DType.I64, True, None))[0]
+            dtype = declared.dtype or self.flows.before(("result", declared.name), DType.I64).dtype
             dims = tuple(dim if dim is not None else Affine.of(f"{declared.name}.{axis}") for axis, dim in enumerate(given or ()))
             value = body.owner.value(identifier(declared.name), Mem(hir_name(dtype), dims))
-            body.memories[declared.name] = Memory(declared.name, value, dtype, dims, "result", True, shape=dims, span=declared.span)
-            body.bind(declared.name, Tensor(declared.name), declared.span or self.compute.span, "a result")
-            if given is None and not declared.scalar:
-                body.extra.setdefault("rank_open", {})[declared.name] = True
-        body.extra["open_rank"] = _open_rank
+            is_open = given is None and not declared.scalar
+            body.memories[declared.name] = Memory(declared.name, value, dtype, dims, "result", True, False, dims, declared.span, is_open)
+            body.names.bind(declared.name, Tensor(declared.name), declared.span or self.compute.span, "a result")
 
     # ---- yield ----
 
@@ -194,8 +176,8 @@ class Lowering(ResultPlanning):
     # ---- sizes ----
 
     def _solve(self, seen: Body) -> None:
-        wanted = [name for name in (*self.candidates.bounds, *self.candidates.guards) if name in seen.sizes_wanted]
-        wanted = list(dict.fromkeys([*wanted, *seen.sizes_wanted]))
+        wanted = [name for name in (*self.candidates.bounds, *self.candidates.guards) if name in seen.names.wanted]
+        wanted = list(dict.fromkeys([*wanted, *seen.names.wanted]))
         self.sizes.solve(seen.accesses, wanted, self.slices)
         if self.kernel.kernel_type in conv.KINDS:
             conv.solve_windows(self.sizes, seen.accesses, wanted)
@@ -205,9 +187,7 @@ class Lowering(ResultPlanning):
             if name in self.sizes.solved:
                 continue
             if name not in self.candidates.bounds:
-                from compiler.lowering.expressions import undefined
-
-                found = undefined(seen, name, nodes.Name(name=name, span=seen.sizes_wanted[name]))
+                found = names.undefined(seen, name, nodes.Name(name=name, span=seen.names.wanted[name]))
                 assert isinstance(found, Fault)
                 self.diagnostics.add(found.diagnostic)
                 continue
@@ -220,7 +200,7 @@ class Lowering(ResultPlanning):
         sizes.name_parameters({scalar.name for scalar in self.signature.scalars})
         self.facts = sizes.facts()
         body = self._new_body(final=True)
-        body.facts = self.facts
+        body.here.facts = self.facts
         owner = body.owner
         parameters: list[tuple[Value, KernelArgument]] = []
         warnings: list[Diagnostic] = []
@@ -229,7 +209,7 @@ class Lowering(ResultPlanning):
             parameters += self._tensor_parameters(body, tensor)
         scalars = self._scalar_parameters(body)
         for name in sizes.solved:
-            body.sizes[name] = sizes.in_function(Affine.of(name))
+            body.names.sizes[name] = sizes.in_function(Affine.of(name))
         parameters += self.plan_results(body, seen, warnings)
         self._raise()
         parameters += scalars
@@ -288,10 +268,10 @@ class Lowering(ResultPlanning):
             span = scalar.span or self.compute.span
             if scalar.dtype is DType.I64:
                 form = Affine((), int(scalar.value)) if scalar.value is not None else Affine.of(scalar.name)
-                body.bind(scalar.name, affine(form), span, "a variable")
+                body.names.bind(scalar.name, affine(form), span, "a variable")
                 continue
             value = body.owner.value(identifier(scalar.name), Tile(hir_name(scalar.dtype)))
-            body.bind(scalar.name, typed(value, scalar.dtype, None, weak=scalar.dtype is DType.F64), span, "a variable")
+            body.names.bind(scalar.name, typed(value, scalar.dtype, None, weak=scalar.dtype is DType.F64), span, "a variable")
             found.append((value, ScalarArgument(scalar.name, scalar.dtype)))
         conv.bind_options(body, self.compute.span)
         return found
@@ -377,31 +357,6 @@ def _function_name(kernel: KernelMetadata) -> str:
     given = kernel.name or (kernel.kernel_type.value if kernel.kernel_type else "kernel")
     name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in given)
     return name if name and not name[0].isdigit() else f"kernel_{name}"
-
-
-def _open_rank(body: Body, memory: Memory, rank: int) -> None:
-    """The first index of a result with no declared type decides on its rank."""
-    memory.dims = memory.shape = tuple(Affine.of(f"{memory.name}.{axis}") for axis in range(rank))
-    assert isinstance(memory.value.type, Mem)
-    memory.value.type = Mem(memory.value.type.dtype, memory.dims)
-    body.extra["rank_open"][memory.name] = False
-
-
-def _numel(body: Body, memory: Memory) -> Operand:
-    """The number of elements: an extent, or a fact of its own."""
-    if len(memory.dims) == 1:
-        return affine(memory.dims[0])
-    numbers = [dim.value for dim in memory.dims]
-    if all(number is not None for number in numbers):
-        total = 1
-        for number in numbers:
-            total *= number or 0
-        return affine(Affine((), total))
-    if memory.role not in ("input", "captured"):
-        raise fault("0109", f"`{memory.name}.numel()` isn't supported yet for results", memory.span, hint="multiply the extents")
-    sizes: Sizes | None = body.extra.get("sizes")
-    form = Affine.of(f"{memory.name}.numel")
-    return affine(form if sizes is None else sizes.in_function(form))
 
 
 def _first_use(accesses: list[Access], name: str) -> Span | None:

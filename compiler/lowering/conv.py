@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from compiler.hir.affine import Affine
 from compiler.lowering.body import Access, Body
-from compiler.lowering.expressions import evaluate
 from compiler.lowering.numbers import Operand, Tuple, affine
 from compiler.lowering.ranges import extreme
 from compiler.lowering.sizes import Found, Sizes, dim_form, solve_for
+from compiler.lowering.walk import evaluate
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType
@@ -24,10 +24,10 @@ def bind_options(body: Body, span: Span) -> None:
     for name, default in _DEFAULTS.items():
         given = body.kernel.option(name)
         if given is None:
-            if body.lookup(name) is None:
-                body.bind(name, affine(Affine((), default)), span, "an option of the kernel")
+            if body.names.lookup(name) is None:
+                body.names.bind(name, affine(Affine((), default)), span, "an option of the kernel")
             continue
-        body.bind(name, _operand(body, given), span, "an option of the kernel")
+        body.names.bind(name, _operand(body, given), span, "an option of the kernel")
 
 
 def _operand(body: Body, given: object) -> Operand:

@@ -10,12 +10,12 @@ from compiler.hir.instruction import Value
 from compiler.hir.types import Mem, Space
 from compiler.lowering.arithmetic import form_of
 from compiler.lowering.body import Body, Memory, fault
+from compiler.lowering.conditions import truth
 from compiler.lowering.dtypes import hir_name, scalar_named
-from compiler.lowering.expressions import indices_of, number, truth
+from compiler.lowering.elements import indices_of
 from compiler.lowering.indices import guard, index_forms, note
-from compiler.lowering.numbers import Number, Operand, Tensor, Tuple, affine, index_value, literal, typed, value_of
-from compiler.lowering.ranges import loop_range
-from compiler.lowering.statements import ranged
+from compiler.lowering.numbers import Number, Operand, Tensor, Tuple, affine, literal, typed, value_of
+from compiler.lowering.walk import number
 from compiler.lowering.words import words
 from compiler.lowering.writes import target_memory
 from compiler.typed_ast import nodes
@@ -26,24 +26,6 @@ DEFAULT_WORKGROUP = (256, 1, 1)
 _GRID = ("thread_idx", "block_idx", "block_dim", "grid_dim", "global_idx")
 _SHUFFLES = {"warp_shuffle": "idx", "warp_shuffle_up": "up", "warp_shuffle_down": "down", "warp_shuffle_xor": "xor"}
 _ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas", "inc", "dec")
-
-
-def install(body: Body) -> None:
-    """Make the words of `custom` (and of `fused`) known to the walk."""
-    if body.kind is KernelType.FUSED:
-        body.extra["shared"] = _shared_local
-        body.extra["barrier"] = lambda b, node: b.barriers.append(node.span)
-    if body.kind is not KernelType.CUSTOM:
-        return
-    body.extra["shared"] = _shared
-    body.extra["barrier"] = _barrier
-    body.extra["dynamic_loop"] = _dynamic_loop
-    words_: dict[str, Callable[[Body, nodes.Call], Operand]] = dict.fromkeys(_GRID, _place)
-    words_ |= dict.fromkeys(_SHUFFLES, _shuffle)
-    words_ |= {f"atomic_{name}": _atomic for name in _ATOMICS}
-    words_ |= {"warp_any": _vote, "warp_all": _vote, "warp_ballot": _vote, "warp_match": _match, "lane_id": _lane, "fence": _fence}
-    words_ |= {"warp_sum": _warp_sum, "block_sum": _block_sum, "barrier": _barrier_call}
-    body.extra["intrinsics"] = words_
 
 
 def workgroup(body: Body) -> tuple[int, int, int]:
@@ -73,7 +55,7 @@ def _require_arguments(node: nodes.Call, low: int, high: int | None = None) -> N
 # ---- places ------------------------------------------------------------------------------------------------------------
 
 
-def _place(body: Body, node: nodes.Call) -> Operand:
+def _place(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     """`thread_idx()` and its kind: three ints, and as an int the first."""
     _require_arguments(node, 0)
     name = _name(node)
@@ -94,19 +76,19 @@ def _coordinate(body: Body, name: str, axis: int) -> Number:
         return affine(Affine())
     value = body.build.emit(GridIndex(operator=name, dim="xyz"[axis]), f"{name}_{'xyz'[axis]}").result
     form = Affine.of(value.name)
-    body.opaque.add(value.name)
-    body.facts.at_least_zero(form - (1 if name == "grid_dim" else 0))
+    body.here.opaque.add(value.name)
+    body.here.facts.at_least_zero(form - (1 if name == "grid_dim" else 0))
     if name == "thread_idx":
-        body.facts.at_least_zero(Affine((), threads - 1) - form)
+        body.here.facts.at_least_zero(Affine((), threads - 1) - form)
     return affine(form)
 
 
-def _lane(body: Body, node: nodes.Call) -> Operand:
+def _lane(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     _require_arguments(node, 0)
     value = body.build.emit(WarpIndex(operator="lane"), "lane").result
-    body.opaque.add(value.name)
-    body.facts.at_least_zero(Affine.of(value.name))
-    body.facts.at_least_zero(Affine((), 31) - value.name)
+    body.here.opaque.add(value.name)
+    body.here.facts.at_least_zero(Affine.of(value.name))
+    body.here.facts.at_least_zero(Affine((), 31) - value.name)
     return affine(Affine.of(value.name))
 
 
@@ -120,7 +102,7 @@ def _shared_dims(body: Body, node: nodes.SharedVariable) -> tuple[Affine, ...]:
         if not found.dtype.is_int:
             raise fault("0203", f"an extent is an int: `{words(dim)}` is {found.shown}", dim.span, hint="write a number or a size")
         form = form_of(body, found)
-        if not all(body.is_size(name) for name in form.names):
+        if not all(body.here.is_size(name) for name in form.names):
             raise fault(
                 "0303", f"the extent `{words(dim)}` of `{node.name}` must be known at launch", dim.span, hint="write a number or a size"
             )
@@ -135,16 +117,12 @@ def _element(node: nodes.SharedVariable) -> DType:
     return dtype
 
 
-def _bind_shared(body: Body, node: nodes.SharedVariable, value: Value, dtype: DType, dims: tuple[Affine, ...]) -> None:
-    name = value.name
-    body.memories[name] = Memory(node.name, value, dtype, dims, "shared", True, shape=dims, span=node.span)
-    body.bind(node.name, Tensor(name), node.span, "a `shared var`")
-
-
-def _shared(body: Body, node: nodes.SharedVariable) -> None:
+def shared(body: Body, node: nodes.SharedVariable) -> None:
+    """`shared var`: of a block's threads; a fused block, which runs in order, has it to itself."""
     dims = _shared_dims(body, node) or (Affine((), 1),)
+    in_threads = body.kind is KernelType.CUSTOM
     for dim, written in zip(dims, node.dims, strict=False):
-        if dim.value is None and body.final:
+        if in_threads and dim.value is None and body.final:
             raise fault(
                 "0109",
                 f"the extent `{words(written)}` of `{node.name}` must be constant: other shared memory isn't supported yet",
@@ -152,27 +130,22 @@ def _shared(body: Body, node: nodes.SharedVariable) -> None:
                 hint="write a number",
             )
     dtype = _element(node)
-    value = body.build.emit(SharedAlloc(type=Mem(hir_name(dtype), dims, space=Space.SHARED)), node.name).result
-    _bind_shared(body, node, value, dtype, dims)
+    mem = Mem(hir_name(dtype), dims, space=Space.SHARED if in_threads else Space.LOCAL)
+    value = body.build.emit(SharedAlloc(type=mem), node.name).result if in_threads else body.build.alloc(mem, node.name)
+    body.memories[value.name] = Memory(node.name, value, dtype, dims, "shared", True, shape=dims, span=node.span)
+    body.names.bind(node.name, Tensor(value.name), node.span, "a `shared var`")
 
 
-def _shared_local(body: Body, node: nodes.SharedVariable) -> None:
-    dims = _shared_dims(body, node) or (Affine((), 1),)
-    dtype = _element(node)
-    value = body.build.alloc(Mem(hir_name(dtype), dims, space=Space.LOCAL), node.name)
-    _bind_shared(body, node, value, dtype, dims)
-
-
-def _barrier(body: Body, node: nodes.Call) -> None:
+def barrier(body: Body, node: nodes.Call) -> None:
     _require_arguments(node, 0)
     body.build.emit(SyncThreads())
 
 
-def _barrier_call(body: Body, node: nodes.Call) -> Operand:
+def _barrier_call(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     raise fault("0203", "`barrier()` has no value", node.span, hint="write it as a statement of its own")
 
 
-def _fence(body: Body, node: nodes.Call) -> Operand:
+def _fence(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     _require_arguments(node, 1)
     value = node.arguments[0].value
     scope = value.name if isinstance(value, nodes.Name) else value.value if isinstance(value, nodes.StringLiteral) else ""
@@ -182,36 +155,10 @@ def _fence(body: Body, node: nodes.Call) -> Operand:
     return Tuple(())
 
 
-# ---- loops with a step that is known as it runs --------------------------------------------------------------------------
-
-
-def _dynamic_loop(body: Body, clause: nodes.ForClause, low: Affine, high: Affine, inside: Callable[[], None]) -> None:
-    """`for p in lo..hi step s` with s from the grid: a loop over q, p = lo + q * s."""
-    source = clause.source
-    assert isinstance(source, nodes.Range) and source.step is not None
-    build = body.build
-    one = build.const(1, "index")
-    step = build.op("max", index_value(build, number(body, source.step)), one)
-    reach = build.add(build.sub(build.index(high), build.index(low)), build.sub(step, one))
-    if source.inclusive:
-        reach = build.add(reach, one)
-    count = build.op("div", build.op("max", reach, build.const(0, "index")), step)
-    body.opaque.add(count.name)
-    with build.loop("turn", 0, count.name, strided=True) as (inner, handle):
-        turns = loop_range(handle.variable.name, Affine(), Affine.of(count.name), 1)
-        with body.at(inner), body.scope(), body.branch(body.construct(), 0):
-            position = inner.add(build.index(low), inner.mul(inner.index(handle.variable.name), step))
-            body.opaque.add(position.name)
-            form = Affine.of(position.name)
-            with ranged(body, clause, turns, form):
-                body.assume((form - low, high - 1 - form))
-                inside()
-
-
 # ---- atomics -------------------------------------------------------------------------------------------------------------
 
 
-def _atomic(body: Body, node: nodes.Call) -> Operand:
+def _atomic(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     """`atomic_add(out[i], v, scope=)`: the element's old value."""
     operation = _name(node).removeprefix("atomic_")
     wanted = 3 if operation == "cas" else 2
@@ -232,8 +179,7 @@ def _atomic(body: Body, node: nodes.Call) -> Operand:
     _judge_dtype(operation, memory, node)
     forms = index_forms(body, memory, indices_of(body, target), target)
     spans = tuple(index.span for index in target.indices)
-    with body.widening(memory.dtype if operation in ("add", "sub") else None):
-        values = [number(body, value) for value in positional[1:]]
+    values = [number(body, value, memory.dtype if operation in ("add", "sub") else None) for value in positional[1:]]
     note(body, memory, forms, target, spans, is_write=True, accumulates=True, number=values[-1])
     if body.final:
         guard(body, memory, forms, target, spans)
@@ -265,9 +211,9 @@ def _judge_dtype(operation: str, memory: Memory, node: nodes.Call) -> None:
 # ---- warps ---------------------------------------------------------------------------------------------------------------
 
 
-def _shuffle(body: Body, node: nodes.Call) -> Operand:
+def _shuffle(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     _require_arguments(node, 2)
-    value, lane = (number(body, argument.value) for argument in node.arguments)
+    value, lane = (number(body, argument.value, into) for argument in node.arguments)
     if not lane.dtype.is_int:
         raise fault("0407", f"a lane is an int, not {lane.shown}", node.arguments[1].value.span)
     made = _exchange(body, _SHUFFLES[_name(node)], value_of(body.build, value), value_of(body.build, lane, DType.I32))
@@ -278,7 +224,7 @@ def _exchange(body: Body, mode: str, value: Value, lane: Value) -> Value:
     return body.build.emit(Shuffle(mode=mode, value=value, lane=lane)).result
 
 
-def _vote(body: Body, node: nodes.Call) -> Operand:
+def _vote(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     _require_arguments(node, 1)
     operation = _name(node).removeprefix("warp_")
     predicate = truth(body, node.arguments[0].value).value
@@ -287,15 +233,15 @@ def _vote(body: Body, node: nodes.Call) -> Operand:
     return typed(made, dtype, dtype)
 
 
-def _match(body: Body, node: nodes.Call) -> Operand:
+def _match(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     _require_arguments(node, 1)
-    value = number(body, node.arguments[0].value)
+    value = number(body, node.arguments[0].value, into)
     return typed(body.build.emit(Match(mode="any", value=value_of(body.build, value))).result, DType.I32, DType.I32)
 
 
-def _warp_sum(body: Body, node: nodes.Call) -> Operand:
+def _warp_sum(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     _require_arguments(node, 1)
-    value = number(body, node.arguments[0].value)
+    value = number(body, node.arguments[0].value, into)
     return typed(_summed_over_warp(body, value_of(body.build, value)), value.dtype, value.origin, value.weak)
 
 
@@ -306,10 +252,10 @@ def _summed_over_warp(body: Body, value: Value) -> Value:
     return value
 
 
-def _block_sum(body: Body, node: nodes.Call) -> Operand:
+def _block_sum(body: Body, node: nodes.Call, into: DType | None) -> Operand:
     """In all threads the sum of all threads of the block, through shared memory; all of them must come here."""
     _require_arguments(node, 1)
-    given = number(body, node.arguments[0].value)
+    given = number(body, node.arguments[0].value, into)
     build = body.build
     value = value_of(build, given)
     threads = prod(workgroup(body))
@@ -337,3 +283,18 @@ def _block_sum(body: Body, node: nodes.Call) -> Operand:
         inner.set(total, inner.add(inner.get(total), inner.load(shared, [handle.variable.name])))
     build.emit(SyncThreads())
     return typed(build.get(total), given.dtype, given.origin, given.weak)
+
+
+CALLS: dict[str, Callable[[Body, nodes.Call, DType | None], Operand]] = {
+    **dict.fromkeys(_GRID, _place),
+    **dict.fromkeys(_SHUFFLES, _shuffle),
+    **{f"atomic_{name}": _atomic for name in _ATOMICS},
+    **dict.fromkeys(("warp_any", "warp_all", "warp_ballot"), _vote),
+    "warp_match": _match,
+    "lane_id": _lane,
+    "fence": _fence,
+    "warp_sum": _warp_sum,
+    "block_sum": _block_sum,
+    "barrier": _barrier_call,
+}
+"""The words of `custom` kernels that are called."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from compiler.diagnostics import Diagnostic, Diagnostics, Label
 from compiler.hir.affine import Affine
-from compiler.lowering.expressions import dotted
 from compiler.lowering.kernel import Equation, Signature, TensorInput
 from compiler.lowering.sizes import Sizes, dim_form
+from compiler.lowering.words import dotted
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.kernel import KernelType

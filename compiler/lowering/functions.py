@@ -1,19 +1,27 @@
 """Calls of the program's own functions from a kernel: pure functions of numbers are written out in place. The function's
 body sees its parameters only; what it may not contain is refused where it stands, with the chain of calls."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from compiler.diagnostics import Label
+from compiler.lowering.bindings import Bindings
 from compiler.lowering.body import Body, fault
+from compiler.lowering.conditions import choose
 from compiler.lowering.dtypes import scalar_named
-from compiler.lowering.numbers import Number, Operand, typed, value_of
+from compiler.lowering.numbers import Nothing, Number, Operand, typed, value_of
+from compiler.lowering.walk import evaluate, run
 from compiler.typed_ast import nodes
+from compiler.typed_ast.types import DType
 
 _DEEPEST = 40
 _MOST_CALLS = 1000
+_MOST_BRANCHES = 1000
 
 
-def call_function(body: Body, function: nodes.Function, arguments: Sequence[tuple[str | None, Operand]], node: nodes.Call) -> Operand:
+def call_function(
+    body: Body, function: nodes.Function, arguments: Sequence[tuple[str | None, Operand]], node: nodes.Call, into: DType | None
+) -> Operand:
     """The value of the call. The result has the type the function declares."""
     name = function.name
     if any(inlined == name for inlined, _ in body.inlining):
@@ -48,33 +56,28 @@ def call_function(body: Body, function: nodes.Function, arguments: Sequence[tupl
             for parameter, value in values:
                 given = value if isinstance(value, Number) else None
                 if isinstance(value, nodes.Expression):
-                    evaluated = body.extra["evaluate"](body, value)
+                    evaluated = evaluate(body, value, into)
                     given = evaluated if isinstance(evaluated, Number) else None
                 if given is None:
-                    body.bind(parameter.name, value, parameter.span, "a parameter")  # type: ignore[arg-type]
+                    body.names.bind(parameter.name, value, parameter.span, "a parameter")  # type: ignore[arg-type]
                     continue
-                body.bind(parameter.name, _converted(body, given, parameter.annotation), parameter.span, "a parameter")
-            result = body.extra["function_value"](body, function)
+                body.names.bind(parameter.name, _converted(body, given, parameter.annotation), parameter.span, "a parameter")
+            result = _value(body, function, into)
         finally:
             body.inlining.pop()
     if function.result is not None and isinstance(result, Number):
         return _converted(body, result, function.result)
-    return result  # type: ignore[no-any-return]
+    return result
 
 
-class _isolated:
+@contextmanager
+def _isolated(body: Body) -> Iterator[None]:
     """While inside, the names of the kernel are out of sight."""
-
-    def __init__(self, body: Body) -> None:
-        self.body = body
-
-    def __enter__(self) -> None:
-        body = self.body
-        self.kept = body.scopes, body.sizes, body.size_candidates
-        body.scopes, body.sizes, body.size_candidates = [{}], {}, frozenset()
-
-    def __exit__(self, *_: object) -> None:
-        self.body.scopes, self.body.sizes, self.body.size_candidates = self.kept
+    kept, body.names = body.names, Bindings(of_loops=body.names.of_loops)
+    try:
+        yield
+    finally:
+        body.names = kept
 
 
 def _bound(
@@ -113,3 +116,72 @@ def _converted(body: Body, number: Number, annotation: nodes.TypeSyntax | None) 
     if number.form is not None and dtype.value == "i64":
         return Number(dtype, form=number.form, origin=number.origin)
     return typed(value_of(body.build, number, dtype), dtype, number.origin and dtype)
+
+
+# ---- bodies as values --------------------------------------------------------------------------------------------------
+
+
+def _value(body: Body, function: nodes.Function, into: DType | None) -> Operand:
+    """The body of a called function as a value; `return` may stand last on each way through it."""
+    assert function.body is not None
+    return _tail(body, function.body.statements, function, into)
+
+
+def _tail(body: Body, statements: tuple[nodes.Statement, ...], function: nodes.Function, into: DType | None) -> Operand:
+    for place, statement in enumerate(statements):
+        rest = statements[place + 1 :]
+        match statement:
+            case nodes.Return(value=value):
+                return Nothing() if value is None else evaluate(body, value, into)
+            case nodes.ExpressionStatement(value=nodes.If() as branch) if not rest or _returns(branch):
+                otherwise = branch.otherwise.statements if branch.otherwise is not None else ()
+                return _choose_tail(body, branch, branch.then.statements, otherwise, rest, function, into)
+            case nodes.ExpressionStatement(value=value) if not rest and not _is_assert(value):
+                return evaluate(body, value, into)
+            case _:
+                run(body, statement, into)
+    return Nothing()
+
+
+def _is_assert(value: nodes.Expression) -> bool:
+    return isinstance(value, nodes.Call) and isinstance(value.function, nodes.Name) and value.function.name == "assert"
+
+
+def _choose_tail(
+    body: Body,
+    branch: nodes.If,
+    then: tuple[nodes.Statement, ...],
+    otherwise: tuple[nodes.Statement, ...],
+    rest: tuple[nodes.Statement, ...],
+    function: nodes.Function,
+    into: DType | None,
+) -> Operand:
+    body.calls += 1
+    if body.calls > _MOST_BRANCHES:
+        raise fault(
+            "0410",
+            f"`{function.name}` returns on too many ways to be written out in place",
+            branch.span,
+            hint="give it one `return`, at its end",
+        )
+
+    def side(first: tuple[nodes.Statement, ...]) -> Number:
+        with body.names.scope():
+            found = _tail(body, (*first, *rest), function, into)
+        if not isinstance(found, Number):
+            raise fault(
+                "0209", f"`{function.name}` gives no number on this path", branch.span, others=(Label(function.name_span, "declared here"),)
+            )
+        return found
+
+    return choose(body, branch.condition, lambda: side(then), lambda: side(otherwise))
+
+
+def _returns(branch: nodes.If) -> bool:
+    blocks = [branch.then, *([branch.otherwise] if branch.otherwise is not None else [])]
+    return any(
+        isinstance(statement, nodes.Return)
+        or (isinstance(statement, nodes.ExpressionStatement) and isinstance(statement.value, nodes.If) and _returns(statement.value))
+        for block in blocks
+        for statement in block.statements
+    )

@@ -15,6 +15,7 @@ from compiler.lowering.ranges import extreme, reached
 from compiler.lowering.words import words
 from compiler.source import Span
 from compiler.typed_ast import nodes
+from compiler.typed_ast.types import DType
 
 
 def index_forms(body: Body, memory: Memory, indices: list[tuple[Number, nodes.Expression]], node: nodes.Expression) -> tuple[Affine, ...]:
@@ -30,7 +31,7 @@ def index_forms(body: Body, memory: Memory, indices: list[tuple[Number, nodes.Ex
 def _not_int(body: Body, number: Number, index: nodes.Expression) -> Exception:
     others: tuple[Label, ...] = ()
     if isinstance(index, nodes.Name):
-        binding = body.lookup(index.name)
+        binding = body.names.lookup(index.name)
         if binding is not None:
             others = (Label(binding.span, f"`{index.name}` is {binding.how} here"),)
     hint = "only an int counts elements: convert with `as i64`" if number.dtype.is_float else "use an int, or `where(condition, a, b)`"
@@ -61,7 +62,14 @@ def _plural(word: str, count: int) -> str:
     return word if count == 1 else {"axis": "axes", "index": "indices"}[word]
 
 
-def load(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Expression, index_spans: tuple[Span, ...]) -> Number:
+def load(
+    body: Body,
+    memory: Memory,
+    index: tuple[Affine, ...],
+    node: nodes.Expression,
+    index_spans: tuple[Span, ...],
+    into: DType | None,
+) -> Number:
     """The element as a number; narrow types widen at once where they flow into a wider sum."""
     note(body, memory, index, node, index_spans)
     where: Value | None = None
@@ -70,9 +78,9 @@ def load(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Expr
     value = body.build.load(memory.value, index, where=where)
     number = typed(value, memory.dtype, memory.dtype)
     if memory.role == "result" and not body.final:
-        dtype, weak, origin = body.flows.get(("result", memory.name), (memory.dtype, True, None))
-        return typed(body.build.cast(value, hir_name(dtype)), dtype, origin, weak)
-    return in_sum(body, number)
+        flow = body.flows.before(("result", memory.name), memory.dtype)
+        return typed(body.build.cast(value, hir_name(flow.dtype)), flow.dtype, flow.origin, flow.weak)
+    return in_sum(body, number, into)
 
 
 def note(
@@ -89,17 +97,17 @@ def note(
     access = Access(
         memory.name,
         index,
-        tuple(body.ranges),
-        tuple(body.guards),
-        tuple(body.path),
+        tuple(body.here.ranges),
+        tuple(body.here.guards),
+        tuple(body.here.path),
         node.span,
         index_spans,
         words(node),
         is_write,
         accumulates,
         number,
-        frozenset(body.opaque),
-        dict(body.extra.get("upper", {})),
+        frozenset(body.here.opaque),
+        dict(body.here.upper),
     )
     body.accesses.append(access)
     return access
@@ -108,27 +116,26 @@ def note(
 def guard(body: Body, memory: Memory, index: tuple[Affine, ...], node: nodes.Expression, index_spans: tuple[Span, ...]) -> Value | None:
     """Make sure that the index is in bounds. A condition comes back when the access may only happen where it holds (an operand of a
     conditional expression that is computed on both sides)."""
-    where: tuple[int, Value] | None = body.extra.get("where")
     for axis, (form, extent) in enumerate(zip(index, memory.dims, strict=True)):
-        if body.facts.proves_inside(form, extent):
+        if body.here.facts.proves_inside(form, extent):
             continue
         span = index_spans[axis] if axis < len(index_spans) else node.span
         _refuse_outside(body, memory, axis, form, extent, span)
         if not _at_launch(body, memory, axis, form, extent, span):
             _as_it_runs(body, memory, axis, form, extent, span)
-        body.facts.at_least_zero(form, extent - 1 - form)
-    if where is None:
+        body.here.facts.at_least_zero(form, extent - 1 - form)
+    if body.here.where is None:
         return None
-    mark, condition = where
-    outer = Inequalities(body.facts.known[:mark], body.facts.cases)
+    mark, condition = body.here.where
+    outer = Inequalities(body.here.facts.known[:mark], body.here.facts.cases)
     safe = all(outer.proves_inside(form, extent) for form, extent in zip(index, memory.dims, strict=True))
     return None if safe else condition
 
 
 def _refuse_outside(body: Body, memory: Memory, axis: int, form: Affine, extent: Affine, span: Span) -> None:
     """0305 where every index is outside, or where a loop surely reaches one."""
-    low, high = extreme(form, body.ranges, upper=False), extreme(form, body.ranges, upper=True)
-    always = body.facts.proves(-form - 1) or body.facts.proves(form - extent)
+    low, high = extreme(form, body.here.ranges, upper=False), extreme(form, body.here.ranges, upper=True)
+    always = body.here.facts.proves(-form - 1) or body.here.facts.proves(form - extent)
     certain = (
         _is_plain(body, form)
         and all(_runs(body))
@@ -160,11 +167,11 @@ def _which(memory: Memory, axis: int) -> str:
 
 def _is_plain(body: Body, form: Affine) -> bool:
     """Whether the access happens whenever its loops run, at indices that are known at launch."""
-    return not body.path and not any(name in body.opaque for name in form.names) and reached(form, body.ranges)
+    return not body.here.path and not any(name in body.here.opaque for name in form.names) and reached(form, body.here.ranges)
 
 
 def _runs(body: Body) -> list[bool]:
-    return [one.extent.value is not None and one.extent.value > 0 for one in body.ranges]
+    return [one.extent.value is not None and one.extent.value > 0 for one in body.here.ranges]
 
 
 def _at_launch(body: Body, memory: Memory, axis: int, form: Affine, extent: Affine, span: Span) -> bool:
@@ -173,14 +180,14 @@ def _at_launch(body: Body, memory: Memory, axis: int, form: Affine, extent: Affi
         return False
     if not _is_plain(body, form):
         return False
-    inner = {one.name for one in body.ranges}
-    bounds = [one.low for one in body.ranges] + [one.last for one in body.ranges]
-    if any(name in inner or name in body.opaque for bound in bounds for name in bound.names):
+    inner = {one.name for one in body.here.ranges}
+    bounds = [one.low for one in body.here.ranges] + [one.last for one in body.here.ranges]
+    if any(name in inner or name in body.here.opaque for bound in bounds for name in bound.names):
         return False
-    running = tuple(one.extent for one in body.ranges)
-    low, high = extreme(form, body.ranges, upper=False), extreme(form, body.ranges, upper=True)
+    running = tuple(one.extent for one in body.here.ranges)
+    low, high = extreme(form, body.here.ranges, upper=False), extreme(form, body.here.ranges, upper=True)
     words_of = _which(memory, axis)
-    if not body.facts.proves(form):
+    if not body.here.facts.proves(form):
         body.equations.append(
             Equation(
                 low,
@@ -192,7 +199,7 @@ def _at_launch(body: Body, memory: Memory, axis: int, form: Affine, extent: Affi
                 running,
             )
         )
-    if not body.facts.proves(extent - 1 - form):
+    if not body.here.facts.proves(extent - 1 - form):
         body.equations.append(
             Equation(
                 high + 1,

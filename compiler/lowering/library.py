@@ -164,9 +164,9 @@ def extreme_of(body: Body, operator: str, left: Number, right: Number) -> Number
         if left.constant is not None and right.constant is not None:
             return literal(min(left.constant, right.constant) if operator == "min" else max(left.constant, right.constant))
         made = body.build.op(operator, index_value(body.build, left), index_value(body.build, right))
-        body.opaque.add(made.name)
+        body.here.opaque.add(made.name)
         difference = left.form - right.form if operator == "max" else right.form - left.form
-        body.facts.cases[made.name] = ((left.form, (difference,)), (right.form, (-difference,)))
+        body.here.facts.cases[made.name] = ((left.form, (difference,)), (right.form, (-difference,)))
         _remember_bound(body, operator, made.name, left.form, right.form)
         return Number(dtype, form=Affine.of(made.name), weak=weak, origin=origin)
     made = body.build.op(operator, value_of(body.build, left, dtype), value_of(body.build, right, dtype))
@@ -175,14 +175,14 @@ def extreme_of(body: Body, operator: str, left: Number, right: Number) -> Number
 
 def _remember_bound(body: Body, operator: str, name: str, left: Affine, right: Affine) -> None:
     """What sizes bound the result by: either side of a `min`; of `max(0, i)` the side that isn't constant."""
-    bounds: dict[str, Affine] = body.extra.setdefault("upper", {})
+    bounds = body.here.upper
     sides = [bounds.get(str(form), form) for form in (left, right)]
     if operator == "max":
         sides = [form for form in sides if form.value is None]
         if len(sides) != 1:
             return
     for form in sides:
-        if form.value is None and all(body.is_size(one) for one in form.names):
+        if form.value is None and all(body.here.is_size(one) for one in form.names):
             bounds[name] = form
 
 

@@ -9,8 +9,8 @@ from compiler.hir.affine import Affine
 from compiler.hir.prover import Inequalities
 from compiler.lowering.body import Access, Body, fault
 from compiler.lowering.dtypes import scalar_named
-from compiler.lowering.expressions import number
 from compiler.lowering.ranges import Range, extreme, last_value
+from compiler.lowering.walk import number
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -60,7 +60,7 @@ def declared_dims(body: Body, declared: Declared) -> tuple[Affine | None, ...] |
         if dim is None:
             dims.append(None)
             continue
-        with body.sizing(dim):
+        with body.here.sizing(dim):
             found = number(body, dim)
         if found.form is None:
             raise fault("0303", "a result's extent must be known at launch", dim.span, hint="use ints and size names")

@@ -12,14 +12,14 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder
 from compiler.hir.core import Combine
 from compiler.hir.instruction import Value
-from compiler.lowering.arithmetic import accumulating, form_of
+from compiler.lowering.arithmetic import accumulating, form_of, kept_in
 from compiler.lowering.body import Body, fault
+from compiler.lowering.conditions import as_truth
 from compiler.lowering.dtypes import highest, hir_name, lowest, totalled
-from compiler.lowering.expressions import as_truth, evaluate
 from compiler.lowering.kernel import Equation
-from compiler.lowering.numbers import Number, Operand, Tuple, literal, meet, value_of
+from compiler.lowering.numbers import Number, Operand, Tuple, literal, value_of
 from compiler.lowering.ranges import Range, extreme
-from compiler.lowering.variables import kept_in
+from compiler.lowering.walk import evaluate
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.types import DType
@@ -125,11 +125,11 @@ def survey(body: Body, reduction: Reduction, node: nodes.Yield) -> None:
     """A `yield` in a walk that only finds out types and loops."""
     value = _yielded(body, reduction, node.value)
     parts = _parts(reduction, value, node)
-    loops = tuple(one for _, one in body.loops)
+    loops = tuple(one for _, one in body.here.loops)
     if reduction.seen is not None and len(loops) != len(reduction.loops):
         raise fault("0408", "two `yield`s stand in different numbers of loops", node.span, hint="yield from one nest")
     reduction.loops, reduction.seen = loops, node.span
-    reduction.names = tuple(name for name, _ in body.loops)
+    reduction.names = tuple(name for name, _ in body.here.loops)
     reduction.is_tuple = isinstance(value, Tuple)
     _normalise_axes(reduction)
     components = []
@@ -151,8 +151,7 @@ def _yielded(body: Body, reduction: Reduction, node: nodes.Expression) -> Operan
 
 def _term(body: Body, reduction: Reduction, number: int, node: nodes.Expression) -> Operand:
     summed = number < len(reduction.components) and reduction.of(number) in ("add", "mul", "mean")
-    with body.widening(reduction.components[number].kept if summed else None):
-        return evaluate(body, node)
+    return evaluate(body, node, reduction.components[number].kept if summed else None)
 
 
 def _parts(reduction: Reduction, value: Operand, node: nodes.Yield) -> list[Number]:
@@ -174,12 +173,8 @@ def _parts(reduction: Reduction, value: Operand, node: nodes.Yield) -> list[Numb
 
 def _component(body: Body, reduction: Reduction, number: int, part: Number, node: nodes.Yield) -> Component:
     operator = reduction.of(number)
-    key = ("yield", number)
-    have = body.new_flows.get(key)
-    known = [] if have is None else [Number(have[0], weak=have[1], origin=have[2])]
-    dtype, weak, origin = meet(*known, part)
-    body.new_flows[key] = (dtype, weak, origin)
-    narrow = origin or dtype
+    flow = body.flows.join(("yield", number), part)
+    narrow = flow.origin or flow.dtype
     if operator in ("any", "all") or (operator in ("and", "or") and narrow is DType.BOOL):
         return Component(DType.BOOL, DType.BOOL)
     if operator in ("and", "or"):
@@ -223,9 +218,9 @@ def _survey_index(body: Body, reduction: Reduction, parts: list[Number], node: n
         return
     reduction.starts, reduction.strides = [], []
     for part in index:
-        low = extreme(part.form, body.ranges, upper=False) if part.form is not None else None
-        high = extreme(part.form, body.ranges, upper=True) if part.form is not None else None
-        varying = {one.name for one in body.ranges} | body.opaque
+        low = extreme(part.form, body.here.ranges, upper=False) if part.form is not None else None
+        high = extreme(part.form, body.here.ranges, upper=True) if part.form is not None else None
+        varying = {one.name for one in body.here.ranges} | body.here.opaque
         if low is None or high is None or any(name in varying for name in (*low.names, *high.names)):
             raise fault(
                 "0109",
@@ -348,7 +343,7 @@ def _linear(body: Body, reduction: Reduction, index: list[Number]) -> Value:
 
 def _position(body: Body, reduction: Reduction) -> list[Affine]:
     """Index into the result of the iteration that yields."""
-    loops = [one for _, one in body.loops]
+    loops = [one for _, one in body.here.loops]
     forms: list[Affine] = []
     for axis, one in enumerate(loops):
         if axis in reduction.reduced:

@@ -56,7 +56,7 @@ class ResultPlanning(Block):
         rank = len(seen.memories[name].dims)
         in_function = [access_in_function(access, self.sizes) for access in seen.accesses]
         for size in self.sizes.solved:
-            body.sizes[size] = self.sizes.in_function(Affine.of(size))
+            body.names.sizes[size] = self.sizes.in_function(Affine.of(size))
         given = declared_dims(body, declared)
         needs_extent = given is None or any(dim is None for dim in given)
         found, problems, needed = extents(in_function, name, rank, self.facts) if needs_extent else ([], [], [])
@@ -71,7 +71,7 @@ class ResultPlanning(Block):
                     Diagnostic("0802", f"the writes to `{name}` need larger inputs", seen.memories[name].span or self.result_write),
                 )
             )
-        dtype = declared.dtype or self.flows.get(("result", name), (DType.F32, True, None))[0]
+        dtype = declared.dtype or self.flows.before(("result", name), DType.F32).dtype
         needs = covering(in_function, name, dims, self.facts) if dims else ()
         custom = self.kernel.kernel_type is KernelType.CUSTOM
         if needs != () and not custom:
@@ -83,7 +83,7 @@ class ResultPlanning(Block):
         mem = Mem(hir_name(dtype), dims)
         value = body.owner.value(identifier(name), mem)
         body.memories[name] = Memory(name, value, dtype, dims, "result", True, shape=dims, span=declared.span)
-        body.bind(name, Tensor(name), declared.span or self.compute.span, "a result")
+        body.names.bind(name, Tensor(name), declared.span or self.compute.span, "a result")
         place = len(self.results)
         self.results.append(
             ResultPlan(
@@ -139,7 +139,7 @@ class ResultPlanning(Block):
             return
         declared = self.declared[place]
         for size in self.sizes.solved:
-            body.sizes[size] = self.sizes.in_function(Affine.of(size))
+            body.names.sizes[size] = self.sizes.in_function(Affine.of(size))
         given = declared_dims(body, declared)
         if given is None:
             return

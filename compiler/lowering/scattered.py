@@ -23,10 +23,10 @@ def what_serves(body: Body, target: nodes.Index, varying: nodes.Expression, node
         case nodes.Assign(operator=None, value=nodes.Binary(operator=operator, left=left, right=right)) if operator in _ATOMICS:
             if words(left) == words(target):
                 return _by_atomics(_ATOMICS[operator], target, right)
-    counter = body.lookup(varying.name) if isinstance(varying, nodes.Name) else None
+    counter = body.names.lookup(varying.name) if isinstance(varying, nodes.Name) else None
     value = words(node.value) if node is not None else "..."
     if counter is not None and isinstance(varying, nodes.Name):
-        outer = body.lookup(body.loops[0][0]) if body.loops else None
+        outer = body.names.lookup(body.here.loops[0][0]) if body.here.loops else None
         if outer is not None and counter.span.start > outer.span.start:
             return f"a position that each element counts for itself is a sort: write `yield {value}` under `@kernel(sort)`"
         return f"`{varying.name}` counts across iterations: write to a `shared var` under `@kernel(fused)`, where loops run in order"

@@ -1,20 +1,16 @@
 """Variables of kernel bodies: `let`, `var`, and assignment to them. A `var` that starts from an unsuffixed literal takes the type
 that flows in; what flows is noted here and used by the next walk."""
 
-from collections.abc import Callable
-
 from compiler.diagnostics import Label
-from compiler.lowering.arithmetic import binary, negate
-from compiler.lowering.body import Body, Variable, fault, silent
-from compiler.lowering.dtypes import accumulator, keeps_value, scalar_named
-from compiler.lowering.expressions import (
-    evaluate,
-    forbidden,
-    number,
-    read,
-    undefined,
-)
-from compiler.lowering.numbers import Nothing, Number, Operand, Tensor, Tuple, literal, meet, typed, value_of
+from compiler.lowering import whole_tensor
+from compiler.lowering.arithmetic import binary, kept_in, negate
+from compiler.lowering.bindings import Variable
+from compiler.lowering.body import Body, fault, silent
+from compiler.lowering.dtypes import keeps_value, scalar_named
+from compiler.lowering.flows import Flow
+from compiler.lowering.names import read, undefined
+from compiler.lowering.numbers import Nothing, Number, Operand, Tensor, Tuple, literal, typed, value_of
+from compiler.lowering.walk import evaluate, executes, forbidden, number
 from compiler.lowering.words import words
 from compiler.lowering.writes import store, store_number
 from compiler.typed_ast import nodes
@@ -22,8 +18,9 @@ from compiler.typed_ast.types import DType
 from compiler.typed_ast.walk import walk
 
 
-def declare(body: Body, node: nodes.Let) -> None:
-    if isinstance(node.pattern, nodes.BindingPattern) and body.extra.get("whole_let") is not None and body.extra["whole_let"](body, node):
+@executes(nodes.Let)
+def _let(body: Body, node: nodes.Let, into: DType | None) -> None:
+    if body.kind in whole_tensor.KINDS and whole_tensor.let_whole(body, node, into):
         return
     if node.value is None:
         dtype = scalar_named(node.annotation)
@@ -31,7 +28,7 @@ def declare(body: Body, node: nodes.Let) -> None:
             raise fault("0203", "a variable of a kernel needs a value or a number type", node.span, hint="write `var s = 0.0`")
         value: Operand = literal(0.0 if dtype.is_float else False if dtype is DType.BOOL else 0, None if dtype is DType.BOOL else dtype)
     else:
-        value = evaluate(body, node.value)
+        value = evaluate(body, node.value, into)
     _bind_pattern(body, node.pattern, value, node)
 
 
@@ -50,13 +47,13 @@ def _bind_pattern(body: Body, pattern: nodes.Pattern, value: Operand, node: node
             if not isinstance(value, Number):
                 if node.mutable:
                     raise fault("0203", f"a `var` of a kernel holds a number: `{name}` would be {_what(value)}", node.span)
-                body.bind(name, value, pattern.span, "a `let`")
+                body.names.bind(name, value, pattern.span, "a `let`")
                 return
             if node.mutable:
                 _declare(body, name, value, node)
                 return
             dtype = scalar_named(node.annotation)
-            body.bind(name, value if dtype is None else _fitted(value, dtype, node, body), pattern.span, "a `let`")
+            body.names.bind(name, value if dtype is None else _fitted(value, dtype, node, body), pattern.span, "a `let`")
         case _:
             raise forbidden(body, "this pattern", pattern)
 
@@ -99,55 +96,46 @@ def _declare(body: Body, name: str, value: Number, node: nodes.Let) -> None:
     elif not value.weak:
         dtype, weak, origin, fixed = value.dtype, False, value.origin, True
     else:
-        dtype, weak, origin = body.flows.get(key, (value.dtype, True, None))
-        fixed = False
+        before = body.flows.before(key, value.dtype)
+        dtype, weak, origin, fixed = before.dtype, before.weak, before.origin, False
         _flow(body, key, value)
     slot = body.build.slot(value_of(body.build, value, dtype), name)
-    variable = Variable(name, key, slot, dtype, weak, origin, fixed, node.span, body.extra.get("loop_depth", 0))
-    body.bind(name, variable, node.pattern.span, "a `var`")
-
-
-def kept_in(body: Body, dtype: DType, usual: Callable[[DType], DType] = accumulator) -> DType:
-    """The type of a sum: what `@precision(acc=)` says for floats or for ints, else the usual one."""
-    given = body.kernel.hints.accumulator
-    return DType(given) if given is not None and DType(given).is_float == dtype.is_float else usual(dtype)
+    variable = Variable(name, key, slot, dtype, weak, origin, fixed, node.span, body.here.depth)
+    body.names.bind(name, variable, node.pattern.span, "a `var`")
 
 
 def _flow(body: Body, key: tuple[object, ...], value: Number) -> None:
     """The value reaches the variable: join its type to what reached it before."""
-    have = body.new_flows.get(key)
-    known = [] if have is None else [Number(have[0], weak=have[1], origin=have[2])]
-    dtype, weak, origin = meet(*known, value)
-    if not weak:
-        dtype = kept_in(body, dtype)
-        if origin is not None and not origin.is_float:
-            origin = kept_in(body, origin)
-    body.new_flows[key] = (dtype, weak, origin)
+    flow = body.flows.join(key, value)
+    if not flow.weak:
+        origin = flow.origin if flow.origin is None or flow.origin.is_float else kept_in(body, flow.origin)
+        body.flows.new[key] = Flow(kept_in(body, flow.dtype), False, origin)
 
 
-def assign(body: Body, node: nodes.Assign) -> None:
+@executes(nodes.Assign)
+def _assign(body: Body, node: nodes.Assign, into: DType | None) -> None:
     if node.operator == "@":
         raise fault("0109", "`@=` isn't supported yet in a kernel", node.span, hint="write the sum as a loop")
     match node.target:
         case nodes.TupleLiteral(elements=targets):
-            value = evaluate(body, node.value)
+            value = evaluate(body, node.value, into)
             if not isinstance(value, Tuple) or len(value.elements) != len(targets) or node.operator is not None:
                 raise fault("0203", f"{len(targets)} targets need a tuple of as many", node.span)
             for target, part in zip(targets, value.elements, strict=True):
                 _assign_number(body, target, None, part, node)
         case nodes.Index() as target:
-            store(body, target, node)
+            store(body, target, node, into)
         case target:
-            _assign_name(body, target, node)
+            _assign_name(body, target, node, into)
 
 
-def _assign_name(body: Body, target: nodes.Expression, node: nodes.Assign) -> None:
+def _assign_name(body: Body, target: nodes.Expression, node: nodes.Assign, into: DType | None) -> None:
     if not isinstance(target, nodes.Name):
         raise forbidden(body, "an assignment to a field", target)
-    binding = body.lookup(target.name)
-    whole = body.extra.get("whole_assign")
+    binding = body.names.lookup(target.name)
     if binding is not None and isinstance(binding.value, Tensor):
-        if whole is not None and whole(body, target, node):
+        if body.kind in whole_tensor.KINDS:
+            whole_tensor.assign_whole(body, target, node, into)
             return
         raise fault(
             "0203",
@@ -156,8 +144,7 @@ def _assign_name(body: Body, target: nodes.Expression, node: nodes.Assign) -> No
             hint=f"write `{target.name}[i] = ...`, or use `@kernel(fused)`",
         )
     variable = _variable(body, target)
-    with body.widening(None if variable.weak else variable.dtype):
-        operator, value, accumulates = _accumulation(body, variable, node)
+    operator, value, accumulates = _accumulation(body, variable, node, None if variable.weak else variable.dtype)
     if not variable.fixed:
         _flow(body, variable.key, value)
     if operator is not None:
@@ -165,11 +152,11 @@ def _assign_name(body: Body, target: nodes.Expression, node: nodes.Assign) -> No
     _set(body, variable, value, node)
 
 
-def _accumulation(body: Body, variable: Variable, node: nodes.Assign) -> tuple[str | None, Number, bool]:
+def _accumulation(body: Body, variable: Variable, node: nodes.Assign, into: DType | None) -> tuple[str | None, Number, bool]:
     """`s += e` and `s = s + e` (either side, e free of s): operator, e, and whether a reduction's step is written so."""
-    inside = body.extra.get("loop_depth", 0) > variable.depth
+    inside = body.here.depth > variable.depth
     if node.operator is not None:
-        value = number(body, node.value)
+        value = number(body, node.value, into)
         if node.operator == "-" and variable.dtype.is_float and not value.dtype.is_int:
             return "+", negate(body, value), inside
         return node.operator, value, inside and node.operator in "+*"
@@ -177,13 +164,13 @@ def _accumulation(body: Body, variable: Variable, node: nodes.Assign) -> tuple[s
         case nodes.Binary(operator="+" | "*" as operator, left=nodes.Name(name=name), right=other) if name == variable.name and not _reads(
             other, name
         ):
-            return operator, number(body, other), inside
+            return operator, number(body, other, into), inside
         case nodes.Binary(operator="+" | "*" as operator, left=other, right=nodes.Name(name=name)) if name == variable.name and not _reads(
             other, name
         ):
-            return operator, number(body, other), inside
+            return operator, number(body, other, into), inside
         case _:
-            return None, number(body, node.value), False
+            return None, number(body, node.value, into), False
 
 
 def _reads(node: nodes.Node, name: str) -> bool:
@@ -192,9 +179,9 @@ def _reads(node: nodes.Node, name: str) -> bool:
 
 
 def _variable(body: Body, target: nodes.Name) -> Variable:
-    binding = body.lookup(target.name)
+    binding = body.names.lookup(target.name)
     if binding is None:
-        if target.name in body.sizes or target.name in body.size_candidates:
+        if target.name in body.names.sizes or target.name in body.names.unsolved:
             raise fault(
                 "0205",
                 f"`{target.name}` is a size and can't be assigned",

@@ -7,15 +7,15 @@ from compiler.diagnostics import Diagnostic, Label
 from compiler.hir.affine import Affine
 from compiler.hir.types import Mem
 from compiler.lowering import reductions
-from compiler.lowering.arithmetic import accumulating, binary
+from compiler.lowering.arithmetic import accumulating, binary, kept_in
 from compiler.lowering.body import Body, Fault, Memory, fault
 from compiler.lowering.dtypes import hir_name, totalled
-from compiler.lowering.expressions import number
+from compiler.lowering.flows import Flow
 from compiler.lowering.indices import guard, load, note
 from compiler.lowering.kernel import Equation
-from compiler.lowering.numbers import Number, Operand, Tensor, meet, typed, value_of
+from compiler.lowering.numbers import Number, Operand, Tensor, typed, value_of
 from compiler.lowering.ranges import loop_range
-from compiler.lowering.variables import kept_in
+from compiler.lowering.walk import number
 from compiler.lowering.words import words
 from compiler.lowering.writes import result_flow
 from compiler.source import Span
@@ -29,22 +29,16 @@ Inside = Callable[[tuple[Affine, ...]], object]
 _OPERATORS = ("+", "*", "min", "max", "and", "or", "any", "all", "mean")
 
 
-def install(body: Body) -> None:
-    """Make whole-tensor lines known to the walk of a fused block (or of one whose kind is inferred)."""
-    if body.kind not in (KernelType.FUSED, None):
-        return
-    body.extra["whole_assign"] = _assign
-    body.extra["whole_let"] = _let
-    body.extra["element_of"] = _element_of
-    body.extra.setdefault("intrinsics", {})["reduce"] = _reduced
+KINDS = (KernelType.FUSED, None)
+"""Kernels whose bodies may have such lines."""
 
 
 # ---- lines -------------------------------------------------------------------------------------------------------------
 
 
-def _assign(body: Body, target: nodes.Name, node: nodes.Assign) -> bool:
+def assign_whole(body: Body, target: nodes.Name, node: nodes.Assign, into: DType | None) -> None:
     """`out = e`, `x += e` of a whole tensor."""
-    binding = body.lookup(target.name)
+    binding = body.names.lookup(target.name)
     assert binding is not None and isinstance(binding.value, Tensor)
     memory = body.memories[binding.value.name]
     if not memory.writable:
@@ -57,28 +51,26 @@ def _assign(body: Body, target: nodes.Name, node: nodes.Assign) -> bool:
         )
     _prepare_reductions(body, node.value)
     shape = _shape(body, node.value)
-    if body.extra.get("rank_open", {}).get(memory.name):
+    if memory.open:
         if not shape:
             raise fault(
                 "0203", f"`{target.name}` gets one number: a kernel writes elements", node.span, hint=f"write `{target.name}[0] = ...`"
             )
-        body.extra["open_rank"](body, memory, len(shape))
+        memory.settle_rank(len(shape))
     if len(shape) > len(memory.dims):
         raise _misfit(target, node.value, memory.dims, shape, node.span)
     dims = shape if memory.role == "result" and not body.final and len(shape) == len(memory.dims) else memory.dims
     for have, want in zip(shape, memory.dims[len(memory.dims) - len(shape) :], strict=True):
         if memory.role != "result" or body.final:
             _require_equal(body, have, want, node.span, target.name)
-    _nest(body, dims, lambda index: _store(body, memory, index, target, node))
-    return True
+    _nest(body, dims, lambda index: _store(body, memory, index, target, node, into))
 
 
-def _store(body: Body, memory: Memory, index: tuple[Affine, ...], target: nodes.Name, node: nodes.Assign) -> None:
-    with body.widening(memory.dtype if node.operator is not None else body.widen):
-        value = _at(body, index, node.value)
+def _store(body: Body, memory: Memory, index: tuple[Affine, ...], target: nodes.Name, node: nodes.Assign, into: DType | None) -> None:
+    value = _at(body, index, node.value, memory.dtype if node.operator is not None else into)
     flowing = value
     if node.operator is not None:
-        value = binary(body, node.operator, load(body, memory, index, target, ()), value, node)
+        value = binary(body, node.operator, load(body, memory, index, target, (), into), value, node)
     note(body, memory, index, target, (), is_write=True, accumulates=node.operator is not None, number=flowing)
     if memory.role == "result":
         result_flow(body, memory.name, flowing)
@@ -94,7 +86,7 @@ def _store(body: Body, memory: Memory, index: tuple[Affine, ...], target: nodes.
     body.build.store(memory.value, value_of(body.build, value, memory.dtype), index)
 
 
-def _let(body: Body, node: nodes.Let) -> bool:
+def let_whole(body: Body, node: nodes.Let, into: DType | None) -> bool:
     """`let t = e` of a whole tensor: scratch memory. False where the value is a number."""
     if node.value is None or not isinstance(node.pattern, nodes.BindingPattern) or not _mentions_tensor(body, node.value):
         return False
@@ -102,21 +94,21 @@ def _let(body: Body, node: nodes.Let) -> bool:
     shape = _shape(body, node.value)
     if not shape:
         return False
-    made = body.extra.get("reduced", {}).get(id(node.value))
+    made = body.reduced.get(id(node.value))
     if isinstance(made, Tensor):
-        body.bind(node.pattern.name, made, node.pattern.span, "a `let`")
+        body.names.bind(node.pattern.name, made, node.pattern.span, "a `let`")
         return True
     key = ("temporary", node.span.start)
-    dtype = body.flows.get(key, (DType.F32, True, None))[0]
+    dtype = body.flows.before(key, DType.F32).dtype
     memory = _scratch(body, node.pattern.name, dtype, shape, node.span)
 
     def store(index: tuple[Affine, ...]) -> None:
-        value = _at(body, index, node.value)  # type: ignore[arg-type]
-        body.new_flows[key] = (value.dtype, value.weak, value.origin)
+        value = _at(body, index, node.value, into)  # type: ignore[arg-type]
+        body.flows.new[key] = Flow(value.dtype, value.weak, value.origin)
         body.build.store(memory.value, value_of(body.build, value, memory.dtype), index)
 
     _nest(body, shape, store)
-    body.bind(node.pattern.name, Tensor(memory.name), node.pattern.span, "a `let`")
+    body.names.bind(node.pattern.name, Tensor(memory.name), node.pattern.span, "a `let`")
     return True
 
 
@@ -143,46 +135,31 @@ def _nest(body: Body, dims: Sequence[Affine], inside: Inside) -> None:
             return
         with body.build.loop(f"e{len(index)}", 0, dims[len(index)]) as (inner, handle):
             one = loop_range(handle.variable.name, Affine(), dims[len(index)], 1)
-            mark, depth = body.facts.mark(), len(body.ranges)
+            mark, depth = body.here.facts.mark(), len(body.here.ranges)
             with body.at(inner):
-                body.enter_range(one)
-                body.extra["loop_depth"] = body.extra.get("loop_depth", 0) + 1
+                body.here.enter_range(one)
+                body.here.depth += 1
                 go((*index, Affine.of(one.name)))
-                body.extra["loop_depth"] -= 1
-            body.facts.forget(mark)
-            del body.ranges[depth:]
+                body.here.depth -= 1
+            body.here.facts.forget(mark)
+            del body.here.ranges[depth:]
 
     go(())
 
 
-def _at(body: Body, index: tuple[Affine, ...], node: nodes.Expression) -> Number:
+def _at(body: Body, index: tuple[Affine, ...], node: nodes.Expression, into: DType | None) -> Number:
     """The expression's element at the index."""
-    before = body.extra.get("element")
-    body.extra["element"] = index
+    before, body.here.element = body.here.element, index
     try:
-        return number(body, node)
+        return number(body, node, into)
     finally:
-        if before is None:
-            del body.extra["element"]
-        else:
-            body.extra["element"] = before
-
-
-def _element_of(body: Body, tensor: Tensor, node: nodes.Expression) -> Number | None:
-    """A whole tensor where a number is needed: its element at the index of the nest around, axes aligned from the last."""
-    index: tuple[Affine, ...] | None = body.extra.get("element")
-    memory = body.memories[tensor.name]
-    if index is None or len(memory.dims) > len(index):
-        return None
-    own = index[len(index) - len(memory.dims) :]
-    forms = tuple(Affine() if dim.value == 1 else form for form, dim in zip(own, memory.dims, strict=True))
-    return load(body, memory, forms, node, ())
+        body.here.element = before
 
 
 def _mentions_tensor(body: Body, node: nodes.Expression) -> bool:
     match node:
         case nodes.Name(name=name):
-            binding = body.lookup(name)
+            binding = body.names.lookup(name)
             return binding is not None and isinstance(binding.value, Tensor)
         case nodes.Index():
             return False
@@ -206,10 +183,10 @@ def _shape(body: Body, node: nodes.Expression) -> tuple[Affine, ...]:
     """The shape of a whole-tensor expression; empty for a number."""
     match node:
         case nodes.Name(name=name):
-            binding = body.lookup(name)
+            binding = body.names.lookup(name)
             return body.memories[binding.value.name].dims if binding is not None and isinstance(binding.value, Tensor) else ()
         case nodes.Call(function=nodes.Name(name="reduce")):
-            found = body.extra.get("reduced", {}).get(id(node))
+            found = body.reduced.get(id(node))
             return body.memories[found.name].dims if isinstance(found, Tensor) else ()
         case nodes.Call(arguments=arguments):
             return _common(body, [_shape(body, argument.value) for argument in arguments], node)
@@ -255,7 +232,7 @@ def _require_equal(body: Body, have: Affine, want: Affine, span: Span, what: str
             span,
             hint="axes align from the last; one of 1 repeats",
         )
-    if body.facts.proves_equal(have, want):
+    if body.here.facts.proves_equal(have, want):
         return
     body.equations.append(
         Equation(
@@ -280,16 +257,14 @@ def _prepare_reductions(body: Body, node: nodes.Expression) -> None:
     """Compute every `reduce` of the expression before the nest that reads it, innermost first."""
     for part in reversed(list(walk(node))):
         if isinstance(part, nodes.Call) and isinstance(part.function, nodes.Name) and part.function.name == "reduce":
-            body.extra.setdefault("reduced", {})[id(part)] = _reduce(body, part)
+            body.reduced[id(part)] = _reduce(body, part)
 
 
-def _reduced(body: Body, node: nodes.Call) -> Operand:
+def reduced(body: Body, node: nodes.Call) -> Operand:
     """A `reduce` where its value is needed."""
-    found = body.extra.get("reduced", {}).get(id(node))
-    if found is None:
+    if id(node) not in body.reduced:
         _prepare_reductions(body, node)
-        found = body.extra["reduced"][id(node)]
-    return found  # type: ignore[no-any-return]
+    return body.reduced[id(node)]
 
 
 def _reduce(body: Body, node: nodes.Call) -> Operand:
@@ -310,7 +285,7 @@ def _reduce(body: Body, node: nodes.Call) -> Operand:
     kept = tuple(Affine((), 1) if axis in axes else dim for axis, dim in enumerate(shape))
     dims = kept if keepdims else tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
     key = ("reduced", node.span.start)
-    narrow = body.flows.get(key, (DType.F32, True, None))[0]
+    narrow = body.flows.before(key, DType.F32).dtype
     dtype = _kept_dtype(body, operator, narrow)
     if operator in ("min", "max") and body.final:
         asked = tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
@@ -331,11 +306,8 @@ def _reduce(body: Body, node: nodes.Call) -> Operand:
     _nest(body, dims, lambda index: body.build.store(memory.value, start, index))
 
     def step(index: tuple[Affine, ...]) -> None:
-        with body.widening(dtype if operator in ("add", "mul", "mean") else None):
-            value = _at(body, index, source)
-        known = body.new_flows.get(key)
-        have = [] if known is None else [Number(known[0], weak=known[1], origin=known[2])]
-        body.new_flows[key] = meet(*have, Number(value.origin or value.dtype, weak=value.weak and value.origin is None))
+        value = _at(body, index, source, dtype if operator in ("add", "mul", "mean") else None)
+        body.flows.join(key, Number(value.origin or value.dtype, weak=value.weak and value.origin is None))
         place = _left(index, axes, keepdims)
         old = body.build.load(memory.value, place)
         name = {"any": "or", "all": "and", "mean": "add"}.get(operator, operator)

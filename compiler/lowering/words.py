@@ -82,3 +82,13 @@ def _operand(node: nodes.Node, depth: int) -> str:
     if isinstance(node, nodes.Binary) and _PRECEDENCE.get(node.operator, 0) < 7:
         return f"({text})"
     return f"({text})" if isinstance(node, nodes.Conditional) else text
+
+
+def dotted(node: nodes.Expression) -> str | None:
+    """`w.proj` as the name of an input, None for other expressions."""
+    if isinstance(node, nodes.Name):
+        return node.name
+    if isinstance(node, nodes.Field):
+        inner = dotted(node.value)
+        return None if inner is None else f"{inner}.{node.name}"
+    return None

@@ -6,28 +6,25 @@ from compiler.diagnostics import Label
 from compiler.hir.affine import Affine
 from compiler.lowering.arithmetic import binary, negate
 from compiler.lowering.body import Access, Body, Memory, fault, silent
-from compiler.lowering.expressions import (
-    dotted,
-    evaluate,
-    forbidden,
-    indices_of,
-    number,
-    undefined,
-)
+from compiler.lowering.elements import indices_of
+from compiler.lowering.flows import Flow
 from compiler.lowering.indices import guard, index_forms, load, note
-from compiler.lowering.numbers import Number, Tensor, meet, typed, value_of
+from compiler.lowering.names import undefined
+from compiler.lowering.numbers import Number, Tensor, typed, value_of
 from compiler.lowering.scattered import what_serves
-from compiler.lowering.words import words
+from compiler.lowering.walk import evaluate, forbidden, number
+from compiler.lowering.words import dotted, words
 from compiler.source import Span
 from compiler.typed_ast import nodes
 from compiler.typed_ast.annotations import same
 from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.types import DType
 
 
 def target_memory(body: Body, target: nodes.Index) -> Memory:
     """The memory that the target names, when it may be written."""
     name = dotted(target.value)
-    binding = body.lookup(name) if name is not None else None
+    binding = body.names.lookup(name) if name is not None else None
     if name is None or binding is None:
         if isinstance(target.value, nodes.Name):
             raise undefined(body, target.value.name, target.value)
@@ -53,7 +50,7 @@ def target_memory(body: Body, target: nodes.Index) -> Memory:
             hint=f"make it an input that is updated: `compute(mut {name})`",
             others=(Label(binding.span, f"`{name}` is no input of this block"),),
         )
-    other: Span | None = body.extra.get("result_write")
+    other = body.result_write
     raise fault(
         "0409",
         f"`{name}` is an input, and `{body.results[0] if body.results else 'out'}` is written too",
@@ -64,23 +61,21 @@ def target_memory(body: Body, target: nodes.Index) -> Memory:
     )
 
 
-def store(body: Body, target: nodes.Index, node: nodes.Assign) -> None:
+def store(body: Body, target: nodes.Index, node: nodes.Assign, into: DType | None) -> None:
     if node.operator is None:
-        with body.widening(target_memory(body, target).dtype if _updates(target, node.value) else body.widen):
-            value = evaluate(body, node.value)
+        value = evaluate(body, node.value, target_memory(body, target).dtype if _updates(target, node.value) else into)
         if not isinstance(value, Number):
             raise fault("0203", f"`{words(target)}` needs a number", node.value.span)
         store_number(body, target, value, node)
         return
     memory = target_memory(body, target)
-    with body.widening(memory.dtype):
-        value = number(body, node.value)
+    value = number(body, node.value, memory.dtype)
     forms, spans = _target_forms(body, memory, target, node)
-    kept, inside = value, bool(body.extra.get("loop_depth", 0))
+    kept, inside = value, body.here.depth > 0
     if node.operator in ("+", "-", "*") and value.dtype.is_int and memory.dtype.is_int and not value.weak:
         # ints wrap, so that it makes no difference whether the operand or the result is cut
         value = typed(value_of(body.build, value, memory.dtype), memory.dtype, value.origin)
-    old = load(body, memory, forms, target, spans)
+    old = load(body, memory, forms, target, spans, into)
     body.accesses[-1] = _as_accumulating(body)
     if node.operator == "-" and value.dtype.is_float:
         made = binary(body, "+", old, negate(body, value), node, inside)
@@ -108,12 +103,12 @@ def _target_forms(
     body: Body, memory: Memory, target: nodes.Index, node: nodes.Assign | None
 ) -> tuple[tuple[Affine, ...], tuple[Span, ...]]:
     indices = indices_of(body, target)
-    if memory.role == "result" and not memory.dims and not body.final and body.extra.get("rank_open", {}).get(memory.name):
-        body.extra["open_rank"](body, memory, len(indices))
+    if memory.open and not memory.dims:
+        memory.settle_rank(len(indices))
     forms = index_forms(body, memory, indices, target)
     if memory.role in ("result", "input") and body.kind is not KernelType.CUSTOM:
         for form, (_, index) in zip(forms, indices, strict=True):
-            if any(name in body.opaque for name in form.names):
+            if any(name in body.here.opaque for name in form.names):
                 raise fault(
                     "0406",
                     f"`{words(target)}` writes at an index that isn't affine in the loop variables",
@@ -157,9 +152,6 @@ def _write(
 
 def result_flow(body: Body, name: str, value: Number) -> None:
     """A value is stored to a result: join its dtype to the result's."""
-    key = ("result", name)
-    have = body.new_flows.get(key)
-    known = [] if have is None else [Number(have[0], weak=have[1])]
     made = Number(value.origin, weak=False) if value.origin is not None else Number(value.dtype, weak=value.weak)
-    dtype, weak, _ = meet(*known, made)
-    body.new_flows[key] = (dtype, weak, None if weak else dtype)
+    flow = body.flows.join(("result", name), made)
+    body.flows.new["result", name] = Flow(flow.dtype, flow.weak, None if flow.weak else flow.dtype)

@@ -1,0 +1,189 @@
+"""Loops of kernel bodies: `for` over ranges of ints, `while`, and what is known of their variables inside."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from compiler.hir.affine import Affine
+from compiler.hir.control import While as HirWhile
+from compiler.hir.instruction import Region
+from compiler.lowering.arithmetic import form_of
+from compiler.lowering.body import Body, Fault, fault
+from compiler.lowering.conditions import truth
+from compiler.lowering.numbers import affine, index_value
+from compiler.lowering.ranges import Range, loop_range
+from compiler.lowering.walk import executes, number, run_block
+from compiler.lowering.words import words
+from compiler.typed_ast import nodes
+from compiler.typed_ast.kernel import KernelType
+from compiler.typed_ast.types import DType
+
+Inside = Callable[[], None]
+
+
+@executes(nodes.For)
+def _for(body: Body, node: nodes.For, into: DType | None) -> None:
+    if body.on_for is None or not body.on_for(body, node):
+        _clauses(body, node, 0, into)
+
+
+def _clauses(body: Body, node: nodes.For, clause: int, into: DType | None) -> None:
+    """The loops of the statement's clauses from this one on, outermost first, then its body."""
+    if clause == len(node.clauses):
+        run_block(body, node.body, into)
+        return
+    one = node.clauses[clause]
+    try:
+        low, high, step = loop_bounds(body, one)
+    except Fault as found:
+        if found.diagnostic.code:
+            body.report(found.diagnostic)
+        with body.names.scope():
+            body.names.poison(one.names[0], one.span)
+            _clauses(body, node, clause + 1, into)
+        return
+    marks = _loop_marks(body, node) if clause == 0 else {}
+    _enter_loop(body, one, low, high, step, lambda: _clauses(body, node, clause + 1, into), has_jump(node.body), marks)
+
+
+def loop_bounds(body: Body, clause: nodes.ForClause) -> tuple[Affine, Affine, int]:
+    """Low, high (exclusive) and step of a loop's range."""
+    source = clause.source
+    if not isinstance(source, nodes.Range) or len(clause.names) != 1:
+        raise fault(
+            "0410",
+            f"a kernel loops over ranges of ints, not over `{words(source)}`",
+            source.span,
+            hint=f"write `for {clause.names[0]} in 0..N`",
+        )
+    low, high = _bound(body, source.low), _bound(body, source.high)
+    step = 1
+    if source.step is not None:
+        constant = number(body, source.step).constant
+        if body.kind is KernelType.CUSTOM and constant is None:
+            return low, high, 0
+        if constant is None or constant == 0:
+            what = "0" if constant == 0 else f"`{words(source.step)}`, which isn't constant"
+            raise fault("0203", f"the step of a kernel's loop must be a constant other than 0: it is {what}", source.step.span)
+        step = constant
+    if source.inclusive:
+        high = high + (1 if step > 0 else -1)
+    return low, high, step
+
+
+def _bound(body: Body, node: nodes.Expression) -> Affine:
+    with body.here.sizing(node):
+        found = number(body, node)
+    if not found.dtype.is_int:
+        raise fault(
+            "0203", f"a loop's bound must be an int: `{words(node)}` is {found.shown}", node.span, hint=f"write `({words(node)}) as i64`"
+        )
+    return form_of(body, found)
+
+
+def _enter_loop(
+    body: Body, clause: nodes.ForClause, low: Affine, high: Affine, step: int, inside: Inside, jumps: bool, marks: dict[str, object]
+) -> None:
+    """A loop around what `inside` emits."""
+    if step == 0:
+        _strided_loop(body, clause, low, high, inside)
+        return
+    name = clause.names[0]
+    with body.build.loop(name, low, high, step, (), "time", **marks) as (inner, handle):
+        if handle.variable.name != name:
+            handle.op.marks = (*handle.op.marks, ("written", name))
+        one = loop_range(handle.variable.name, low, high, step)
+        with body.at(inner), body.names.scope(), ranged(body, clause, one):
+            if jumps:
+                with body.here.branch(body.construct(), 0):
+                    inside()
+            else:
+                inside()
+
+
+@contextmanager
+def ranged(body: Body, clause: nodes.ForClause, one: Range, form: Affine | None = None) -> Iterator[None]:
+    """While inside, the loop's variable is bound and its range known."""
+    span = (clause.name_spans or (clause.span,))[0]
+    mark, depth, guards = body.here.facts.mark(), len(body.here.ranges), len(body.here.guards)
+    body.here.enter_range(one)
+    body.here.loops.append((clause.names[0], one))
+    body.names.bind(clause.names[0], affine(Affine.of(one.name) if form is None else form), span, "a loop variable")
+    body.here.depth += 1
+    try:
+        yield
+    finally:
+        body.here.facts.forget(mark)
+        del body.here.ranges[depth:]
+        del body.here.guards[guards:]
+        body.here.loops.pop()
+        body.here.depth -= 1
+
+
+_LOOP_MARKS = ("unroll", "vectorize", "parallel", "serial")
+
+
+def _loop_marks(body: Body, node: nodes.For) -> dict[str, object]:
+    marks: dict[str, object] = {}
+    for annotation in node.annotations:
+        if annotation.name not in _LOOP_MARKS:
+            continue
+        constant = number(body, annotation.arguments[0].value).constant if annotation.arguments else None
+        marks[annotation.name] = constant if constant is not None else True
+    return marks
+
+
+def has_jump(block: nodes.Block) -> bool:
+    """Whether a `break` or `continue` of the loop around the block stands in it."""
+    for statement in block.statements:
+        match statement:
+            case nodes.Break() | nodes.Continue():
+                return True
+            case nodes.ExpressionStatement(value=nodes.If() as branch):
+                if has_jump(branch.then) or (branch.otherwise is not None and has_jump(branch.otherwise)):
+                    return True
+            case nodes.ExpressionStatement(value=nodes.Block() as inner):
+                if has_jump(inner):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _strided_loop(body: Body, clause: nodes.ForClause, low: Affine, high: Affine, inside: Inside) -> None:
+    """`for p in lo..hi step s` with s from the grid: a loop over q, p = lo + q * s."""
+    source = clause.source
+    assert isinstance(source, nodes.Range) and source.step is not None
+    build = body.build
+    one = build.const(1, "index")
+    step = build.op("max", index_value(build, number(body, source.step)), one)
+    reach = build.add(build.sub(build.index(high), build.index(low)), build.sub(step, one))
+    if source.inclusive:
+        reach = build.add(reach, one)
+    count = build.op("div", build.op("max", reach, build.const(0, "index")), step)
+    body.here.opaque.add(count.name)
+    with build.loop("turn", 0, count.name, strided=True) as (inner, handle):
+        turns = loop_range(handle.variable.name, Affine(), Affine.of(count.name), 1)
+        with body.at(inner), body.names.scope(), body.here.branch(body.construct(), 0):
+            position = inner.add(build.index(low), inner.mul(inner.index(handle.variable.name), step))
+            body.here.opaque.add(position.name)
+            form = Affine.of(position.name)
+            with ranged(body, clause, turns, form):
+                body.here.assume((form - low, high - 1 - form))
+                inside()
+
+
+@executes(nodes.While)
+def _while(body: Body, node: nodes.While, into: DType | None) -> None:
+    op = HirWhile(before=Region(), body=Region())
+    mark = body.here.facts.mark()
+    with body.at(body.build.child(op.before)), body.here.branch(body.construct(), 0):
+        found = truth(body, node.condition)
+        body.build.condition(found.value)
+    depth = len(body.here.ranges)
+    with body.at(body.build.child(op.body)), body.here.branch(body.construct(), 0, found.yes):
+        body.here.depth += 1
+        run_block(body, node.body, into)
+        body.here.depth -= 1
+    del body.here.ranges[depth:]
+    body.here.facts.forget(mark)
+    body.build.emit(op)
