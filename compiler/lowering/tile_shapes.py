@@ -1,0 +1,225 @@
+"""The shapes of tiles: which axes a slice has, which axes of two tiles are one, and how long each is."""
+
+from collections.abc import Sequence
+
+from attrs import Factory
+
+from compiler.lowering.body import fault
+from compiler.lowering.tile_sizes import Dims, extent_of, same_text
+from compiler.lowering.words import words
+from compiler.source import NOWHERE, Span
+from compiler.typed_ast import nodes
+from runtime.records import define
+
+FUNCTIONS = ("dot", "row_max", "row_sum", "transpose", "zeros")
+"""Functions of tiles, beside those of numbers, which work element by element."""
+
+Limit = tuple[nodes.Expression, nodes.Expression]
+
+
+@define(eq=False)
+class Axis:
+    """An axis of a tile: how many elements it has, where that was written, and which conditions a position must meet to exist. Axes that
+    meet element by element are one."""
+
+    extent: nodes.Expression | None = None
+    limits: list[Limit] = Factory(list)
+    """First position, and the extent that positions stay below."""
+    _joined: "Axis | None" = None
+
+    def one(self) -> "Axis":
+        axis = self
+        while axis._joined is not None:
+            axis = axis._joined
+        return axis
+
+    def meets(self, other: "Axis") -> "Axis":
+        a, b = self.one(), other.one()
+        if a is not b:
+            b._joined = a
+            a.extent = a.extent or b.extent
+            a.limits += [limit for limit in b.limits if not any(all(map(same_text, limit, have)) for have in a.limits)]
+        return a
+
+
+Shape = tuple[Axis | None, ...]
+"""Axes of a tile, None for one of a single element; empty: a number."""
+
+
+@define(eq=False)
+class Held:
+    """What a name stands for: a variable or value with a number for each position in the result's tile, or an expression."""
+
+    shape: Shape
+    expression: nodes.Expression | None = None
+    versions: "dict[str, int]" = Factory(dict)
+    """How often the variables that the expression reads had been set."""
+
+
+def is_tiled(node: nodes.Node) -> bool:
+    match node:
+        case nodes.Index(indices=indices):
+            return any(isinstance(index, nodes.Slice) for index in indices)
+        case nodes.Call(function=nodes.Name(name=name)):
+            return name in FUNCTIONS
+        case nodes.Binary(operator="@"):
+            return True
+        case _:
+            return False
+
+
+def unsupported(what: str, span: Span, hint: str = "loop over the elements: `for t in 0..64: ... x[q + t]`") -> Exception:
+    return fault("0109", f"{what} isn't supported yet in a kernel", span, hint=hint)
+
+
+@define(eq=False)
+class NodeBuilder:
+    """Makes nodes that stand where the statement does that is being written out."""
+
+    span: Span = NOWHERE
+
+    def name(self, name: str) -> nodes.Name:
+        return nodes.Name(name=name, span=self.span)
+
+    def number(self, value: int) -> nodes.IntLiteral:
+        return nodes.IntLiteral(value=value, span=self.span)
+
+    def binary(self, operator: str, left: nodes.Expression, right: nodes.Expression) -> nodes.Binary:
+        return nodes.Binary(operator=operator, left=left, right=right, span=self.span, operator_span=self.span)
+
+    def plus(self, left: nodes.Expression, right: nodes.Expression) -> nodes.Expression:
+        return right if isinstance(left, nodes.IntLiteral) and left.value == 0 else self.binary("+", left, right)
+
+
+@define(eq=False)
+class TileShapes:
+    """`dims`: extents of the inputs; `written`: axes by where they were written."""
+
+    dims: Dims
+    build: NodeBuilder
+    written: dict[tuple[int, int], Axis] = Factory(dict)
+
+    def of(self, node: nodes.Expression, names: dict[str, Held]) -> Shape:
+        """The shape of an expression; `names`: what the names in it stand for."""
+        match node:
+            case nodes.Name(name=name):
+                return names[name].shape if name in names else ()
+            case nodes.Index(value=nodes.Name(name=name), indices=indices):
+                missing = self.rank(name, len(indices)) > len(indices)
+                return self.sliced(node) if is_tiled(node) or missing else ()
+            case nodes.Binary(operator="@", left=left, right=right):
+                a, b = self.matrices(left, right, names)
+                return (*a[:-1], b[-1])
+            case nodes.Binary(left=left, right=right):
+                return self.common(self.of(left, names), self.of(right, names), node)
+            case nodes.Unary(operand=inner) | nodes.Cast(value=inner):
+                return self.of(inner, names)
+            case nodes.Conditional(condition=a, then=b, otherwise=c):
+                return self.common(self.common(self.of(a, names), self.of(b, names), node), self.of(c, names), node)
+            case nodes.Call(function=nodes.Name(name="dot")):
+                return ()
+            case nodes.Call(function=nodes.Name(name="zeros"), arguments=arguments):
+                return tuple(None if _is_one(one.value) else self.axis(node, n, one.value) for n, one in enumerate(arguments))
+            case nodes.Call(function=nodes.Name(name="transpose"), arguments=[argument]):
+                return self.of(argument.value, names)[::-1]
+            case nodes.Call(function=nodes.Name(name="row_max" | "row_sum"), arguments=[argument]):
+                rows = self.of(argument.value, names)[:-1]
+                return (*rows, None) if rows else ()
+            case nodes.Call(arguments=arguments):
+                found: Shape = ()
+                for argument in arguments:
+                    found = self.common(found, self.of(argument.value, names), node)
+                return found
+            case _:
+                return ()
+
+    def matrices(self, left: nodes.Expression, right: nodes.Expression, names: dict[str, Held]) -> tuple[Shape, Shape]:
+        """The shapes of two factors, whose inner axes meet."""
+        a, b = self.of(left, names), self.of(right, names)
+        if not a or len(b) != 2:
+            raise fault("0203", f"`{words(left)} @ {words(right)}` needs tiles of rows and columns", left.span)
+        if a[-1] is not None and b[0] is not None:
+            a[-1].meets(b[0])
+        return a, b
+
+    def common(self, a: Shape, b: Shape, node: nodes.Expression) -> Shape:
+        """The shape of what is computed element by element: axes align from the last."""
+        short, long = (b, a) if len(b) <= len(a) else (a, b)
+        found = list(long)
+        for number, axis in enumerate(short, len(long) - len(short)):
+            mine = found[number]
+            if mine is None or axis is None:
+                found[number] = mine or axis
+            else:
+                sizes = [one.extent.value for one in (mine.one(), axis.one()) if isinstance(one.extent, nodes.IntLiteral)]
+                if len(set(sizes)) > 1:
+                    raise fault("0301", f"tiles of `{words(node)}` don't fit: an axis has {sizes[0]} and {sizes[1]} elements", node.span)
+                found[number] = mine.meets(axis)
+        return tuple(found)
+
+    def sliced(self, node: nodes.Index, wanted: int = 0) -> Shape:
+        """The axes of a slice; of a result's, whose rank isn't known, `wanted` at least."""
+        assert isinstance(node.value, nodes.Name)
+        name = node.value.name
+        known = name in self.dims
+        found: list[Axis] = []
+        for number, index in enumerate(node.indices):
+            if not isinstance(index, nodes.Slice):
+                continue
+            if index.step is not None:
+                raise unsupported("a slice with a step", node.span, "loop over its elements")
+            low = index.low or self.build.number(0)
+            end = self.extent(name, number) if known else None
+            whole = index.low is None and index.high is None
+            extent = end if whole else None if index.high is None else self.between(low, index.high)
+            found.append(self.axis(node, number, extent, [] if whole or end is None else [(low, end)]))
+        rest = self.rank(name, len(node.indices) + max(0, wanted - len(found))) - len(node.indices)
+        behind = range(len(node.indices), len(node.indices) + rest)
+        found += [self.axis(node, number, self.extent(name, number) if known else None) for number in behind]
+        if len(found) > 2:
+            raise unsupported(f"the slice `{words(node)}` of {len(found)} axes", node.span, "write indices for all but two")
+        return tuple(found)
+
+    def axis(self, node: nodes.Expression, number: int, extent: nodes.Expression | None, limits: Sequence[Limit] = ()) -> Axis:
+        """The axis that is written there, one and the same each time."""
+        return self.written.setdefault((id(node), number), Axis(extent, list(limits)))
+
+    def between(self, low: nodes.Expression, high: nodes.Expression) -> nodes.Expression:
+        if isinstance(high, nodes.Binary) and high.operator == "+" and same_text(high.left, low):
+            return high.right
+        if isinstance(high, nodes.IntLiteral) and isinstance(low, nodes.IntLiteral):
+            return self.build.number(high.value - low.value)
+        return self.build.binary("-", high, low)
+
+    def learn(self, statements: Sequence[nodes.Statement], names: dict[str, Held]) -> None:
+        """The shapes of all that is named, which assignments add to."""
+        for one in statements:
+            match one:
+                case nodes.Let(pattern=nodes.BindingPattern(name=name), value=value, mutable=mutable) if value is not None:
+                    shape = self.of(value, names)
+                    known = names.get(name)
+                    if mutable and known is not None and known.expression is None:
+                        shape = self.common(known.shape, shape, value)
+                    names[name] = Held(shape, None if mutable else value)
+                case nodes.Assign(target=nodes.Name(name=name), value=value) if name in names:
+                    names[name].shape = self.common(names[name].shape, self.of(value, names), value)
+                case nodes.For(body=body) | nodes.While(body=body):
+                    self.learn(body.statements, names)
+                case nodes.ExpressionStatement(value=nodes.If(then=then, otherwise=otherwise)):
+                    self.learn(then.statements, names)
+                    if otherwise is not None:
+                        self.learn(otherwise.statements, names)
+                case nodes.ExpressionStatement(value=nodes.Block(statements=inner)):
+                    self.learn(inner, names)
+                case _:
+                    pass
+
+    def rank(self, name: str, otherwise: int) -> int:
+        return len(self.dims[name]) if name in self.dims else otherwise
+
+    def extent(self, name: str, axis: int) -> nodes.Expression:
+        return extent_of(self.dims, name, axis, self.build.span)
+
+
+def _is_one(node: nodes.Expression) -> bool:
+    return isinstance(node, nodes.IntLiteral) and node.value == 1
