@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import zynml
-from bench.gpu import sources
+from bench.gpu import host_time, sources
 from bench.gpu.limits import DEVICES, of_bytes, of_products
 from bench.roofline import draw
 from bench.table import gpu_table
@@ -83,3 +83,18 @@ def test_a_picture_has_a_dot_a_row(tmp_path: Path) -> None:
     assert text.startswith("<?xml")
     assert "products" in text
     assert "memory" not in text
+
+
+def test_host_times_are_medians_over_processes():
+    figures = {"update": [(4.0, 3.0), (6.0, 3.5), (4.5, 3.0)], "new": [(2.0, 4.0)] * 3}
+    update, new = host_time.shown(figures)
+    assert "4.50 us" in update and "3.00 us" in update and "+1.50 us" in update and "1.50 times" in update
+    assert "-2.00 us" in new and "0.50 times" in new
+
+
+def test_of_each_call_the_quickest_burst_counts(monkeypatch):
+    seconds = iter([0.0, 3.0, 3.0, 5.0, 5.0, 6.0, 6.0, 10.0])
+    monkeypatch.setattr(host_time, "BURSTS", 2)
+    monkeypatch.setattr(host_time, "BURST", 2)
+    monkeypatch.setattr(host_time.time, "perf_counter", lambda: next(seconds))
+    assert host_time.quickest(lambda: None, lambda: None, lambda: None) == (0.5e6, 1e6)

@@ -59,6 +59,14 @@ class DeviceArray:
         self.shape = shape = tuple(shape)
         self.strides = contiguous_strides(shape) if strides is None else tuple(strides)
 
+    def elsewhere(self, owner: DeviceBuffer | BorrowedMemory, pointer: int) -> "DeviceArray":
+        """Other memory, for the same stream, laid out as this array."""
+        other = DeviceArray.__new__(DeviceArray)
+        other.owner, other.pointer, other.read_only = owner, pointer, False
+        other.dtype, other.stream, other.shape, other.strides = self.dtype, self.stream, self.shape, self.strides
+        other._layout = self.layout
+        return other
+
     def __index__(self) -> int:
         return self.pointer
 

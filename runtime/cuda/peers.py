@@ -81,7 +81,8 @@ def _reader_of_torch(torch: Any) -> Read | None:
         number = raw_stream(ordinal)
         if number and is_recording():
             return None
-        return (ordinal, number, tensor.dtype, tensor.shape, tensor.stride()), tensor.data_ptr()
+        strides = None if tensor.is_contiguous() else tensor.stride()
+        return (ordinal, number, tensor.dtype, tensor.shape, strides), tensor.data_ptr()
 
     GLANCES[torch.Tensor] = glance
     return read
