@@ -29,9 +29,10 @@ def run(
     dtype: str,
     architecture: str = "sm_90a",
     product: Any = WarpgroupMma,
-    words: str = "",
+    partial: tuple[int, ...] = (),
 ) -> Any:
-    """The result of the program's one block, whose launch multiplies in this way; words that the schedule has."""
+    """The result of the program's one block, whose launch multiplies in this way. `partial`: the extents of the partial
+    sums where blocks share the keys: batches, groups of heads, tiles of rows, blocks that share, rows of a tile, columns."""
     ((_, kernel),) = kernels(zynml.compile(text)._session)
     field = kernel.field
     if field is None:
@@ -41,12 +42,12 @@ def run(
     made = launches_for(kernel.nest, field, facts_of({name: sizes[name] for name in names if name in sizes}, names, MACHINES[architecture]))
     (launch,) = made.launches
     verify(launch.function)
-    assert words in " ".join(made.words)
     assert any(isinstance(op, product) for top in launch.function.body.body for op in top.walk())
     out = np.full(shape, -7, NUMPY[dtype])
     given = {**sizes, **arrays, "out": out}
     arguments, known = made.counted([given[name] for name in names], {name: given[name] for name in names if name in sizes})
     shared = [np.full([dim.evaluate(known.__getitem__) for dim in mem.dims], 99, numpy_dtype(mem.dtype)) for mem in made.workspaces]
+    assert not partial or shared[0].shape == partial
     for place in made.zeros:
         shared[place][...] = 0
     interpret(launch.function, [*arguments, *shared], grid=(launch.blocks(known), 1, 1))
@@ -64,7 +65,7 @@ def check(
     scale: float | None = None,
     change: Any = None,
     warps: str | None = None,
-    words: str = "",
+    partial: tuple[int, ...] = (),
 ) -> None:
     """`warps`: an architecture on which warps multiply; else warpgroups do."""
     b, h, m, n, d, c = sizes
@@ -78,7 +79,7 @@ def check(
     text = source(passes, case, dtype, layout, "h" if group == 1 else f"h / {group}")
     shape = [extents[axis] for axis in AXES[layout][3]]
     way = ("sm_90a", WarpgroupMma) if warps is None else (warps, WarpMma)
-    found = run(text, {"Q": q, "K": k, "V": v, **extra}, known, tuple(shape), dtype, *way, words)
+    found = run(text, {"Q": q, "K": k, "V": v, **extra}, known, tuple(shape), dtype, *way, partial)
     wanted, size = expected(case, q, k, v, extra, layout, None if group == 1 else lambda heads: heads // group)
     with np.errstate(invalid="ignore"):
         close = np.abs(found - wanted) <= 2 * ULP[dtype] * size + 1e-6

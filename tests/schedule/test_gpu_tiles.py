@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 
 import zynml
+from compiler.hir.gpu import SharedAlloc
+from compiler.hir.hopper import WarpgroupMma
+from compiler.hir.instruction import Instruction
+from compiler.hir.module import HirFunction
+from compiler.hir.parse import parse_module
 from compiler.schedule.gpu.choose import settled
 from compiler.schedule.gpu.warpgroup_tiles import SHARED_BYTES, Impossible, Tiling, Wishes, Work, best, nanoseconds, tilings
 from tests.schedule.test_gpu_warpgroups import facts, product
@@ -114,11 +119,18 @@ def f(A: tensor[1024, 512, bf16], B: tensor[512, 256, bf16]): tensor {
 }"""
 
 
-def test_annotations_show_in_the_schedule() -> None:
-    shown = zynml.compile(PROGRAM % "@pipeline(stages=3) @warps(4) @cluster(2)").emit("schedule", "sm_90a")
-    assert isinstance(shown, str)
-    assert "1 warpgroup of" in shown and ", 3 stages of 128 bytes" in shown
-    assert "2 blocks of a cluster copy the columns' side for each other" in shown
+def test_annotations_decide_the_schedule() -> None:
+    """Four warps that multiply beside four that copy, three stages of each operand, clusters of two blocks."""
+    module = parse_module(zynml.compile(PROGRAM % "@pipeline(stages=3) @warps(4) @cluster(2)").emit("hir", "sm_90a").replace("@<program>", "@program"))
+    (function,) = (function for function in module.functions.values() if any(isinstance(op, WarpgroupMma) for op in operations(function)))
+    assert function.kernel_info is not None
+    assert (function.kernel_info.workgroup, function.kernel_info.cluster) == ((256, 1, 1), (2, 1, 1))
+    staged = [op.type for op in operations(function) if isinstance(op, SharedAlloc) and op.type.swizzle is not None]
+    assert [mem.dims[0].value for mem in staged] == [3, 3]
+
+
+def operations(function: HirFunction) -> list[Instruction]:
+    return [op for top in function.body.body for op in top.walk()]
 
 
 def test_annotations_that_can_not_be_point_to_the_block() -> None:
