@@ -1,7 +1,7 @@
 # What a developer runs before a commit, in an environment with `pip install --editable '.[dev]'`; `.ci/run` does the same in a fresh one.
 PYTHON ?= python3
 
-.PHONY: check lint types layers test slow faults frozen bench tables pages
+.PHONY: check lint types layers test slow coverage faults frozen bench tables pages
 
 check: lint types layers test
 
@@ -17,14 +17,20 @@ layers:
 test:
 	$(PYTHON) -m pytest -n auto
 
-# The long runs: thousands of random nests, mutated programs and spoilt files of market data, every kernel in every layout and size, every program for every GPU.
+# The slow tier of the tests (see docs/testing.md); then the long runs: thousands of random nests, mutated programs and spoilt files of market data, every kernel in every layout and size, every program for every GPU.
 slow:
+	$(PYTHON) -m pytest -n auto -m slow
 	$(PYTHON) -m tests.random_nests 2000
 	$(PYTHON) -m tests.random_nests 1000 --device emulator
 	ZYNTAX_EXHAUSTIVE=1 $(PYTHON) -m pytest tests/kernels tests/backends/nvptx/test_program_matrix.py
 	$(PYTHON) -m tests.random_cases 300 --seed 1000 --device emulator
 	$(PYTHON) -m tests.mutations 10000
 	$(PYTHON) -m tests.data_mutations 2000
+
+# Which lines of the packages the commit tier runs: of each room, then of the files that it runs least. `TESTS=tests/hir` runs some tests only.
+coverage:
+	$(PYTHON) -m pytest -n auto --cov --cov-report=json:coverage.json $(TESTS)
+	$(PYTHON) -m tests.tiers.coverage coverage.json
 
 # What the compiler makes of a fixed list of programs: against the digests in the tree, or with BASE=COMMIT all stages against that commit.
 frozen:

@@ -151,9 +151,9 @@ class Program:
                 if out is None:
                     sinks.append(KeptRecords(about))
                 else:
-                    from runtime.replay.outputs.folder import Outputs  # and so Arrow, for those who want tables
+                    from runtime.replay.outputs.folder import OutputOptions, Outputs  # and so Arrow, for those who want tables
 
-                    sinks.append(_Both(KeptRecords(about), Outputs(Path(out), about, pictures)))
+                    sinks.append(_Both(KeptRecords(about), Outputs(Path(out), about, OutputOptions(pictures))))
                 return sinks[0]
 
             ending = Replay(self.strategy, options).run(sink)

@@ -119,9 +119,9 @@ def _sink(given: Mapping[str, Any], about: Any) -> Any:
         from runtime.replay.outputs.kept import KeptRecords
 
         return KeptRecords(about, tables=False)
-    from runtime.replay.outputs.folder import Outputs
+    from runtime.replay.outputs.folder import OutputOptions, Outputs
 
-    return Outputs(Path(given["out"]), about, pictures=not given["no_pictures"])
+    return Outputs(Path(given["out"]), about, OutputOptions(pictures=not given["no_pictures"]))
 
 
 def _telling(doing: Callable[[str], None]) -> "Callable[[ReplayProgress], None]":

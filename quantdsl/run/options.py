@@ -37,7 +37,8 @@ class Input:
 class RunOptions:
     """`begin`, `end`: ns since 1970 UTC; `fills` None: by the data; `out`, `back`: ns to the market and from it; `reorder`: ns;
     `skip`: bad rows are listed and left out; `trim`: books that cross lose their older side; `sample`: one event in so many is timed, 0:
-    none; `pnl_every`: ns between records of profit and loss beside those at fills, 0: no others."""
+    none; `pnl_every`: ns between records of profit and loss beside those at fills, 0: no others; `progress_every`, `checkpoint_every`:
+    seconds of the clock between reports of progress, and between checkpoints of the outputs."""
 
     data: tuple[Input, ...]
     begin: int | None = None
@@ -50,6 +51,8 @@ class RunOptions:
     reorder: int = 0
     sample: int = SAMPLE
     pnl_every: int = PNL_EVERY
+    progress_every: float = 0.1
+    checkpoint_every: float = 2.0
 
 
 def refused(message: str, hint: str | None = None) -> ZyntaxError:

@@ -21,9 +21,6 @@ from runtime.replay.outputs.files import OutputFault
 from runtime.replay.outputs.records import RunDescription
 from runtime.replay.outputs.summary import Summary
 
-PROGRESS_SECONDS, CHECKPOINT_SECONDS = 0.1, 2.0
-"""Between two reports of progress, and between two checkpoints of the outputs."""
-
 
 @frozen
 class ReplayProgress:
@@ -91,11 +88,11 @@ class Replay(EngineRun):
             # here, and not when it is time to collect: which bad row comes first must not hang on the clock
             self.collect_rows(sink)
             now = perf_counter()
-            if now - shown >= PROGRESS_SECONDS:
+            if now - shown >= self.options.progress_every:
                 shown = now
                 self.collect(sink)
                 self.tell(ReplayProgress(self.events, int(first["ts"][-1]), now - started, self.feed.share))
-            if now - kept >= CHECKPOINT_SECONDS:
+            if now - kept >= self.options.checkpoint_every:
                 self.collect(sink)
                 sink.checkpoint()
                 kept = perf_counter()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.replay.outputs.folder import OutputOptions
 from tests.replay_outputs.samples import Sample, sample, write
 
 
@@ -15,7 +16,7 @@ def swing() -> Sample:
 @pytest.fixture(scope="session")
 def folder(swing: Sample, tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("swing")
-    write(found, swing, pictures=True)
+    write(found, swing, options=OutputOptions())
     return found
 
 

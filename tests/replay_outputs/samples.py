@@ -9,7 +9,7 @@ from attrs import frozen
 
 from runtime.replay.bad_rows import BadRow, Why
 from runtime.replay.grids import GridStep
-from runtime.replay.outputs.folder import Outputs
+from runtime.replay.outputs.folder import OutputOptions, Outputs
 from runtime.replay.outputs.records import LATENCY, Records, RunDescription, TradedInstrument
 from runtime.replay.outputs.summary import Totals
 from tests.quantdsl.reference.as_records import as_records
@@ -60,13 +60,16 @@ def sample() -> Sample:
     return Sample(about, records, bad, Totals(503, 500, 3, engine.submitted, machine={"cpu": "a test"}))
 
 
+PLAIN = OutputOptions(pictures=False)
+
+
 def pieces(records: Records, size: int) -> list[Records]:
     return [records[start : start + size] for start in range(0, len(records), size)]
 
 
-def write(folder: Path, swing: Sample, size: int = 10**9, checkpoints: bool = False, pictures: bool = False) -> dict[str, Any]:
+def write(folder: Path, swing: Sample, size: int = 10**9, checkpoints: bool = False, options: OutputOptions = PLAIN) -> dict[str, Any]:
     """All of the sample's outputs, its records handed over in pieces of some size."""
-    with Outputs(folder, swing.run, pictures) as out:
+    with Outputs(folder, swing.run, options) as out:
         for name, records in swing.records.items():
             for piece in pieces(records, size):
                 out.add(name, piece)

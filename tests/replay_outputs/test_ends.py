@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from runtime.replay.outputs import parts
 from runtime.replay.outputs.files import OutputFault
-from runtime.replay.outputs.folder import Outputs
+from runtime.replay.outputs.folder import OutputOptions, Outputs
 from runtime.replay.outputs.tables import NAMES
 from tests.replay_outputs.samples import Sample, pieces, write
 
@@ -36,13 +35,12 @@ def summary(folder: Path) -> dict[str, Any]:
 CHILD = """
 import resource, signal, sys
 from pathlib import Path
-from runtime.replay.outputs import parts
-from runtime.replay.outputs.folder import Outputs
+from runtime.replay.outputs.folder import OutputOptions, Outputs
 from tests.replay_outputs.samples import pieces, sample
 
-swing, parts.ROWS = sample(), 100
+swing = sample()
 limit = int(sys.argv[2])
-with Outputs(Path(sys.argv[1]), swing.run, pictures=False) as out:
+with Outputs(Path(sys.argv[1]), swing.run, OutputOptions(pictures=False, part_rows=100)) as out:
     if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     for name in ("fills", "pnl"):
@@ -89,9 +87,8 @@ def test_a_full_disk_ends_with_a_fault_and_valid_files(limit: int, tmp_path: Pat
     assert not list(tmp_path.glob("*.unfinished"))
 
 
-def test_a_run_stopped_by_hand_keeps_all_it_had(swing: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "ROWS", 100)
-    with pytest.raises(KeyboardInterrupt), Outputs(tmp_path, swing.run) as out:
+def test_a_run_stopped_by_hand_keeps_all_it_had(swing: Sample, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), Outputs(tmp_path, swing.run, OutputOptions(part_rows=100)) as out:
         for name, records in swing.records.items():
             for piece in pieces(records, 33):
                 out.add(name, piece)
@@ -104,9 +101,8 @@ def test_a_run_stopped_by_hand_keeps_all_it_had(swing: Sample, tmp_path: Path, m
     assert not list(tmp_path.glob("*.partial-*"))
 
 
-def test_parts_become_one_file_in_order(swing: Sample, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "ROWS", 64)
-    write(tmp_path, swing, 13, checkpoints=True)
+def test_parts_become_one_file_in_order(swing: Sample, folder: Path, tmp_path: Path) -> None:
+    write(tmp_path, swing, 13, checkpoints=True, options=OutputOptions(pictures=False, part_rows=64))
     for name in NAMES:
         assert parquet.read_table(tmp_path / f"{name}.parquet").equals(parquet.read_table(folder / f"{name}.parquet"))
     assert not list(tmp_path.glob("*.partial-*"))
@@ -119,7 +115,7 @@ def test_a_fault_while_finishing_leaves_no_table_that_looks_whole(swing: Sample,
 
     monkeypatch.setattr("runtime.replay.outputs.folder.report", fails)
     with pytest.raises(OutputFault, match=r"report\.html: No space left on device"):
-        write(tmp_path, swing, pictures=True)
+        write(tmp_path, swing, options=OutputOptions())
     assert summary(tmp_path)["partial"].endswith("No space left on device")
     assert {name: partial_rows(tmp_path, name) for name in NAMES} == summary(tmp_path)["rows"]
     assert not list(tmp_path.glob("*.png"))
@@ -127,7 +123,7 @@ def test_a_fault_while_finishing_leaves_no_table_that_looks_whole(swing: Sample,
 
 @pytest.mark.usefixtures("empty_pictures")
 def test_a_new_run_takes_the_old_ones_outputs_away_first_and_nothing_else(swing: Sample, tmp_path: Path) -> None:
-    write(tmp_path, swing, pictures=True)
+    write(tmp_path, swing, options=OutputOptions())
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "photo.png").write_text("mine")
     (tmp_path / "fills.partial-0001.parquet").write_text("of a killed run")

@@ -23,7 +23,7 @@ from runtime.replay.outputs.pictures import write_picture
 from runtime.replay.outputs.records import LAYOUTS, RunDescription, TradedInstrument
 from runtime.replay.outputs.summary import Totals
 from runtime.replay.outputs.svg import svg
-from tests.replay_outputs.samples import Sample, write
+from tests.replay_outputs.samples import PLAIN, Sample, write
 
 CHARTS = ["equity", "drawdown", "position", "price", "rejects", "latency"]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -96,7 +96,7 @@ def run_of(records: dict[str, Any], run: RunDescription) -> Gathered:
 
 
 def test_a_run_of_nothing_has_all_its_outputs(swing: Sample, tmp_path: Path) -> None:
-    with Outputs(tmp_path, swing.run, pictures=False) as out:
+    with Outputs(tmp_path, swing.run, PLAIN) as out:
         summary = out.finish(Totals(0, 0, 0, 0))
     assert (summary["fill_ratio"], summary["pnl"]["USD"]["sharpe"], summary["from"]) == (None, None, None)
     assert (tmp_path / "report.html").read_text().count("nothing to show") == len(CHARTS)

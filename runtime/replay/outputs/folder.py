@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from runtime.extras import PackageMissing
+from runtime.records import frozen
 from runtime.replay.bad_rows import BadRow, CrossedRows
 from runtime.replay.outputs.charts import charts
 from runtime.replay.outputs.digest import Digest
@@ -31,18 +32,27 @@ SUMMARY, REPORT = "summary.json", "report.html"
 _OURS = tuple(f"{name}{ending}" for name in (*NAMES, "log") for ending in (".parquet", ".partial-*.parquet"))
 
 
+@frozen
+class OutputOptions:
+    """`pictures`: whether the charts, which the report has, are PNG files too; `part_rows`: of a part of a table, and of a row group."""
+
+    pictures: bool = True
+    part_rows: int = 65_536
+
+
 class Outputs:
     """To be used with `with`: leaving it without `finish` marks what there is as partial. Every method raises OutputFault where something
-    can't be written; what was written before stays valid. `pictures`: whether the charts, which the report has, are PNG files too."""
+    can't be written; what was written before stays valid."""
 
-    def __init__(self, folder: Path, run: RunDescription, pictures: bool = True) -> None:
-        self.folder, self.run, self.pictures = folder, run, pictures
+    def __init__(self, folder: Path, run: RunDescription, options: OutputOptions | None = None) -> None:
+        self.folder, self.run, self.options = folder, run, options or OutputOptions()
         self.gathered, self._digest = Gathered(run), Digest()
         tables = Tables(run)
-        self._files = {name: TableFile(folder, name, _records_maker(tables, name), len) for name in LAYOUTS}
-        self._files["bad_rows"] = TableFile(folder, "bad_rows", lambda chunks: tables.of_bad_rows(chain.from_iterable(chunks)), len)
+        makers = {name: _records_maker(tables, name) for name in LAYOUTS}
+        makers["bad_rows"] = lambda chunks: tables.of_bad_rows(chain.from_iterable(chunks))
         if run.logs:
-            self._files["log"] = TableFile(folder, "log", lambda chunks: tables.of_log(chain.from_iterable(chunks)), len)
+            makers["log"] = lambda chunks: tables.of_log(chain.from_iterable(chunks))
+        self._files = {name: TableFile(folder, name, make, self.options.part_rows) for name, make in makers.items()}
         self._ended = False
         self.without_pictures: PackageMissing | None = None
         """Why the finished run lacks the pictures that were asked for."""
@@ -83,7 +93,7 @@ class Outputs:
             raise ValueError(f"{totals.rows_bad} bad rows were counted, {self._files['bad_rows'].rows} were added")
         summary = finished(self.gathered, self._digest, totals)
         drawn = charts(self.gathered)
-        if self.pictures:
+        if self.options.pictures:
             try:
                 require_pictures()
             except PackageMissing as missing:
@@ -91,7 +101,7 @@ class Outputs:
         with ExitStack() as together:
             for file in self._files.values():
                 together.enter_context(file.whole(partial=False))
-            for chart in drawn if self.pictures and self.without_pictures is None else ():
+            for chart in drawn if self.options.pictures and self.without_pictures is None else ():
                 write_picture(chart, together.enter_context(whole_file(self.folder / f"{chart.key}.png")))
             page = together.enter_context(whole_file(self.folder / REPORT))
             page.write_text(report(self.run, summary, drawn), encoding="utf-8")

@@ -11,17 +11,16 @@ from runtime.replay.outputs.files import OutputFault, whole_file
 
 pa, parquet = required("pyarrow"), required("pyarrow.parquet")
 
-ROWS = 65_536
-"""Of a row group, and of a part that won't be written again."""
 MARK = b"partial"
 """In the metadata of each file: `true` or `false`."""
 
 
 class TableFile:
-    """`make` turns what was added, a list of chunks, into one Arrow table; `size` says how many rows a chunk has."""
+    """`make` turns what was added, a list of chunks, into one Arrow table. `part_rows`: of a row group, and of a part that won't be written
+    again."""
 
-    def __init__(self, folder: Path, name: str, make: Callable[[list[Any]], Any], size: Callable[[Any], int]) -> None:
-        self.folder, self.name, self._make, self._size = folder, name, make, size
+    def __init__(self, folder: Path, name: str, make: Callable[[list[Any]], Any], part_rows: int) -> None:
+        self.folder, self.name, self._make, self._part_rows = folder, name, make, part_rows
         self.rows = 0
         self._chunks: list[Any] = []
         self._waiting = 0
@@ -37,12 +36,12 @@ class TableFile:
         return self.folder / f"{self.name}.partial-{number:04d}.parquet"
 
     def add(self, chunk: Any) -> None:
-        count = self._size(chunk)
+        count = len(chunk)
         if count:
             self._chunks.append(chunk)
             self._waiting += count
             self.rows += count
-        if self._waiting >= ROWS:
+        if self._waiting >= self._part_rows:
             self._write_part()
             self._chunks, self._waiting, self._written = [], 0, 0
             self._sealed += 1
@@ -62,8 +61,8 @@ class TableFile:
                 with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
                     for number in range(self._sealed):
                         part = parquet.read_table(self.part(number + 1), use_threads=False)
-                        writer.write_table(part.cast(schema), row_group_size=ROWS)
-                    writer.write_table(table.cast(schema), row_group_size=ROWS)
+                        writer.write_table(part.cast(schema), row_group_size=self._part_rows)
+                    writer.write_table(table.cast(schema), row_group_size=self._part_rows)
             except pa.ArrowException as error:
                 raise OutputFault(self.path, str(error)) from error
             yield

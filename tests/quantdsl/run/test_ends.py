@@ -18,11 +18,12 @@ TRADES = DATA / "btcusdt_spot_20240808_trades.csv"
 DAYS = 5
 CHILD = """
 import resource, signal, sys
-from quantdsl.run import replay
+from attrs import evolve
 from runtime.replay.feed import Feed
+from zyntax import replay
 
-events, what = Feed.events, sys.argv[1]
-replay.CHECKPOINT_SECONDS = 0.0
+events, what, run_options = Feed.events, sys.argv[1], replay.run_options
+replay.run_options = lambda **given: evolve(run_options(**given), checkpoint_every=0.0)
 
 def slowly(self):
     for number, block in enumerate(events(self)):

@@ -6,15 +6,27 @@ import pytest
 import quantdsl
 from quantdsl.api import Result
 from quantdsl.engine.layout import ENOUGH
-from quantdsl.run import replay
+from quantdsl.run.options import RunOptions, tables
+from quantdsl.run.replay import Replay
+from runtime.replay.outputs.kept import Kept
+from runtime.replay.outputs.records import Run
 
 HEAD = "currency USD { scale 8 }\ninstrument ES : USD { tick 0.25  lot 1  multiplier 50 }\n"
 
 
-def logged(body: str, rows: int) -> Result:
+def logged(body: str, rows: int, progress_every: float = 0.1) -> Result:
     program = quantdsl.compile(f"{HEAD}strategy S on ES {{ state n = 0\n on trade(t) {{ {body} }} }}\n")
     ts = 1_700_000_000_000_000_000 + np.arange(rows) * 1_000_000
-    return program.run({"ts": ts, "price": np.full(rows, 100.0), "qty": np.ones(rows)})
+    columns = {"ts": ts, "price": np.full(rows, 100.0), "qty": np.ones(rows)}
+    sinks: list[Kept] = []
+
+    def sink(about: Run) -> Kept:
+        sinks.append(Kept(about))
+        return sinks[0]
+
+    ending = Replay(program.strategy, RunOptions(tables(columns), progress_every=progress_every)).run(sink)
+    assert ending.failure is None
+    return Result(ending.summary, None, sinks[0], ())
 
 
 def numbers(found: Result) -> list[int]:
@@ -28,12 +40,10 @@ def test_a_busy_log_is_whole() -> None:
 
 
 @pytest.mark.parametrize("many", [ENOUGH, ENOUGH + 1, 2 * ENOUGH + 7, 5 * ENOUGH])
-def test_one_event_keeps_its_newest_records(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_event_keeps_its_newest_records(many: int) -> None:
     """However many records were there when it began, and however often they are collected."""
     body = f"n += 1; log_ring(-n); if n == 3 {{ for i in 0..{many} {{ log_ring(i) }} }}"
-    found = [logged(body, 5)]
-    monkeypatch.setattr(replay, "PROGRESS_SECONDS", -1.0)
-    found.append(logged(body, 5))
+    found = [logged(body, 5), logged(body, 5, progress_every=-1.0)]
     kept = list(range(many))
     want = [-1, -2, *([-3, *kept])[-ENOUGH:], -4, -5]
     for one in found:

@@ -123,12 +123,11 @@ def test_how_orders_fill_follows_from_the_data() -> None:
     assert replay(evolve(both, fills="queue"))[0].summary["settings"]["fills"] == "queue"
 
 
-def test_progress_is_told_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quantdsl.run.replay.PROGRESS_SECONDS", 0.0)
+def test_progress_is_told_block_by_block() -> None:
     told: list[ReplayProgress] = []
     made = Replay(
         strategy(RULES, INSTRUMENT),
-        RunOptions(tuple(Input(Path("data"), None, few(100).slice(part * 50, 50)) for part in (0, 1))),
+        RunOptions(tuple(Input(Path("data"), None, few(100).slice(part * 50, 50)) for part in (0, 1)), progress_every=0.0),
         told.append,
     )
     made.run(KeptRecords)
@@ -137,12 +136,9 @@ def test_progress_is_told_block_by_block(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (told[-1].events, told[-1].now) == (100, stamps[-1]) and told[-1].seconds > 0
 
 
-def test_records_are_the_same_whenever_they_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_the_same_whenever_they_are_collected() -> None:
     parts = RunOptions(tuple(Input(Path("data"), None, few(3000).slice(begin, 100)) for begin in range(0, 3000, 100)))
-    found = []
-    for told in (0.0, 1e9):
-        monkeypatch.setattr("quantdsl.run.replay.PROGRESS_SECONDS", told)
-        found.append(replay(parts))
+    found = [replay(evolve(parts, progress_every=seconds)) for seconds in (0.0, 1e9)]
     (often, many, desk), (once, few_times, _) = ((ending.summary, kept.records, made.desk) for ending, kept, made in found)
     assert often["hash"] == once["hash"]
     assert many["fills"]["qty"].sum() == desk["position"]["volume"] > 0
