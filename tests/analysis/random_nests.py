@@ -12,7 +12,9 @@ from compiler.hir.affine import Affine
 from compiler.hir.build import Builder, FunctionBuilder
 from compiler.hir.instruction import Value
 from compiler.hir.module import HirFunction
+from compiler.hir.text import print_function
 from compiler.hir.types import INDEX, Mem, Tile
+from tests.shrinking import Choices, RecordedRandom
 
 FAMILIES = ("map", "reduction", "memory", "contraction", "window", "chain", "scan", "arg", "mixed", "sides")
 """Families that always have a field. `wild` is one more: anything goes, so that most of it has none."""
@@ -34,6 +36,9 @@ class RandomNest:
     function: HirFunction
     sizes: dict[str, int]
 
+    def __str__(self) -> str:
+        return f"{self.family}, sizes {self.sizes}\n{print_function(self.function)}"
+
     def arguments(self, seed: int) -> list[object]:
         """Fresh arguments: sizes, then memories filled with small integers (results with -7, so that an untouched element shows)."""
         generator = np.random.default_rng(seed)
@@ -51,8 +56,9 @@ class RandomNest:
         return made
 
 
-def random_nest(seed: int, family: str | None = None) -> RandomNest:
-    chance = random.Random(seed)
+def random_nest(seed: int, family: str | None = None, choices: Choices | None = None) -> RandomNest:
+    """The nest of a seed, or the one that these choices make of it."""
+    chance = RecordedRandom(seed, Choices() if choices is None else choices)
     family = family or chance.choice(FAMILIES)
     maker = _Maker(chance, FunctionBuilder(f"{family}_{seed}"))
     for name in ("N", "M", "K"):
