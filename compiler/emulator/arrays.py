@@ -3,7 +3,7 @@ numbers obey the same rules as in `numbers.py`."""
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,8 +13,6 @@ import numpy as np
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.emulator.fault import KernelFault, fault
 from compiler.hir import numbers
-from compiler.hir.instruction import Instruction
-from compiler.hir.text import print_instruction
 from compiler.hir.types import DTYPES, is_float
 
 Array = np.ndarray[Any, Any]
@@ -104,8 +102,38 @@ def axis_values(extent: int, shape: tuple[int, ...]) -> Array:
     return _kept(np.arange(extent, dtype=np.int64).reshape(shape))
 
 
+def objects(items: Sequence[Any]) -> Array:
+    """An array that refers to these, whatever they are."""
+    made = np.empty(len(items), object)
+    for number, item in enumerate(items):
+        made[number] = item
+    return made
+
+
+@lru_cache(64)
+def lane_numbers(count: int) -> Array:
+    return _kept(np.arange(count))
+
+
+def stored_bits(value: Any, dtype: str) -> Any:
+    """Numbers as memory holds them."""
+    return np.asarray(value).astype(NUMPY[dtype], copy=False).view(STORED[dtype])
+
+
+def alike(values: list[Array]) -> list[Array]:
+    """Arrays to be joined along the first axis: when one refers to rows, all do."""
+    if all(value.dtype == object for value in values) or not any(value.dtype == object for value in values):
+        return values
+    return [value if value.dtype == object else objects(list(value)) for value in values]
+
+
+def settled(value: Array) -> Array:
+    """Rows that an array refers to, as they are now, in one array."""
+    return np.stack(list(value)) if value.dtype == object else value
+
+
 def spread(value: Any, shape: tuple[int, ...], dtype: str) -> Array:
-    return _of_shape(np.asarray(value).astype(NUMPY[dtype], copy=False), shape)
+    return of_shape(np.asarray(value).astype(NUMPY[dtype], copy=False), shape)
 
 
 def spread_constant(value: Any, shape: tuple[int, ...], dtype: str) -> Array:
@@ -124,7 +152,7 @@ def _kept(array: Array) -> Array:
     return array
 
 
-def _of_shape(array: Array, shape: tuple[int, ...]) -> Array:
+def of_shape(array: Array, shape: tuple[int, ...]) -> Array:
     """The array, or its elements repeated: for small tiles a copy is many times faster than NumPy's `broadcast_to`."""
     if array.shape == shape:
         return array
@@ -384,87 +412,15 @@ def pack_pairs(value: Array, axis: int) -> Array:
     return pairs[..., 0] | pairs[..., 1] << 16
 
 
-# ---- memory ------------------------------------------------------------------------------------------------------
-
-
-def _inside(index: tuple[Any, ...], dims: tuple[int, ...]) -> Any:
-    inside: Any = np.True_
-    for i, extent in zip(index, dims, strict=True):
-        if isinstance(i, int):
-            if not 0 <= i < extent:
-                return np.False_
-            continue
-        within = np.asarray(i, np.int64).view(np.uint64) < extent  # what is below 0 is huge
-        inside = within if inside is np.True_ else inside & within
-    return inside
-
-
-def _reach(op: Instruction, index: tuple[Any, ...], wrong: Array, dims: tuple[int, ...]) -> ZyntaxError:
-    first = tuple(np.argwhere(wrong)[0])
-    place = tuple(int(np.broadcast_to(i, wrong.shape)[first]) for i in index)
-    return ZyntaxError(Diagnostic("0901", f"`{print_instruction(op)}` reaches {place} in a memory of shape {dims}"))
-
-
-def tile_load(
-    memory: Array, dtype: str, index: tuple[Any, ...], where: Any, fill: Any, padded: bool, shape: tuple[int, ...], op: Instruction
-) -> Array:
-    inside = _inside(index, memory.shape)
-    everywhere = np.count_nonzero(inside) == inside.size
-    if everywhere and where is not None and memory.size and np.count_nonzero(where) == np.size(where):
-        return _of_shape(np.asarray(memory[index]).view(NUMPY[dtype]), shape)
-    if not everywhere and not padded:
-        wrong = ~inside if where is None else where & ~inside
-        if wrong.any():
-            raise _reach(op, index, np.broadcast_to(wrong, shape), memory.shape)
-    taken = inside if where is None else where if everywhere else where & inside
-    if memory.size == 0 or not taken.any():
-        return spread_constant(fill, shape, dtype)
-    if not everywhere:
-        index = tuple(np.minimum(np.maximum(i, 0), extent - 1) for i, extent in zip(index, memory.shape, strict=True))
-    result = np.asarray(memory[index]).view(NUMPY[dtype])
-    if not everywhere or where is not None:
-        result = np.where(taken, result, NUMPY[dtype].type(fill))
-    return _of_shape(result, shape)
-
-
-def tile_store(memory: Array, dtype: str, index: tuple[Any, ...], value: Any, where: Any, op: Instruction) -> None:
-    shape = np.broadcast_shapes(*(np.shape(i) for i in index), np.shape(value), np.shape(where if where is not None else 0))
-    inside = np.broadcast_to(_inside(index, memory.shape), shape)
-    wanted = np.ones(shape, np.bool_) if where is None else np.broadcast_to(where, shape)
-    if (wanted & ~inside).any():
-        raise _reach(op, index, wanted & ~inside, memory.shape)
-    places = tuple(np.broadcast_to(i, shape)[wanted] for i in index)
-    values = np.ascontiguousarray(np.broadcast_to(np.asarray(value).astype(NUMPY[dtype]), shape)[wanted]).view(memory.dtype)
-    if memory.ndim:
-        memory[places] = values
-    elif values.size:
-        memory[()] = values[-1]
-
-
-def sort_lines(arrays: list[tuple[Array, str]], axis: int, descending: bool) -> None:
-    """Stable, in place, NaN last; -0.0 and 0.0 are equal."""
-    keys, dtype = arrays[0]
-    keys = keys.view(NUMPY[dtype])
-    if is_float(dtype):
-        numbers_ = keys.astype(np.float64)
-        missing = np.isnan(numbers_)
-        numbers_ = np.where(missing, 0.0, -numbers_ if descending else numbers_) + 0.0
-        order = np.lexsort((numbers_, missing), axis=axis)
-    else:
-        ranked = ~keys if descending else keys
-        order = np.argsort(ranked, axis=axis, kind="stable")
-    for memory, _ in arrays:
-        memory[...] = np.take_along_axis(memory, order, axis)
-
-
 __all__ = [
     "RingQueue",
     "axis_values",
     "concatenate",
     "new_memory",
     "numpy_scalar",
+    "objects",
     "pack_pairs",
-    "sort_lines",
+    "settled",
     "spread",
     "spread_constant",
     "table_of",
@@ -474,10 +430,8 @@ __all__ = [
     "tile_combine",
     "tile_contract",
     "tile_fma",
-    "tile_load",
     "tile_reduce",
     "tile_scan",
     "tile_select",
-    "tile_store",
     "tile_unary",
 ]

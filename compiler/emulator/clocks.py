@@ -35,7 +35,7 @@ Dims = tuple[int, int, int]
 
 
 @define(eq=False)
-class Clock:
+class ThreadClock:
     """The clock of one thread; `thread`, `warp` and `block` are numbers in the grid, `lane` is the place in the warp."""
 
     thread: int
@@ -106,7 +106,7 @@ def _both(first: Known, second: Known) -> Known:
     return found[2]
 
 
-def _share(clocks: list[Clock]) -> None:
+def _share(clocks: list[ThreadClock]) -> None:
     known = joined(clock.known for clock in clocks)
     fenced: dict[str, Seen] = {scope: joined(clock.fenced.get(scope, NOTHING) for clock in clocks) for scope in ("block", "device")}
     fences = any(clock.fenced for clock in clocks)
@@ -116,21 +116,21 @@ def _share(clocks: list[Clock]) -> None:
             clock.fenced = fenced
 
 
-def meet_block(clocks: list[Clock]) -> None:
+def meet_block(clocks: list[ThreadClock]) -> None:
     """A barrier of all threads of a block."""
     _share(clocks)
     for clock in clocks:
         clock.block_time += 1
 
 
-def meet_warp(clocks: list[Clock]) -> None:
+def meet_warp(clocks: list[ThreadClock]) -> None:
     """A barrier of all threads of a warp."""
     _share(clocks)
     for clock in clocks:
         clock.warp_time += 1
 
 
-def meet_blocks(blocks: list[list[Clock]]) -> None:
+def meet_blocks(blocks: list[list[ThreadClock]]) -> None:
     """A barrier of all threads of several blocks, a list each."""
     for clocks in blocks:
         meet_block(clocks)
@@ -141,7 +141,7 @@ def meet_blocks(blocks: list[list[Clock]]) -> None:
             clock.known = known
 
 
-def meet_some(clocks: list[Clock], others: Seen = NOTHING) -> None:
+def meet_some(clocks: list[ThreadClock], others: Seen = NOTHING) -> None:
     """A barrier of some threads, who also learn what `others` have left behind."""
     known = joined([others, *(clock.snapshot() for clock in clocks)])
     for clock in clocks:
@@ -149,19 +149,19 @@ def meet_some(clocks: list[Clock], others: Seen = NOTHING) -> None:
 
 
 @define(eq=False)
-class Access:
+class TimedAccess:
     """One access as it happened: the instruction, whose it was, and when. `kind`: "read", "write", "atomic", or "copy" while an
     asynchronous copy is on its way, which comes before nothing; `value` is what a write left, or the scope of an atomic."""
 
     op: Any
-    clock: Clock
+    clock: ThreadClock
     kind: str
     value: Any
     time: int
     warp_time: int
     block_time: int
 
-    def before(self, clock: Clock) -> bool:
+    def before(self, clock: ThreadClock) -> bool:
         """Whether all that `clock`'s thread does now comes after it."""
         own = self.clock
         if self.kind == "copy":
@@ -185,6 +185,6 @@ class Access:
         self.kind, self.time, self.warp_time, self.block_time = "write", clock.time, clock.warp_time, clock.block_time
 
 
-def access(op: Any, clock: Clock, kind: str, value: Any = None) -> Access:
+def access(op: Any, clock: ThreadClock, kind: str, value: Any = None) -> TimedAccess:
     """An access that happens now."""
-    return Access(op, clock, kind, value, clock.time, clock.warp_time, clock.block_time)
+    return TimedAccess(op, clock, kind, value, clock.time, clock.warp_time, clock.block_time)

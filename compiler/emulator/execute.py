@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from compiler.diagnostics import Diagnostic, ZyntaxError
-from compiler.emulator import arrays, host_memory
+from compiler.emulator import arrays, host_memory, tile_memory
 from compiler.emulator.expressions import NARROW
 from compiler.emulator.fault import KernelFault, fault
 from compiler.emulator.translate import Translator
 from compiler.hir import numbers
 from compiler.hir.affine import Affine
 from compiler.hir.instruction import Instruction, Value
-from compiler.hir.module import Form, HirFunction
+from compiler.hir.module import HirFunction
 from compiler.hir.text import print_instruction
 from compiler.hir.types import Mem, Pointer, Tile, is_float
 
@@ -33,7 +33,7 @@ def finish(translator: Translator, functions: dict[str, Callable[..., Any]], mor
         if name not in functions:
             assert translator.module is not None
             target = translator.module.functions[name]
-            finish(type(translator)(target, translator.module, translator.generator and target.form is Form.THREAD), functions, more)
+            finish(Translator(target, translator.module), functions, more)
     return run
 
 
@@ -116,7 +116,7 @@ ENVIRONMENT: dict[str, Any] = {
     **{name: getattr(numbers, name) for name in ("int_power", "float_to_int", "divide", "remainder", "smaller", "larger", "power", "fma")},
     **{name: getattr(numbers, name) for name in ("bits_of", "number_of", "bitcast", "beats")},
     **{f"float_{name}": function for name, function in numbers.FLOAT_UNARY.items()},
-    **{name: getattr(arrays, name) for name in arrays.__all__},
+    **{name: getattr(module, name) for module in (arrays, tile_memory) for name in module.__all__},
     **{f"numbers_{dtype}": numbers.Numbers(dtype) for dtype in NARROW},
     **host_memory.CALLS,
     "atan2": math.atan2,

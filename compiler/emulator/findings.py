@@ -5,11 +5,9 @@ from collections.abc import Hashable, Iterator
 
 from attrs import Factory
 
-from compiler.diagnostics import Diagnostic, Label
-from compiler.emulator.clocks import Access, Clock, Dims
-from compiler.emulator.fault import KernelFault
+from compiler.emulator.clocks import Dims, ThreadClock, TimedAccess
+from compiler.emulator.fault import KernelFault, ThreadFinding
 from compiler.hir.instruction import Instruction
-from compiler.source import Span
 from runtime.records import define
 
 _NOW = {"read": "reads", "write": "writes", "atomic": "changes", "copy": "copies to"}
@@ -17,42 +15,16 @@ _HERE = {"read": "reads it here", "write": "writes it here", "atomic": "changes 
 
 
 @define(eq=False)
-class Finding:
-    """One thing found. `op` is where; `others` are further places with words; `count` says how often it was found."""
-
-    code: str
-    message: str
-    op: Instruction
-    label: str = ""
-    others: tuple[tuple[Instruction, str], ...] = ()
-    hint: str | None = None
-    values: tuple[object, ...] = ()
-    count: int = 1
-    more: str = ""
-    """What `count` counts beyond the first, in words."""
-    span: Span | None = None
-    """Where, when that is not where `op` is."""
-
-    def diagnostic(self, otherwise: Span | None) -> Diagnostic:
-        """The message; `otherwise` is the place of what has none of its own."""
-        labels = tuple(Label(op.span, text) for op, text in self.others if op.span is not None)
-        notes = (f"found {self.count} times, with other {self.more}",) if self.count > 1 and self.more else ()
-        return Diagnostic(
-            self.code, self.message, self.span or self.op.span or otherwise, self.label, labels, notes, self.hint, running=True
-        )
-
-
-@define(eq=False)
-class Findings:
+class ThreadFindings:
     """All that one launch found, by pairs of places. Without `collecting` the first one ends the launch."""
 
     collecting: bool = False
-    found: dict[Hashable, Finding] = Factory(dict)
+    found: dict[Hashable, ThreadFinding] = Factory(dict)
 
-    def __iter__(self) -> Iterator[Finding]:
+    def __iter__(self) -> Iterator[ThreadFinding]:
         return iter(self.found.values())
 
-    def add(self, finding: Finding, *places: Instruction) -> None:
+    def add(self, finding: ThreadFinding, *places: Instruction) -> None:
         """`places`: the instructions that make it one with others found there."""
         if not self.collecting:
             raise KernelFault(finding.code, -1, finding.values, finding)
@@ -70,7 +42,7 @@ def _dims(dims: Dims) -> str:
     return str(dims) if z else f"({x}, {y})" if y else str(x)
 
 
-def thread_words(clock: Clock) -> str:
+def thread_words(clock: ThreadClock) -> str:
     return f"thread {_dims(clock.index)} of block {_dims(clock.place)}"
 
 
@@ -78,7 +50,7 @@ def element_words(name: str, index: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(map(str, index))}]"
 
 
-def race(name: str, shared: bool, index: tuple[int, ...], first: Access, second: Access) -> Finding:
+def race(name: str, shared: bool, index: tuple[int, ...], first: TimedAccess, second: TimedAccess) -> ThreadFinding:
     """Two accesses of an element that nothing orders, in the order in which they were seen."""
     element, one, two = element_words(name, index), thread_words(first.clock), thread_words(second.clock)
     same = first.op is second.op or (first.op.span is not None and first.op.span == second.op.span)
@@ -89,7 +61,7 @@ def race(name: str, shared: bool, index: tuple[int, ...], first: Access, second:
         label = f"{two} {_HERE[second.kind]}"
     others = () if same else ((first.op, f"{one} {_HERE[first.kind]}"),)
     where = "shared memory" if shared else "global memory"
-    return Finding(
+    return ThreadFinding(
         "0412" if shared else "0414",
         f"race on {where}: two threads are at `{element}` at the same time",
         second.op,
@@ -101,7 +73,7 @@ def race(name: str, shared: bool, index: tuple[int, ...], first: Access, second:
     )
 
 
-def _advice(shared: bool, first: Access, second: Access) -> str:
+def _advice(shared: bool, first: TimedAccess, second: TimedAccess) -> str:
     kinds = {first.kind, second.kind}
     if "copy" in kinds:
         return "wait for the copy (`async_wait`), then put `barrier()` before others read"
@@ -117,9 +89,9 @@ def _advice(shared: bool, first: Access, second: Access) -> str:
     return "put `barrier()` between the two" if shared or not apart else "give each thread its own elements"
 
 
-def unwritten(name: str, shared: bool, index: tuple[int, ...], seen: Access) -> Finding:
+def unwritten(name: str, shared: bool, index: tuple[int, ...], seen: TimedAccess) -> ThreadFinding:
     element = element_words(name, index)
-    return Finding(
+    return ThreadFinding(
         "0412" if shared else "0901",
         f"{'shared memory' if shared else 'memory'} `{element}` is read, but no thread has written it",
         seen.op,
@@ -130,8 +102,8 @@ def unwritten(name: str, shared: bool, index: tuple[int, ...], seen: Access) -> 
     )
 
 
-def outside(name: str, index: tuple[int, ...], shape: tuple[int, ...], op: Instruction, clock: Clock, kind: str) -> Finding:
-    return Finding(
+def outside(name: str, index: tuple[int, ...], shape: tuple[int, ...], op: Instruction, clock: ThreadClock, kind: str) -> ThreadFinding:
+    return ThreadFinding(
         "0801",
         f"`{element_words(name, index)}` is out of range: `{name}` has shape {list(shape)}",
         op,
@@ -143,11 +115,11 @@ def outside(name: str, index: tuple[int, ...], shape: tuple[int, ...], op: Instr
 
 
 def barrier_missed(
-    op: Instruction, here: int, counts: tuple[int, int], one: Clock, missing: str, others: tuple[tuple[Instruction, str], ...]
-) -> Finding:
+    op: Instruction, here: int, counts: tuple[int, int], one: ThreadClock, missing: str, others: tuple[tuple[Instruction, str], ...]
+) -> ThreadFinding:
     """`here` threads wait at the barrier `op`, `counts` are those that wait at any, and all of the block."""
     waiting, all_ = counts
-    return Finding(
+    return ThreadFinding(
         "0411",
         f"`barrier()` is reached by {here} of the {all_} threads of a block only",
         op,
@@ -159,8 +131,10 @@ def barrier_missed(
     )
 
 
-def lanes_missing(op: Instruction, lanes: list[int], one: Clock, missing: str, others: tuple[tuple[Instruction, str], ...]) -> Finding:
-    return Finding(
+def lanes_missing(
+    op: Instruction, lanes: list[int], one: ThreadClock, missing: str, others: tuple[tuple[Instruction, str], ...]
+) -> ThreadFinding:
+    return ThreadFinding(
         "0415",
         f"warp operation reached by {len(lanes)} {'lane' if len(lanes) == 1 else 'lanes'} of a warp only",
         op,
@@ -172,8 +146,8 @@ def lanes_missing(op: Instruction, lanes: list[int], one: Clock, missing: str, o
     )
 
 
-def lane_absent(op: Instruction, clock: Clock, lane: int, source: int) -> Finding:
-    return Finding(
+def lane_absent(op: Instruction, clock: ThreadClock, lane: int, source: int) -> ThreadFinding:
+    return ThreadFinding(
         "0415",
         "a lane is read that takes no part",
         op,
@@ -184,8 +158,8 @@ def lane_absent(op: Instruction, clock: Clock, lane: int, source: int) -> Findin
     )
 
 
-def mask_unfit(op: Instruction, clock: Clock, words: str) -> Finding:
-    return Finding(
+def mask_unfit(op: Instruction, clock: ThreadClock, words: str) -> ThreadFinding:
+    return ThreadFinding(
         "0415",
         "the mask of a warp operation doesn't fit the lanes that come",
         op,

@@ -7,21 +7,18 @@ are not followed from one to the other."""
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from attrs import Factory
 
-from compiler.emulator import arrays
-from compiler.emulator.clocks import NOTHING, Access, Clock, Known, Seen, access, joined
-from compiler.emulator.fault import fault, unsupported
-from compiler.emulator.findings import Finding, Findings, thread_words
-from compiler.hir.hopper import BarrierArrive, BarrierMake, BulkLoad, BulkStore, SetMaxRegisters
+from compiler.emulator.clocks import NOTHING, Known, Seen, ThreadClock, TimedAccess, access, joined
+from compiler.emulator.fault import ThreadFinding, fault
+from compiler.emulator.findings import ThreadFindings, thread_words
+from compiler.hir.hopper import BarrierMake, SetMaxRegisters
 from compiler.hir.instruction import Instruction
-from compiler.hir.memory import mem_of
 from compiler.hir.text import print_instruction
-from compiler.hir.types import bytes_of
 from runtime.records import define
 
 Array = np.ndarray[Any, Any]
@@ -30,8 +27,6 @@ REGISTERS = 65536
 """Of a multiprocessor."""
 WARPGROUP = 128
 """Threads of a warpgroup."""
-_BOX_ALIGN = 128
-"""Bytes to a multiple of which a box in shared memory is aligned."""
 
 
 def wrong(op: Instruction, words: str) -> Exception:
@@ -80,7 +75,7 @@ class CountingBarrier:
         self.count = self.pending = count
         self.bytes = self.phase = 0
 
-    def arrive(self, op: Instruction, clock: Clock, expected: int = 0) -> None:
+    def arrive(self, op: Instruction, clock: ThreadClock, expected: int = 0) -> None:
         if not self.count:
             raise wrong(op, "the barrier is not initialised")
         if not self.pending:
@@ -116,19 +111,6 @@ class CountingBarrier:
             return "not initialised"
         bytes_ = f", {self.bytes} bytes to come" if self.bytes else ""
         return f"phase {self.phase}, {self.count - self.pending} of {self.count} arrivals{bytes_}"
-
-
-def arrive(op: BarrierArrive, thread: Any, barriers: list[CountingBarrier], number: int, rank: int | None) -> None:
-    """At the thread's own barrier, or at that of another block of the cluster."""
-    if rank is not None:
-        barriers = thread.block.engines.of_twin(barriers, thread.block.engines.peer(rank, op).engines)
-    barrier_at(barriers, number, op).arrive(op, thread.clock)
-
-
-def barrier_at(barriers: list[CountingBarrier], number: int, op: Instruction) -> CountingBarrier:
-    if not 0 <= number < len(barriers):
-        raise wrong(op, f"barrier {number} of {len(barriers)}")
-    return barriers[number]
 
 
 # ---- registers ---------------------------------------------------------------------------------------------------
@@ -177,7 +159,7 @@ class Engines:
     warpgroups: dict[int, Warpgroup] = Factory(lambda: defaultdict(Warpgroup))
     unfenced: dict[int, Array] = Factory(dict)
     """By the identity of a shared memory: for each element the number, from 1, of the store that no `fence_async` has followed."""
-    stores: list[Access] = Factory(list)
+    stores: list[TimedAccess] = Factory(list)
     numbers: dict[tuple[int, ...], int] = Factory(dict)
 
     def barriers(self, op: BarrierMake, count: int) -> list[CountingBarrier]:
@@ -186,7 +168,7 @@ class Engines:
     def marks(self, memory: Array) -> Array:
         return self.unfenced.setdefault(id(memory), np.zeros(memory.shape, np.int32))
 
-    def mark(self, op: Instruction, clock: Clock) -> int:
+    def mark(self, op: Instruction, clock: ThreadClock) -> int:
         """The number of a store that happens now; those of a thread between two barriers have the same."""
         key = (clock.thread, clock.time, clock.warp_time, clock.block_time)
         if key not in self.numbers:
@@ -194,13 +176,13 @@ class Engines:
             self.numbers[key] = len(self.stores)
         return self.numbers[key]
 
-    def fence(self, clock: Clock) -> None:
+    def fence(self, clock: ThreadClock) -> None:
         """What came before, of this thread or of those that it has met, is seen from now on."""
         for marks in self.unfenced.values():
             seen = [number for number in np.unique(marks) if number and self.stores[number - 1].before(clock)]
             marks[np.isin(marks, seen)] = 0
 
-    def require_fenced(self, op: Instruction, memory: Array, places: Any, findings: Findings) -> None:
+    def require_fenced(self, op: Instruction, memory: Array, places: Any, findings: ThreadFindings) -> None:
         """Tell of elements (places in the flat memory) that a copy or product reads past what threads have stored."""
         marks = self.unfenced.get(id(memory))
         writers = marks.reshape(-1)[places] if marks is not None else np.zeros(0, np.int32)
@@ -208,7 +190,7 @@ class Engines:
             store = self.stores[int(writers[writers != 0][0]) - 1]
             message = f"`{print_instruction(op)}` may not see what {thread_words(store.clock)} has stored"
             hint = "make `fence_async` after the stores, before the barrier"
-            findings.add(Finding("0412", message, op, others=((store.op, "stored here"),), hint=hint))
+            findings.add(ThreadFinding("0412", message, op, others=((store.op, "stored here"),), hint=hint))
 
     def of_twin(self, barriers: list[CountingBarrier], other: "Engines") -> list[CountingBarrier]:
         """The same barriers of another block."""
@@ -222,114 +204,7 @@ class Engines:
         return self.cluster[rank]
 
 
-# ---- boxes -------------------------------------------------------------------------------------------------------
-
-
-def _spans(extents: Iterable[int], corner: Index, box: Index) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """What of a box lies in the tensor: its place there, and its place in the box."""
-    outer, inner = [], []
-    for extent, low, size in zip(extents, corner, box, strict=True):
-        first, last = min(max(low, 0), extent), max(min(low + size, extent), 0)
-        last = max(first, last)
-        outer.append(slice(first, last))
-        inner.append(slice(first - low, last - low) if last > first else slice(0, 0))
-    return tuple(outer), tuple(inner)
-
-
-def box_of(tensor: Array, corner: Index, box: Index, step: Index = ()) -> Array:
-    """The box of a tensor at a corner, zeros outside."""
-    if step:
-        reach = tuple(extent * apart for extent, apart in zip(box, step, strict=True))
-        return box_of(tensor, corner, reach)[tuple(slice(None, None, apart) for apart in step)]
-    found = np.zeros(box, tensor.dtype)
-    outer, inner = _spans(tensor.shape, corner, box)
-    found[inner] = tensor[outer]
-    return found
-
-
-def window_of(tensor: Array, corner: Index, op: BulkLoad, offsets: Index) -> Array:
-    """Pixels by channels of a convolution's window (im2col)."""
-    pixels, channels = op.box[-2:]
-    image, *place, channel = corner
-    last = [extent - 1 + above for extent, above in zip(tensor.shape[1:-1], op.upper, strict=True)]
-    if any(not low <= at <= high for low, at, high in zip(op.lower, place, last, strict=True)):
-        raise wrong(op, f"a window that begins at {tuple(place)}, of corners {op.lower} to {tuple(last)}")
-    found = np.zeros((pixels, channels), tensor.dtype)
-    for pixel in range(pixels):
-        at = (image, *(p + offset for p, offset in zip(place, offsets, strict=True)), channel)
-        found[pixel] = box_of(tensor, at, (1,) * (tensor.ndim - 1) + (channels,)).reshape(channels)
-        for dim in reversed(range(len(place))):
-            place[dim] += 1
-            if place[dim] <= last[dim]:
-                break
-            place[dim] = op.lower[dim]
-        else:
-            image += 1
-    return found
-
-
-def rounded_to_tf32(array: Array) -> Array:
-    """f32 with the 13 bits gone that tf32 doesn't have, to nearest, halves to even; infinities and NaN stay."""
-    bits = array.view(np.uint32)
-    odd = bits >> np.uint32(13) & np.uint32(1)
-    near = (bits + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
-    return np.where(np.isfinite(array), near.view(np.float32), array)
-
-
-def shared_box(op: BulkLoad | BulkStore, shared: Array, place: Index) -> Array:
-    """Where a box lies in shared memory: its elements one after the other, from that place on."""
-    type_ = mem_of(op.shared)
-    if type_.strides is not None:
-        raise unsupported(f"`{op.name}` and shared memory with strides: boxes lie without gaps")
-    start, size = 0, int(np.prod(op.box))
-    for extent, at in zip(shared.shape, place, strict=True):
-        start = start * extent + at
-    if not 0 <= start <= start + size <= shared.size:
-        raise wrong(op, f"a box of {size} elements at {place} leaves a memory of shape {shared.shape}")
-    if start * bytes_of(type_.dtype) % _BOX_ALIGN:
-        raise wrong(op, f"the box at {place} is not aligned to {_BOX_ALIGN} bytes")
-    flat: Array = shared.reshape(-1)[start : start + size]
-    return flat
-
-
-# ---- bulk copies -------------------------------------------------------------------------------------------------
-
-
-def require_corner(op: BulkLoad | BulkStore, tensor: Array, corner: Index) -> None:
-    """Devices fault on boxes that begin between two multiples of 16 bytes."""
-    if corner[-1] * tensor.itemsize % 16:
-        raise wrong(op, f"a box that begins {corner[-1] * tensor.itemsize} bytes into a row: a multiple of 16")
-
-
-def bulk_load(
-    op: BulkLoad,
-    thread: Any,
-    shared: Array,
-    place: Index,
-    tensor: Array,
-    corner: Index,
-    barriers: list[CountingBarrier],
-    number: int,
-    offsets: Index,
-) -> None:
-    """Send the box on its way, to this block or to all of its cluster that the mask names."""
-    require_corner(op, tensor, corner)
-    engines = thread.block.engines
-    ranks = [rank for rank in range(16) if op.multicast >> rank & 1] if op.multicast else [engines.rank]
-    for block in (engines.peer(rank, op) for rank in ranks):
-        memory = thread.block.twin(shared, block)
-        target = shared_box(op, memory, place)
-        barrier = barrier_at(engines.of_twin(barriers, block.engines), number, op)
-        if not barrier.count:
-            raise wrong(op, "the barrier is not initialised")
-        block.run.filled(memory)
-        target[...] = arrays.new_memory(mem_of(op.shared).dtype, target.shape)
-
-        def land(target: Array = target) -> None:
-            found = window_of(tensor, corner, op, offsets) if op.offsets else box_of(tensor, corner, op.box, op.step)
-            target[...] = rounded_to_tf32(found.reshape(-1)) if op.rounded else found.reshape(-1)
-
-        barrier.copies.append((target.nbytes, land))
+# ---- bulk stores -------------------------------------------------------------------------------------------------
 
 
 @define(eq=False)
@@ -348,22 +223,6 @@ class LateStore:
         self.read()
         assert self.held is not None
         self.write(self.held)
-
-
-def bulk_store(op: BulkStore, thread: Any, shared: Array, place: Index, tensor: Array, corner: Index) -> None:
-    """Send the box on its way back, clipped at the tensor's ends."""
-    require_corner(op, tensor, corner)
-    if min(corner) < 0:
-        raise wrong(op, f"a box that begins before the tensor, at {corner}: devices write none")
-
-    def write(found: Array) -> None:
-        outer, inner = _spans(tensor.shape, corner, op.box)
-        tensor[outer] = found.reshape(op.box)[inner]
-
-    box = shared_box(op, shared, place)
-    start = (box.__array_interface__["data"][0] - shared.__array_interface__["data"][0]) // box.itemsize
-    thread.block.engines.require_fenced(op, shared, slice(start, start + box.size), thread.block.run.findings)
-    thread.stores.open.append(LateStore(box, write))
 
 
 @define(eq=False)

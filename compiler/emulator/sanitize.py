@@ -1,17 +1,19 @@
 """`--sanitize`: functions of form C, run so that every access to memory that threads share is watched, and all that is found is
 collected. What goes wrong does no harm: a read outside gives 0, a write outside is dropped, and the thread goes on."""
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from attrs import Factory
 
-from compiler.emulator.findings import Finding, Findings, outside, thread_words
-from compiler.emulator.threads import Thread
-from compiler.emulator.translate import axes_of
-from compiler.emulator.translate_threads import ThreadTranslator, late_copy
+from compiler.emulator.block import EmulatedLaunch, Lanes, SegmentedKernel
+from compiler.emulator.clocks import TimedAccess
+from compiler.emulator.fault import ThreadFinding
+from compiler.emulator.findings import ThreadFindings, outside, thread_words
+from compiler.emulator.lane_memory import each, late_copies
+from compiler.emulator.segments import SegmentTranslator, kernel_of
+from compiler.emulator.translate_threads import LANES
 from compiler.emulator.watch import Shadow, Watched
 from compiler.hir.affine import Affine
 from compiler.hir.async_copy import AsyncCopy
@@ -20,7 +22,7 @@ from compiler.hir.gpu import Atomic, DynamicShared, SharedAlloc
 from compiler.hir.instruction import Effect, Instruction, Value
 from compiler.hir.memory import Check, Load, Store, mem_of
 from compiler.hir.module import FaultSite, HirFunction, HirModule
-from compiler.hir.types import Mem, Tile, bytes_of, is_float
+from compiler.hir.types import Mem, Tile, bytes_of
 from compiler.hir.words import WORD, LoadWords, StoreWords
 from runtime.records import define
 
@@ -32,12 +34,8 @@ class Watch:
     """What the launches of a program find. `blank`: the identities of arrays that hold nothing until a thread writes them, with what
     has been written so far."""
 
-    findings: Findings = Factory(lambda: Findings(collecting=True))
+    findings: ThreadFindings = Factory(lambda: ThreadFindings(collecting=True))
     blank: dict[int, set[Any]] = Factory(dict)
-
-    @property
-    def translator(self) -> type[ThreadTranslator]:
-        return WatchedTranslator
 
     def memories(self, function: HirFunction, prepared: Sequence[Any], given: Sequence[Any]) -> dict[int, Watched]:
         """The memories that a launch is given, each with a new shadow: launches come one after another."""
@@ -48,119 +46,78 @@ class Watch:
                 out[id(array)] = Watched(shadow, array.shape)
         return out
 
+    def kernel(self, function: HirFunction, module: HirModule | None, arguments: list[Any], launch: EmulatedLaunch) -> SegmentedKernel:
+        return kernel_of(WatchedTranslator(function, module), arguments, launch, ENVIRONMENT)
 
-class WatchedTranslator(ThreadTranslator):
-    """Tells every access to shared and global memory before it happens, and keeps those outside from happening. A memory `name` is
-    watched by `name_w`."""
 
-    def __init__(self, function: HirFunction, module: HirModule | None = None, generator: bool = True) -> None:
-        super().__init__(function, module, generator)
-        self.watched: set[str] = set()
+class WatchedTranslator(SegmentTranslator):
+    """Tells every access to shared and global memory, and keeps those outside from happening."""
+
+    own_loads = True
+
+    def __init__(self, function: HirFunction, module: HirModule | None = None) -> None:
+        super().__init__(function, module)
+        self.followed = {p.name for p in function.parameters if isinstance(p.type, Mem)}
         """Names of memories that several threads see."""
         changed = {value.name for top in function.body.body for op in top.walk() for value in _changed(op)}
         self.unchanged = {p.name for p in function.parameters} - changed
-        self.constants.update(leave=_leave, failed=_failed, tell_tile=_tile, tell_copy=_copy, tell_words=_words)
 
-    def memory(self, name: str, type_: Mem, indent: int) -> None:
-        super().memory(name, type_, indent)
-        value = next(value for value, bound in self.names.items() if bound == name)
-        if self.generator and any(value == parameter.name for parameter in self.function.parameters):
-            self.write(indent, f"{name}_w = thread.watched({name})")
-            if value in self.unchanged:  # nothing can go wrong with what is only read, if there was something to read
-                self.write(indent, f"if {name}_w.shadow.filled is None: {name}_w = None")
-            self.watched.add(value)
+    def derived(self, text: str, names: Iterable[str], run: str) -> list[str]:
+        lines = super().derived(text, names, run)
+        for parameter in self.function.parameters:
+            watch = f"{self.names[parameter.name]}_w"
+            if parameter.name in self.unchanged and any(watch in line for line in lines):
+                # nothing can go wrong with what is only read, if there was something to read
+                lines.append(f" if {watch}.shadow.filled is None: {watch} = None")
+        return lines
 
-    def other(self, op: Instruction, indent: int) -> None:
-        match op:
-            case DynamicShared():
-                name = self.bind(op.result)
-                dims = "".join(f"{self.affine(d)}, " for d in op.type.dims)
-                text = f"thread.block.dynamic_shared({self.constant(op)}, {self.affine(op.offset)}, ({dims}))"
-                self.write(indent, f"{name}, {name}_w = {text}")
-                self.memory(name, op.type, indent)
-                self.watched.add(op.result.name)
-            case SharedAlloc():
-                super().other(op, indent)
-                self.tracked.discard(op.result.name)
-                self.watched.add(op.result.name)
-            case _:
-                super().other(op, indent)
+    def shared(self, op: SharedAlloc | DynamicShared, indent: int) -> None:
+        super().shared(op, indent)
+        self.watched.discard(op.result.name)
+        self.followed.add(op.result.name)
+
+    dynamic = "dynamic_shared"
 
     def statement(self, op: Instruction, indent: int) -> None:
-        if isinstance(op, Check) and op.code == "0801" and self.generator and not axes_of(op.condition.type):
+        if isinstance(op, Check) and op.code == "0801":
             values = "".join(self.of(v) + ", " for v in op.values)
             site = self.constant(self.function.sites[op.site])
-            self.write(indent, f"if not {self.of(op.condition)}: failed(thread, {self.site(op)}, {site}, ({values}))")
-        else:
-            super().statement(op, indent)
+            if set(self.axes(op.condition)) <= {LANES}:
+                self.write(indent, f"failed(g, {self.site(op)}, {site}, {self.of(op.condition)}, ({values}))")
+                return
+        super().statement(op, indent)
 
     # ---- accesses ----
 
+    def watch_of(self, mem: Value) -> str:
+        return f"{self.name(mem)}_w" if mem.name in self.followed else "None"
+
     def load(self, op: Load, indent: int) -> None:
-        axes = axes_of(op.result.type)
-        if not self.generator:
-            super().load(op, indent)
-        elif axes:
-            super().load(_where(op, self.tile(op, "read", axes, indent)), indent)
-        elif op.pad is not None:
-            place, inside = self.place(op.index, self.of(op.mem), indent)
-            self.tell_if(inside if op.where is None else f"{self.of(op.where)} and {inside}", "read", op, place, "", indent)
-            super().load(op, indent)
-        else:
-            self.start("read", op, op.where, "", indent)
-            super().load(op, indent + 1)
-            self.write(indent, f"else: {self.of(op.result)} = {'0.0' if is_float(mem_of(op.mem).dtype) else '0'}")
+        super().load(_where(op, self.inside(op, "read", op.where, self.axes(op.result), indent)), indent)
 
     def store(self, op: Store, indent: int) -> None:
-        where = axes_of(op.where.type) if op.where is not None else ()
-        axes = tuple(dict.fromkeys((*self.varies(*op.index), *axes_of(op.value.type), *where)))
-        if not self.generator:
-            super().store(op, indent)
-        elif axes:
-            super().store(_where(op, self.tile(op, "write", axes, indent)), indent)
-        else:
-            self.start("write", op, op.where, f", {self.of(op.value)}", indent)
-            super().store(op, indent + 1)
+        super().store(_where(op, self.inside(op, "write", op.where, self.store_axes(op), indent)), indent)
 
-    def atomic(self, op: Atomic, indent: int) -> None:
-        if not self.generator:
-            super().atomic(op, indent)
-            return
-        self.start("atomic", op, None, "", indent)
-        super().atomic(op, indent + 1)
-        self.write(indent, f"else: {self.of(op.result)} = {'0.0' if is_float(mem_of(op.mem).dtype) else '0'}")
+    def atomic(self, op: Atomic, indent: int, where: str = "True") -> None:
+        super().atomic(op, indent, self.name(self.inside(op, "atomic", None, (LANES,), indent)))
 
-    def start(self, kind: str, op: Load | Store | Atomic, where: Value | None, value: str, indent: int) -> None:
-        """An `if` that holds for the access at one element when it is inside; there it is told."""
-        place, inside = self.place(op.index, self.of(op.mem), indent)
-        wanted = f"{self.of(where)} and " if where is not None else ""
-        shape = f"{self.of(op.mem)}.shape"
-        self.write(indent, f"if {wanted}not ({inside}): leave(thread, {op.mem.name!r}, ({place}), {shape}, {self.site(op)}, {kind!r})")
-        self.tell_if(f"{wanted}{inside}", kind, op, place, value, indent)
-
-    def tell_if(self, condition: str, kind: str, op: Load | Store | Atomic, place: str, value: str, indent: int) -> None:
-        self.write(indent, f"if {condition}:")
-        watch = f"{self.of(op.mem)}_w"
-        text = f"{watch}.{kind}(({place}), {self.site(op)}, thread.clock{value})" if op.mem.name in self.watched else "pass"
-        self.write(indent + 1, f"if {watch} is not None: {text}" if op.mem.name in self.unchanged else text)
-
-    def tile(self, op: Load | Store, kind: str, names: tuple[str, ...], indent: int) -> Value:
-        """The elements of the tile that are inside, as a value; they are told."""
-        extents = {axis: extent for axis, extent in self.extents(op) if axis in names}
-        inside = Value(f"inside of {len(self.names)}", Tile("i1", tuple(extents.items())))
-        axes = axes_of(inside.type)  # in the type's own order
+    def inside(self, op: Load | Store | Atomic, kind: str, where: Value | None, names: tuple[str, ...], indent: int) -> Value:
+        """The elements that are inside, of those wanted, as a value; they are told."""
+        extents = {axis: extent for axis, extent in self.extents(op) if axis in names and axis != LANES}
+        inside = Value(f"!inside {len(self.names)}", Tile("i1", tuple(extents.items())))
+        self.varying.names.add(inside.name)
+        axes = self.axes(inside)  # in the type's own order
         name = self.bind(inside)
         index = "".join(self.affine(form, axes) + ", " for form in op.index)
-        wanted = "None" if op.where is None else self.see(op.where, axes)
+        wanted = "None" if where is None else self.see(where, axes)
         value = self.see(op.value, axes) if isinstance(op, Store) else "None"
         padded = isinstance(op, Load) and op.pad is not None
-        watch = f"{self.of(op.mem)}_w" if op.mem.name in self.watched else "None"
-        memory, shape = f"{op.mem.name!r}, {self.of(op.mem)}.shape", self.shape(inside.type)
-        text = f"tell_tile(thread, {watch}, {memory}, ({index}), {wanted}, {shape}, {self.site(op)}, {kind!r}, {padded}, {value})"
-        self.write(indent, f"{name} = {text}")
+        shape = f"{self.of(op.mem)}.shape{'[1:]' if op.mem.name in self.private else ''}"
+        given = f"{self.watch_of(op.mem)}, {op.mem.name!r}, {shape}, ({index}), {wanted}, {self.shape(inside)}"
+        self.write(indent, f"{name} = accessed(g, {given}, {self.site(op)}, {kind!r}, {padded}, {value})")
         return inside
 
-    def extents(self, op: Load | Store) -> Iterator[tuple[str, Affine]]:
+    def extents(self, op: Load | Store | Atomic) -> Iterator[tuple[str, Affine]]:
         """All axes of the instruction with their extents."""
         for value in (*op.operand_values, *op.results):
             yield from getattr(value.type, "axes", ())
@@ -171,12 +128,10 @@ class WatchedTranslator(ThreadTranslator):
 
     def copy(self, op: AsyncCopy, indent: int) -> None:
         count = op.bytes // bytes_of(mem_of(op.source).dtype)
-        to = "".join(self.affine(form) + ", " for form in op.destination_index)
-        source = "".join(self.affine(form) + ", " for form in op.source_index)
+        ends = f"{self.of(op.destination)}, {self.indices(op.destination_index)}, {self.of(op.source)}, {self.indices(op.source_index)}"
         where = "True" if op.where is None else self.of(op.where)
-        ends = f"{self.of(op.destination)}, ({to}), {self.of(op.source)}, ({source}), {count}, {where}"
-        watches = ", ".join(f"{self.of(v)}_w" if v.name in self.watched else "None" for v in (op.destination, op.source))
-        self.write(indent, f"tell_copy(thread, {self.site(op)}, {watches}, {ends})")
+        watches = f"{self.watch_of(op.destination)}, {self.watch_of(op.source)}"
+        self.write(indent, f"tell_copy(g, {self.site(op)}, {watches}, {ends}, {count}, {where})")
 
     def load_words(self, op: LoadWords, valid: str, indent: int) -> None:
         super().load_words(op, self.told_words(op, op.count, valid, "read"), indent)
@@ -186,9 +141,9 @@ class WatchedTranslator(ThreadTranslator):
         self.write(indent, self.told_words(op, len(op.values), "None", "write"))
 
     def told_words(self, op: LoadWords | StoreWords, count: int, valid: str, kind: str) -> str:
-        watch = f"{self.of(op.mem)}_w" if op.mem.name in self.watched else "None"
         elements = WORD * count // bytes_of(mem_of(op.mem).dtype)
-        return f"tell_words(thread, {self.site(op)}, {watch}, {self.of(op.mem)}, {self.place_of(op)}, {elements}, {valid}, {kind!r})"
+        given = f"{self.watch_of(op.mem)}, {self.of(op.mem)}, {self.indices(op.index)}, {elements}, {valid}, {kind!r}"
+        return f"tell_words(g, {self.site(op)}, {given})"
 
 
 _A = TypeVar("_A", Load, Store)
@@ -196,10 +151,10 @@ _A = TypeVar("_A", Load, Store)
 
 def _where(op: _A, where: Value) -> _A:
     """The access, only where a condition holds."""
-    made = rebuilt(op, lambda value: value, where=where)
-    made.results = op.results
-    assert isinstance(made, type(op))
-    return made
+    access = rebuilt(op, lambda value: value, where=where)
+    access.results = op.results
+    assert isinstance(access, type(op))
+    return access
 
 
 def _changed(op: Instruction) -> Iterator[Value]:
@@ -211,31 +166,45 @@ def _changed(op: Instruction) -> Iterator[Value]:
 # ---- what the written source calls -------------------------------------------------------------------------------------
 
 
-def _leave(thread: Thread, name: str, index: tuple[int, ...], shape: tuple[int, ...], op: Instruction, kind: str) -> None:
+def _leave(lanes: Lanes, number: int, name: str, index: tuple[int, ...], shape: tuple[int, ...], op: Instruction, kind: str) -> None:
     """An access outside that no check has told."""
-    told = op.span is not None and any(s is not None and op.span.start <= s.start and s.end <= op.span.end for s in thread.failed)
+    block, failed = lanes.block, lanes.block.thread(number).failed
+    told = op.span is not None and any(s is not None and op.span.start <= s.start and s.end <= op.span.end for s in failed)
     if not told:
-        thread.block.run.findings.add(outside(name, tuple(map(int, index)), shape, op, thread.clock, kind))
+        block.run.findings.add(outside(name, index, shape, op, block.clocks[number], kind))
 
 
-def _failed(thread: Thread, op: Check, site: FaultSite, values: tuple[Any, ...]) -> None:
+def _failed(lanes: Lanes, op: Check, site: FaultSite, condition: Any, values: tuple[Any, ...]) -> None:
     """A check that fails: told once for each place, and the thread goes on."""
-    label = site.label.format(*values)
-    found = Finding(
-        site.code,
-        site.message.format(*values),
-        op,
-        f"{label}; {thread_words(thread.clock)}" if label else f"in {thread_words(thread.clock)}",
-        hint=site.hint,
-        span=site.span,
-        more="threads or elements",
-    )
-    thread.failed.add(site.span)
-    thread.block.run.findings.add(found)
+    holds = each(len(lanes), condition)
+    if holds.all():
+        return
+    columns = [each(len(lanes), value).tolist() for value in values]
+
+    def tell(place: int) -> None:
+        if holds[place]:
+            return
+        number = int(lanes.numbers[place])
+        words, given = thread_words(lanes.block.clocks[number]), [column[place] for column in columns]
+        label = site.label.format(*given)
+        lanes.block.thread(number).failed.add(site.span)
+        lanes.block.run.findings.add(
+            ThreadFinding(
+                site.code,
+                site.message.format(*given),
+                op,
+                f"{label}; {words}" if label else f"in {words}",
+                hint=site.hint,
+                span=site.span,
+                more="threads or elements",
+            )
+        )
+
+    lanes.block.later(lanes.numbers, tell)
 
 
-def _tile(
-    thread: Thread,
+def _accessed(
+    lanes: Lanes,
     watch: Watched | None,
     name: str,
     shape: tuple[int, ...],
@@ -247,7 +216,7 @@ def _tile(
     padded: bool,
     value: Any,
 ) -> Array:
-    """Which elements of a tile lie inside, of those that `where` wants; each is told."""
+    """Which elements lie inside, of those that `where` wants; each is told."""
     wanted = np.ones(extents, np.bool_) if where is None else np.broadcast_to(where, extents)
     places = [np.broadcast_to(part, extents) for part in index]
     inside = wanted.copy()
@@ -255,70 +224,100 @@ def _tile(
         inside &= (part >= 0) & (part < extent)
     beyond = wanted & ~inside
     if not padded and beyond.any():
-        first = tuple(np.argwhere(beyond)[0])
-        _leave(thread, name, tuple(int(part[first]) for part in places), shape, op, kind)
+
+        def tell(place: int) -> None:
+            if beyond[place].any():
+                first = (place, *np.argwhere(beyond[place])[0])
+                _leave(lanes, int(lanes.numbers[place]), name, tuple(int(part[first]) for part in places), shape, op, kind)
+
+        lanes.block.later(lanes.numbers, tell)
     if watch is not None:
-        values = np.broadcast_to(value, extents)[inside].tolist() if kind == "write" else itertools.repeat(None)
-        for cell, one in zip(zip(*(part[inside].tolist() for part in places), strict=True), values, strict=False):
-            if kind == "write":
-                watch.write(cell, op, thread.clock, one)
-            else:
-                watch.read(cell, op, thread.clock)
+        watch.tell(kind, op, lanes, tuple(places), inside, value)
     return inside
 
 
 def _words(
-    thread: Thread,
+    lanes: Lanes,
     op: LoadWords | StoreWords,
     watch: Watched | None,
     memory: Array,
-    index: tuple[int, ...],
+    index: tuple[Any, ...],
     elements: int,
-    valid: int | None,
+    valid: Any,
     kind: str,
-) -> int:
+) -> Array:
     """How many of the wanted elements lie inside; each is told."""
-    wanted = elements if valid is None else max(0, min(elements, valid))
-    if not wanted:
-        return 0
-    starts = all(0 <= part < extent for part, extent in zip(index, memory.shape, strict=True))
-    inside = min(wanted, memory.shape[-1] - index[-1]) if starts else 0
-    if inside < wanted:
-        _leave(thread, op.mem.name, (*index[:-1], index[-1] + inside), memory.shape, op, kind)
-    for number in range(inside if watch is not None else 0):
-        place = (*index[:-1], index[-1] + number)
-        assert watch is not None
-        if kind == "write":
-            watch.write(place, op, thread.clock, memory[place])
-        else:
-            watch.read(place, op, thread.clock)
+    count = len(lanes)
+    wanted = np.full(count, elements) if valid is None else np.clip(each(count, valid), 0, elements)
+    parts = [each(count, part) for part in index]
+    starts: Any = True
+    for part, extent in zip(parts, memory.shape, strict=True):
+        starts = starts & (part >= 0) & (part < extent)
+    inside = np.where(starts, np.minimum(wanted, memory.shape[-1] - parts[-1]), 0)
+
+    def tell(place: int) -> None:
+        if inside[place] < wanted[place]:
+            first = (*(int(part[place]) for part in parts[:-1]), int(parts[-1][place] + inside[place]))
+            _leave(lanes, int(lanes.numbers[place]), op.mem.name, first, memory.shape, op, kind)
+
+    if (inside < wanted).any():
+        lanes.block.later(lanes.numbers, tell)
+    if watch is not None:
+        column = np.arange(elements)
+        places = (*(part[:, None] for part in parts[:-1]), parts[-1][:, None] + column)
+        safe = tuple(np.clip(part, 0, max(extent - 1, 0)) for part, extent in zip(places, memory.shape, strict=True))
+        watch.tell(kind, op, lanes, places, column < inside[:, None], memory[safe] if memory.size else 0)
     return inside
 
 
 def _copy(
-    thread: Thread,
+    lanes: Lanes,
     op: AsyncCopy,
     to_watch: Watched | None,
     source_watch: Watched | None,
     to: Array,
-    to_index: tuple[int, ...],
+    to_index: tuple[Any, ...],
     source: Array,
-    source_index: tuple[int, ...],
+    source_index: tuple[Any, ...],
     count: int,
-    where: bool,
+    where: Any,
 ) -> None:
-    """An asynchronous copy: its source is read now; its destination is written until the thread has waited."""
-    ends = [(to, to_index, op.destination, "write"), *([(source, source_index, op.source, "read")] if where else [])]
-    for memory, index, value, kind in ends:
-        for place in (index, (*index[:-1], index[-1] + count - 1)):
-            if not all(0 <= part < extent for part, extent in zip(place, memory.shape, strict=True)):
-                _leave(thread, value.name, place, memory.shape, op, kind)
-                return
-    if where and source_watch is not None:
-        for number in range(count):
-            source_watch.read((*source_index[:-1], source_index[-1] + number), op, thread.clock)
-    under_way = None
-    if to_watch is not None:
-        places = ((*to_index[:-1], to_index[-1] + number) for number in range(count))
-        under_way = to_watch.copy(places, op, thread.clock)
-    thread.copy(late_copy(to, to_index, source, source_index, count, where), under_way)
+    """Asynchronous copies: their sources are read now; their destinations are written until the threads have waited."""
+    lanes_count, under_way = len(lanes), dict[int, TimedAccess]()
+    to_parts, source_parts = ([each(lanes_count, part) for part in index] for index in (to_index, source_index))
+    taken = each(lanes_count, where).astype(np.bool_)
+    dropped = np.zeros(lanes_count, np.bool_)
+    for memory, parts, wanted in ((to, to_parts, True), (source, source_parts, taken)):
+        for part, extent, last in zip(parts, memory.shape, [*[0] * (memory.ndim - 1), count - 1], strict=True):
+            dropped |= wanted & ((part < 0) | (part + last >= extent))
+
+    def outside_of(number: int, place: int) -> None:
+        ends = [(to, to_parts, op.destination, "write"), *([(source, source_parts, op.source, "read")] if taken[place] else [])]
+        for memory, parts, value, kind in ends:
+            first = tuple(int(part[place]) for part in parts)
+            for at in (first, (*first[:-1], first[-1] + count - 1)):
+                if not all(0 <= part < extent for part, extent in zip(at, memory.shape, strict=True)):
+                    _leave(lanes, number, value.name, at, memory.shape, op, kind)
+                    return
+
+    def tell(place: int) -> None:
+        number = int(lanes.numbers[place])
+        if dropped[place]:
+            outside_of(number, place)
+            return
+        clock = lanes.block.clocks[number]
+        if taken[place] and source_watch is not None:
+            for column in range(count):
+                source_watch.read((*(int(part[place]) for part in source_parts[:-1]), int(source_parts[-1][place]) + column), op, clock)
+        if to_watch is not None:
+            first = tuple(int(part[place]) for part in to_parts)
+            under_way[number] = to_watch.copy(((*first[:-1], first[-1] + column) for column in range(count)), op, clock)
+
+    lanes.block.later(lanes.numbers, tell)
+    kept = np.flatnonzero(~dropped)
+    ends = to, tuple(part[kept] for part in to_parts), source, tuple(part[kept] for part in source_parts)
+    lanes.block.copy(lanes.numbers[kept], late_copies(len(kept), *ends, count, taken[kept]), under_way)
+
+
+ENVIRONMENT: dict[str, Callable[..., Any]] = {"accessed": _accessed, "failed": _failed, "tell_copy": _copy, "tell_words": _words}
+"""What the written source may call besides."""

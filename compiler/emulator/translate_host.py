@@ -1,19 +1,15 @@
 """What host instructions become in the source that the interpreter runs: calls of `host_memory.py`."""
 
-from typing import TYPE_CHECKING
-
+from compiler.emulator.writer import Writer
 from compiler.hir.core import dtype_of
 from compiler.hir.host import Checked, Clear, Copy, Cycles, Element, Local, Member, Narrow, Quotient, Read, Saturating, Write, pointee
 from compiler.hir.instruction import Instruction
 from compiler.hir.layout import offset_of, size_of
 from compiler.hir.types import Array, Pointer, Struct
 
-if TYPE_CHECKING:
-    from compiler.emulator.translate import Translator
 
-
-def host_statement(to: "Translator", op: Instruction, indent: int) -> None:
-    """Write one of these instructions."""
+def host_statement(to: Writer, op: Instruction, indent: int) -> bool:
+    """Write one of these instructions; False when it is none."""
     inputs = [to.of(value) for value in op.operand_values]
 
     def give(text: str) -> None:
@@ -54,4 +50,5 @@ def host_statement(to: "Translator", op: Instruction, indent: int) -> None:
         case Quotient():
             give(f"host_quotient({dtype_of(op.left)!r}, {inputs[0]}, {inputs[1]}, {op.rounding!r}, {site(op.site)})")
         case _:
-            to.other(op, indent)
+            return False
+    return True

@@ -2,11 +2,12 @@
 the hardware read them. A product is carried out when a wait asks for it; until then its result holds what shows when it is read."""
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from compiler.emulator import arrays
+from compiler.emulator.block import Lanes, ThreadBlock
 from compiler.emulator.fault import unsupported
 from compiler.emulator.hopper import WARPGROUP, Warpgroup, wrong
 from compiler.hir.core import dtype_of
@@ -14,9 +15,6 @@ from compiler.hir.hopper import SWIZZLES, WarpgroupMma, WarpgroupWait, kind_of, 
 from compiler.hir.instruction import Value
 from compiler.hir.memory import mem_of
 from compiler.hir.types import Mem, Tile, bytes_of
-
-if TYPE_CHECKING:
-    from compiler.emulator.threads import Block
 
 Array = np.ndarray[Any, Any]
 Index = tuple[int, ...]
@@ -88,8 +86,8 @@ def _places(op: WarpgroupMma, value: Value, memory: Array, index: Index, rows: i
     return found
 
 
-def _from_registers(op: WarpgroupMma, held: list[Array], first: int, dtype: str) -> Array:
-    words = np.array([np.ascontiguousarray(registers).reshape(-1)[first : first + 4] for registers in held])
+def _from_registers(op: WarpgroupMma, held: Array, first: int, dtype: str) -> Array:
+    words = held.reshape(len(held), -1)[:, first : first + 4]
     if words.shape != (WARPGROUP, 4) or dtype_of(op.a) not in ("u32", "i32"):
         raise unsupported("a warpgroup's operand in registers of this type: give four u32, packed")
     size = bytes_of(dtype)
@@ -102,8 +100,36 @@ def _from_registers(op: WarpgroupMma, held: list[Array], first: int, dtype: str)
 # ---- the product -------------------------------------------------------------------------------------------------
 
 
-def begin_product(op: WarpgroupMma, group: Warpgroup, values: list[tuple[Any, ...]], block: "Block") -> list[Array]:
-    """Send the product of 128 threads on its way; the results are filled in when it is done."""
+def warpgroups_of(lanes: Lanes) -> list[tuple[int, slice]]:
+    """The warpgroups that are here, with their lanes."""
+    starts = range(0, len(lanes), WARPGROUP)
+    return [(int(lanes.numbers[start]) // WARPGROUP, slice(start, start + WARPGROUP)) for start in starts]
+
+
+def begin_products(op: WarpgroupMma, lanes: Lanes, sums: Array, a: Any, a_index: Index, b: Array, b_index: Index, keep: Any) -> Array:
+    """Send each warpgroup's product on its way. The results refer to rows that are filled in when it is done."""
+    assert isinstance(op.accumulator.type, Tile)
+    results = arrays.objects([None] * len(lanes))
+    for number, here in warpgroups_of(lanes):
+        index = [tuple(_same(op, part, here) for part in index) for index in (a_index, b_index)]
+        group = lanes.block.engines.warpgroups[number]
+        left = a if isinstance(op.a.type, Mem) else a[here]
+        results[here] = arrays.objects(list(_begin(op, group, lanes.block, sums[here], left, index[0], b, index[1], _same(op, keep, here))))
+    return results
+
+
+def _same(op: WarpgroupMma, value: Any, here: slice) -> Any:
+    """What all threads of a warpgroup hold."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if not (value[here] == value[here][0]).all():
+        raise wrong(op, "its operands and `keep` differ from thread to thread")
+    return value[here][0].item()
+
+
+def _begin(
+    op: WarpgroupMma, group: Warpgroup, block: ThreadBlock, sums: Array, a: Array, a_index: Index, b: Array, b_index: Index, keep: bool
+) -> Array:
     accumulator, dtype = op.accumulator.type, mem_of(op.b).dtype
     left = mem_of(op.a).dtype if isinstance(op.a.type, Mem) else dtype
     assert isinstance(accumulator, Tile)
@@ -116,41 +142,38 @@ def begin_product(op: WarpgroupMma, group: Warpgroup, values: list[tuple[Any, ..
     order = register_order(accumulator)
     if len(order) != columns // 2:
         raise wrong(op, f"an accumulator of {len(order)} registers for {columns} columns")
-    first = values[0]
-    if any(value[2:6:2] != first[2:6:2] or value[5] != first[5] for value in values):
-        raise wrong(op, "its operands and `keep` differ from thread to thread")
     shape = tuple(extent.constant for _, extent in accumulator.axes)
-    results = [arrays.new_memory(accumulator.dtype, shape).view(arrays.NUMPY[accumulator.dtype]) for _ in values]
+    result: Array = arrays.new_memory(accumulator.dtype, (WARPGROUP, *shape)).view(arrays.NUMPY[accumulator.dtype])
     places = accumulator_places(columns)
-    a_places = _places(op, op.a, first[1], first[2], 64, op.transpose_a) if isinstance(op.a.type, Mem) else None
-    b_places = _places(op, op.b, first[3], first[4], columns, op.transpose_b)
+    a_places = _places(op, op.a, a, a_index, 64, op.transpose_a) if isinstance(op.a.type, Mem) else None
+    b_places = _places(op, op.b, b, b_index, columns, op.transpose_b)
     if a_places is not None:
-        block.engines.require_fenced(op, first[1], a_places, block.run.findings)
-    block.engines.require_fenced(op, first[3], b_places, block.run.findings)
+        block.engines.require_fenced(op, a, a_places, block.run.findings)
+    block.engines.require_fenced(op, b, b_places, block.run.findings)
 
     def product() -> None:
         if a_places is not None:
-            a = _numbers(first[1].reshape(-1)[a_places], left)
+            rows = _numbers(a.reshape(-1)[a_places], left)
         else:
-            a = _from_registers(op, [value[1] for value in values], 2 * sum(first[2]), dtype)
-        total = a @ _numbers(first[3].reshape(-1)[b_places], dtype).T
-        if first[5]:
+            rows = _from_registers(op, a, 2 * sum(a_index), dtype)
+        total = rows @ _numbers(b.reshape(-1)[b_places], dtype).T
+        if keep:
             held = np.zeros((64, columns))
-            held[places] = [value[0].reshape(-1)[order] for value in values]
+            held[places] = arrays.settled(sums).reshape(WARPGROUP, -1)[:, order]
             total = total + held
-        if accumulator.dtype == "i32":
-            rounded = total.astype(np.int64).astype(np.int32)
-        else:
-            rounded = total.astype(np.float32)
-        for registers, result in zip(rounded[places], results, strict=True):
-            result.reshape(-1)[order] = registers
+        rounded = total.astype(np.int64).astype(np.int32) if accumulator.dtype == "i32" else total.astype(np.float32)
+        result.reshape(WARPGROUP, -1)[:, order] = rounded[places]
 
     group.open.append(product)
-    return results
+    return result
 
 
-def finish_products(op: WarpgroupWait, lanes: list[int], values: list[tuple[Any, ...]]) -> list[Any]:
-    """A warp waits; the accumulators pass through."""
-    for group, *_ in values:
-        group.wait(op.count)
-    return [held for _, *held in values]
+def finish_products(op: WarpgroupWait, lanes: Lanes) -> None:
+    """Warps wait for the products of their warpgroups."""
+    for number in np.unique(lanes.numbers // WARPGROUP).tolist():
+        lanes.block.engines.warpgroups[number].wait(op.count)
+
+
+def commit_products(lanes: Lanes) -> None:
+    for number, _ in warpgroups_of(lanes):
+        lanes.block.engines.warpgroups[number].commit()

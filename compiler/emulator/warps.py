@@ -1,74 +1,139 @@
-"""What the lanes of a warp get from an instruction at which they meet: shuffles, votes, and the matrices of the tensor cores."""
+"""What the lanes of warps do together: shuffles, votes, and the matrices of tensor cores. All lanes of a warp are there, unless the
+sanitizer has told that some are not and lets the others go on."""
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numpy as np
 
 from compiler.emulator import arrays, findings
-from compiler.emulator.clocks import Clock
+from compiler.emulator.block import Lanes
 from compiler.emulator.fault import fault
-from compiler.emulator.findings import Findings
-from compiler.emulator.warp_products import multiply
-from compiler.emulator.warpgroups import finish_products
 from compiler.hir import numbers
 from compiler.hir.core import dtype_of
-from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote, WarpSync
-from compiler.hir.hopper import WarpgroupFence, WarpgroupWait
+from compiler.hir.gpu import Elect, Match, Redux, Shuffle, Vote
 from compiler.hir.instruction import Instruction
-from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma
+from compiler.hir.tensor_core import LoadMatrix, Mma, MmaLoad, MmaStore, StoreMatrix, WarpMma, in_register
 from compiler.hir.types import Fragment, FragmentRole
 
-if TYPE_CHECKING:
-    from compiler.emulator.threads import Run
-
 Array = np.ndarray[Any, Any]
-Values = list[tuple[Any, ...]]
+Index = tuple[Any, ...]
+
+TF32 = 0xFFFFE000
+"""Bits of an f32 that tf32 has."""
 
 
-def _source(op: Shuffle, lane: int, by: int) -> int:
-    """The lane that a lane reads: its own where there is no such lane in its group."""
-    first = lane - lane % op.width
+def _each(lanes: Lanes, value: Any) -> Array:
+    """A value for each lane."""
+    array = np.asarray(value)
+    return array if array.ndim else np.broadcast_to(array, (len(lanes),))
+
+
+def _for_warps(lanes: Lanes, values: list[Any]) -> Array:
+    """A value for each warp as one for each of its lanes."""
+    starts = lanes.warp_starts()
+    return np.repeat(np.array(values), np.diff([*starts, len(lanes)]), axis=0)
+
+
+# ---- numbers -----------------------------------------------------------------------------------------------------
+
+
+def _source(op: Shuffle, lane: Array, by: Array, lanes: int) -> Array:
+    """The lane that each lane reads: its own where there is no such lane in its group."""
+    width = min(op.width, lanes)
+    first = lane - lane % width
     match op.mode:
         case "idx":
-            return first + by % op.width
+            return np.asarray(first + by % width)
         case "up":
-            return lane - by if first <= lane - by <= lane else lane
+            return np.where((first <= lane - by) & (lane - by <= lane), lane - by, lane)
         case "down":
-            return lane + by if lane <= lane + by < first + op.width else lane
+            return np.where((lane <= lane + by) & (lane + by < first + width), lane + by, lane)
         case _:
-            return lane ^ by if first <= (lane ^ by) < first + op.width else lane
+            return np.where((first <= lane ^ by) & (lane ^ by < first + width), lane ^ by, lane)
 
 
-def _shuffle(op: Shuffle, lanes: list[int], values: Values) -> list[Any]:
-    held = {lane: v for lane, (v, _) in zip(lanes, values, strict=True)}
-    return [held.get(_source(op, lane, by), own) for lane, (own, by) in zip(lanes, values, strict=True)]
+def shuffle(lanes: Lanes, op: Shuffle, value: Any, by: Any) -> Any:
+    lane = lanes.numbers % lanes.block.run.lanes
+    source = _source(op, lane, np.asarray(by, np.int64), lanes.block.run.lanes)
+    wanted = lanes.numbers - lane + source
+    position = np.minimum(np.searchsorted(lanes.numbers, wanted), len(lanes) - 1)
+    there = lanes.numbers[position] == wanted
+    if lanes.block.run.findings.collecting and not there.all():
+        _tell_absent(lanes, op, lane, source, there)
+    return _each(lanes, value)[np.where(there, position, np.arange(len(lanes)))]
 
 
-def _vote(op: Vote, lanes: list[int], values: Values) -> list[Any]:
+def _tell_absent(lanes: Lanes, op: Shuffle, lane: Array, source: Array, there: Array) -> None:
+    def tell(place: int) -> None:
+        if not there[place]:
+            clock = lanes.block.clocks[int(lanes.numbers[place])]
+            lanes.block.run.findings.add(findings.lane_absent(op, clock, int(lane[place]), int(source[place])))
+
+    lanes.block.later(lanes.numbers, tell)
+
+
+def vote(lanes: Lanes, op: Vote, predicate: Any) -> Array:
+    held = _each(lanes, predicate)
+    starts = lanes.warp_starts()
     match op.operation:
         case "ballot":
-            result: Any = numbers.wrap(sum(1 << lane for lane, (p,) in zip(lanes, values, strict=True) if p), "i32")
+            bits = np.where(held, np.uint64(1) << (lanes.numbers % lanes.block.run.lanes).astype(np.uint64), np.uint64(0))
+            result = np.bitwise_or.reduceat(bits, starts).astype(np.uint32).view(np.int32)
         case "any":
-            result = any(p for (p,) in values)
+            result = np.logical_or.reduceat(held, starts)
         case _:
-            result = all(p for (p,) in values)
-    return [result] * len(lanes)
+            result = np.logical_and.reduceat(held, starts)
+    return np.repeat(result, np.diff([*starts, len(lanes)]))
 
 
-def _match(op: Match, lanes: list[int], values: Values) -> list[Any]:
-    dtype = dtype_of(op.value)
-    bits = [numbers.bits_of(v, dtype) for (v,) in values]
-    masks = [numbers.wrap(sum(1 << lane for lane, b in zip(lanes, bits, strict=True) if b == own), "i32") for own in bits]
-    return masks if op.mode == "any" or len(set(bits)) == 1 else [0] * len(lanes)
+def match(lanes: Lanes, op: Match, value: Any) -> Array:
+    held, dtype = _each(lanes, value), dtype_of(op.value)
+    out = np.zeros(len(lanes), np.int32)
+    for warp in lanes.by_warp():
+        bits = [numbers.bits_of(v, dtype) for v in held[warp].tolist()]
+        lane = (lanes.numbers[warp] % lanes.block.run.lanes).tolist()
+        masks = [numbers.wrap(sum(1 << n for n, b in zip(lane, bits, strict=True) if b == own), "i32") for own in bits]
+        out[warp] = masks if op.mode == "any" or len(set(bits)) == 1 else 0
+    return out
 
 
-def _redux(op: Redux, lanes: list[int], values: Values) -> list[Any]:
-    dtype = dtype_of(op.value)
-    total = values[0][0]
-    for (value,) in values[1:]:
-        total = int(arrays.tile_binary(op.operation, dtype, arrays.numpy_scalar(total, dtype), arrays.numpy_scalar(value, dtype)))
-    return [total] * len(lanes)
+def redux(lanes: Lanes, op: Redux, value: Any) -> Array:
+    held, dtype = _each(lanes, value), dtype_of(op.value)
+    totals = []
+    for warp in lanes.by_warp():
+        total = held[warp.start]
+        for other in held[warp.start + 1 : warp.stop]:
+            total = arrays.tile_binary(op.operation, dtype, np.asarray(total), np.asarray(other))
+        totals.append(total)
+    return _for_warps(lanes, totals).astype(arrays.NUMPY[dtype])
+
+
+def elect(lanes: Lanes, op: Elect) -> Array:
+    first = np.zeros(len(lanes), np.bool_)
+    first[lanes.warp_starts()] = True
+    return first
+
+
+# ---- fragments: each lane refers to its warp's matrix ------------------------------------------------------------
+
+
+def _fragments(lanes: Lanes, matrices: list[Array]) -> Array:
+    return np.repeat(arrays.objects(matrices), np.diff([*lanes.warp_starts(), len(lanes)]))
+
+
+def _matrices(lanes: Lanes, held: Array) -> Array:
+    """The matrix of each warp."""
+    if held.dtype != object:
+        return held[None]
+    return np.array([held[start] for start in lanes.warp_starts().tolist()])
+
+
+def _corners(lanes: Lanes, index: Index) -> list[tuple[int, ...]]:
+    """Where each warp's matrix begins."""
+    starts = lanes.warp_starts()
+    return list(zip(*(_each(lanes, part)[starts].tolist() for part in index), strict=True))
 
 
 def matrix_of(op: MmaLoad | MmaStore, fragment: Fragment, memory: Array, index: tuple[int, ...]) -> Array:
@@ -83,139 +148,181 @@ def matrix_of(op: MmaLoad | MmaStore, fragment: Fragment, memory: Array, index: 
     return view if op.layout == "row" else view.T
 
 
-def _mma_load(op: MmaLoad, lanes: list[int], values: Values) -> list[Any]:
+def _tell_matrices(lanes: Lanes, op: MmaLoad | MmaStore, fragment: Fragment, memory: Array, corners: list[tuple[int, ...]]) -> None:
+    """Which lane has which element isn't defined: they are told in turn."""
+    watched = lanes.block.run.memories.get(id(memory))
+    if watched is None:
+        return
+    rows, columns = fragment.shape if op.layout == "row" else fragment.shape[::-1]
+    down, across = (part.reshape(-1) for part in np.indices((rows, columns)))
+    for warp, corner in zip(lanes.by_warp(), corners, strict=True):
+        numbers_ = lanes.numbers[warp]
+        each = -(-rows * columns // len(numbers_)) * len(numbers_)
+        order = np.arange(each).reshape(-1, len(numbers_)).T
+        there = order < rows * columns
+        order = np.minimum(order, rows * columns - 1)
+        index: Index = (*corner[:-2], corner[-2] + down[order], corner[-1] + across[order])
+        kind = "read" if isinstance(op, MmaLoad) else "write"
+        watched.tell(kind, op, Lanes(lanes.block, numbers_, {}), index, there, memory[index] if kind == "write" else None)
+
+
+def mma_load(lanes: Lanes, op: MmaLoad, memory: Array, index: Index) -> Array:
     assert isinstance(op.type, Fragment)
-    memory, index = values[0]
-    matrix = matrix_of(op, op.type, memory, index).view(arrays.NUMPY[op.type.dtype])
-    if op.type.dtype == "f32" and op.type.role is not FragmentRole.ACCUMULATOR:
-        matrix = tf32(matrix)
-    return [matrix.astype(np.float64)] * len(lanes)
+    corners, loaded = _corners(lanes, index), []
+    for corner in corners:
+        matrix = matrix_of(op, op.type, memory, corner).view(arrays.NUMPY[op.type.dtype])
+        if op.type.dtype == "f32" and op.type.role is not FragmentRole.ACCUMULATOR:
+            matrix = _tf32(matrix)
+        loaded.append(matrix.astype(np.float64))
+    _tell_matrices(lanes, op, op.type, memory, corners)
+    return _fragments(lanes, loaded)
 
 
-def tf32(matrix: Array) -> Array:
+def _tf32(matrix: Array) -> Array:
     """Rounded to ten bits behind the point, halves away from zero."""
     bits = np.ascontiguousarray(matrix).view(np.uint32)
-    rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    rounded = ((bits + np.uint32(0x1000)) & np.uint32(TF32)).view(np.float32)
     return np.where(np.isfinite(matrix), rounded, matrix)
 
 
-def _mma(op: Mma, lanes: list[int], values: Values) -> list[Any]:
-    a, b, c = values[0]
+def mma(lanes: Lanes, op: Mma, a: Array, b: Array, c: Array) -> Array:
     assert isinstance(op.c.type, Fragment)
-    return [arrays.round_array(a @ b + c, op.c.type.dtype).astype(np.float64)] * len(lanes)
+    total = _matrices(lanes, a) @ _matrices(lanes, b) + _matrices(lanes, c)
+    product = arrays.round_array(total, op.c.type.dtype).astype(np.float64)
+    return _fragments(lanes, list(np.broadcast_to(product, (len(lanes.warp_starts()), *product.shape[1:]))))
 
 
-def _mma_store(op: MmaStore, lanes: list[int], values: Values) -> list[Any]:
-    assert isinstance(op.fragment.type, Fragment)
-    memory, index, matrix = values[0]
-    view = matrix_of(op, op.fragment.type, memory, index)
-    view[...] = arrays.round_array(matrix, op.fragment.type.dtype).view(view.dtype)
-    return [None] * len(lanes)
+def mma_store(lanes: Lanes, op: MmaStore, memory: Array, index: Index, held: Array) -> None:
+    fragment = op.fragment.type
+    assert isinstance(fragment, Fragment)
+    corners = _corners(lanes, index)
+    matrices = np.broadcast_to(_matrices(lanes, held), (len(corners), *fragment.shape))
+    for corner, matrix in zip(corners, matrices, strict=True):
+        view = matrix_of(op, fragment, memory, corner)
+        view[...] = arrays.round_array(matrix, fragment.dtype).view(view.dtype)
+    _tell_matrices(lanes, op, fragment, memory, corners)
 
 
-def _row(memory: Array, index: tuple[int, ...]) -> Array:
-    """Sixteen bytes of neighbours in the last dim, as 16-bit words."""
-    count = 16 // memory.itemsize
-    row: Array = memory[index[:-1]][index[-1] : index[-1] + count]
-    if row.shape != (count,):
-        raise fault(f"a matrix row at {index} leaves a memory of shape {memory.shape}")
-    return row.view(np.uint16)
+# ---- matrices between shared memory and registers ----------------------------------------------------------------
 
 
-def _load_matrix(op: LoadMatrix, lanes: list[int], values: Values) -> list[Any]:
-    matrices = [np.array([_row(*values[8 * n + r]) for r in range(8)]) for n in range(op.count)]
-    answers = []
-    for lane in lanes:
-        row, column = lane // 4, 2 * (lane % 4)
-        pairs = [(m[column, row], m[column + 1, row]) if op.transpose else (m[row, column], m[row, column + 1]) for m in matrices]
-        answers.append(tuple(int(low) | int(high) << 16 for low, high in pairs))
-    return answers
+def _warps_of(lanes: Lanes, value: Any) -> Array:
+    """A value of each lane as warps by lanes, 0 where a lane isn't there."""
+    held, width = _each(lanes, value), lanes.block.run.lanes
+    starts = lanes.warp_starts()
+    if len(lanes) == len(starts) * width:
+        return held.reshape(len(starts), width, *held.shape[1:])
+    out = np.zeros((len(starts), width, *held.shape[1:]), held.dtype)
+    out[_position(lanes)] = held
+    return out
 
 
-def _store_matrix(op: StoreMatrix, lanes: list[int], values: Values) -> list[Any]:
-    for n in range(len(op.values)):
-        matrix = np.zeros((8, 8), np.uint16)
-        for lane, (_, _, *words) in zip(lanes, values, strict=True):
-            row, column = lane // 4, 2 * (lane % 4)
-            for e in range(2):
-                place = (column + e, row) if op.transpose else (row, column + e)
-                matrix[place] = words[n] >> 16 * e & 0xFFFF
-        for r in range(8):
-            memory, index, *_ = values[8 * n + r]
-            _row(memory, index)[:] = matrix[r]
-    return [None] * len(lanes)
+def _position(lanes: Lanes) -> tuple[Array, Array]:
+    """Warp, by its place among those that are here, and lane of each."""
+    starts = lanes.warp_starts()
+    return np.repeat(np.arange(len(starts)), np.diff([*starts, len(lanes)])), lanes.numbers % lanes.block.run.lanes
 
 
-MEET: dict[type[Instruction], Callable[[Any, list[int], Values], list[Any]]] = {
-    Shuffle: _shuffle,
-    Vote: _vote,
-    Match: _match,
-    Redux: _redux,
-    Elect: lambda op, lanes, values: [lane == lanes[0] for lane in lanes],
-    WarpSync: lambda op, lanes, values: [None] * len(lanes),
-    MmaLoad: _mma_load,
-    Mma: _mma,
-    MmaStore: _mma_store,
-    LoadMatrix: _load_matrix,
-    StoreMatrix: _store_matrix,
-    WarpMma: multiply,
-    WarpgroupFence: lambda op, lanes, values: [None] * len(lanes),
-    WarpgroupWait: finish_products,
-}
-"""What the lanes of a warp get from an instruction at which they meet, from what each brings."""
+def _rows(lanes: Lanes, count: int, memory: Array, index: Index) -> Array:
+    """Where the rows of each warp's matrices lie, as elements of the flat memory: warps by matrices by 8 rows by elements of a row."""
+    width = 16 // memory.itemsize
+    giving = lanes.numbers % lanes.block.run.lanes < 8 * count
+    flat: Any = 0
+    inside: Any = True
+    for number, (part, extent) in enumerate(zip(index, memory.shape, strict=True)):
+        part = _each(lanes, part)
+        flat = flat * extent + part
+        inside = inside & (part >= 0) & (part + (width if number == memory.ndim - 1 else 1) <= extent)
+    if not np.all(inside | ~giving):
+        first = int(np.flatnonzero(~inside & giving)[0])
+        place = tuple(int(_each(lanes, part)[first]) for part in index)
+        raise fault(f"a matrix row at {place} leaves a memory of shape {memory.shape}")
+    starts = _warps_of(lanes, flat)[:, : 8 * count].reshape(-1, count, 8, 1)
+    return np.asarray(starts + np.arange(width))
 
 
-# ---- what is watched ---------------------------------------------------------------------------------------------------
-
-
-def watch_lanes(op: Instruction, lanes: list[int], values: Values, clocks: list[Clock], found: Findings) -> None:
-    """Tells of lanes that are not in their own mask, and, when all is to be found, of shuffles that read lanes which take no part."""
-    match op:
-        case Shuffle() if found.collecting:
-            for lane, (_, by), clock in zip(lanes, values, clocks, strict=True):
-                source = _source(op, lane, by)
-                if source not in lanes:
-                    found.add(findings.lane_absent(op, clock, lane, source))
-        case WarpSync() if op.mask is not None:
-            for lane, (mask,), clock in zip(lanes, values, clocks, strict=True):
-                if not mask >> lane & 1:
-                    found.add(findings.mask_unfit(op, clock, f"is lane {lane}, which its mask {mask & 0xFFFFFFFF:#x} leaves out"))
-        case _:
-            pass
-
-
-def touched(op: Instruction, lanes: list[int], values: Values, clocks: list[Clock], run: "Run") -> None:
-    """The elements of memory that the warp touched, told to those who watch them. Which lane has which is not defined: they are told
-    in turn."""
-    if not isinstance(op, MmaLoad | MmaStore | LoadMatrix | StoreMatrix):
+def _tell_rows(lanes: Lanes, op: LoadMatrix | StoreMatrix, count: int, memory: Array, index: Index) -> None:
+    watched = lanes.block.run.memories.get(id(memory))
+    if watched is None:
         return
-    kind = "read" if isinstance(op, MmaLoad | LoadMatrix) else "write"
-    for number, (memory, index, value) in enumerate(_elements(op, values)):
-        watched = run.memories.get(id(memory))
-        if watched is None:
-            continue
-        clock = clocks[number % len(clocks)]
-        if kind == "read":
-            watched.read(index, op, clock)
-        else:
-            watched.write(index, op, clock, value)
+    width = 16 // memory.itemsize
+    places = tuple(_each(lanes, part)[:, None] for part in index)
+    places = (*places[:-1], places[-1] + np.arange(width))
+    giving = (lanes.numbers % lanes.block.run.lanes < 8 * count)[:, None]
+    held = memory[tuple(np.clip(part, 0, extent - 1) for part, extent in zip(places, memory.shape, strict=True))]
+    watched.tell("read" if isinstance(op, LoadMatrix) else "write", op, lanes, places, giving, held)
 
 
-def _elements(op: Instruction, values: Values) -> Iterator[tuple[Array, tuple[int, ...], Any]]:
-    """Memory, index and new content of each element that a matrix instruction touches."""
-    if isinstance(op, MmaLoad | MmaStore):
-        memory, index = values[0][:2]
-        fragment = op.type if isinstance(op, MmaLoad) else op.fragment.type
-        assert isinstance(fragment, Fragment)
-        view = matrix_of(op, fragment, memory, index)
-        rows, columns = view.shape if op.layout == "row" else view.shape[::-1]
-        for row in range(rows):
-            for column in range(columns):
-                place = (*index[:-2], index[-2] + row, index[-1] + column)
-                yield memory, place, memory[place]
-    elif isinstance(op, LoadMatrix | StoreMatrix):
-        count = op.count if isinstance(op, LoadMatrix) else len(op.values)
-        for memory, index, *_ in values[: 8 * count]:
-            for column in range(16 // memory.itemsize):
-                place = (*index[:-1], index[-1] + column)
-                yield memory, place, memory[place]
+def load_matrix(lanes: Lanes, op: LoadMatrix, memory: Array, index: Index) -> tuple[Array, ...]:
+    rows = memory.reshape(-1)[_rows(lanes, op.count, memory, index)].view(np.uint16).astype(np.uint32)
+    _tell_rows(lanes, op, op.count, memory, index)
+    warp, lane = _position(lanes)
+    row, column = lane // 4, 2 * (lane % 4)
+    answers = []
+    for n in range(op.count):
+        matrix = rows[:, n].transpose(0, 2, 1) if op.transpose else rows[:, n]
+        answers.append(matrix[warp, row, column] | matrix[warp, row, column + 1] << np.uint32(16))
+    return tuple(answers)
+
+
+def store_matrix(lanes: Lanes, op: StoreMatrix, memory: Array, index: Index, *words: Any) -> None:
+    warp, lane = _position(lanes)
+    row, column = lane // 4, 2 * (lane % 4)
+    rows = np.zeros((len(lanes.warp_starts()), len(words), 8, 8), np.uint16)
+    for n, word in enumerate(words):
+        for element in range(2):
+            place = (column + element, row) if op.transpose else (row, column + element)
+            rows[(warp, n, *place)] = _each(lanes, word).astype(np.uint32) >> np.uint32(16 * element) & np.uint32(0xFFFF)
+    memory.reshape(-1)[_rows(lanes, len(words), memory, index)] = rows.view(memory.dtype)
+    _tell_rows(lanes, op, len(words), memory, index)
+
+
+# ---- products from registers -------------------------------------------------------------------------------------
+
+
+@cache
+def _operand_places(dtype: str, registers: int, rows: int) -> tuple[Array, Array]:
+    """Row (or column) and depth of each element of an operand, of which `rows` make a block: arrays of lanes by registers by elements of
+    a register."""
+    lane, register, element = np.arange(32)[:, None, None], np.arange(registers)[None, :, None], np.arange(in_register(dtype))
+    each = in_register(dtype)
+    high = rows // 8
+    row = lane // 4 + 8 * (register % high) + 0 * element
+    return row, each * (lane % 4) + 4 * each * (register // high) + element + 0 * row
+
+
+def _operand(op: WarpMma, held: Array, rows: int, registers: int) -> Array:
+    """An operand: what the lanes of each warp hold as rows by depth."""
+    count = held.shape[2] // registers
+    if op.dtype == "f64":
+        elements = held[..., None]
+    else:
+        words = held.astype(np.uint32) & np.uint32(TF32 if op.dtype == "f32" else 0xFFFFFFFF)
+        elements = words[..., None].view(arrays.NUMPY[op.dtype])
+    row, depth = _operand_places(op.dtype, registers, rows)
+    matrix = np.zeros((len(held), count * rows, op.shape[2]))
+    for block in range(count):
+        matrix[:, block * rows + row, depth] = elements[:, :, block * registers : (block + 1) * registers].astype(np.float64)
+    return matrix
+
+
+def warp_mma(lanes: Lanes, op: WarpMma, accumulator: Array, *values: Any) -> Array:
+    """The sums of each lane with the warp's products added."""
+    kind = np.float64 if op.dtype == "f64" else np.int64
+    registers = np.stack([_warps_of(lanes, value).astype(kind) for value in values], axis=-1)
+    a = _operand(op, registers[..., : len(op.a)], 16, op.registers)
+    b = _operand(op, registers[..., len(op.a) :], 8, op.registers // 2)
+    to = dtype_of(op.accumulator)
+    warp, lane = _position(lanes)
+    column, half, row, pair = np.indices(accumulator.shape[-4:])
+    exact = a @ b.transpose(0, 2, 1)
+    warp, lane = (part.reshape(-1, 1, 1, 1, 1) for part in (warp, lane))
+    total = exact[warp, lane // 4 + 8 * half + 16 * row, 2 * (lane % 4) + pair + 8 * column] + accumulator
+    return np.asarray(total.astype(np.int64).astype(np.int32) if to == "i32" else total.astype(arrays.NUMPY[to]))
+
+
+CALLS: dict[type[Instruction], Callable[..., Any]] = {
+    Shuffle: shuffle, Vote: vote, Match: match, Redux: redux, Elect: elect, MmaLoad: mma_load, Mma: mma, MmaStore: mma_store,
+    LoadMatrix: load_matrix, StoreMatrix: store_matrix, WarpMma: warp_mma,
+}  # fmt: skip
+"""What lanes of warps do at an instruction: given the lanes, the instruction and its operands."""

@@ -2,14 +2,14 @@
 nobody has written, and places outside. Atomics don't race each other, nor do two writes of one value."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from attrs import Factory
 
 from compiler.emulator import findings
-from compiler.emulator.clocks import NOTHING, Access, Clock, Known, access, joined
-from compiler.emulator.findings import Findings
+from compiler.emulator.clocks import NOTHING, Known, ThreadClock, TimedAccess, access, joined
+from compiler.emulator.findings import ThreadFindings
 from compiler.hir.instruction import Instruction
 from runtime.records import define
 
@@ -22,13 +22,13 @@ FIRST_LIMIT = 64
 """Readers of one element beyond which those are forgotten that a later reader comes after."""
 
 
-class Readers(dict[Clock, Access]):
+class Readers(dict[ThreadClock, TimedAccess]):
     """The last read of one element by each thread. When more than `limit` threads have read it, the reads that come before the new one are
     forgotten, and the limit becomes twice what is left: so forgetting takes constant time for a read on average."""
 
     limit = FIRST_LIMIT
 
-    def add(self, clock: Clock, seen: Access) -> None:
+    def add(self, clock: ThreadClock, seen: TimedAccess) -> None:
         if len(self) > self.limit and clock not in self:
             for reader in [reader for reader, read in self.items() if read.before(clock)]:
                 del self[reader]
@@ -43,18 +43,18 @@ class Shadow:
 
     name: str
     shared: bool
-    findings: Findings
+    findings: ThreadFindings
     filled: set[Cell] | None = None
     index_of: Callable[[Cell], Index] = lambda cell: cell
-    writes: dict[Cell, Access] = Factory(dict)
-    atomics: dict[Cell, dict[Clock, Access]] = Factory(dict)
+    writes: dict[Cell, TimedAccess] = Factory(dict)
+    atomics: dict[Cell, dict[ThreadClock, TimedAccess]] = Factory(dict)
     reads: dict[Cell, Readers] = Factory(dict)
     released: dict[Cell, dict[int | None, Known]] = Factory(dict)
     """By cell, what those learn who see its value through an atomic: any thread (None), or those of one block."""
-    early: dict[Cell, Access] = Factory(dict)
+    early: dict[Cell, TimedAccess] = Factory(dict)
     """Reads of what nobody had written by then."""
 
-    def read(self, cell: Cell, op: Instruction, clock: Clock) -> None:
+    def read(self, cell: Cell, op: Instruction, clock: ThreadClock) -> None:
         seen = access(op, clock, "read")
         write = self.writes.get(cell)
         if write is None:
@@ -68,10 +68,10 @@ class Shadow:
             readers = self.reads[cell] = Readers()
         readers.add(clock, seen)
 
-    def write(self, cell: Cell, op: Instruction, clock: Clock, value: Any) -> None:
+    def write(self, cell: Cell, op: Instruction, clock: ThreadClock, value: Any) -> None:
         self.put(cell, access(op, clock, "write", value))
 
-    def put(self, cell: Cell, seen: Access) -> None:
+    def put(self, cell: Cell, seen: TimedAccess) -> None:
         """A write, or a copy that begins."""
         last = self.writes.get(cell)
         if last is not None and not last.before(seen.clock) and not (last.kind == seen.kind == "write" and _same(last.value, seen.value)):
@@ -82,7 +82,7 @@ class Shadow:
                 self._against(cell, others.pop(cell), seen)
         self.writes[cell] = seen
 
-    def atomic(self, cell: Cell, op: Any, clock: Clock) -> None:
+    def atomic(self, cell: Cell, op: Any, clock: ThreadClock) -> None:
         """Atomics release what a fence before them, or their own order, covers; all of them acquire."""
         seen = access(op, clock, "atomic", op.scope)
         write = self.writes.get(cell)
@@ -99,7 +99,7 @@ class Shadow:
         others[clock] = seen
         self._synchronise(cell, op, clock)
 
-    def _synchronise(self, cell: Cell, op: Any, clock: Clock) -> None:
+    def _synchronise(self, cell: Cell, op: Any, clock: ThreadClock) -> None:
         released = self.released.get(cell)
         if released is not None:
             clock.learn(released.get(clock.block, NOTHING))
@@ -112,7 +112,7 @@ class Shadow:
                 there = self.released.setdefault(cell, {})
                 there[block] = joined((there.get(block, NOTHING), left))
 
-    def _need_written(self, cell: Cell, seen: Access) -> None:
+    def _need_written(self, cell: Cell, seen: TimedAccess) -> None:
         if self.filled is None or cell in self.filled:
             return
         if self.findings.collecting:
@@ -120,14 +120,14 @@ class Shadow:
         else:
             self.findings.add(findings.unwritten(self.name, self.shared, self.index_of(cell), seen))
 
-    def _against(self, cell: Cell, others: dict[Clock, Access], seen: Access) -> None:
+    def _against(self, cell: Cell, others: dict[ThreadClock, TimedAccess], seen: TimedAccess) -> None:
         told: set[Any] = set()
         for other in others.values():
             if other.op not in told and other.clock is not seen.clock and not other.before(seen.clock):
                 told.add(other.op)
                 self._race(cell, other, seen)
 
-    def _race(self, cell: Cell, first: Access, second: Access) -> None:
+    def _race(self, cell: Cell, first: TimedAccess, second: TimedAccess) -> None:
         self.early.pop(cell, None)  # read too early, and told so
         self.findings.add(findings.race(self.name, self.shared, self.index_of(cell), first, second), first.op, second.op)
 
@@ -137,12 +137,40 @@ class Shadow:
             self.findings.add(findings.unwritten(self.name, self.shared, self.index_of(cell), seen))
         if self.filled is not None:
             self.filled.update(self.writes, self.atomics)
+        self.forget()
+
+    def forget(self) -> None:
         for kept in (self.early, self.writes, self.atomics, self.reads, self.released):
             kept.clear()
 
 
 def _same(a: Any, b: Any) -> bool:
     return bool(a == b or (a != a and b != b))
+
+
+class QuickLook(Protocol):
+    """Who looks at accesses before they are told."""
+
+    def see(self, kind: str, index: tuple[Any, ...], numbers: Array, where: Any) -> None: ...
+
+
+class ClockedBlock(Protocol):
+    """A block: its threads' clocks, and what is told of them later."""
+
+    @property
+    def clocks(self) -> list[ThreadClock]: ...
+
+    def later(self, numbers: Array, tell: Callable[[int], None]) -> None: ...
+
+
+class ClockedThreads(Protocol):
+    """Some threads of a block."""
+
+    @property
+    def numbers(self) -> Array: ...
+
+    @property
+    def block(self) -> ClockedBlock: ...
 
 
 @define(eq=False)
@@ -153,24 +181,53 @@ class Watched:
     shape: tuple[int, ...]
     cells: Callable[[Index], tuple[Cell, ...]] | None = None
     """Of views on memory of several types; None: an index is its own cell."""
-    complete: bool = False
+    quick: QuickLook | None = None
+    """Sees each access at once, before it is told."""
 
-    def read(self, index: Index, op: Instruction, clock: Clock) -> None:
+    def tell(self, kind: str, op: Instruction, lanes: ClockedThreads, index: tuple[Any, ...], where: Any = None, value: Any = None) -> None:
+        """Accesses of threads, which stand along the first axis of what is given, each to as many elements as further axes have."""
+        given = [np.asarray(part) for part in (*index, True if where is None else where, 0 if value is None else value)]
+        numbers = lanes.numbers.reshape(-1, *([1] * (max(part.ndim for part in given) - 1)))
+        if self.quick is not None:
+            self.quick.see(kind, index, numbers, where)
+        shape = np.broadcast_shapes(*(part.shape for part in given), numbers.shape)
+        rows: list[list[list[Any]]] = []
+
+        def one(place: int) -> None:
+            if not rows:
+                rows.extend(np.broadcast_to(part, shape).reshape(len(numbers), -1).tolist() for part in given)
+            clock = lanes.block.clocks[int(lanes.numbers[place])]
+            *columns, taken, values = (row[place] for row in rows)
+            for number, wanted in enumerate(taken):
+                if wanted:
+                    self._tell(kind, tuple(column[number] for column in columns), op, clock, values[number])
+
+        lanes.block.later(lanes.numbers, one)
+
+    def _tell(self, kind: str, index: Index, op: Instruction, clock: ThreadClock, value: Any) -> None:
+        if kind == "read":
+            self.read(index, op, clock)
+        elif kind == "write":
+            self.write(index, op, clock, value)
+        else:
+            self.atomic(index, op, clock)
+
+    def read(self, index: Index, op: Instruction, clock: ThreadClock) -> None:
         if self.cells is None:
             self.shadow.read(index, op, clock)
         else:
             for cell in self.cells(index):
                 self.shadow.read(cell, op, clock)
 
-    def write(self, index: Index, op: Instruction, clock: Clock, value: Any) -> None:
+    def write(self, index: Index, op: Instruction, clock: ThreadClock, value: Any) -> None:
         for cell in (index,) if self.cells is None else self.cells(index):
             self.shadow.write(cell, op, clock, value)
 
-    def atomic(self, index: Index, op: Instruction, clock: Clock) -> None:
+    def atomic(self, index: Index, op: Instruction, clock: ThreadClock) -> None:
         for cell in (index,) if self.cells is None else self.cells(index):
             self.shadow.atomic(cell, op, clock)
 
-    def copy(self, indices: Iterator[Index], op: Instruction, clock: Clock) -> Access:
+    def copy(self, indices: Iterator[Index], op: Instruction, clock: ThreadClock) -> TimedAccess:
         """An asynchronous copy to these elements begins; the access is told when it `arrive`s."""
         seen = access(op, clock, "copy")
         for index in indices:

@@ -1,0 +1,208 @@
+"""Bulk copies (TMA): boxes of tensors on their way to shared memory and back."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from compiler.emulator import arrays
+from compiler.emulator.block import Lanes
+from compiler.emulator.fault import unsupported
+from compiler.emulator.hopper import CountingBarrier, LateStore, wrong
+from compiler.hir.hopper import BarrierArrive, BarrierExpect, BulkLoad, BulkStore
+from compiler.hir.instruction import Instruction
+from compiler.hir.memory import mem_of
+from compiler.hir.types import bytes_of
+
+Array = np.ndarray[Any, Any]
+Index = tuple[int, ...]
+
+_BOX_ALIGN = 128
+"""Bytes to a multiple of which a box in shared memory is aligned."""
+
+# ---- boxes -------------------------------------------------------------------------------------------------------
+
+
+def _spans(extents: Iterable[int], corner: Index, box: Index) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """What of a box lies in the tensor: its place there, and its place in the box."""
+    outer, inner = [], []
+    for extent, low, size in zip(extents, corner, box, strict=True):
+        first, last = min(max(low, 0), extent), max(min(low + size, extent), 0)
+        last = max(first, last)
+        outer.append(slice(first, last))
+        inner.append(slice(first - low, last - low) if last > first else slice(0, 0))
+    return tuple(outer), tuple(inner)
+
+
+def box_of(tensor: Array, corner: Index, box: Index, step: Index = ()) -> Array:
+    """The box of a tensor at a corner, zeros outside."""
+    if step:
+        reach = tuple(extent * apart for extent, apart in zip(box, step, strict=True))
+        return box_of(tensor, corner, reach)[tuple(slice(None, None, apart) for apart in step)]
+    found = np.zeros(box, tensor.dtype)
+    outer, inner = _spans(tensor.shape, corner, box)
+    found[inner] = tensor[outer]
+    return found
+
+
+def window_of(tensor: Array, corner: Index, op: BulkLoad, offsets: Index) -> Array:
+    """Pixels by channels of a convolution's window (im2col)."""
+    pixels, channels = op.box[-2:]
+    image, *place, channel = corner
+    last = [extent - 1 + above for extent, above in zip(tensor.shape[1:-1], op.upper, strict=True)]
+    if any(not low <= at <= high for low, at, high in zip(op.lower, place, last, strict=True)):
+        raise wrong(op, f"a window that begins at {tuple(place)}, of corners {op.lower} to {tuple(last)}")
+    found = np.zeros((pixels, channels), tensor.dtype)
+    for pixel in range(pixels):
+        at = (image, *(p + offset for p, offset in zip(place, offsets, strict=True)), channel)
+        found[pixel] = box_of(tensor, at, (1,) * (tensor.ndim - 1) + (channels,)).reshape(channels)
+        for dim in reversed(range(len(place))):
+            place[dim] += 1
+            if place[dim] <= last[dim]:
+                break
+            place[dim] = op.lower[dim]
+        else:
+            image += 1
+    return found
+
+
+def rounded_to_tf32(array: Array) -> Array:
+    """f32 with the 13 bits gone that tf32 doesn't have, to nearest, halves to even; infinities and NaN stay."""
+    bits = array.view(np.uint32)
+    odd = bits >> np.uint32(13) & np.uint32(1)
+    near = (bits + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(array), near.view(np.float32), array)
+
+
+def shared_box(op: BulkLoad | BulkStore, shared: Array, place: Index) -> Array:
+    """Where a box lies in shared memory: its elements one after the other, from that place on."""
+    type_ = mem_of(op.shared)
+    if type_.strides is not None:
+        raise unsupported(f"`{op.name}` and shared memory with strides: boxes lie without gaps")
+    start, size = 0, int(np.prod(op.box))
+    for extent, at in zip(shared.shape, place, strict=True):
+        start = start * extent + at
+    if not 0 <= start <= start + size <= shared.size:
+        raise wrong(op, f"a box of {size} elements at {place} leaves a memory of shape {shared.shape}")
+    if start * bytes_of(type_.dtype) % _BOX_ALIGN:
+        raise wrong(op, f"the box at {place} is not aligned to {_BOX_ALIGN} bytes")
+    flat: Array = shared.reshape(-1)[start : start + size]
+    return flat
+
+
+# ---- one thread's part -------------------------------------------------------------------------------------------
+
+
+def each_lane(lanes: Lanes, *values: Any) -> Iterable[tuple[Any, ...]]:
+    """Number and values of each thread; tuples are indices."""
+
+    def rows(value: Any) -> list[Any]:
+        if isinstance(value, tuple):
+            return list(zip(*map(rows, value), strict=True)) if value else [()] * len(lanes)
+        return value.tolist() if isinstance(value, np.ndarray) and value.shape == (len(lanes),) else [value] * len(lanes)
+
+    return zip(lanes.numbers.tolist(), *map(rows, values), strict=True)
+
+
+def barrier_at(barriers: list[CountingBarrier], number: int, op: Instruction) -> CountingBarrier:
+    if not 0 <= number < len(barriers):
+        raise wrong(op, f"barrier {number} of {len(barriers)}")
+    return barriers[number]
+
+
+def arrive(
+    op: BarrierArrive | BarrierExpect, lanes: Lanes, barriers: list[CountingBarrier], number: Any, rank: Any = None, expected: int = 0
+) -> None:
+    """At the thread's own barrier, or at that of another block of the cluster."""
+    block = lanes.block
+    targets = []
+    for _, at, to in each_lane(lanes, number, rank):
+        there = barriers if to is None else block.engines.of_twin(barriers, block.engines.peer(to, op).engines)
+        targets.append(barrier_at(there, at, op))
+
+    block.later(lanes.numbers, lambda place: targets[place].arrive(op, block.clocks[int(lanes.numbers[place])], expected))
+
+
+def require_corner(op: BulkLoad | BulkStore, tensor: Array, corner: Index) -> None:
+    """Devices fault on boxes that begin between two multiples of 16 bytes."""
+    if corner[-1] * tensor.itemsize % 16:
+        raise wrong(op, f"a box that begins {corner[-1] * tensor.itemsize} bytes into a row: a multiple of 16")
+
+
+def bulk_load(
+    op: BulkLoad,
+    lanes: Lanes,
+    shared: Array,
+    place: Index,
+    tensor: Array,
+    corner: Index,
+    barriers: list[CountingBarrier],
+    number: Any,
+    offsets: Index,
+) -> None:
+    """Send each thread's box on its way, to this block or to all of its cluster that the mask names."""
+    for _, *ends in each_lane(lanes, place, corner, number, offsets):
+        _load(op, lanes, shared, tensor, barriers, *ends)
+
+
+def _load(
+    op: BulkLoad,
+    lanes: Lanes,
+    shared: Array,
+    tensor: Array,
+    barriers: list[CountingBarrier],
+    place: Index,
+    corner: Index,
+    number: int,
+    offsets: Index,
+) -> None:
+    require_corner(op, tensor, corner)
+    engines = lanes.block.engines
+    ranks = [rank for rank in range(16) if op.multicast >> rank & 1] if op.multicast else [engines.rank]
+    for block in (engines.peer(rank, op) for rank in ranks):
+        memory = lanes.block.twin(shared, block)
+        target = shared_box(op, memory, place)
+        barrier = barrier_at(engines.of_twin(barriers, block.engines), number, op)
+        if not barrier.count:
+            raise wrong(op, "the barrier is not initialised")
+        block.run.filled(memory)
+        target[...] = arrays.new_memory(mem_of(op.shared).dtype, target.shape)
+
+        def land(target: Array = target) -> None:
+            box = window_of(tensor, corner, op, offsets) if op.offsets else box_of(tensor, corner, op.box, op.step)
+            target[...] = rounded_to_tf32(box.reshape(-1)) if op.rounded else box.reshape(-1)
+
+        barrier.copies.append((target.nbytes, land))
+
+
+def bulk_store(op: BulkStore, lanes: Lanes, shared: Array, place: Index, tensor: Array, corner: Index) -> None:
+    """Send each thread's box on its way back, clipped at the tensor's ends."""
+    for thread, at, to in each_lane(lanes, place, corner):
+        _store(op, lanes, thread, shared, at, tensor, to)
+
+
+def _store(op: BulkStore, lanes: Lanes, thread: int, shared: Array, place: Index, tensor: Array, corner: Index) -> None:
+    require_corner(op, tensor, corner)
+    if min(corner) < 0:
+        raise wrong(op, f"a box that begins before the tensor, at {corner}: devices write none")
+
+    def write(held: Array) -> None:
+        outer, inner = _spans(tensor.shape, corner, op.box)
+        tensor[outer] = held.reshape(op.box)[inner]
+
+    box = shared_box(op, shared, place)
+    start = (box.__array_interface__["data"][0] - shared.__array_interface__["data"][0]) // box.itemsize
+    block = lanes.block
+    elements = slice(start, start + box.size)
+    block.later(np.array([thread]), lambda _: block.engines.require_fenced(op, shared, elements, block.run.findings))
+    block.thread(thread).stores.open.append(LateStore(box, write))
+
+
+def bulk_commit(lanes: Lanes) -> None:
+    for thread in lanes.numbers.tolist():
+        lanes.block.thread(thread).stores.commit()
+
+
+def bulk_wait(lanes: Lanes, count: int, read: bool) -> None:
+    for thread in lanes.numbers.tolist():
+        lanes.block.thread(thread).stores.wait(count, read)
