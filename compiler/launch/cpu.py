@@ -10,7 +10,7 @@ from compiler.backends.cpu.native import NativeKernel
 from compiler.diagnostics import Diagnostic, ZyntaxError
 from compiler.launch.faults import diagnosed
 from compiler.launch.kernels import BuiltKernel
-from compiler.launch.native_calls import watch
+from compiler.launch.native_calls.watch import CPU_LAUNCHES, CpuLaunch
 from compiler.launch.plan import KernelPlan, planned, value_of
 from compiler.launch.signature import as_tensor
 from compiler.launch.updates import require_updatable
@@ -82,7 +82,8 @@ class CpuCall:
                 given[name].array[...] = array
             raise ZyntaxError(diagnosed(fault, plan.kernel.nest.sites, self.compute.span))
         value = value_of(plans, results, values)
-        watch.note(plan.kernel, values, threads, value)
+        if CPU_LAUNCHES.calls is not None:
+            CPU_LAUNCHES.calls.append(CpuLaunch(plan.kernel, values, threads, value))
         return value
 
     def _result(self, number: int, result: ResultPlan, given: Mapping[str, Any]) -> Any:

@@ -22,13 +22,13 @@ from compiler.hir.module import Form, HirFunction
 from compiler.hir.shared_memory import over_limit
 from compiler.hir.tensor_core import Mma, WarpMma
 from compiler.hir.types import Mem
-from compiler.launch.arguments import element_name
 from compiler.launch.block import ComputeBlock
 from compiler.launch.cache import THREAD_KERNELS, Cache
 from compiler.launch.cpu import first_fault, on_host
 from compiler.launch.faults import diagnosed
 from compiler.launch.kernels import BuiltKernel
 from compiler.launch.plan import KernelPlan, planned, value_of
+from compiler.launch.slots import element_name
 from compiler.launch.updates import require_updatable
 from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.gpu import GpuMachine

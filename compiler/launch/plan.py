@@ -8,8 +8,9 @@ from typing import Any
 from compiler.hir.gpu import GridIndex
 from compiler.hir.module import Form
 from compiler.hir.types import Mem
-from compiler.launch.arguments import BoundArguments, bind
+from compiler.launch.arguments import bind
 from compiler.launch.kernels import BuiltKernel
+from compiler.launch.slots import BoundArguments
 from compiler.lowering.launch import LaunchSizes
 from compiler.lowering.result_plan import ResultPlan, grouped, number_of
 from runtime.records import frozen

@@ -32,13 +32,7 @@ class PlannedCall(DirectCall):
     loaded: LoadedKernel = field(kw_only=True)
     compute: nodes.Compute = field(kw_only=True)
     tensors: tuple[str, ...] = field(kw_only=True)
-    lasting: bool = field(default=True, kw_only=True)
-    """Whether other processes would plan it the same."""
     updated: frozenset[str] = field(init=False)
-    unwatched: bool = field(init=False)
-    """Whether its launches report nothing, and take only tensors as they lie and memory as it is."""
-    direct: bool = field(init=False)
-    """Whether it updates nothing besides."""
 
     def __attrs_post_init__(self) -> None:
         slots, plans = self.bound.slots, self.plans

@@ -1,14 +1,15 @@
 """What a planned call does at each run: it puts addresses among its arguments, takes memory for results and launches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import field
 
-from compiler.launch.arguments import BoundArguments
 from compiler.launch.cuda.graphs import RecordedLaunches
 from compiler.launch.cuda.maps import LaunchMaps
 from compiler.launch.cuda.memory import CallMemory
+from compiler.launch.slots import BoundArguments
+from compiler.launch.watch import CallWatch
 from compiler.lowering.result_plan import ResultPlan, grouped, number_of
 from runtime.cuda.array import DeviceArray
 from runtime.cuda.copies import to_host
@@ -48,6 +49,12 @@ class DirectCall:
     steps: tuple[CallStep, ...]
     plans: tuple[ResultPlan, ...]
     launches: int
+    unwatched: bool = field(default=True, init=False)
+    """Whether its launches report nothing, and take only tensors as they lie and memory as it is."""
+    direct: bool = field(default=True, init=False)
+    """Whether it updates nothing besides."""
+    lasting: bool = field(default=True, init=False)
+    """Whether other processes would plan it the same."""
     _single: Callable[..., None] | None = field(init=False)
     """The launch, where it is but one."""
     _no_records: tuple[int, ...] = field(init=False)
@@ -114,3 +121,21 @@ class DirectCall:
     def launch_steps(self, arguments: list[Any], records: tuple[int, ...], stream: Stream, steps: slice = slice(None)) -> None:
         for step in self.steps[steps]:
             step.launch(stream, arguments, records[step.number])
+
+
+@frozen
+class BlockCall:
+    """A call that went well: the values as it took them, its stream, and the block's value."""
+
+    call: DirectCall
+    given: Mapping[str, Any]
+    stream: Stream
+    value: Any
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """The tensors that it made."""
+        return self.value if len(self.call.results) > 1 else (self.value,)
+
+
+GPU_CALLS: CallWatch[BlockCall] = CallWatch()

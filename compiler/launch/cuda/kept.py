@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from attrs import asdict
 
-from compiler.launch.arguments import BoundArguments, Slots
 from compiler.launch.cache import GPU_CALLS
 from compiler.launch.cuda.direct import CallStep, DirectCall
 from compiler.launch.cuda.maps import LaunchMap, LaunchMaps
 from compiler.launch.cuda.memory import CallMemory, LastingZeros
 from compiler.launch.cuda.repeat import RepeatedCall
+from compiler.launch.slots import BoundArguments, Slots
 from compiler.lowering.result_plan import ResultPlan
 from compiler.machines.access import ALIGNMENT
 from compiler.typed_ast.types import DType

@@ -13,17 +13,17 @@ from attrs import Factory
 from compiler.backends.nvptx.compile import KernelParameter
 from compiler.codes.device_faults import DeviceTrouble, diagnostic
 from compiler.diagnostics import ZyntaxError
-from compiler.launch.arguments import element_name
 from compiler.launch.block import ComputeBlock
 from compiler.launch.cache import ABSENT, CALLS, THREAD_KERNELS, Cache
 from compiler.launch.cuda.calls import PlannedCall
 from compiler.launch.cuda.code import gpu_code
+from compiler.launch.cuda.direct import GPU_CALLS, BlockCall
 from compiler.launch.cuda.loaded import LoadedKernel, LoadedLaunch
 from compiler.launch.cuda.planning import GpuPlan, Settle, Tuner, TuningCase, first
-from compiler.launch.cuda.recorded import note_call
 from compiler.launch.emulator import ThreadKernel, thread_kernel
 from compiler.launch.plan import planned
 from compiler.launch.signature import as_tensor
+from compiler.launch.slots import element_name
 from compiler.launch.uncollected import uncollected
 from compiler.schedule.gpu.facts import Facts
 from compiler.source import Sources
@@ -62,7 +62,8 @@ class CudaBlock:
             value = call(given, values, stream)
         except DeviceTrouble as trouble:
             raise ZyntaxError(diagnostic(trouble, self.block.compute.span)) from None
-        note_call(call, given, stream, value)
+        if GPU_CALLS.calls is not None:
+            GPU_CALLS.calls.append(BlockCall(call, given, stream, value))
         return value
 
     def beside(self, values: Mapping[str, Any]) -> Callable[[], Any]:

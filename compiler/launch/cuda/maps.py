@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from attrs import field
 
-from compiler.launch.arguments import element_name
 from compiler.launch.cache import TENSOR_MAPS, Cache
+from compiler.launch.slots import element_name
 from runtime.cuda.array import contiguous_strides
 from runtime.cuda.device import CudaDevice
 from runtime.cuda.tensor_map import TensorBoxes

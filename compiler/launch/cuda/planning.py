@@ -9,7 +9,6 @@ from attrs import evolve
 from compiler.backends.nvptx.target import target_of_device
 from compiler.hir.module import HirFunction
 from compiler.hir.types import Mem
-from compiler.launch.arguments import Workspace, element_name
 from compiler.launch.cuda.calls import PlannedCall
 from compiler.launch.cuda.direct import CallStep
 from compiler.launch.cuda.loaded import LoadedKernel
@@ -17,6 +16,7 @@ from compiler.launch.cuda.maps import launch_maps
 from compiler.launch.cuda.memory import CallMemory, LastingZeros
 from compiler.launch.emulator import launch_choices
 from compiler.launch.plan import KernelPlan
+from compiler.launch.slots import Workspace, element_name
 from compiler.options import Tuning
 from compiler.schedule.gpu.choose import Choice
 from compiler.schedule.gpu.facts import ALIGNMENT, Facts

@@ -12,8 +12,8 @@ from attrs import Factory
 
 from compiler.codes.device_faults import DeviceTrouble
 from compiler.launch.cache import FUNCTION_CALLS, Cache
+from compiler.launch.cuda.direct import GPU_CALLS, BlockCall
 from compiler.launch.cuda.kept import KeptCalls
-from compiler.launch.cuda.recorded import BlockCall, watched_calls
 from compiler.launch.cuda.repeat import RepeatedCall, UpdatedArray
 from compiler.launch.cuda.sequences import CallSequence, SequencePart
 from compiler.machines.access import ALIGNMENT
@@ -72,7 +72,7 @@ class Repeats:
             return call(*given)
         if (value := self._as_elsewhere(*glanced, values, given)) is not None:
             return value
-        with watched_calls() as calls:
+        with GPU_CALLS.watched() as calls:
             value = call(*given)
         if self.function.several:
             self._known.keep(glanced[0], self._sequence(calls, values, given, value))

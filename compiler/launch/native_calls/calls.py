@@ -17,7 +17,7 @@ from compiler.launch.native_calls.code import NAME
 from compiler.launch.native_calls.entry import EMPTIED, FIRST, SLOWLY, entry_module
 from compiler.launch.native_calls.learn import BlockFunction, Kinds, kinds_of, plan_of
 from compiler.launch.native_calls.plan import CallPlan, Unplannable
-from compiler.launch.native_calls.watch import watched
+from compiler.launch.native_calls.watch import CPU_LAUNCHES
 from runtime import forks, futures
 from runtime.calls import arrays
 from runtime.calls.vectorcall import ENTRY, KEPT, VECTOR
@@ -52,7 +52,7 @@ class NativeCalls:
         kinds = kinds_of(values) if len(values) == len(self.function.type.parameters) else None
         if kinds is None or not self._comes_again(kinds):
             return program(*given)
-        with watched() as launches:
+        with CPU_LAUNCHES.watched() as launches:
             value = program(*given)
         if len(launches) == 1:
             with suppress(Unplannable):
