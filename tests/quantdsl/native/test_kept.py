@@ -71,8 +71,8 @@ import json, sys
 from pathlib import Path
 from compiler.backends.native import kept
 from compiler.backends.native.link import link_modules
-from runtime.cache.store import Store
-linked = link_modules([kept.found(Store(Path({str(tmp_path)!r})), "k")])
+from runtime.cache.store import CacheStore
+linked = link_modules([kept.found(CacheStore(Path({str(tmp_path)!r})), "k")])
 assert linked["double"].run([4]).results == (8,)
 print(json.dumps(sorted(name for name in sys.modules if name.split(".")[0] in ("compiler", "quantdsl", "grammars", "lark"))))
 """

@@ -131,8 +131,8 @@ def test_processes_that_write_one_entry_at_once(tmp_path: Path) -> None:
     script = f"""
 import sys
 from pathlib import Path
-from runtime.cache.store import Store
-kept = Store(Path({str(tmp_path)!r}), largest=200_000)
+from runtime.cache.store import CacheStore
+kept = CacheStore(Path({str(tmp_path)!r}), largest=200_000)
 sys.stdin.readline()
 for turn in range(40):
     kept.put("same", "head", b"code" * 5000)
