@@ -1,6 +1,7 @@
 """The packages of this distribution, and the check that Python finds these, not files of the user that have their names. It is a module of
 its own because any of the packages could be the one that isn't found."""
 
+import gc
 import os
 import sys
 from importlib.machinery import PathFinder
@@ -37,6 +38,7 @@ def _is_own(path: str, package: str) -> bool:
 
 def main() -> None:
     """The command `zyntax`."""
+    gc.disable()  # until `zyntax.garbage.collect_from_here`
     try:
         require_own_packages("zyntax")
     except ImportError as error:

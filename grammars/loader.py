@@ -35,11 +35,13 @@ def grammar_text(language: str) -> str:
 def load(language: str) -> Tables:
     """The tables of a language, from the package, the user's cache, or made anew (and then kept)."""
     key = _key(grammar_text(language))
+    tables = _read(_SHIPPED / f"{language}.json", key)
+    if tables is not None:
+        return tables
     user = _user_cache() / f"{language}-{key[:16]}.json"
-    for path in (_SHIPPED / f"{language}.json", user):
-        tables = _read(path, key)
-        if tables is not None:
-            return tables
+    tables = _read(user, key)
+    if tables is not None:
+        return tables
     data = build(language)
     _write(user, data)
     return _tables(data)
@@ -185,9 +187,12 @@ def _read(path: Path, key: str) -> Tables | None:
 
 
 def _user_cache() -> Path:
-    import platformdirs
+    folder = os.environ.get("ZYNTAX_CACHE_DIR")
+    if not folder:
+        import platformdirs
 
-    return Path(os.environ.get("ZYNTAX_CACHE_DIR") or platformdirs.user_cache_dir("zyntax")) / "grammars"
+        folder = platformdirs.user_cache_dir("zyntax")
+    return Path(folder) / "grammars"
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:

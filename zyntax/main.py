@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from zyntax.garbage import collect_from_here
 from zyntax.reader import ReaderGone
 
 COMMANDS = {
@@ -34,6 +35,8 @@ class LazyGroup(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
+        if name != "run":
+            collect_from_here()
         module = importlib.import_module(f"zyntax.{_module_of(name)}")
         command = module.command
         assert isinstance(command, click.Command)

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from zyntax.garbage import collect_from_here
 from zyntax.options import OF_PROGRAMS, driver_options, execution
 from zyntax.progress import showing
 from zyntax.replay_options import MEASURED, REPLAY, RunsBoth, replaying, require_kind
@@ -28,7 +29,11 @@ def command(path: str, error_format: str, **given: Any) -> int | None:
     if replayed:
         from zyntax.replay import replay
 
+        collect_from_here()
         return replay(path, here, **given)
     with showing() as doing:
-        open_session(path, driver_options(**given, doing=doing), here).run()
+        session = open_session(path, driver_options(**given, doing=doing), here)
+        session.host  # noqa: B018 (compiled by now)
+        collect_from_here()
+        session.run()
     return None

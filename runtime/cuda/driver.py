@@ -1,7 +1,9 @@
 """The CUDA driver, through `cuda.bindings`, imported here and nowhere else and only when first asked for. Every call goes through
 one check. What the calls are for is said in the files beside this one."""
 
+import ctypes
 import os
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -96,4 +98,17 @@ def unavailable_reason() -> str | None:
 
 def gpu_count() -> int:
     """CUDA devices of this machine; 0 where CUDA can't be used."""
+    if _State.driver is None and not _library_is_here():
+        return 0
     return driver().device_count if gpu_available() else 0
+
+
+def _library_is_here() -> bool:
+    """Whether the loader finds the driver's library: to import the bindings only to hear that it doesn't takes a tenth of a short run."""
+    if not sys.platform.startswith("linux"):
+        return True
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True

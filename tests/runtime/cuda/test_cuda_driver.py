@@ -85,6 +85,23 @@ def test_the_reason_is_the_same_each_time(monkeypatch):
     assert len(asked) == 1
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the library is looked for by its Linux name")
+@pytest.mark.parametrize("here", [True, False])
+def test_devices_are_counted_without_the_bindings_where_the_drivers_library_is_missing(fake, monkeypatch, here):
+    asked = []
+
+    def load(name):
+        asked.append(name)
+        if not here:
+            raise OSError(name)
+
+    monkeypatch.setattr(driver_module.ctypes, "CDLL", load)
+    monkeypatch.setattr(driver_module, "open_driver", lambda: asked.append("bindings") or Driver(fake))
+    monkeypatch.setattr(driver_module, "_State", type("_State", (), {"driver": None, "refusal": None}))
+    assert driver_module.gpu_count() == (Driver(fake).device_count if here else 0)
+    assert asked == ["libcuda.so.1", *["bindings"] * here]
+
+
 def test_a_forked_process_is_told_to_spawn(fake, monkeypatch):
     driver = Driver(fake)
     driver.process = os.getpid() + 1
