@@ -11,7 +11,7 @@ import numpy.typing as npt
 from runtime import forks
 
 ALIGNMENT = 64
-SMALL = 1 << 16
+SMALL = 1 << 20
 """Bytes below which the ordinary allocator is as good."""
 
 MOST_KEPT = 1 << 29

@@ -628,7 +628,7 @@ assert all(right(2.0) for _ in range(3)) and program.add._entry and program.scal
 
 
 def run(script):
-    done = subprocess.run([sys.executable, "-c", SCRIPT.format(script)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT.format(script)], capture_output=True, text=True, timeout=120, check=False)
     assert (done.stderr, done.returncode) == ("", 0)
     return done.stdout.split()
 
